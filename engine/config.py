@@ -1,0 +1,282 @@
+"""Model and generation settings: frozen, flat, validated once. Knows no tensors.
+
+Field names follow the checkpoint's ``config.json`` and ``generation_config.json``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from engine.errors import SafelightError
+
+LayerKind = Literal["sliding_attention", "full_attention"]
+MODEL_TYPE = "diffusion_gemma"
+
+
+@dataclass(frozen=True)
+class LayerConfig:
+    """What differs between sliding and full attention layers."""
+
+    kind: LayerKind
+    head_dim: int
+    num_key_value_heads: int
+    rope_theta: float
+    partial_rotary_factor: float  # 1.0 rotates the whole head
+
+    @property
+    def is_sliding(self) -> bool:
+        return self.kind == "sliding_attention"
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Shape of a DiffusionGemma text model (source: the checkpoint's ``config.json``)."""
+
+    vocab_size: int
+    hidden_size: int
+    intermediate_size: int
+    num_attention_heads: int
+    layers: tuple[LayerConfig, ...]
+    sliding_window: int
+    num_experts: int
+    top_k_experts: int
+    moe_intermediate_size: int
+    canvas_length: int
+    max_position_embeddings: int
+    rms_norm_eps: float = 1e-6
+    final_logit_softcapping: float = 30.0
+    bos_token_id: int = 2
+    pad_token_id: int = 0
+
+    def __post_init__(self) -> None:
+        sizes = (
+            "vocab_size hidden_size intermediate_size num_attention_heads sliding_window num_experts top_k_experts "
+            "moe_intermediate_size canvas_length max_position_embeddings"
+        )
+        for name in sizes.split():
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 1:
+                raise SafelightError(f"config.json: {name} must be a positive whole number, not {value!r}")
+        if not self.layers:
+            raise SafelightError("config.json: the model has no layers")
+        if self.top_k_experts > self.num_experts:
+            raise SafelightError(
+                f"config.json: top_k_experts {self.top_k_experts} is more than num_experts {self.num_experts}"
+            )
+        for index, layer in enumerate(self.layers):
+            if layer.head_dim < 2 or layer.head_dim % 2:
+                raise SafelightError(f"config.json: layer {index} has head_dim {layer.head_dim}; it must be even")
+            if layer.num_key_value_heads < 1 or self.num_attention_heads % layer.num_key_value_heads:
+                raise SafelightError(
+                    f"config.json: layer {index} has {layer.num_key_value_heads} key-value heads, which do not divide "
+                    f"{self.num_attention_heads} query heads"
+                )
+
+    @staticmethod
+    def from_dict(raw: dict[str, Any]) -> ModelConfig:
+        """Read a parsed ``config.json``.
+
+        Raises:
+            SafelightError: another ``model_type``, a missing field or a value this engine does not implement.
+        """
+        found = raw.get("model_type")
+        if found != MODEL_TYPE:
+            raise SafelightError(f"config.json: model_type is {found!r}; this engine runs {MODEL_TYPE!r} checkpoints")
+        text = raw.get("text_config")
+        if not isinstance(text, dict):
+            raise SafelightError("config.json: text_config is missing; the file is not a DiffusionGemma config")
+
+        def need(name: str) -> Any:
+            if text.get(name) is None:
+                raise SafelightError(f"config.json: text_config.{name} is missing")
+            return text[name]
+
+        if text.get("use_bidirectional_attention") == "all":
+            raise SafelightError("config.json: use_bidirectional_attention 'all' is not supported (causal prefill only)")
+        if text.get("attention_bias"):
+            raise SafelightError("config.json: attention_bias is not supported")
+        if text.get("hidden_activation", "gelu_pytorch_tanh") != "gelu_pytorch_tanh":
+            raise SafelightError(f"config.json: hidden_activation {text['hidden_activation']!r} is not supported")
+        if not raw.get("tie_word_embeddings", True):
+            raise SafelightError("config.json: tie_word_embeddings must be true")
+
+        try:
+            return ModelConfig(
+                vocab_size=need("vocab_size"),
+                hidden_size=need("hidden_size"),
+                intermediate_size=need("intermediate_size"),
+                num_attention_heads=need("num_attention_heads"),
+                layers=_read_layers(text, need),
+                sliding_window=need("sliding_window"),
+                num_experts=need("num_experts"),
+                top_k_experts=need("top_k_experts"),
+                moe_intermediate_size=need("moe_intermediate_size"),
+                canvas_length=raw.get("canvas_length") or 256,
+                max_position_embeddings=need("max_position_embeddings"),
+                rms_norm_eps=float(text.get("rms_norm_eps", 1e-6)),
+                final_logit_softcapping=float(text.get("final_logit_softcapping") or 30.0),
+                bos_token_id=_first(text.get("bos_token_id"), 2),
+                pad_token_id=_first(text.get("pad_token_id"), 0),
+            )
+        except (TypeError, ValueError, KeyError, AttributeError) as error:
+            raise SafelightError(f"config.json is malformed: {error}") from error
+
+
+def _first(value: Any, default: int) -> int:
+    if isinstance(value, list):
+        value = value[0] if value else None
+    return default if value is None else int(value)
+
+
+def _read_layers(text: dict[str, Any], need: Any) -> tuple[LayerConfig, ...]:
+    """One LayerConfig a layer, from ``per_layer_config`` or the flat ``global_*`` fields of released checkpoints."""
+    kinds = text.get("layer_types") or [
+        "full_attention" if (i + 1) % 6 == 0 else "sliding_attention" for i in range(need("num_hidden_layers"))
+    ]
+    if len(kinds) != need("num_hidden_layers"):
+        raise SafelightError(f"config.json: {len(kinds)} layer_types for {need('num_hidden_layers')} layers")
+    overrides = text.get("per_layer_config")
+    ropes = text.get("rope_parameters") or {
+        "sliding_attention": {"rope_type": "default", "rope_theta": 10_000.0},
+        "full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1_000_000.0},
+    }
+    layers = []
+    for index, kind in enumerate(kinds):
+        if kind not in ("sliding_attention", "full_attention"):
+            raise SafelightError(f"config.json: layer {index} has the unknown kind {kind!r}")
+        if overrides is not None:
+            own = overrides.get(str(index), {})
+        elif kind == "full_attention":
+            own = {
+                "head_dim": text.get("global_head_dim") or 512,
+                "num_key_value_heads": text.get("num_global_key_value_heads") or need("num_key_value_heads"),
+            }
+        else:
+            own = {}
+        rope = ropes[kind]
+        expected = "proportional" if kind == "full_attention" else "default"
+        if rope.get("rope_type") not in ("default", "proportional") or rope.get("factor", 1.0) != 1.0:
+            raise SafelightError(f"config.json: {kind} has rope_type {rope.get('rope_type')!r}; expected {expected!r}")
+        layers.append(
+            LayerConfig(
+                kind=kind,
+                head_dim=int(own.get("head_dim") or need("head_dim")),
+                num_key_value_heads=int(own.get("num_key_value_heads") or need("num_key_value_heads")),
+                rope_theta=float(rope["rope_theta"]),
+                partial_rotary_factor=float(rope.get("partial_rotary_factor", 1.0)),
+            )
+        )
+    return tuple(layers)
+
+
+@dataclass(frozen=True)
+class GenerationConfig:
+    """The sampler's knobs and the canvas options. Defaults are DiffusionGemma's own.
+
+    Args:
+        max_new_tokens: upper bound on generated tokens, rounded up to whole canvases.
+        max_denoising_steps: most denoising steps a canvas may take.
+        entropy_bound: budget of the acceptance rule, in nats.
+        t_max, t_min: temperature at the first and towards the last step.
+        stability_threshold: how many earlier argmax canvases must equal the current one; 0 switches the test off.
+        confidence_threshold: mean entropy (nats) under which a canvas counts as confident; 0 runs every step.
+        eos_token_ids: tokens that end the text. pad_token_id fills what follows one.
+        canvas_length: tokens in a block; None takes the model's own.
+        seed_canvas: token ids the first canvas starts from instead of noise.
+        pinned: (position, token id) pairs of the first canvas that never change.
+        allowed_tokens: token ids that may be sampled and used as noise; None allows all.
+        top_k: how many likeliest tokens a position each step reports; 0 reports none.
+    """
+
+    max_new_tokens: int = 256
+    max_denoising_steps: int = 48
+    entropy_bound: float = 0.1
+    t_max: float = 0.8
+    t_min: float = 0.4
+    stability_threshold: int = 1
+    confidence_threshold: float = 0.005
+    eos_token_ids: tuple[int, ...] = (1, 106, 50)
+    pad_token_id: int = 0
+    canvas_length: int | None = None
+    seed_canvas: tuple[int, ...] | None = None
+    pinned: tuple[tuple[int, int], ...] = ()
+    allowed_tokens: tuple[int, ...] | None = None
+    top_k: int = 0
+
+    def __post_init__(self) -> None:
+        _whole("max_new_tokens", self.max_new_tokens, 1)
+        _whole("max_denoising_steps", self.max_denoising_steps, 1, 10_000)
+        _whole("stability_threshold", self.stability_threshold, 0, 1_000)
+        _whole("top_k", self.top_k, 0, 64)
+        _real("entropy_bound", self.entropy_bound, 0.0)
+        _real("confidence_threshold", self.confidence_threshold, 0.0)
+        _real("t_min", self.t_min, 0.0, exclusive=True)
+        _real("t_max", self.t_max, 0.0, exclusive=True)
+        if self.t_max < self.t_min:
+            raise SafelightError(f"t_max ({self.t_max}) must not be below t_min ({self.t_min})")
+        if self.canvas_length is not None:
+            _whole("canvas_length", self.canvas_length, 1, 65_536)
+        if self.allowed_tokens is not None and not self.allowed_tokens:
+            raise SafelightError("allowed_tokens is empty; allow at least one token or leave it out")
+
+    def replace(self, **changes: Any) -> GenerationConfig:
+        """A copy with some fields changed, validated again."""
+        unknown = changes.keys() - {field.name for field in dataclasses.fields(self)}
+        if unknown:
+            raise SafelightError(f"unknown generation setting: {', '.join(sorted(unknown))}")
+        return dataclasses.replace(self, **changes)
+
+    def temperature(self, step: int) -> float:
+        """Temperature of a denoising step (0 upward): linear in the steps that remain."""
+        remaining = self.max_denoising_steps - step
+        return self.t_min + (self.t_max - self.t_min) * (remaining / self.max_denoising_steps)
+
+    @staticmethod
+    def from_dict(raw: dict[str, Any]) -> GenerationConfig:
+        """Read a parsed ``generation_config.json``; fields it leaves out keep their defaults."""
+        names = "max_new_tokens max_denoising_steps t_max t_min stability_threshold confidence_threshold pad_token_id"
+        known: dict[str, Any] = {name: raw[name] for name in names.split() if raw.get(name) is not None}
+        sampler = raw.get("sampler_config") or {}
+        if sampler.get("_cls_name", "EntropyBoundSamplerConfig") != "EntropyBoundSamplerConfig":
+            raise SafelightError(f"generation_config.json: unknown sampler {sampler['_cls_name']!r}")
+        if sampler.get("entropy_bound") is not None:
+            known["entropy_bound"] = sampler["entropy_bound"]
+        eos = raw.get("eos_token_id")
+        if eos is not None:
+            known["eos_token_ids"] = tuple(eos) if isinstance(eos, list) else (eos,)
+        return GenerationConfig(**known)
+
+
+def _whole(name: str, value: Any, low: int, high: int | None = None) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < low or (high is not None and value > high):
+        bounds = f"at least {low}" if high is None else f"between {low} and {high}"
+        raise SafelightError(f"{name} must be a whole number {bounds}, not {value!r}")
+
+
+def _real(name: str, value: Any, low: float, *, exclusive: bool = False) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise SafelightError(f"{name} must be a finite number, not {value!r}")
+    if value < low or (exclusive and value == low):
+        raise SafelightError(f"{name} must be {'above' if exclusive else 'at least'} {low:g}, not {value!r}")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Parse a JSON object from a file.
+
+    Raises:
+        SafelightError: the file cannot be read or does not hold a JSON object.
+    """
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SafelightError(f"{path} is missing") from None
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise SafelightError(f"{path} cannot be read as JSON: {error}") from error
+    if not isinstance(raw, dict):
+        raise SafelightError(f"{path} does not hold a JSON object")
+    return raw

@@ -1,0 +1,7 @@
+"""The one exception type that people are shown. Its message is a single line that says what to do."""
+
+from __future__ import annotations
+
+
+class SafelightError(Exception):
+    """Something the user can mend: a bad file, a bad setting, a prompt that does not fit."""

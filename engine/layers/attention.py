@@ -1,0 +1,71 @@
+"""Grouped-query attention with normed queries, keys and values. Knows neither cache policy nor masks' meaning.
+
+Where keys and values come from besides the input is the caller's business: ``extend`` takes this layer's new
+keys and values and returns all that the queries may look at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from engine.config import LayerConfig, ModelConfig
+from engine.layers.norm import RMSNorm
+from engine.layers.rope import rotate
+
+Extend = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+
+
+def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+    """softmax(q k^T) v over (B, heads, T, D), unscaled; mask True where allowed.
+
+    With gradients wanted the product is written out: on a CPU the fused kernel's backward takes three times as long.
+    """
+    if not (torch.is_grad_enabled() and queries.requires_grad):
+        return F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, scale=1.0)
+    scores = (queries @ keys.transpose(-1, -2)).float()
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -1e9)
+    return torch.softmax(scores, dim=-1).to(values.dtype) @ values
+
+
+class Attention(nn.Module):
+    """One layer's attention. Full-attention layers have no ``v_proj``: values are the unnormed key projection."""
+
+    v_proj: nn.Linear | None
+
+    def __init__(self, config: ModelConfig, layer: LayerConfig) -> None:
+        super().__init__()
+        self.head_dim = layer.head_dim
+        self.groups = config.num_attention_heads // layer.num_key_value_heads
+        queries = config.num_attention_heads * layer.head_dim
+        keys = layer.num_key_value_heads * layer.head_dim
+        self.q_proj = nn.Linear(config.hidden_size, queries, bias=False)
+        self.k_proj = nn.Linear(config.hidden_size, keys, bias=False)
+        self.v_proj = nn.Linear(config.hidden_size, keys, bias=False) if layer.is_sliding else None
+        self.o_proj = nn.Linear(queries, config.hidden_size, bias=False)
+        self.q_norm = RMSNorm(layer.head_dim, config.rms_norm_eps)
+        self.k_norm = RMSNorm(layer.head_dim, config.rms_norm_eps)
+        self.v_norm = RMSNorm(layer.head_dim, config.rms_norm_eps, with_scale=False)
+
+    def forward(self, x: Tensor, rope: tuple[Tensor, Tensor], mask: Tensor | None, extend: Extend) -> Tensor:
+        """x (B, T, H); rope two of (T, D); mask broadcastable to (B, heads, T, S), True where allowed -> (B, T, H)."""
+        batch, length, _ = x.shape
+        cos, sin = rope
+
+        def heads(projected: Tensor) -> Tensor:
+            return projected.view(batch, length, -1, self.head_dim).transpose(1, 2)  # (B, heads, T, D)
+
+        raw_keys = heads(self.k_proj(x))
+        raw_values = heads(self.v_proj(x)) if self.v_proj is not None else raw_keys
+        queries = rotate(self.q_norm(heads(self.q_proj(x))), cos, sin)
+        keys, values = extend(rotate(self.k_norm(raw_keys), cos, sin), self.v_norm(raw_values))
+        if self.groups > 1:
+            keys = keys.repeat_interleave(self.groups, dim=1)
+            values = values.repeat_interleave(self.groups, dim=1)
+        mixed = attend(queries, keys, values, mask)
+        projected: Tensor = self.o_proj(mixed.transpose(1, 2).reshape(batch, length, -1))
+        return projected

@@ -1,0 +1,48 @@
+"""One transformer layer: attention, then a dense MLP and the experts side by side."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from engine.config import LayerConfig, ModelConfig
+from engine.layers.attention import Attention, Extend
+from engine.layers.mlp import GatedMLP
+from engine.layers.moe import Experts, Router
+from engine.layers.norm import RMSNorm
+
+
+class Block(nn.Module):
+    """Weights are shared by both modes except ``layer_scalar``, of which each mode has its own."""
+
+    def __init__(self, config: ModelConfig, layer: LayerConfig) -> None:
+        super().__init__()
+
+        def norm() -> RMSNorm:
+            return RMSNorm(config.hidden_size, config.rms_norm_eps)
+
+        self.self_attn = Attention(config, layer)
+        self.mlp = GatedMLP(config)
+        self.router = Router(config)
+        self.experts = Experts(config)
+        self.input_layernorm = norm()
+        self.post_attention_layernorm = norm()
+        self.pre_feedforward_layernorm = norm()
+        self.post_feedforward_layernorm = norm()
+        self.post_feedforward_layernorm_1 = norm()
+        self.pre_feedforward_layernorm_2 = norm()
+        self.post_feedforward_layernorm_2 = norm()
+        self.layer_scalar = nn.Parameter(torch.ones(1))
+        self.causal_layer_scalar = nn.Parameter(torch.ones(1))
+
+    def forward(
+        self, x: Tensor, rope: tuple[Tensor, Tensor], mask: Tensor | None, extend: Extend, causal: bool
+    ) -> Tensor:
+        """x (B, T, H) -> (B, T, H)."""
+        x = x + self.post_attention_layernorm(self.self_attn(self.input_layernorm(x), rope, mask, extend))
+        dense = self.post_feedforward_layernorm_1(self.mlp(self.pre_feedforward_layernorm(x)))
+        tokens = x.reshape(-1, x.shape[-1])  # (B*T, H)
+        weights, chosen = self.router(tokens)
+        sparse = self.experts(self.pre_feedforward_layernorm_2(tokens), weights, chosen).view_as(x)
+        x = x + self.post_feedforward_layernorm(dense + self.post_feedforward_layernorm_2(sparse))
+        return x * (self.causal_layer_scalar if causal else self.layer_scalar)

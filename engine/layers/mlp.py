@@ -1,0 +1,44 @@
+"""Gated MLP with tanh-approximated GELU, and the self-conditioning block built on it."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from engine.config import ModelConfig
+from engine.layers.norm import RMSNorm
+
+
+def gelu(x: Tensor) -> Tensor:
+    """Tanh-approximated GELU."""
+    return F.gelu(x, approximate="tanh")
+
+
+class GatedMLP(nn.Module):
+    """down(gelu(gate(x)) * up(x)), (..., H) -> (..., H)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.gate_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
+        self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
+        self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.down_proj(gelu(self.gate_proj(x)) * self.up_proj(x))
+        return out
+
+
+class SelfConditioning(GatedMLP):
+    """Adds the previous step's soft embedding to the canvas embedding; used by denoise only."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        self.pre_norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+        self.post_norm = RMSNorm(config.hidden_size, config.rms_norm_eps, with_scale=False)
+
+    def forward(self, embedded: Tensor, soft: Tensor | None = None) -> Tensor:
+        """embedded and soft (B, C, H); None stands for the zero signal of a canvas's first step."""
+        if soft is not None:
+            embedded = embedded + super().forward(self.pre_norm(soft))
+        out: Tensor = self.post_norm(embedded)
+        return out

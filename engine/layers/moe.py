@@ -1,0 +1,66 @@
+"""Router and experts. Experts are stored fused, as in the checkpoint."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from engine.config import ModelConfig
+from engine.layers.mlp import gelu
+from engine.layers.norm import RMSNorm
+
+DENSE_EXPERTS = 8  # up to this many experts, computing all of them is faster than sorting tokens
+
+
+class Router(nn.Module):
+    """Chooses experts from the raw residual stream."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.top_k = config.top_k_experts
+        self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps, with_scale=False)
+        self.scale = nn.Parameter(torch.ones(config.hidden_size))
+        self.per_expert_scale = nn.Parameter(torch.ones(config.num_experts))
+        self.proj = nn.Linear(config.hidden_size, config.num_experts, bias=False)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """x (N, H) -> weights (N, K) fp32 and expert indices (N, K)."""
+        scores = self.proj(self.norm(x) * self.scale * x.shape[-1] ** -0.5)
+        weights, chosen = torch.softmax(scores, dim=-1, dtype=torch.float32).topk(self.top_k, dim=-1)
+        weights = weights / weights.sum(dim=-1, keepdim=True)
+        return weights * self.per_expert_scale[chosen], chosen
+
+
+class Experts(nn.Module):
+    """E gated MLPs of width I; gate rows come first in ``gate_up_proj``."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        experts, width, hidden = config.num_experts, config.moe_intermediate_size, config.hidden_size
+        self.gate_up_proj = nn.Parameter(torch.zeros(experts, 2 * width, hidden))
+        self.down_proj = nn.Parameter(torch.zeros(experts, hidden, width))
+
+    def forward(self, x: Tensor, weights: Tensor, chosen: Tensor) -> Tensor:
+        """x (N, H), weights and chosen (N, K) -> (N, H)."""
+        if self.gate_up_proj.shape[0] <= DENSE_EXPERTS:
+            return self.dense(x, weights, chosen)
+        return self.grouped(x, weights, chosen)
+
+    def dense(self, x: Tensor, weights: Tensor, chosen: Tensor) -> Tensor:
+        """Every expert on every token; those not chosen weigh nothing."""
+        experts, double, hidden = self.gate_up_proj.shape
+        gates = torch.zeros(x.shape[0], experts, dtype=weights.dtype, device=x.device).scatter(1, chosen, weights)
+        both = nn.functional.linear(x, self.gate_up_proj.view(experts * double, hidden)).view(-1, experts, double)
+        gate, up = both.chunk(2, dim=-1)
+        inner = gelu(gate) * up * gates.to(x.dtype)[:, :, None]  # (N, E, I)
+        return inner.flatten(1) @ self.down_proj.transpose(1, 2).reshape(-1, hidden)
+
+    def grouped(self, x: Tensor, weights: Tensor, chosen: Tensor) -> Tensor:
+        """Each expert on the tokens that chose it."""
+        out = torch.zeros_like(x)
+        for expert in chosen.unique().tolist():
+            token, rank = (chosen == expert).nonzero(as_tuple=True)
+            gate, up = nn.functional.linear(x[token], self.gate_up_proj[expert]).chunk(2, dim=-1)
+            part = nn.functional.linear(gelu(gate) * up, self.down_proj[expert])
+            out.index_add_(0, token, (part * weights[token, rank, None]).to(out.dtype))
+        return out

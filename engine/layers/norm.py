@@ -1,0 +1,27 @@
+"""RMS normalisation, computed in fp32 whatever the input's type."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+class RMSNorm(nn.Module):
+    """x / rms(x) over the last dimension, times a weight unless ``with_scale`` is False."""
+
+    weight: nn.Parameter | None
+
+    def __init__(self, size: int, eps: float, with_scale: bool = True) -> None:
+        super().__init__()
+        self.eps = eps
+        if with_scale:
+            self.weight = nn.Parameter(torch.ones(size))
+        else:
+            self.register_parameter("weight", None)
+
+    def forward(self, x: Tensor) -> Tensor:
+        wide = x.float()
+        normed = wide * (wide.square().mean(-1, keepdim=True) + self.eps).pow(-0.5)
+        if self.weight is not None:
+            normed = normed * self.weight.float()
+        return normed.type_as(x)

@@ -1,0 +1,30 @@
+"""Rotary position embedding, default and "proportional" (only the leading share of a head's pairs turns)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from engine.config import LayerConfig
+
+
+def inverse_frequencies(layer: LayerConfig) -> Tensor:
+    """Angular speed of each of the head's D/2 pairs, in radians a position; 0 where a pair does not turn.  # (D/2,)"""
+    turning = int(layer.partial_rotary_factor * layer.head_dim // 2)
+    exponents = torch.arange(0, 2 * turning, 2, dtype=torch.float32) / layer.head_dim
+    still = torch.zeros(layer.head_dim // 2 - turning)
+    return torch.cat([1.0 / layer.rope_theta**exponents, still])
+
+
+def cos_sin(positions: Tensor, frequencies: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Tables for integer positions (T,) -> two of (T, D), in ``dtype``."""
+    angles = positions.to(torch.float32)[:, None] * frequencies  # (T, D/2)
+    angles = torch.cat([angles, angles], dim=-1)
+    return angles.cos().to(dtype), angles.sin().to(dtype)
+
+
+def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Turn heads (..., T, D) by tables that broadcast to them; pairs are (i, i + D/2)."""
+    half = x.shape[-1] // 2
+    turned = torch.cat([-x[..., half:], x[..., :half]], dim=-1)
+    return x * cos + turned * sin

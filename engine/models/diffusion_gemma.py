@@ -1,0 +1,150 @@
+"""DiffusionGemma's text model: one set of weights, two modes. Knows neither sampling nor files.
+
+*Prefill* is causal and appends keys and values to the cache. *Denoise* is bidirectional over the canvas, looks at
+the cache and leaves it as it was. Parameter names are the checkpoint's, under ``model.decoder.``.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from engine.cache import KVCache
+from engine.config import LayerConfig, ModelConfig
+from engine.errors import SafelightError
+from engine.layers.attention import Extend
+from engine.layers.block import Block
+from engine.layers.mlp import SelfConditioning
+from engine.layers.norm import RMSNorm
+from engine.layers.rope import cos_sin, inverse_frequencies
+
+
+class DiffusionGemma(nn.Module):
+    """The network. ``prefill`` and ``denoise`` serve inference; ``run`` is the part that training shares with them."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.layers = nn.ModuleList(Block(config, layer) for layer in config.layers)
+        self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+        self.self_conditioning = SelfConditioning(config)
+        self._frequencies: dict[LayerConfig, Tensor] = {}
+        # The reference keeps sqrt(H) in the table's type, which rounds it in bf16.
+        root = torch.tensor(config.hidden_size**0.5, dtype=torch.float64)
+        self._scales = {dtype: root.to(dtype).item() for dtype in (torch.float32, torch.bfloat16, torch.float64)}
+
+    @property
+    def device(self) -> torch.device:
+        return self.embed_tokens.weight.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.embed_tokens.weight.dtype
+
+    def new_cache(self) -> KVCache:
+        """An empty cache for one sequence."""
+        return KVCache(self.config, self.device, self.dtype)
+
+    # --- the two modes -------------------------------------------------------------------------------------------
+
+    @torch.inference_mode()
+    def prefill(self, ids: Tensor, cache: KVCache) -> Tensor:
+        """Append tokens to the cache, causally.
+
+        Args:
+            ids: token ids (T,), T >= 1.
+            cache: written; grows by T.
+
+        Returns:
+            Hidden states after the final norm, (T, H).
+
+        Raises:
+            SafelightError: the sequence would outgrow ``max_position_embeddings``, or an id is outside the vocabulary.
+        """
+        ids = self._checked(ids)
+        start, count = cache.length, ids.shape[0]
+        if start + count > self.config.max_position_embeddings:
+            raise SafelightError(
+                f"the text is {start + count} tokens long; this model has {self.config.max_position_embeddings} "
+                "positions. Shorten it"
+            )
+        positions = torch.arange(start, start + count, device=self.device)
+        extends = [cache.appender(index) for index in range(len(self.layers))]
+        masks = {kind: cache.causal_mask(kind, count) for kind in {layer.kind for layer in self.config.layers}}
+        hidden = self.run(self.embed(ids)[None], positions, masks, extends, causal=True)[0]
+        cache.advance(count)
+        return hidden
+
+    @torch.inference_mode()
+    def denoise(self, canvas: Tensor, cache: KVCache, self_conditioning_logits: Tensor | None = None) -> Tensor:
+        """Predict every canvas position at once; the cache stays as it was.
+
+        Args:
+            canvas: token ids (C,).
+            cache: the committed text; read only.
+            self_conditioning_logits: temperature-scaled logits (C, V) of the previous step; None on the first.
+
+        Returns:
+            Soft-capped logits (C, V) in fp32.
+        """
+        canvas = self._checked(canvas)
+        positions = torch.arange(cache.length, cache.length + canvas.shape[0], device=self.device)
+        soft = None
+        if self_conditioning_logits is not None:
+            soft = self.soft_embedding(torch.softmax(self_conditioning_logits, dim=-1, dtype=torch.float32))[None]
+        x = self.self_conditioning(self.embed(canvas)[None], soft)
+        extends = [cache.onlooker(index) for index in range(len(self.layers))]
+        return self.head(self.run(x, positions, {}, extends, causal=False)[0])
+
+    # --- parts ---------------------------------------------------------------------------------------------------
+
+    def embed(self, ids: Tensor) -> Tensor:
+        """Token ids (...) -> embeddings times sqrt(H), (..., H)."""
+        return self.embed_tokens(ids) * self._embed_scale()
+
+    def soft_embedding(self, probabilities: Tensor) -> Tensor:
+        """Expected embedding under (..., V) probabilities -> (..., H)."""
+        return (probabilities.to(self.dtype) @ self.embed_tokens.weight) * self._embed_scale()
+
+    def head(self, hidden: Tensor) -> Tensor:
+        """Hidden states (..., H) -> soft-capped logits (..., V) in fp32."""
+        cap = self.config.final_logit_softcapping
+        return torch.tanh(F.linear(hidden, self.embed_tokens.weight).float() / cap) * cap
+
+    def run(
+        self,
+        x: Tensor,
+        positions: Tensor,
+        masks: dict[str, Tensor | None],
+        extends: list[Extend],
+        *,
+        causal: bool,
+    ) -> Tensor:
+        """All layers and the final norm: x (B, T, H), positions (T,), a mask a layer kind -> (B, T, H)."""
+        ropes: dict[LayerConfig, tuple[Tensor, Tensor]] = {}
+        for layer in self.config.layers:
+            if layer not in ropes:
+                ropes[layer] = cos_sin(positions, self._frequency(layer), x.dtype)
+        for block, layer, extend in zip(self.layers, self.config.layers, extends, strict=True):
+            x = block(x, ropes[layer], masks.get(layer.kind), extend, causal)
+        out: Tensor = self.norm(x)
+        return out
+
+    def _embed_scale(self) -> float:
+        return self._scales[self.dtype]
+
+    def _frequency(self, layer: LayerConfig) -> Tensor:
+        kept = self._frequencies.get(layer)
+        if kept is None or kept.device != self.device:
+            kept = self._frequencies[layer] = inverse_frequencies(layer).to(self.device)
+        return kept
+
+    def _checked(self, ids: Tensor) -> Tensor:
+        if ids.dim() != 1 or ids.numel() == 0:
+            raise SafelightError(f"expected a non-empty row of token ids, got shape {tuple(ids.shape)}")
+        low, high = int(ids.min()), int(ids.max())
+        if low < 0 or high >= self.config.vocab_size:
+            raise SafelightError(f"token id {low if low < 0 else high} is outside the vocabulary of {self.config.vocab_size}")
+        return ids.to(self.device, torch.long)

@@ -1,0 +1,46 @@
+"""The sampler's arithmetic: pure functions of logits, entropies and an explicit generator.
+
+Shapes are (..., C, V) for logits and (..., C) for tokens, entropies and masks.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def token_entropy(logits: Tensor) -> Tensor:
+    """Entropy of each position's distribution, in nats: (..., C, V) -> (..., C)."""
+    log_p = torch.log_softmax(logits, dim=-1)
+    # A forbidden token has log p = -inf and p = 0; its share of the sum is 0.
+    return -(log_p.exp() * log_p.clamp_min(torch.finfo(log_p.dtype).min)).sum(dim=-1)
+
+
+def sample_candidates(logits: Tensor, generator: torch.Generator) -> Tensor:
+    """Draw one token a position: (..., C, V) -> (..., C)."""
+    probabilities = torch.softmax(logits, dim=-1, dtype=torch.float32)
+    drawn = torch.multinomial(probabilities.flatten(0, -2), 1, generator=generator)
+    return drawn.view(logits.shape[:-1])
+
+
+def accept_mask(entropy: Tensor, entropy_bound: float) -> Tensor:
+    """Entropy-bound acceptance: (..., C) entropies in nats -> (..., C) True where the candidate is kept.
+
+    Positions are taken by rising entropy while the sum of those before them stays within the bound, so at least one
+    is always accepted (source: Ben-Hamu et al. 2025, arXiv 2505.24857).
+    """
+    ordered, places = entropy.sort(dim=-1)
+    within = ordered.cumsum(dim=-1) - ordered <= entropy_bound
+    return torch.zeros_like(within).scatter(-1, places, within)
+
+
+def uniform_tokens(shape: tuple[int, ...], choices: Tensor | int, generator: torch.Generator) -> Tensor:
+    """Noise: tokens drawn uniformly from a vocabulary size or from a 1-d tensor of allowed ids."""
+    if isinstance(choices, int):
+        return torch.randint(choices, shape, generator=generator, device=generator.device)
+    return choices[torch.randint(len(choices), shape, generator=generator, device=generator.device)]
+
+
+def renoise(candidates: Tensor, accepted: Tensor, noise: Tensor) -> Tensor:
+    """Accepted positions take the candidate, all others fresh noise; all (..., C)."""
+    return torch.where(accepted, candidates, noise)

@@ -1,0 +1,123 @@
+"""Batches of the embedded models' tasks, as token ids. The tasks themselves are in ``engine.tasks``."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+
+from engine.tasks import skills, sudoku
+from engine.training.alphabet import build_tokenizer
+from engine.training.rollout import Batch
+
+EOS, PAD = 1, 0
+
+
+def prompt_text(prompt: str) -> str:
+    """The prompt as the chat template renders it."""
+    return f"<bos><|turn>user\n{prompt}<turn|>\n<|turn>model\n"
+
+
+def rows_to_batch(tokenizer: Tokenizer, prompts: list[str], targets: list[list[int]], prompt_length: int) -> Batch:
+    """Left-pad rendered prompts to ``prompt_length`` and stack them with their target canvases."""
+    ids = torch.full((len(prompts), prompt_length), PAD)
+    present = torch.zeros(len(prompts), prompt_length, dtype=torch.bool)
+    for row, encoding in enumerate(tokenizer.encode_batch(prompts)):
+        count = len(encoding.ids)
+        ids[row, prompt_length - count :] = torch.tensor(encoding.ids)
+        present[row, prompt_length - count :] = True
+    return Batch(ids, present, torch.tensor(targets))
+
+
+# --- Sudoku --------------------------------------------------------------------------------------------------------
+
+
+def minimal_puzzles(count: int, path: Path) -> Iterator[int]:
+    """Write ``count`` unique minimal puzzles of the training classes to ``path`` (puzzle and solution a line).
+
+    Yields the number written so far; goes on where an interrupted file ends. About 20 ms a puzzle.
+    """
+    done = len(path.read_text().splitlines()) if path.exists() else 0
+    with path.open("a") as file:
+        index = int(path.read_text().splitlines()[-1].split()[0]) + 1 if done else 0
+        while done < count:
+            rng = random.Random(f"base-{index}")
+            solution = sudoku.random_solution(rng)
+            if not sudoku.is_held_out(solution):
+                file.write(f"{index} {sudoku.dig(solution, 0, rng).board} {solution}\n")
+                done += 1
+                yield done
+            index += 1
+
+
+class SudokuSource:
+    """Puzzles made from minimal ones by symmetries and extra givens; both keep a unique puzzle unique."""
+
+    def __init__(self, path: Path, canvas_length: int, seed: int) -> None:
+        lines = [line.split() for line in path.read_text().splitlines()]
+        self.boards = np.array([[int(ch) for ch in board] for _, board, _ in lines]).reshape(-1, 9, 9)
+        self.solutions = np.array([[int(ch) for ch in solution] for _, _, solution in lines]).reshape(-1, 9, 9)
+        self.canvas_length = canvas_length
+        self.rng = np.random.default_rng(seed)
+        self.tokenizer = build_tokenizer()
+        self.givens = (25, 52)
+
+    def puzzle(self) -> tuple[str, str]:
+        """A random puzzle and its solution, as 81 digits."""
+        rng = self.rng
+        pick = rng.integers(len(self.boards))
+        order = [np.concatenate([3 * band + rng.permutation(3) for band in rng.permutation(3)]) for _ in range(2)]
+        digits = np.concatenate([[0], rng.permutation(9) + 1])
+        board, solution = (digits[grid[pick][order[0]][:, order[1]]] for grid in (self.boards, self.solutions))
+        if rng.integers(2):
+            board, solution = board.T, solution.T
+        board, solution = board.flatten(), solution.flatten()
+        blanks = np.flatnonzero(board == 0)
+        extra = rng.integers(self.givens[0], self.givens[1] + 1) - (81 - len(blanks))
+        if extra > 0:
+            shown = rng.choice(blanks, size=extra, replace=False)
+            board[shown] = solution[shown]
+        return "".join(map(str, board)), "".join(map(str, solution))
+
+    def draw(self, count: int) -> Batch:
+        prompts, targets = [], []
+        for _ in range(count):
+            board, solution = self.puzzle()
+            prompts.append(prompt_text(sudoku.to_prompt(board)))
+            answer = self.tokenizer.encode(sudoku.rows(solution)).ids
+            targets.append(answer + [EOS] * (self.canvas_length - len(answer)))
+        return rows_to_batch(self.tokenizer, prompts, targets, prompt_length=96)
+
+
+# --- text skills ---------------------------------------------------------------------------------------------------
+
+
+class SkillSource:
+    """Question and one block of its answer; earlier blocks of a long answer are part of the prefix."""
+
+    def __init__(self, canvas_length: int, seed: int, later_blocks: bool) -> None:
+        self.canvas_length = canvas_length
+        self.later_blocks = later_blocks
+        self.rng = random.Random(f"{seed}-{later_blocks}")
+        self.tokenizer = build_tokenizer()
+        self.prompt_length = skills.MAX_PROMPT + 8
+        if later_blocks:
+            self.prompt_length += skills.MAX_ANSWER // canvas_length * canvas_length
+
+    def draw(self, count: int) -> Batch:
+        prompts, targets = [], []
+        while len(prompts) < count:
+            example = skills.sample(self.rng, "train")
+            blocks = len(example.answer) // self.canvas_length  # whole blocks before the one with the end
+            block = self.rng.randint(1, blocks) if self.later_blocks and blocks else 0
+            if self.later_blocks and not block:
+                continue
+            start = block * self.canvas_length
+            answer = self.tokenizer.encode(example.answer[start : start + self.canvas_length]).ids
+            prompts.append(prompt_text(example.prompt) + example.answer[:start])
+            targets.append(answer + [EOS] * (self.canvas_length - len(answer)))
+        return rows_to_batch(self.tokenizer, prompts, targets, self.prompt_length)

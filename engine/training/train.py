@@ -1,0 +1,184 @@
+"""Trains an embedded model: ``python -m engine.training.train sudoku --out runs/sudoku``. Resumes by itself.
+
+Loss: plain cross entropy averaged over the canvas, on states from ``rollout``. Muon on the matrices, AdamW on the
+rest, constant rates that fall to zero over the last part of the run; what is kept is a running average of the weights.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import time
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from torch.nn import functional as F
+
+from engine.models.diffusion_gemma import DiffusionGemma
+from engine.training.data import SkillSource, SudokuSource, minimal_puzzles
+from engine.training.muon import Muon
+from engine.training.network import encode, predict
+from engine.training.recipes import RECIPES, Recipe
+from engine.training.rollout import Pool
+
+
+def initialise(model: DiffusionGemma, generator: torch.Generator) -> None:
+    """Matrices with variance 1 / fan-in; query and key norms so that attention starts soft."""
+    with torch.no_grad():
+        for name, param in model.named_parameters():
+            if param.dim() > 1:
+                param.normal_(std=param.shape[-1] ** -0.5, generator=generator)
+            elif name.endswith(("q_norm.weight", "k_norm.weight")):
+                param.fill_(param.shape[0] ** -0.25)
+
+
+def rate(step: int, steps: int, recipe: Recipe) -> float:
+    """Learning-rate factor: warm-up, constant, linear to zero."""
+    falling = (steps - step) / max(1.0, recipe.decay_share * steps)
+    return max(0.0, min((step + 1) / recipe.warmup_steps, 1.0, falling))
+
+
+class Trainer:
+    """A run that can be stopped and taken up again at any checkpoint."""
+
+    def __init__(self, recipe: Recipe, folder: Path, steps: int, seed: int, compiled: bool) -> None:
+        self.recipe, self.folder, self.steps, self.step = recipe, folder, steps, 0
+        folder.mkdir(parents=True, exist_ok=True)
+        self.generator = torch.Generator().manual_seed(seed)
+        self.model = DiffusionGemma(recipe.model_config())
+        initialise(self.model, self.generator)
+        self.average = {name: param.detach().clone() for name, param in self.model.named_parameters()}
+        named = dict(self.model.named_parameters())
+        matrices = [p for n, p in named.items() if p.dim() > 1 and "embed" not in n and "router" not in n]
+        chosen = set(map(id, matrices))
+        self.muon = Muon(matrices, lr=recipe.muon_lr)
+        others = [p for p in named.values() if id(p) not in chosen]
+        self.adam = torch.optim.AdamW(others, lr=recipe.adam_lr, betas=(0.9, 0.98), weight_decay=0.0)
+        self.pools = self._pools(seed)
+        self.forward = torch.compile(self._forward, dynamic=False) if compiled else self._forward
+        if (folder / "state.json").exists():
+            self._resume()
+
+    def _pools(self, seed: int) -> list[tuple[int, Pool]]:
+        """(every so many steps, pool): longer prefixes come in a pool of their own."""
+        recipe, vocabulary = self.recipe, self.model.config.vocab_size
+        if recipe.name == "sudoku":
+            path = self.folder / "puzzles.txt"
+            for done in minimal_puzzles(24_000, path):
+                if done % 500 == 0:
+                    print(f"puzzles {done}", flush=True)
+            self.sudoku = SudokuSource(path, recipe.canvas_length, seed)
+            return [(1, Pool(self.sudoku.draw, recipe.batch, vocabulary, self.generator))]
+        first = SkillSource(recipe.canvas_length, seed, later_blocks=False)
+        later = SkillSource(recipe.canvas_length, seed, later_blocks=True)
+        return [
+            (1, Pool(first.draw, recipe.batch, vocabulary, self.generator)),
+            (6, Pool(later.draw, recipe.batch // 2, vocabulary, self.generator)),
+        ]
+
+    def _forward(self, ids: Tensor, present: Tensor, canvas: Tensor, soft: Tensor) -> Tensor:
+        padded = present if self.recipe.name != "sudoku" else None
+        _, prefix = encode(self.model, ids, padded)
+        return predict(self.model, canvas, soft, prefix, padded)
+
+    def run(self, save_every: int = 200) -> None:
+        started, first = time.time(), self.step
+        log = (self.folder / "log.jsonl").open("a")
+        sums: dict[str, float] = {}
+        while self.step < self.steps:
+            factor = rate(self.step, self.steps, self.recipe)
+            for group in self.muon.param_groups:
+                group["lr"] = self.recipe.muon_lr * factor
+            for group in self.adam.param_groups:
+                group["lr"] = self.recipe.adam_lr * factor
+            if self.recipe.name == "sudoku":
+                self.sudoku.givens = (32, 60) if self.step < 600 else (25, 50)
+            for index, (every, pool) in enumerate(self.pools):
+                if self.step % every:
+                    continue
+                with torch.autocast("cpu", dtype=torch.bfloat16):
+                    logits = self.forward(pool.ids, pool.present, pool.canvas, pool.soft)
+                loss = F.cross_entropy(logits.flatten(0, 1), pool.target.flatten())
+                (loss * (1.0 if every == 1 else 0.5)).backward()  # type: ignore[no-untyped-call]
+                right = pool.advance(logits.detach(), self.recipe.retire)
+                for key, value in ((f"loss{index}", loss.item()), (f"right{index}", right)):
+                    sums[key] = value if key not in sums else 0.98 * sums[key] + 0.02 * value
+            params = [p for p in self.model.parameters() if p.grad is not None]
+            torch.nn.utils.clip_grad_norm_(params, 1.0)
+            self.muon.step()
+            self.adam.step()
+            self.model.zero_grad(set_to_none=True)
+            keep = min(self.recipe.ema, (self.step + 1) / (self.step + 10))
+            average, current = list(self.average.values()), list(self.model.parameters())
+            torch._foreach_lerp_(average, [p.detach() for p in current], 1 - keep)
+            self.step += 1
+            if not math.isfinite(sums["loss0"]):
+                raise SystemExit(f"the loss is not finite at step {self.step}; resume from the last checkpoint")
+            if self.step % 20 == 0:
+                record = {"step": self.step, "seconds": round(time.time() - started, 1), "rate": round(factor, 4)}
+                record |= {key: round(value, 5) for key, value in sums.items()}
+                record["steps_per_second"] = round((self.step - first) / (time.time() - started), 3)
+                print(json.dumps(record), flush=True)
+                log.write(json.dumps(record) + "\n")
+                log.flush()
+            if self.step % save_every == 0 or self.step == self.steps:
+                self.save()
+
+    # --- checkpoints: safetensors and JSON, written beside and moved into place ----------------------------------
+
+    def save(self) -> None:
+        tensors = {f"model.{n}": p.detach() for n, p in self.model.named_parameters()}
+        tensors |= {f"average.{n}": p for n, p in self.average.items()}
+        names = {id(p): n for n, p in self.model.named_parameters()}
+        for label, optimizer in (("muon", self.muon), ("adam", self.adam)):
+            for param, state in optimizer.state.items():
+                for key, value in state.items():
+                    tensors[f"{label}.{key}.{names[id(param)]}"] = value
+        tensors["generator"] = self.generator.get_state()
+        for index, (_, pool) in enumerate(self.pools):
+            for key in ("ids", "present", "target", "canvas", "soft", "step"):
+                tensors[f"pool{index}.{key}"] = getattr(pool, key)
+        save_file({k: v.contiguous().clone() for k, v in tensors.items()}, self.folder / "state.tmp")
+        os.replace(self.folder / "state.tmp", self.folder / "state.safetensors")
+        (self.folder / "state.json").write_text(json.dumps({"step": self.step, "recipe": self.recipe.name}) + "\n")
+
+    def _resume(self) -> None:
+        self.step = json.loads((self.folder / "state.json").read_text())["step"]
+        tensors = load_file(self.folder / "state.safetensors")
+        named = dict(self.model.named_parameters())
+        with torch.no_grad():
+            for key, value in tensors.items():
+                head, _, rest = key.partition(".")
+                if head == "model":
+                    named[rest].copy_(value)
+                elif head == "average":
+                    self.average[rest].copy_(value)
+                elif head in ("muon", "adam"):
+                    field, _, name = rest.partition(".")
+                    (self.muon if head == "muon" else self.adam).state[named[name]][field] = value
+                elif head.startswith("pool"):
+                    setattr(self.pools[int(head[4:])][1], rest, value)
+        self.generator.set_state(tensors["generator"])
+        print(f"resumed at step {self.step}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("recipe", choices=sorted(RECIPES))
+    parser.add_argument("--out", type=Path, required=True, help="folder of the run: checkpoints and log")
+    parser.add_argument("--steps", type=int, required=True, help="optimizer steps in all")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=0, help="CPU threads; 0 leaves it to torch")
+    parser.add_argument("--compile", action="store_true", help="twice as fast after two minutes; needs a C++ compiler")
+    args = parser.parse_args()
+    if args.threads:
+        torch.set_num_threads(args.threads)
+    Trainer(RECIPES[args.recipe], args.out, args.steps, args.seed, args.compile).run()
+
+
+if __name__ == "__main__":
+    main()
