@@ -32,7 +32,7 @@ class DiffusionGemma(nn.Module):
         self.self_conditioning = SelfConditioning(config)
         self._frequencies: dict[LayerConfig, Tensor] = {}
         # The reference keeps sqrt(H) in the table's type, which rounds it in bf16.
-        root = torch.tensor(config.hidden_size**0.5, dtype=torch.float64)
+        root = torch.tensor(config.hidden_size**0.5, dtype=torch.float64, device="cpu")
         self._scales = {dtype: root.to(dtype).item() for dtype in (torch.float32, torch.bfloat16, torch.float64)}
 
     @property

@@ -1,0 +1,51 @@
+"""Chooses where and in which number type a model runs, and says why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from engine.errors import SafelightError
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A device and a number type, with the reason in words."""
+
+    device: torch.device
+    dtype: torch.dtype
+    reason: str
+
+
+def choose(device: str = "auto", dtype: str = "auto") -> Placement:
+    """Resolve ``device`` ("auto", "cpu", "cuda", "cuda:N") and ``dtype`` ("auto", "float32", "bfloat16").
+
+    Raises:
+        SafelightError: an unknown name, or a device that this machine does not have.
+    """
+    if device == "auto":
+        if torch.cuda.is_available():
+            chosen, reason = torch.device("cuda", 0), f"{torch.cuda.get_device_name(0)} is available"
+        else:
+            chosen, reason = torch.device("cpu"), "no CUDA device is available"
+    else:
+        try:
+            chosen, reason = torch.device(device), "asked for"
+        except RuntimeError:
+            raise SafelightError(f"unknown device {device!r}; use auto, cpu, cuda or cuda:N") from None
+        if chosen.type not in ("cpu", "cuda"):
+            raise SafelightError(f"device {device!r} is not supported; use auto, cpu, cuda or cuda:N")
+        if chosen.type == "cuda" and not torch.cuda.is_available():
+            raise SafelightError(f"device {device!r} was asked for, but no CUDA device is available; use cpu or auto")
+        if chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
+            raise SafelightError(f"device {device!r} does not exist; this machine has {torch.cuda.device_count()}")
+    if dtype == "auto":
+        number = torch.bfloat16 if chosen.type == "cuda" else torch.float32
+    elif dtype in DTYPES:
+        number = DTYPES[dtype]
+    else:
+        raise SafelightError(f"unknown number type {dtype!r}; use auto, float32 or bfloat16")
+    return Placement(chosen, number, reason)

@@ -1,0 +1,80 @@
+"""What a generation tells the world: frozen, picklable facts in plain Python and numpy, on the CPU.
+
+Order of a run: PrefillFinished, then for each block CanvasStarted, StepFinished ..., CanvasCommitted (missing where
+the run was cancelled inside the block), and GenerationFinished last, always. C is the canvas length.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Tokens = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class PrefillFinished:
+    """The prompt is in the cache."""
+
+    prompt_tokens: int
+    reused_tokens: int  # of these, how many were in the cache already
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class CanvasStarted:
+    """A new block: its noise, and where pinned tokens stand."""
+
+    block_index: int
+    canvas: Tokens  # (C,)
+    pinned_mask: NDArray[np.bool_]  # (C,)
+
+
+@dataclass(frozen=True, eq=False)
+class StepFinished:
+    """One denoising step; ``step`` counts up from 0 in each block."""
+
+    block_index: int
+    step: int
+    temperature: float
+    argmax_canvas: Tokens  # (C,) best guess at every position
+    candidates: Tokens  # (C,) token sampled at every position
+    entropy: NDArray[np.float32]  # (C,) nats, of the temperature-scaled logits
+    accepted_mask: NDArray[np.bool_]  # (C,) candidate kept; the others are re-noised
+    next_canvas: Tokens  # (C,)
+    seconds: float
+    top_tokens: Tokens | None = None  # (C, K), likeliest first
+    top_probabilities: NDArray[np.float32] | None = None  # (C, K)
+
+
+@dataclass(frozen=True, eq=False)
+class CanvasCommitted:
+    """A finished block. After the first end token, ``tokens`` holds padding."""
+
+    block_index: int
+    tokens: Tokens  # (C,)
+    text_length: int  # tokens before the end token; C if there is none
+    steps: int
+    reason: Literal["converged", "step_cap"]
+
+
+@dataclass(frozen=True, eq=False)
+class GenerationFinished:
+    """The end of a run, with all committed tokens before the end token."""
+
+    reason: Literal["eos", "length", "cancelled"]
+    tokens: Tokens  # (N,)
+    blocks: int  # committed
+    steps: int  # denoising steps of all blocks
+    seconds: float  # without prefill
+
+    @property
+    def tokens_per_forward(self) -> float:
+        """Tokens generated a denoising step."""
+        return len(self.tokens) / self.steps if self.steps else 0.0
+
+
+Event = PrefillFinished | CanvasStarted | StepFinished | CanvasCommitted | GenerationFinished

@@ -1,0 +1,42 @@
+"""``generate``: the one way to run a model. The terminal, the window's worker and the tests all consume it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from engine.config import GenerationConfig
+from engine.decoders.base import Cancel, Denoiser
+from engine.decoders.block_diffusion import block_diffusion
+from engine.errors import SafelightError
+from engine.events import Event
+
+
+def generate(
+    model: Denoiser,
+    prompt_ids: Sequence[int] | Tensor,
+    config: GenerationConfig | None = None,
+    seed: int = 0,
+    cancel: Cancel | None = None,
+) -> Iterator[Event]:
+    """Generate text after a prompt, block by block, telling each denoising step as an event.
+
+    Args:
+        model: from ``load_model``.
+        prompt_ids: token ids (T,), T >= 1, usually from ``model.chat_ids``.
+        config: sampler settings; ``None`` takes DiffusionGemma's defaults. Prefer ``model.generation_defaults``.
+        seed: the same seed, settings, machine and model repeat the run exactly.
+        cancel: looked at between steps (``threading.Event`` will do); the run then ends with reason "cancelled".
+
+    Yields:
+        Events as described in ``engine.events``; the last is always ``GenerationFinished``.
+
+    Raises:
+        SafelightError: empty prompt, a prompt that does not fit, bad settings, non-finite logits.
+    """
+    prompt = torch.as_tensor(prompt_ids, dtype=torch.long)
+    if prompt.dim() != 1 or prompt.numel() == 0:
+        raise SafelightError("the prompt is empty; write something first")
+    yield from block_diffusion(model, prompt, config or GenerationConfig(), seed, cancel)
