@@ -97,7 +97,7 @@ class ModelConfig:
             return text[name]
 
         if text.get("use_bidirectional_attention") == "all":
-            raise SafelightError("config.json: use_bidirectional_attention 'all' is not supported (causal prefill only)")
+            raise SafelightError("config.json: use_bidirectional_attention 'all' is not supported, only causal prefill")
         if text.get("attention_bias"):
             raise SafelightError("config.json: attention_bias is not supported")
         if text.get("hidden_activation", "gelu_pytorch_tanh") != "gelu_pytorch_tanh":

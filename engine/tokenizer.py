@@ -66,4 +66,6 @@ class Tokenizer:
         if token in self._special:
             return str(raw)
         # SentencePiece decoders strip a leading space; it belongs to the token.
-        return str(self._fast.decode([token], skip_special_tokens=False)) if "\u2581" not in raw else raw.replace("\u2581", " ")
+        if "\u2581" in raw:
+            return str(raw.replace("\u2581", " "))
+        return str(self._fast.decode([token], skip_special_tokens=False))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from engine import sampling
@@ -113,7 +114,8 @@ class _Sampler:
         """Check the canvas options against the model.
 
         Raises:
-            SafelightError: a token outside the vocabulary, a position outside the canvas, a seed canvas of another size.
+            SafelightError: a token outside the vocabulary, a position outside the canvas, a seed canvas that differs in
+                size.
         """
         length = config.canvas_length or shape.canvas_length
 
@@ -155,7 +157,7 @@ class _Sampler:
             canvas[self.pinned[0]] = self.pinned[1]
         return canvas
 
-    def pinned_mask(self, block: int) -> np.ndarray:  # type: ignore[type-arg]
+    def pinned_mask(self, block: int) -> NDArray[np.bool_]:
         mask = np.zeros(self.length, dtype=np.bool_)
         if block == 0:
             mask[[position for position, _ in self.config.pinned]] = True
@@ -184,7 +186,7 @@ class _Sampler:
         accepted = sampling.accept_mask(entropy, self.config.entropy_bound)
         return candidates, entropy, accepted, sampling.renoise(candidates, accepted, self._noise())
 
-    def top(self, logits: Tensor) -> tuple[Tokens, np.ndarray] | tuple[()]:  # type: ignore[type-arg]
+    def top(self, logits: Tensor) -> tuple[Tokens, NDArray[np.float32]] | tuple[()]:
         """The likeliest tokens of every position and their probabilities, (C, K) each; nothing if not asked for."""
         if not self.config.top_k:
             return ()

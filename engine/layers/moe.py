@@ -58,7 +58,7 @@ class Experts(nn.Module):
     def grouped(self, x: Tensor, weights: Tensor, chosen: Tensor) -> Tensor:
         """Each expert on the tokens that chose it."""
         out = torch.zeros_like(x)
-        for expert in chosen.unique().tolist():
+        for expert in torch.unique(chosen).tolist():
             token, rank = (chosen == expert).nonzero(as_tuple=True)
             gate, up = nn.functional.linear(x[token], self.gate_up_proj[expert]).chunk(2, dim=-1)
             part = nn.functional.linear(gelu(gate) * up, self.down_proj[expert])

@@ -6,6 +6,8 @@ the cache and leaves it as it was. Parameter names are the checkpoint's, under `
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -72,7 +74,8 @@ class DiffusionGemma(nn.Module):
             )
         positions = torch.arange(start, start + count, device=self.device)
         extends = [cache.appender(index) for index in range(len(self.layers))]
-        masks = {kind: cache.causal_mask(kind, count) for kind in {layer.kind for layer in self.config.layers}}
+        kinds: set[str] = {layer.kind for layer in self.config.layers}
+        masks = {kind: cache.causal_mask(kind, count) for kind in kinds}
         hidden = self.run(self.embed(ids)[None], positions, masks, extends, causal=True)[0]
         cache.advance(count)
         return hidden
@@ -102,7 +105,8 @@ class DiffusionGemma(nn.Module):
 
     def embed(self, ids: Tensor) -> Tensor:
         """Token ids (...) -> embeddings times sqrt(H), (..., H)."""
-        return self.embed_tokens(ids) * self._embed_scale()
+        embedded: Tensor = self.embed_tokens(ids)
+        return embedded * self._embed_scale()
 
     def soft_embedding(self, probabilities: Tensor) -> Tensor:
         """Expected embedding under (..., V) probabilities -> (..., H)."""
@@ -117,7 +121,7 @@ class DiffusionGemma(nn.Module):
         self,
         x: Tensor,
         positions: Tensor,
-        masks: dict[str, Tensor | None],
+        masks: Mapping[str, Tensor | None],
         extends: list[Extend],
         *,
         causal: bool,
@@ -146,5 +150,6 @@ class DiffusionGemma(nn.Module):
             raise SafelightError(f"expected a non-empty row of token ids, got shape {tuple(ids.shape)}")
         low, high = int(ids.min()), int(ids.max())
         if low < 0 or high >= self.config.vocab_size:
-            raise SafelightError(f"token id {low if low < 0 else high} is outside the vocabulary of {self.config.vocab_size}")
+            outside = low if low < 0 else high
+            raise SafelightError(f"token id {outside} is outside the vocabulary of {self.config.vocab_size} tokens")
         return ids.to(self.device, torch.long)

@@ -24,8 +24,7 @@ def _peers() -> tuple[tuple[int, ...], ...]:
             tuple(
                 other
                 for other in range(SIZE)
-                if other != cell
-                and (other // 9 == row or other % 9 == column or (other // 27, other % 9 // 3) == box)
+                if other != cell and (other // 9 == row or other % 9 == column or (other // 27, other % 9 // 3) == box)
             )
         )
     return tuple(peers)
@@ -218,7 +217,8 @@ def is_held_out(solution: str) -> bool:
 
     def signature(lines: list[str]) -> str:
         bands = (lines[b : b + 3] for b in (0, 3, 6))
-        return "|".join(sorted(",".join(sorted(cycles(t[i], t[j]) for i, j in ((0, 1), (0, 2), (1, 2)))) for t in bands))
+        pairs = ((0, 1), (0, 2), (1, 2))
+        return "|".join(sorted(",".join(sorted(cycles(band[i], band[j]) for i, j in pairs)) for band in bands))
 
     grid_rows = [solution[9 * r : 9 * r + 9] for r in range(9)]
     grid_columns = [solution[c::9] for c in range(9)]
@@ -253,7 +253,7 @@ def dig(solution: str, target: int, rng: random.Random) -> Puzzle:
 
 
 def generate(rng: random.Random, low: int, high: int) -> Puzzle:
-    """A fresh unique puzzle whose number of givens is uniform over ``low``..``high`` (22 is about the least there is)."""
+    """A fresh unique puzzle whose number of givens is uniform over ``low``..``high`` (below 22 none may be found)."""
     target = rng.randint(low, high)
     while True:
         puzzle = dig(random_solution(rng), target, rng)

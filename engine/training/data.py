@@ -84,7 +84,8 @@ class SudokuSource:
         return "".join(map(str, board)), "".join(map(str, solution))
 
     def draw(self, count: int) -> Batch:
-        prompts, targets = [], []
+        prompts: list[str] = []
+        targets: list[list[int]] = []
         for _ in range(count):
             board, solution = self.puzzle()
             prompts.append(prompt_text(sudoku.to_prompt(board)))
@@ -109,7 +110,8 @@ class SkillSource:
             self.prompt_length += skills.MAX_ANSWER // canvas_length * canvas_length
 
     def draw(self, count: int) -> Batch:
-        prompts, targets = [], []
+        prompts: list[str] = []
+        targets: list[list[int]] = []
         while len(prompts) < count:
             example = skills.sample(self.rng, "train")
             blocks = len(example.answer) // self.canvas_length  # whole blocks before the one with the end

@@ -1,4 +1,4 @@
-"""Writes a checkpoint as released ones are laid out: ``python -m engine.training.export runs/sudoku assets/models/…``."""
+"""Writes a trained model as released checkpoints are laid out: ``python -m engine.training.export RUN FOLDER``."""
 
 from __future__ import annotations
 

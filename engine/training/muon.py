@@ -1,4 +1,6 @@
-"""Muon: momentum whose update is orthogonalised, for weight matrices (source: Jordan et al. 2024, kellerjordan.github.io/posts/muon).
+"""Muon: momentum whose update is orthogonalised, for weight matrices.
+
+Source: Jordan et al. 2024, kellerjordan.github.io/posts/muon.
 
 Unlike ``torch.optim.Muon`` it takes stacks of matrices, which fused experts are, and runs matrices of one shape as
 one batch.
@@ -23,7 +25,8 @@ def orthogonalise(matrices: Tensor, steps: int = 5) -> Tensor:
     for _ in range(steps):
         gram = x @ x.mT
         x = a * x + (b * gram + c * gram @ gram) @ x
-    return x.mT if tall else x
+    out: Tensor = x.mT if tall else x
+    return out
 
 
 class Muon(Optimizer):
@@ -35,7 +38,7 @@ class Muon(Optimizer):
         super().__init__(list(params), {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
 
     @torch.no_grad()
-    def step(self, closure: None = None) -> None:  # type: ignore[override]
+    def step(self, closure: None = None) -> None:  # type: ignore[override]  # noqa: ARG002
         for group in self.param_groups:
             by_shape: dict[tuple[int, int], list[tuple[Tensor, Tensor]]] = defaultdict(list)
             for param in group["params"]:
@@ -52,6 +55,8 @@ class Muon(Optimizer):
             for (rows, columns), pairs in by_shape.items():
                 flat = orthogonalise(torch.cat([update for _, update in pairs]))
                 scale = max(1.0, rows / columns) ** 0.5
-                for (param, _), part in zip(pairs, flat.split([len(update) for _, update in pairs]), strict=True):
+                for (param, _), part in zip(
+                    pairs, torch.split(flat, [len(update) for _, update in pairs]), strict=True
+                ):
                     param.mul_(1 - group["lr"] * group["weight_decay"])
                     param.add_(part.view_as(param), alpha=-group["lr"] * scale)

@@ -6,6 +6,7 @@ Every tensor the model needs must be there once, with the right shape; anything 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -61,7 +62,7 @@ def tensors(folder: Path) -> Iterator[tuple[str, Callable[[], Tensor], tuple[int
         try:
             with safe_open(file, framework="pt") as opened:
                 for name in opened.keys():  # noqa: SIM118 (not a dict)
-                    yield name, lambda name=name: opened.get_tensor(name), tuple(opened.get_slice(name).get_shape())
+                    yield name, partial(opened.get_tensor, name), tuple(opened.get_slice(name).get_shape())
         except (SafetensorError, OSError) as error:
             raise SafelightError(f"{file} is damaged or truncated ({error}); download it again") from error
 
