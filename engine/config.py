@@ -60,8 +60,10 @@ class ModelConfig:
         )
         for name in sizes.split():
             value = getattr(self, name)
-            if not isinstance(value, int) or value < 1:
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise SafelightError(f"config.json: {name} must be a positive whole number, not {value!r}")
+        for name in ("rms_norm_eps", "final_logit_softcapping"):
+            _real(f"config.json: {name}", getattr(self, name), 0.0, exclusive=True)
         if not self.layers:
             raise SafelightError("config.json: the model has no layers")
         if self.top_k_experts > self.num_experts:
@@ -75,6 +77,12 @@ class ModelConfig:
                 raise SafelightError(
                     f"config.json: layer {index} has {layer.num_key_value_heads} key-value heads, which do not divide "
                     f"{self.num_attention_heads} query heads"
+                )
+            _real(f"config.json: rope_theta of layer {index}", layer.rope_theta, 0.0, exclusive=True)
+            if not 0.0 < layer.partial_rotary_factor <= 1.0:
+                raise SafelightError(
+                    f"config.json: layer {index} has partial_rotary_factor {layer.partial_rotary_factor}; it must be "
+                    "above 0 and at most 1"
                 )
 
     @staticmethod
@@ -223,6 +231,15 @@ class GenerationConfig:
             _whole("canvas_length", self.canvas_length, 1, 65_536)
         if self.allowed_tokens is not None and not self.allowed_tokens:
             raise SafelightError("allowed_tokens is empty; allow at least one token or leave it out")
+        _whole("pad_token_id", self.pad_token_id, 0)
+        for name in ("eos_token_ids", "allowed_tokens", "seed_canvas"):
+            for token in getattr(self, name) or ():
+                _whole(f"each of {name}", token, 0)
+        for position, token in self.pinned:
+            _whole("a pinned position", position, 0)
+            _whole("a pinned token", token, 0)
+        if len(dict(self.pinned)) < len(self.pinned):
+            raise SafelightError("a position is pinned twice; pin each one once")
 
     def replace(self, **changes: Any) -> GenerationConfig:
         """A copy with some fields changed, validated again."""
@@ -242,6 +259,8 @@ class GenerationConfig:
         names = "max_new_tokens max_denoising_steps t_max t_min stability_threshold confidence_threshold pad_token_id"
         known: dict[str, Any] = {name: raw[name] for name in names.split() if raw.get(name) is not None}
         sampler = raw.get("sampler_config") or {}
+        if not isinstance(sampler, dict):
+            raise SafelightError(f"generation_config.json: sampler_config must be an object, not {sampler!r}")
         if sampler.get("_cls_name", "EntropyBoundSamplerConfig") != "EntropyBoundSamplerConfig":
             raise SafelightError(f"generation_config.json: unknown sampler {sampler['_cls_name']!r}")
         if sampler.get("entropy_bound") is not None:

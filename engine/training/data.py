@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -66,6 +67,13 @@ class SudokuSource:
         self.tokenizer = build_tokenizer()
         self.givens = (25, 52)
 
+    def state(self) -> dict[str, Any]:
+        """Where the random stream stands, as plain JSON."""
+        return dict(self.rng.bit_generator.state)
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.rng.bit_generator.state = state
+
     def puzzle(self) -> tuple[str, str]:
         """A random puzzle and its solution, as 81 digits."""
         rng = self.rng
@@ -97,17 +105,32 @@ class SudokuSource:
 # --- text skills ---------------------------------------------------------------------------------------------------
 
 
-class SkillSource:
-    """Question and one block of its answer; earlier blocks of a long answer are part of the prefix."""
+SHORT_PROMPT = 44  # characters; nearly all prompts are shorter
 
-    def __init__(self, canvas_length: int, seed: int, later_blocks: bool) -> None:
+
+class SkillSource:
+    """Question and one block of its answer; earlier blocks of a long answer are part of the prefix.
+
+    Rows of a source have one length, so there are two: short prompts with the first block of their answer, and
+    the rest (long prompts, later blocks).
+    """
+
+    def __init__(self, canvas_length: int, seed: int, long: bool) -> None:
         self.canvas_length = canvas_length
-        self.later_blocks = later_blocks
-        self.rng = random.Random(f"{seed}-{later_blocks}")
+        self.long = long
+        self.rng = random.Random(f"{seed}-{long}")
         self.tokenizer = build_tokenizer()
-        self.prompt_length = skills.MAX_PROMPT + 8
-        if later_blocks:
+        self.prompt_length = SHORT_PROMPT + 8  # the turn marks take 7
+        if long:
             self.prompt_length += skills.MAX_ANSWER // canvas_length * canvas_length
+
+    def state(self) -> list[Any]:
+        """Where the random stream stands, as plain JSON."""
+        return list(self.rng.getstate())
+
+    def restore(self, state: list[Any]) -> None:
+        version, internal, gauss = state
+        self.rng.setstate((version, tuple(internal), gauss))
 
     def draw(self, count: int) -> Batch:
         prompts: list[str] = []
@@ -115,8 +138,8 @@ class SkillSource:
         while len(prompts) < count:
             example = skills.sample(self.rng, "train")
             blocks = len(example.answer) // self.canvas_length  # whole blocks before the one with the end
-            block = self.rng.randint(1, blocks) if self.later_blocks and blocks else 0
-            if self.later_blocks and not block:
+            block = self.rng.randint(1, blocks) if self.long and blocks else 0
+            if self.long != (block > 0 or len(example.prompt) > SHORT_PROMPT):
                 continue
             start = block * self.canvas_length
             answer = self.tokenizer.encode(example.answer[start : start + self.canvas_length]).ids

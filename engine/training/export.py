@@ -102,7 +102,7 @@ def main() -> None:
     network = DiffusionGemma(recipe.model_config())
     averaged = {k[8:]: v for k, v in load_file(args.run / "state.safetensors").items() if k.startswith("average.")}
     network.load_state_dict(averaged)
-    write_checkpoint(network, args.out, GenerationConfig())
+    write_checkpoint(network, args.out, GenerationConfig(max_new_tokens=recipe.max_new_tokens))
 
 
 if __name__ == "__main__":

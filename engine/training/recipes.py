@@ -18,13 +18,18 @@ class Recipe:
     layers: int
     canvas_length: int
     max_position_embeddings: int
+    max_new_tokens: int  # the checkpoint's default
     batch: int
     muon_lr: float = 0.02
     adam_lr: float = 3e-3
     warmup_steps: int = 100
     decay_share: float = 0.35  # the last part of the run, over which the rates fall to zero
     ema: float = 0.998
-    retire: float = 0.08
+    # Chance a step that an unfinished canvas is dropped. Short walks first: a young model wanders off on long ones.
+    retire_early: float = 0.5
+    retire_late: float = 0.12
+    late_from_step: int = 2500
+    puzzles: int = 24_000  # minimal puzzles that the Sudoku source varies
 
     def model_config(self) -> ModelConfig:
         """Five sliding layers to one full one; the last is full."""
@@ -48,6 +53,10 @@ class Recipe:
 
 
 RECIPES = {
-    "sudoku": Recipe("sudoku", hidden_size=128, layers=6, canvas_length=96, max_position_embeddings=512, batch=64),
-    "skills": Recipe("skills", hidden_size=128, layers=6, canvas_length=64, max_position_embeddings=512, batch=96),
+    "sudoku": Recipe(
+        "sudoku", hidden_size=128, layers=6, canvas_length=96, max_position_embeddings=512, max_new_tokens=96, batch=64
+    ),
+    "skills": Recipe(
+        "skills", hidden_size=128, layers=6, canvas_length=64, max_position_embeddings=512, max_new_tokens=256, batch=64
+    ),
 }

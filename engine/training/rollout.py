@@ -3,7 +3,7 @@
 A pool keeps one canvas a slot and walks it through real denoising: the logits that the loss is taken on also drive
 acceptance, re-noising and self-conditioning, and the canvas they leave behind is the slot's next training example.
 So the model learns on the states that it meets when it generates (its own mistakes included) at no extra pass.
-Half of the slots start from pure noise, half from the answer corrupted at a uniform level.
+A slot starts from the answer corrupted at a uniform level, or from pure noise.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ class Batch:
     target: Tensor
 
 
+PURE_NOISE = 0.2  # share of the slots that start from nothing but noise
 Draw = Callable[[int], Batch]
 
 
@@ -47,7 +48,7 @@ class Pool:
     def _start(self, target: Tensor) -> Tensor:
         noise = sampling.uniform_tokens(tuple(target.shape), self.vocab_size, self.generator)
         rows = torch.rand(len(target), 2, generator=self.generator)
-        keep = torch.where(rows[:, 0] < 0.5, 0.0, rows[:, 1])[:, None]
+        keep = torch.where(rows[:, 0] < PURE_NOISE, 0.0, rows[:, 1])[:, None]
         return torch.where(torch.rand(target.shape, generator=self.generator) < keep, target, noise)
 
     @torch.no_grad()

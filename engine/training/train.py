@@ -11,9 +11,11 @@ import json
 import math
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.nn import functional as F
@@ -58,6 +60,7 @@ class Trainer:
         self.muon = Muon(matrices, lr=recipe.muon_lr)
         others = [p for p in named.values() if id(p) not in chosen]
         self.adam = torch.optim.AdamW(others, lr=recipe.adam_lr, betas=(0.9, 0.98), weight_decay=0.0)
+        self.sources: Sequence[SudokuSource | SkillSource] = []
         self.pools = self._pools(seed)
         self.forward = torch.compile(self._forward, dynamic=False) if compiled else self._forward
         if (folder / "state.json").exists():
@@ -68,16 +71,18 @@ class Trainer:
         recipe, vocabulary = self.recipe, self.model.config.vocab_size
         if recipe.name == "sudoku":
             path = self.folder / "puzzles.txt"
-            for done in minimal_puzzles(24_000, path):
+            for done in minimal_puzzles(recipe.puzzles, path):
                 if done % 500 == 0:
                     print(f"puzzles {done}", flush=True)
             self.sudoku = SudokuSource(path, recipe.canvas_length, seed)
+            self.sources = [self.sudoku]
             return [(1, Pool(self.sudoku.draw, recipe.batch, vocabulary, self.generator))]
-        first = SkillSource(recipe.canvas_length, seed, later_blocks=False)
-        later = SkillSource(recipe.canvas_length, seed, later_blocks=True)
+        short = SkillSource(recipe.canvas_length, seed, long=False)
+        rest = SkillSource(recipe.canvas_length, seed, long=True)
+        self.sources = [short, rest]
         return [
-            (1, Pool(first.draw, recipe.batch, vocabulary, self.generator)),
-            (6, Pool(later.draw, recipe.batch // 2, vocabulary, self.generator)),
+            (1, Pool(short.draw, recipe.batch, vocabulary, self.generator)),
+            (3, Pool(rest.draw, recipe.batch // 2, vocabulary, self.generator)),
         ]
 
     def _forward(self, ids: Tensor, present: Tensor, canvas: Tensor, soft: Tensor) -> Tensor:
@@ -87,7 +92,6 @@ class Trainer:
 
     def run(self, save_every: int = 200) -> None:
         started, first = time.time(), self.step
-        log = (self.folder / "log.jsonl").open("a")
         sums: dict[str, float] = {}
         while self.step < self.steps:
             factor = rate(self.step, self.steps, self.recipe)
@@ -104,7 +108,8 @@ class Trainer:
                     logits = self.forward(pool.ids, pool.present, pool.canvas, pool.soft)
                 loss = F.cross_entropy(logits.flatten(0, 1), pool.target.flatten())
                 (loss * (1.0 if every == 1 else 0.5)).backward()  # type: ignore[no-untyped-call]
-                right = pool.advance(logits.detach(), self.recipe.retire)
+                late = self.step >= self.recipe.late_from_step
+                right = pool.advance(logits.detach(), self.recipe.retire_late if late else self.recipe.retire_early)
                 for key, value in ((f"loss{index}", loss.item()), (f"right{index}", right)):
                     sums[key] = value if key not in sums else 0.98 * sums[key] + 0.02 * value
             params = [p for p in self.model.parameters() if p.grad is not None]
@@ -123,8 +128,8 @@ class Trainer:
                 record |= {key: round(value, 5) for key, value in sums.items()}
                 record["steps_per_second"] = round((self.step - first) / (time.time() - started), 3)
                 print(json.dumps(record), flush=True)
-                log.write(json.dumps(record) + "\n")
-                log.flush()
+                with (self.folder / "log.jsonl").open("a") as log:
+                    log.write(json.dumps(record) + "\n")
             if self.step % save_every == 0 or self.step == self.steps:
                 self.save()
 
@@ -142,7 +147,8 @@ class Trainer:
         for index, (_, pool) in enumerate(self.pools):
             for key in ("ids", "present", "target", "canvas", "soft", "step"):
                 tensors[f"pool{index}.{key}"] = getattr(pool, key)
-        save_file({k: v.contiguous().clone() for k, v in tensors.items()}, self.folder / "state.tmp")
+        streams = {"sources": json.dumps([source.state() for source in self.sources])}
+        save_file({k: v.contiguous().clone() for k, v in tensors.items()}, self.folder / "state.tmp", metadata=streams)
         os.replace(self.folder / "state.tmp", self.folder / "state.safetensors")
         (self.folder / "state.json").write_text(json.dumps({"step": self.step, "recipe": self.recipe.name}) + "\n")
 
@@ -163,6 +169,10 @@ class Trainer:
                 elif head.startswith("pool"):
                     setattr(self.pools[int(head[4:])][1], rest, value)
         self.generator.set_state(tensors["generator"])
+        with safe_open(self.folder / "state.safetensors", framework="pt") as opened:
+            streams = json.loads((opened.metadata() or {}).get("sources", "[]"))  # older checkpoints have none
+        for source, state in zip(self.sources, streams, strict=False):
+            source.restore(state)
         print(f"resumed at step {self.step}", flush=True)
 
 

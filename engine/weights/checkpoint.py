@@ -41,9 +41,10 @@ def shards(folder: Path) -> list[Path]:
     index = folder / "model.safetensors.index.json"
     if index.exists():
         weight_map = read_json(index).get("weight_map")
-        if not isinstance(weight_map, dict) or not weight_map:
+        names = set(map(str, weight_map.values())) if isinstance(weight_map, dict) else set()
+        if not names:
             raise SafelightError(f"{index} has no weight_map; download the model again")
-        files = [folder / name for name in sorted(set(weight_map.values()))]
+        files = [folder / name for name in sorted(names)]
     else:
         files = sorted(folder.glob("*.safetensors"))
     if not files:

@@ -1,0 +1,134 @@
+"""Where cells and legend stand, and which cell is under a point. Plain integers in logical pixels; no Qt, no text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+MARGIN = 16
+GAP = 2
+MOST_COLUMNS = 64
+
+
+class Rect(NamedTuple):
+    x: int
+    y: int
+    width: int
+    height: int
+
+
+def flow(widths: Sequence[int], available: int, row_height: int, spacing: int) -> tuple[list[Rect], int]:
+    """Items laid in rows from (0, 0) as words are, and the height they take."""
+    rects: list[Rect] = []
+    x = y = 0
+    for width in widths:
+        if x and x + width > available:
+            x, y = 0, y + row_height
+        rects.append(Rect(x, y, width, row_height))
+        x += width + spacing
+    return rects, y + row_height if rects else 0
+
+
+def fitting_columns(available: int, cell_width: int, count: int) -> int:
+    """How many cells to put side by side: a number that fills all rows if one is near what fits, or a round one."""
+    fit = max(1, min((available + GAP) // (cell_width + GAP), MOST_COLUMNS))
+    if fit >= count > 0:
+        return count
+    if fit < 8:
+        return fit
+    for columns in range(fit, math.ceil(0.75 * fit) - 1, -1):
+        if count and count % columns == 0:
+            return columns
+    return fit - fit % 4
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """A grid of ``count`` cells with its legend underneath."""
+
+    width: int
+    height: int
+    count: int
+    columns: int
+    cell_width: int
+    cell_height: int
+    legend: tuple[Rect, ...]  # one for each entry
+    bar: Rect | None  # the entropy bar with its labels
+
+    @staticmethod
+    def from_width(
+        width: int,
+        count: int,
+        cell_width: int,
+        cell_height: int,
+        *,
+        columns: int | None = None,
+        least_rows: int = 0,
+        legend_widths: Sequence[int] = (),
+        legend_height: int = 24,
+        bar_height: int = 0,
+    ) -> Geometry:
+        """Lay out a canvas. ``columns`` fixes their number; None chooses it from the width."""
+        inner = max(width - 2 * MARGIN, cell_width)
+        chosen = columns if columns is not None else fitting_columns(inner, cell_width, count)
+        chosen = max(1, min(chosen, count or chosen))
+        rows = max(-(-count // chosen), least_rows)
+        grid = rows * (cell_height + GAP) - GAP if rows else 0
+        items, legend_total = flow(legend_widths, inner, legend_height, 20)
+        top = MARGIN + grid + (MARGIN if grid else 0)
+        legend = tuple(Rect(r.x + MARGIN, r.y + top, r.width, r.height) for r in items)
+        bottom = top + legend_total
+        bar = None
+        if bar_height:
+            bar = Rect(MARGIN, bottom + 8, inner, bar_height)
+            bottom += 8 + bar_height
+        if not legend and bar is None:
+            bottom -= MARGIN if grid else 0
+        return Geometry(width, bottom + MARGIN, count, chosen, cell_width, cell_height, legend, bar)
+
+    @property
+    def rows(self) -> int:
+        return -(-self.count // self.columns)
+
+    @cached_property
+    def cells(self) -> tuple[Rect, ...]:
+        """Where every cell stands."""
+        return tuple(self.rect_of(index) for index in range(self.count))
+
+    def bounds(self, indices: Iterable[int], border: int = 2) -> Rect | None:
+        """The smallest rectangle around some cells and their marks; None for no cells."""
+        rects = [self.cells[index] for index in indices if 0 <= index < self.count]
+        if not rects:
+            return None
+        left, top = min(r.x for r in rects) - border, min(r.y for r in rects) - border
+        right = max(r.x + r.width for r in rects) + border
+        bottom = max(r.y + r.height for r in rects) + border
+        return Rect(left, top, right - left, bottom - top)
+
+    @property
+    def legend_top(self) -> int | None:
+        return self.legend[0].y if self.legend else None
+
+    def rect_of(self, index: int) -> Rect:
+        """Where a cell stands. Raises IndexError for a cell that is not there."""
+        if not 0 <= index < self.count:
+            raise IndexError(f"cell {index} is outside the canvas of {self.count}")
+        row, column = divmod(index, self.columns)
+        x = MARGIN + column * (self.cell_width + GAP)
+        y = MARGIN + row * (self.cell_height + GAP)
+        return Rect(x, y, self.cell_width, self.cell_height)
+
+    def cell_at(self, x: float, y: float) -> int:
+        """The cell under a point, or -1. A gap belongs to the cell before it, so hovering never flickers."""
+        column = int((x - MARGIN) // (self.cell_width + GAP))
+        row = int((y - MARGIN) // (self.cell_height + GAP))
+        index = row * self.columns + column
+        return index if 0 <= column < self.columns and row >= 0 and index < self.count else -1
+
+    def moved(self, index: int, columns: int, rows: int) -> int:
+        """The cell so many columns and rows away; ``index`` itself where that would leave the canvas."""
+        target = index + columns + rows * self.columns
+        return target if 0 <= target < self.count else index

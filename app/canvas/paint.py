@@ -1,0 +1,372 @@
+"""Paints one block and its legend. Functions of their arguments; the cache of glyph layouts is the only memory.
+
+Every state has a shape beside its colour: noise dim and small, candidate plain, accepted underlined, remelted dashed
+outline, settled plain ink, given bold with a corner mark, padding a dot.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal, NamedTuple
+
+from PySide6.QtCore import QPointF, QRect, QRectF, Qt
+from PySide6.QtGui import (
+    QColor,
+    QFont,
+    QFontMetricsF,
+    QLinearGradient,
+    QPainter,
+    QPen,
+    QPolygonF,
+    QStaticText,
+    QTransform,
+)
+
+from app.canvas.hit import Geometry, Rect
+from app.state.canvas_state import BlockState, CellState
+from app.theme import TEXT_SMALL, Theme, color, entropy_color, readable_on, ui_font
+
+Layer = Literal["state", "entropy"]
+
+MOST_CHARACTERS = 10
+"""Longer pieces are elided."""
+
+STATE_WORDS: dict[CellState, str] = {
+    CellState.NOISE: "noise",
+    CellState.CANDIDATE: "candidate",
+    CellState.ACCEPTED: "accepted",
+    CellState.REMELTED: "remelted",
+    CellState.SETTLED: "settled",
+    CellState.GIVEN: "given",
+    CellState.PADDING: "padding",
+}
+LEGEND_STATES = (CellState.NOISE, CellState.CANDIDATE, CellState.ACCEPTED, CellState.REMELTED, CellState.SETTLED)
+
+_ENDS = {"<eos>", "<pad>", "<turn|>", "</s>", "<|endoftext|>", "<|im_end|>", "<end_of_turn>", "<tool_response|>"}
+_SIGNS = {"\n": "↵", "\r": "␍", "\t": "⇥", " ": "·", "\u00a0": "·"}
+_CONTROL = "⌷"
+
+
+class Glyph(NamedTuple):
+    """How a token is drawn: as text, as dim text (a sign that stands for something unseen), or as a dot (an end)."""
+
+    text: str
+    kind: Literal["text", "sign", "end"]
+
+
+def looks_special(piece: str) -> bool:
+    """Whether a piece is written like a control token; only a guess, for want of the tokenizer's word."""
+    return piece in _ENDS or piece.startswith("<|") or (piece.endswith("|>") and piece.startswith("<"))
+
+
+def glyph_of(piece: str, special: bool | None = None) -> Glyph:
+    """What to draw for a piece of text. ``special`` None guesses from how it is written."""
+    if piece in _ENDS:
+        return Glyph("", "end")
+    if special or (special is None and (looks_special(piece) or piece in ("<bos>", "<unk>", "<mask>"))):
+        return Glyph(_CONTROL, "sign")
+    text = "".join(_visible(character) for character in piece) or _CONTROL
+    unseen = all(character in _SIGNS or text == _CONTROL for character in piece)
+    if unicodedata.combining(text[0]):
+        text = "◌" + text  # a mark needs something to stand on
+    return Glyph(text, "sign" if unseen else "text")
+
+
+def _visible(character: str) -> str:
+    if character in _SIGNS:
+        return _SIGNS[character]
+    # Control, format, surrogate, private and unassigned characters draw nothing, or turn the text around.
+    return _CONTROL if unicodedata.category(character)[0] == "C" else character
+
+
+class Glyphs:
+    """Fonts of the canvas, and the latest layouts made of them."""
+
+    LIMIT = 8192
+
+    def __init__(self, font: QFont) -> None:
+        self.font = font
+        self.small = QFont(font)
+        self.small.setPixelSize(max(8, round(font.pixelSize() * 0.78)))
+        self.bold = QFont(font)
+        self.bold.setBold(True)
+        self.label = ui_font()
+        self.label.setPixelSize(TEXT_SMALL)
+        self.faces = {"plain": self.font, "small": self.small, "bold": self.bold, "label": self.label}
+        self._metrics = {name: QFontMetricsF(face) for name, face in self.faces.items()}
+        self._layouts: dict[tuple[str, str, int], tuple[QStaticText, float, float]] = {}
+        self._widths: dict[str, float] = {}
+
+    @property
+    def character_width(self) -> float:
+        return self._metrics["plain"].horizontalAdvance("0")
+
+    @property
+    def line_height(self) -> float:
+        return self._metrics["plain"].height()
+
+    def cell_height(self) -> int:
+        return 4 * math.ceil((self.line_height + 8) / 4)
+
+    def cell_width(self, texts: Sequence[str], least: int = 0) -> int:
+        """A cell in which the longest of the texts fits, in whole characters, up to the cap."""
+        unit = self.character_width
+        widest = max((self.width(text) for text in texts), default=unit)
+        characters = min(max(1, math.ceil(widest / unit - 0.25)), MOST_CHARACTERS)
+        return max(least, math.ceil(characters * unit) + 8)
+
+    def width(self, text: str) -> float:
+        """Advance of a text in the plain face."""
+        if text not in self._widths:
+            if len(self._widths) > 4 * self.LIMIT:
+                self._widths.clear()
+            self._widths[text] = self._metrics["plain"].horizontalAdvance(text)
+        return self._widths[text]
+
+    def label_width(self, text: str) -> int:
+        return math.ceil(self._metrics["label"].horizontalAdvance(text))
+
+    def layout(self, text: str, face: str, width: int) -> tuple[QStaticText, float, float]:
+        """A laid-out text, elided to ``width``; its width, and how far its top is above the plain face's baseline."""
+        key = (text, face, width)
+        found = self._layouts.get(key)
+        if found is not None:
+            return found
+        metrics = self._metrics[face]
+        shown = text
+        if metrics.horizontalAdvance(text) > width:
+            shown = metrics.elidedText(text, Qt.TextElideMode.ElideRight, width)
+        made = QStaticText(shown)
+        made.setTextFormat(Qt.TextFormat.PlainText)
+        made.setPerformanceHint(QStaticText.PerformanceHint.AggressiveCaching)
+        made.prepare(QTransform(), self.faces[face])
+        found = made, made.size().width(), metrics.ascent()
+        if len(self._layouts) >= self.LIMIT:
+            del self._layouts[next(iter(self._layouts))]  # the oldest
+        self._layouts[key] = found
+        return found
+
+    def baseline(self, cell_height: int) -> float:
+        """Distance of the text's baseline from the top of a cell."""
+        metrics = self._metrics["plain"]
+        return round((cell_height - metrics.height()) / 2 + metrics.ascent())
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a block is shown: which view and layer, and what is marked in it."""
+
+    calm: bool = True
+    layer: Layer = "state"
+    entropy_limit: float = math.log(256)  # nats at the top of the scale
+    selected: int = -1
+    hovered: int = -1
+    focused: bool = False
+    tint: float = 0.0  # 1 just after a change, falling to 0
+    tinted: Mapping[int, CellState] | None = None  # what changed
+
+
+def state_color(state: CellState, theme: Theme) -> QColor:
+    """The colour of a state's text."""
+    return color(str(getattr(theme, STATE_WORDS[state])))
+
+
+def paint_block(
+    painter: QPainter,
+    geometry: Geometry,
+    block: BlockState,
+    theme: Theme,
+    glyphs: Glyphs,
+    glyph: Callable[[int], Glyph],
+    look: Look,
+    clip: QRect | None = None,
+) -> None:
+    """Paint the cells of a block, all or those that touch ``clip``. The background is the caller's."""
+    states = block.states(calm=look.calm).tolist()
+    tokens = block.tokens(calm=look.calm).tolist()
+    entropy = block.entropy.tolist() if look.layer == "entropy" and block.entropy is not None else None
+    _paint_rules(painter, geometry, theme)
+    if look.tint > 0 and look.tinted:
+        for index, state in look.tinted.items():
+            wash = QColor(state_color(state, theme))
+            wash.setAlphaF(0.34 * look.tint)
+            painter.fillRect(QRect(*geometry.rect_of(index)), wash)
+    brush = _CellBrush(painter, theme, glyphs, geometry.cell_width, geometry.cell_height)
+    clip = clip or QRect(0, 0, geometry.width, geometry.height)
+    left, top, right, bottom = clip.left(), clip.top(), clip.right(), clip.bottom()
+    for index, rect in enumerate(geometry.cells):
+        if rect.x > right or rect.y > bottom or rect.x + rect.width < left or rect.y + rect.height < top:
+            continue
+        state = states[index]
+        share = None
+        if entropy is not None and state != CellState.PADDING:
+            part = entropy[index] / look.entropy_limit if look.entropy_limit > 0 else 0.0
+            share = round(_RAMP_STEPS * min(max(part, 0.0), 1.0))
+            painter.fillRect(*rect, brush.ramp[share][0])
+        elif index == look.hovered:
+            painter.fillRect(*rect, color(theme.line))
+        brush.paint(rect, glyph(tokens[index]), state, share)
+    _paint_marks(painter, geometry, theme, look)
+
+
+_FACES: dict[int, str] = {CellState.NOISE: "small", CellState.GIVEN: "bold"}
+_RAMP_STEPS = 64
+
+
+class _CellBrush:
+    """Pens and layouts for the cells of one size, made once a painting."""
+
+    def __init__(self, painter: QPainter, theme: Theme, glyphs: Glyphs, width: int, height: int) -> None:
+        self.painter, self.theme, self.glyphs = painter, theme, glyphs
+        self.width, self.height = width, height
+        self.baseline = glyphs.baseline(height)
+        self.one_character = width < 2 * glyphs.character_width + 8
+        self.inks = {int(state): state_color(state, theme) for state in CellState}
+        self.dim = color(theme.noise)
+        self.ramp = _ramp(theme)
+        self._face = ""  # the face the painter has; setting a font is not cheap
+
+    def paint(self, rect: Rect, glyph: Glyph, state: int, share: int | None) -> None:
+        """One cell; ``share`` is the step of the entropy ramp it lies on."""
+        ink = self.inks[state] if share is None else self.ramp[share][1]
+        if state in _DECORATED:
+            self._decorate(rect, state, ink)
+        if glyph.kind == "end" or state == CellState.PADDING:
+            self._dot(rect, state, None if share is None else ink)
+            return
+        painter = self.painter
+        face = _FACES.get(state, "plain")
+        layout, width, ascent = self.glyphs.layout(glyph.text, face, self.width - 4)
+        left = rect.x + (self.width - width) / 2 if self.one_character else rect.x + 4
+        painter.setPen(self.dim if glyph.kind == "sign" and share is None else ink)
+        if face != self._face:
+            painter.setFont(self.glyphs.faces[face])
+            self._face = face
+        painter.drawStaticText(QPointF(left, rect.y + self.baseline - ascent), layout)
+
+    def _decorate(self, rect: Rect, state: int, ink: QColor) -> None:
+        painter = self.painter
+        if state == CellState.ACCEPTED:
+            painter.fillRect(rect.x + 3, rect.y + self.height - 4, rect.width - 6, 2, ink)
+        elif state == CellState.REMELTED:
+            self._dashes(rect, ink)
+        else:
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(ink)
+            x, y = rect.x + 1, rect.y + 1
+            painter.drawPolygon(QPolygonF([QPointF(x, y), QPointF(x + 6, y), QPointF(x, y + 6)]))
+
+    def _dashes(self, rect: Rect, ink: QColor) -> None:
+        """A dashed outline, dash by dash: a dashed pen costs ten times as much."""
+        painter = self.painter
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(ink)
+        painter.translate(rect.x, rect.y)
+        painter.drawRects(_dashed_outline(rect.width, rect.height))
+        painter.translate(-rect.x, -rect.y)
+
+    def _dot(self, rect: Rect, state: int, ink: QColor | None) -> None:
+        """An end token: a dot larger than the sign for a space; fainter where it is padding."""
+        radius = 1.5 if state == CellState.PADDING else 2.5
+        self.painter.setPen(Qt.PenStyle.NoPen)
+        self.painter.setBrush(ink or (self.inks[state] if state == CellState.PADDING else self.dim))
+        middle = rect.x + (rect.width / 2 if self.one_character else 4 + self.glyphs.character_width / 2)
+        self.painter.drawEllipse(QPointF(middle, rect.y + rect.height / 2), radius, radius)
+
+
+_DECORATED = {int(CellState.ACCEPTED), int(CellState.REMELTED), int(CellState.GIVEN)}
+
+
+@cache
+def _dashed_outline(width: int, height: int) -> list[QRect]:
+    """The dashes just inside a cell of this size."""
+    right, bottom = width - 2, height - 2
+    across = [QRect(x, y, min(3, right + 1 - x), 1) for x in range(1, right, 5) for y in (1, bottom)]
+    down = [QRect(x, y, 1, min(3, bottom + 1 - y)) for y in range(1, bottom, 5) for x in (1, right)]
+    return across + down
+
+
+@cache
+def _ramp(theme: Theme) -> tuple[tuple[QColor, QColor], ...]:
+    """The entropy scale in steps: background, and what is readable on it."""
+    shades = [entropy_color(step / _RAMP_STEPS, theme) for step in range(_RAMP_STEPS + 1)]
+    return tuple((shade, readable_on(shade)) for shade in shades)
+
+
+def _paint_rules(painter: QPainter, geometry: Geometry, theme: Theme) -> None:
+    """Hairlines under the rows, as on ruled paper."""
+    if not geometry.count:
+        return
+    rule = color(theme.line)
+    for row in range(geometry.rows - 1):
+        rect = geometry.rect_of(row * geometry.columns)
+        width = geometry.columns * (geometry.cell_width + 2) - 2
+        painter.fillRect(QRectF(rect.x, rect.y + rect.height + 0.5, width, 0.5), rule)
+
+
+def _paint_marks(painter: QPainter, geometry: Geometry, theme: Theme, look: Look) -> None:
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    if 0 <= look.hovered < geometry.count and look.hovered != look.selected:
+        rect = geometry.rect_of(look.hovered)
+        painter.setPen(QPen(color(theme.faint_ink), 1))
+        painter.drawRect(QRectF(rect.x - 0.5, rect.y - 0.5, rect.width + 1, rect.height + 1))
+    if 0 <= look.selected < geometry.count:
+        rect = geometry.rect_of(look.selected)
+        painter.setPen(QPen(color(theme.focus if look.focused else theme.faint_ink), 2))
+        painter.drawRect(QRectF(rect.x - 1, rect.y - 1, rect.width + 2, rect.height + 2))
+
+
+def legend_entries(with_given: bool) -> tuple[CellState, ...]:
+    """The states the legend explains."""
+    return (*LEGEND_STATES, CellState.GIVEN) if with_given else LEGEND_STATES
+
+
+def legend_widths(glyphs: Glyphs, entries: Sequence[CellState]) -> list[int]:
+    """Room each legend entry needs: a sample cell and its label."""
+    sample = glyphs.cell_width(["a"])
+    return [sample + 8 + glyphs.label_width(STATE_WORDS[state]) for state in entries]
+
+
+def paint_legend(
+    painter: QPainter,
+    geometry: Geometry,
+    theme: Theme,
+    glyphs: Glyphs,
+    entries: Sequence[CellState],
+    entropy_text: tuple[str, str] | None = None,
+) -> None:
+    """Paint the strip that explains the shapes and, with ``entropy_text`` (its two ends), the entropy bar."""
+    sample = glyphs.cell_width(["a"])
+    for rect, state in zip(geometry.legend, entries, strict=True):
+        brush = _CellBrush(painter, theme, glyphs, sample, rect.height - 2)
+        brush.paint(Rect(rect.x, rect.y, sample, rect.height - 2), Glyph("a", "text"), state, None)
+        painter.setFont(glyphs.label)
+        painter.setPen(color(theme.faint_ink))
+        words = QRect(rect.x + sample + 8, rect.y, rect.width, rect.height - 2)
+        painter.drawText(words, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, STATE_WORDS[state])
+    if geometry.bar is not None and entropy_text is not None:
+        _paint_bar(painter, geometry.bar, theme, glyphs, entropy_text)
+
+
+def _paint_bar(painter: QPainter, rect: Rect, theme: Theme, glyphs: Glyphs, text: tuple[str, str]) -> None:
+    low, high = text
+    painter.setFont(glyphs.label)
+    painter.setPen(color(theme.faint_ink))
+    middle = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
+    before = glyphs.label_width(low) + 8
+    after = glyphs.label_width(high) + 8
+    width = max(min(rect.width - before - after, 240), 24)
+    bar = QRect(rect.x + before, rect.y + (rect.height - 8) // 2, width, 8)
+    painter.drawText(QRect(rect.x, rect.y, before, rect.height), middle, low)
+    painter.drawText(QRect(bar.right() + 9, rect.y, after + 8, rect.height), middle, high)
+    shades = QLinearGradient(bar.left(), 0, bar.left() + width, 0)
+    for stop in range(31):
+        shades.setColorAt(stop / 30, entropy_color(stop / 30, theme))
+    painter.fillRect(bar, shades)
+    painter.setPen(QPen(color(theme.line_strong), 1))
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    painter.drawRect(QRectF(bar.x() - 0.5, bar.y() - 0.5, bar.width() + 1, bar.height() + 1))

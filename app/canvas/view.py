@@ -1,0 +1,456 @@
+"""The widget that shows one block. Knows how to lay out, paint, point and select; not where blocks come from."""
+
+from __future__ import annotations
+
+import copy
+import html
+import math
+from collections.abc import Callable, Iterable
+
+import numpy as np
+from PySide6.QtCore import QEvent, QRect, QSize, Qt, QVariantAnimation, Signal
+from PySide6.QtGui import (
+    QFocusEvent,
+    QFont,
+    QHelpEvent,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QResizeEvent,
+)
+from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+
+from app.canvas.hit import MARGIN, Geometry
+from app.canvas.paint import (
+    STATE_WORDS,
+    Glyph,
+    Glyphs,
+    Layer,
+    Look,
+    glyph_of,
+    legend_entries,
+    legend_widths,
+    paint_block,
+    paint_legend,
+)
+from app.state.canvas_state import BlockState, CellState
+from app.theme import DARKROOM, FADE_MS, TEXT_BODY, Theme, canvas_font, color, ui_font
+
+LEGEND_HEIGHT = 28
+BAR_HEIGHT = 20
+TINT_LEVELS = 5
+"""Repaints of a fade: a step each 30 ms is smooth enough, and leaves the processor to the model."""
+EMPTY_ROWS = 3
+PREFERRED_WIDTH = 640
+EMPTY_TEXT = "The canvas is empty. Ask for something, and watch it develop here."
+
+
+class CanvasView(QWidget):
+    """One block as a wrapped grid of cells, its legend underneath."""
+
+    cellHovered = Signal(int)  # noqa: N815 - Qt's way of naming; -1 for none
+    cellSelected = Signal(int)  # noqa: N815 - -1 for none
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._piece: Callable[[int], str] = str
+        self._special: Callable[[int], bool] | None = None
+        self._glyph_of_token: dict[int, Glyph] = {}
+        self._theme = DARKROOM
+        self._glyphs = Glyphs(canvas_font())
+        self._calm = True
+        self._layer: Layer = "state"
+        self._reduced_motion = False
+        self._columns: int | None = None
+        self._vocab_size: int | None = None
+        self._entropy_seen = 0.0
+        self._block: BlockState | None = None  # a snapshot: the reducer's own goes on changing
+        self._cell_width = self._glyphs.cell_width([])
+        self._selected = -1
+        self._hovered = -1
+        self._tinted: dict[int, CellState] = {}
+        self._tint = 0.0
+        self._fade = QVariantAnimation(self)
+        self._fade.setDuration(FADE_MS)
+        self._fade.setStartValue(1.0)
+        self._fade.setEndValue(0.0)
+        self._fade.valueChanged.connect(self._on_fade)
+        self._geometry = self._lay_out(PREFERRED_WIDTH)
+        self.setMouseTracking(True)
+        self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        policy = QSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
+        policy.setHeightForWidth(True)
+        self.setSizePolicy(policy)
+        self.setAccessibleName("Canvas")
+        self._describe()
+
+    # ---------------------------------------------------------------- what is shown
+
+    def set_piece(self, piece: Callable[[int], str], special: Callable[[int], bool] | None = None) -> None:
+        """How a token is written, and whether it is a control token (guessed from its text if left out)."""
+        self._piece, self._special = piece, special
+        self._glyph_of_token.clear()
+        self._widen(afresh=True)
+
+    def set_theme(self, theme: Theme) -> None:
+        if theme != self._theme:
+            self._theme = theme
+            self.update()
+
+    def set_font(self, font: QFont) -> None:
+        """Another face or size for the cells; ``font`` has a size in pixels."""
+        self._glyphs = Glyphs(font)
+        self._widen(afresh=True)
+
+    def set_reduced_motion(self, reduced: bool) -> None:
+        self._reduced_motion = reduced
+        if reduced and self._fade.state() == QVariantAnimation.State.Running:
+            self._stop_fade()
+            self.update()
+
+    def set_calm(self, calm: bool) -> None:
+        """The best guess instead of the noise where nothing is accepted."""
+        if calm != self._calm:
+            self._calm = calm
+            self._stop_fade()
+            self._widen()
+            self.update()
+
+    def set_layer(self, layer: Layer) -> None:
+        """``"state"``, or ``"entropy"`` for a coloured background."""
+        if layer not in ("state", "entropy"):
+            raise ValueError(f"layer must be 'state' or 'entropy', not {layer!r}")
+        if layer != self._layer:
+            self._layer = layer
+            self._stop_fade()
+            self._relayout()
+
+    def set_vocabulary_size(self, size: int | None) -> None:
+        """Tokens of the vocabulary, whose logarithm ends the entropy scale; None ends it at the most seen so far."""
+        self._vocab_size = size
+        self.update()
+
+    def setColumns(self, columns: int | None) -> None:
+        """Cells in a row; None chooses them from the width."""
+        if columns is not None and columns < 1:
+            raise ValueError(f"columns must be at least 1, not {columns}")
+        if columns != self._columns:
+            self._columns = columns
+            self._relayout()
+
+    def set_block(self, block: BlockState | None) -> None:
+        """Show a block, or how it stands now. Does nothing if nothing that is shown has changed."""
+        before, self._block = self._block, copy.copy(block)
+        now = self._block
+        same = _same_canvas(before, now)
+        later = same and before is not None and now is not None and now.step >= before.step
+        if not later:
+            self._stop_fade()
+        if not same:
+            self._entropy_seen = 0.0
+            if before is not None and (now is None or now.length != before.length):
+                self._select(-1)
+                self._hover(-1)
+        if now is not None and now.entropy is not None:
+            self._entropy_seen = max(self._entropy_seen, float(now.entropy.max(initial=0.0)))
+        if before is None and now is None:
+            return
+        if later and before is not None and now is not None:
+            if not self._shows_other(before, now):
+                return
+            self._start_fade(before, now)
+        self._widen(afresh=not same)
+        self._describe()
+        self.update()
+
+    @property
+    def block(self) -> BlockState | None:
+        """What is shown, as it was when last set."""
+        return self._block
+
+    @property
+    def selected(self) -> int:
+        """The selected cell; -1 for none."""
+        return self._selected
+
+    @selected.setter
+    def selected(self, index: int) -> None:
+        self._select(index)
+
+    @property
+    def hovered(self) -> int:
+        """The cell under the pointer; -1 for none."""
+        return self._hovered
+
+    @property
+    def grid(self) -> Geometry:
+        """Where everything stands at the present size."""
+        return self._geometry
+
+    # ---------------------------------------------------------------- change
+
+    def _shows_other(self, before: BlockState, now: BlockState) -> bool:
+        if before.step != now.step or before.committed != now.committed:
+            # The summary for assistive technology tells the step, so it must not stay behind.
+            return True
+        return not (
+            np.array_equal(before.tokens(calm=self._calm), now.tokens(calm=self._calm))
+            and np.array_equal(before.states(calm=self._calm), now.states(calm=self._calm))
+        )
+
+    def _start_fade(self, before: BlockState, now: BlockState) -> None:
+        if self._reduced_motion or self._layer == "entropy":
+            return
+        old, new = before.states(calm=self._calm), now.states(calm=self._calm)
+        melted = new == CellState.REMELTED
+        locked = (new == CellState.ACCEPTED) & ~np.isin(old, (CellState.ACCEPTED, CellState.SETTLED))
+        changed = np.flatnonzero((melted & (old != CellState.REMELTED)) | locked)
+        if len(changed):
+            self._tinted = {int(index): CellState(int(new[index])) for index in changed}
+            self._tint = 1.0
+            self._fade.stop()
+            self._fade.start()
+
+    def _stop_fade(self) -> None:
+        self._fade.stop()
+        self._tinted, self._tint = {}, 0.0
+
+    def _on_fade(self, value: float) -> None:
+        level = math.ceil(value * TINT_LEVELS) / TINT_LEVELS
+        if level != self._tint:
+            self._tint = level
+            self._update_cells(self._tinted)
+
+    def _update_cells(self, indices: Iterable[int]) -> None:
+        bounds = self._geometry.bounds(indices)
+        if bounds is not None:
+            self.update(QRect(*bounds))
+
+    def _glyph(self, token: int) -> Glyph:
+        found = self._glyph_of_token.get(token)
+        if found is None:
+            if len(self._glyph_of_token) > 65_536:
+                self._glyph_of_token.clear()
+            found = glyph_of(self._piece(token), None if self._special is None else self._special(token))
+            self._glyph_of_token[token] = found
+        return found
+
+    def _widen(self, *, afresh: bool = False) -> None:
+        """Fit the cells to the pieces shown. Within a block they only grow, so the text does not jump about."""
+        texts: list[str] = []
+        if self._block is not None:
+            texts = [self._glyph(token).text for token in set(self._block.tokens(calm=self._calm).tolist())]
+        self._cell_width = self._glyphs.cell_width(texts, 0 if afresh else self._cell_width)
+        self._relayout()
+
+    def _lay_out(self, width: int) -> Geometry:
+        count = self._block.length if self._block is not None else 0
+        return Geometry.from_width(
+            width,
+            count,
+            self._cell_width,
+            self._glyphs.cell_height(),
+            columns=self._columns,
+            least_rows=0 if count else EMPTY_ROWS,
+            legend_widths=legend_widths(self._glyphs, self._legend()),
+            legend_height=LEGEND_HEIGHT,
+            bar_height=BAR_HEIGHT if self._layer == "entropy" else 0,
+        )
+
+    def _relayout(self) -> None:
+        old, self._geometry = self._geometry, self._lay_out(max(self.width(), 1))
+        if self._geometry != old:
+            self.updateGeometry()
+            self.update()
+
+    def _legend(self) -> tuple[CellState, ...]:
+        return legend_entries(self._block is not None and bool(self._block.pinned_mask.any()))
+
+    def _describe(self) -> None:
+        block = self._block
+        if block is None:
+            text = "Empty canvas."
+        elif block.committed:
+            length = block.text_length or 0
+            text = (
+                f"Canvas block {block.block_index + 1}, committed after {_count(block.steps, 'step')}: "
+                f"{length} of {block.length} are text, {_count(block.remelt_total, 'remelt')}."
+            )
+        elif block.step < 0:
+            text = f"Canvas block {block.block_index + 1}, before the first step: {block.length} tokens of noise."
+        else:
+            text = (
+                f"Canvas block {block.block_index + 1}, step {block.step}: {block.accepted_count} of {block.length} "
+                f"accepted, {block.remelted_count} remelted."
+            )
+        if text != self.accessibleDescription():
+            self.setAccessibleDescription(text)
+
+    # ---------------------------------------------------------------- size
+
+    def sizeHint(self) -> QSize:
+        return QSize(PREFERRED_WIDTH, self.heightForWidth(PREFERRED_WIDTH))
+
+    def minimumSizeHint(self) -> QSize:
+        cells = self._columns or 4
+        width = 2 * MARGIN + cells * (self._cell_width + 2)
+        return QSize(width, self._lay_out(max(self.width(), width)).height)
+
+    def hasHeightForWidth(self) -> bool:
+        return True
+
+    def heightForWidth(self, width: int) -> int:
+        return self._lay_out(width).height
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._relayout()
+
+    # ---------------------------------------------------------------- painting
+
+    def _entropy_limit(self) -> float:
+        return math.log(self._vocab_size) if self._vocab_size and self._vocab_size > 1 else self._entropy_seen
+
+    def _entropy_text(self) -> tuple[str, str] | None:
+        if self._layer != "entropy":
+            return None
+        limit = self._entropy_limit()
+        meaning = f"ln {self._vocab_size}" if self._vocab_size else "most so far"
+        return "entropy  0", f"{limit:.2f} nats ({meaning})"
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setRenderHint(QPainter.RenderHint.TextAntialiasing)
+        painter.fillRect(event.rect(), color(self._theme.surface_sunken))
+        if self._block is None:
+            self._paint_empty(painter)
+        else:
+            look = Look(
+                calm=self._calm,
+                layer=self._layer,
+                entropy_limit=self._entropy_limit(),
+                selected=self._selected,
+                hovered=self._hovered,
+                focused=self.hasFocus(),
+                tint=self._tint,
+                tinted=self._tinted,
+            )
+            paint_block(
+                painter, self._geometry, self._block, self._theme, self._glyphs, self._glyph, look, event.rect()
+            )
+        paint_legend(painter, self._geometry, self._theme, self._glyphs, self._legend(), self._entropy_text())
+        if self.hasFocus() and self._selected < 0:
+            painter.setPen(color(self._theme.focus))
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.drawRect(self.rect().adjusted(1, 1, -2, -2))
+        painter.end()
+
+    def _paint_empty(self, painter: QPainter) -> None:
+        font = ui_font()
+        font.setPixelSize(TEXT_BODY)
+        painter.setFont(font)
+        painter.setPen(color(self._theme.faint_ink))
+        bottom = self._geometry.legend_top or self.height()
+        area = self.rect().adjusted(MARGIN, MARGIN, -MARGIN, 0)
+        area.setBottom(bottom - MARGIN)
+        painter.drawText(area, Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap, EMPTY_TEXT)
+
+    # ---------------------------------------------------------------- pointing and keys
+
+    def _hover(self, index: int) -> None:
+        if index != self._hovered:
+            self._update_cells((index, self._hovered))
+            self._hovered = index
+            self.cellHovered.emit(index)
+
+    def _select(self, index: int) -> None:
+        count = self._block.length if self._block is not None else 0
+        index = index if 0 <= index < count else -1
+        if index != self._selected:
+            if min(index, self._selected) < 0:
+                self.update()  # the ring around the whole canvas comes or goes
+            self._update_cells((index, self._selected))
+            self._selected = index
+            self.cellSelected.emit(index)
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        self._hover(self._geometry.cell_at(event.position().x(), event.position().y()))
+
+    def leaveEvent(self, event: QEvent) -> None:
+        self._hover(-1)
+        super().leaveEvent(event)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        if event.button() == Qt.MouseButton.LeftButton:
+            self._select(self._geometry.cell_at(event.position().x(), event.position().y()))
+        else:
+            super().mousePressEvent(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        count = self._geometry.count
+        moves = {
+            Qt.Key.Key_Left: (-1, 0),
+            Qt.Key.Key_Right: (1, 0),
+            Qt.Key.Key_Up: (0, -1),
+            Qt.Key.Key_Down: (0, 1),
+        }
+        plain = not event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
+        key = Qt.Key(event.key())
+        if count and plain and key in moves:
+            self._select(self._geometry.moved(self._selected, *moves[key]) if self._selected >= 0 else 0)
+        elif count and plain and key in (Qt.Key.Key_Home, Qt.Key.Key_End):
+            self._select(0 if key == Qt.Key.Key_Home else count - 1)
+        elif plain and key == Qt.Key.Key_Escape and self._selected >= 0:
+            self._select(-1)
+        else:
+            super().keyPressEvent(event)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        super().focusInEvent(event)
+        self.update()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
+        self.update()
+
+    def event(self, event: QEvent) -> bool:
+        if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
+            index = self._geometry.cell_at(event.pos().x(), event.pos().y())
+            if index < 0:
+                QToolTip.hideText()
+                event.ignore()
+            else:
+                rect = self._geometry.rect_of(index)
+                lines = "<br>".join(html.escape(line) for line in self.cell_text(index))
+                QToolTip.showText(event.globalPos(), f"<qt>{lines}</qt>", self, QRect(*rect))
+            return True
+        return super().event(event)
+
+    def cell_text(self, index: int) -> list[str]:
+        """A cell in words, a line for each fact; the text of its tool tip. Raises IndexError outside the canvas."""
+        if self._block is None:
+            raise IndexError("the canvas is empty")
+        cell = self._block.cell(index, self._calm)
+        lines = [
+            f"Position {index}: token {cell.token}, {self._piece(cell.token)!r}",
+            f"State: {STATE_WORDS[cell.state]}",
+        ]
+        if cell.entropy is not None:
+            lines.append(f"Entropy: {cell.entropy:.3f} nats")
+        lines.append(f"Accepted at {_count(cell.accepted_steps, 'step')}")
+        lines.append(_count(cell.remelts, "remelt"))
+        return lines
+
+
+def _same_canvas(before: BlockState | None, now: BlockState | None) -> bool:
+    """Whether both are looks at one block; what fits one then fits the other."""
+    if before is None or now is None:
+        return before is now
+    return before.block_index == now.block_index and before.length == now.length
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

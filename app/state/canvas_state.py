@@ -1,0 +1,242 @@
+"""Folds a run's events into what a canvas shows. Knows neither Qt nor torch, and no text: tokens are numbers here.
+
+Two views of one truth. *Raw*: what stands on the canvas, noise included. *Calm*: accepted tokens as they are, and the
+model's best guess (argmax) everywhere else. Every token shown comes from an event; none is made up.
+
+Arrays are replaced, never written into, so ``copy.copy`` of a block is a snapshot.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine import CanvasCommitted, CanvasStarted, Event, GenerationFinished, PrefillFinished, StepFinished
+
+Tokens = NDArray[np.int32]
+Mask = NDArray[np.bool_]
+
+SETTLED_AFTER = 2
+"""Steps in a row that a position must be accepted with one argmax before it counts as settled."""
+
+
+class CellState(enum.IntEnum):
+    """What has become of a position. The numbers index arrays of states."""
+
+    NOISE = 0  # re-noised: a uniform random token
+    CANDIDATE = 1  # not accepted; the calm view shows the best guess
+    ACCEPTED = 2  # candidate kept at this step
+    REMELTED = 3  # accepted at the step before, re-noised at this one
+    SETTLED = 4  # accepted with one and the same argmax for two steps or more, or committed
+    GIVEN = 5  # pinned by the user
+    PADDING = 6  # the end token and what follows it, once committed
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One position as shown."""
+
+    token: int
+    state: CellState
+    entropy: float | None  # nats at the latest step; None before the first
+    accepted_steps: int  # steps at which it was accepted
+    remelts: int
+
+
+@dataclass(eq=False)
+class BlockState:
+    """One canvas, from its noise to its commit. C is its length.
+
+    A position is SETTLED at a step if it was accepted at this step and at the one before, the argmax there was the
+    same at both, and the accepted candidate is that argmax. It is REMELTED at the one step that undoes an acceptance.
+    A pinned position is GIVEN throughout, unless an end token before it turned it into padding.
+    """
+
+    block_index: int
+    shown: Tokens  # (C,) what stands on the canvas
+    pinned_mask: Mask  # (C,)
+    step: int = -1  # the latest finished step
+    temperature: float | None = None
+    argmax_canvas: Tokens | None = None
+    entropy: NDArray[np.float32] | None = None
+    accepted_mask: Mask = field(init=False)
+    remelted_mask: Mask = field(init=False)
+    settled_mask: Mask = field(init=False)
+    agreed_steps: NDArray[np.int32] = field(init=False)  # steps in a row accepted with one argmax
+    accepted_steps: NDArray[np.int32] = field(init=False)
+    remelts: NDArray[np.int32] = field(init=False)
+    top_tokens: Tokens | None = None  # (C, K) of the latest step, where the run reports them
+    top_probabilities: NDArray[np.float32] | None = None
+    seconds: float = 0.0  # of all steps
+    text_length: int | None = None  # None until committed
+    reason: Literal["converged", "step_cap"] | None = None
+
+    def __post_init__(self) -> None:
+        self.accepted_mask = self.remelted_mask = self.settled_mask = np.zeros(self.length, dtype=np.bool_)
+        self.agreed_steps = self.accepted_steps = self.remelts = np.zeros(self.length, dtype=np.int32)
+
+    @property
+    def length(self) -> int:
+        return len(self.shown)
+
+    @property
+    def steps(self) -> int:
+        """Denoising steps done."""
+        return self.step + 1
+
+    @property
+    def committed(self) -> bool:
+        return self.text_length is not None
+
+    @property
+    def counted(self) -> slice:
+        """Positions that enter statistics: all of them, and without the padding once that is known."""
+        return slice(0, self.text_length)
+
+    @property
+    def accepted_count(self) -> int:
+        """Positions accepted at the latest step."""
+        return int(self.accepted_mask.sum())
+
+    @property
+    def remelted_count(self) -> int:
+        """Positions melted at the latest step."""
+        return int(self.remelted_mask.sum())
+
+    @property
+    def remelt_total(self) -> int:
+        """Remelts so far; once committed, those of the text alone."""
+        return int(self.remelts[self.counted].sum())
+
+    @property
+    def mean_entropy(self) -> float | None:
+        """Nats a position at the latest step; once committed, of the text alone. None where nothing is known."""
+        if self.entropy is None or not len(self.entropy[self.counted]):
+            return None
+        return float(self.entropy[self.counted].mean())
+
+    def tokens(self, *, calm: bool) -> Tokens:
+        """The token shown at every position, (C,)."""
+        if not calm or self.committed or self.argmax_canvas is None:
+            return self.shown
+        return np.where(self.accepted_mask, self.shown, self.argmax_canvas)
+
+    def states(self, *, calm: bool) -> NDArray[np.uint8]:
+        """The ``CellState`` of every position, (C,)."""
+        guess = CellState.CANDIDATE if calm and self.argmax_canvas is not None else CellState.NOISE
+        states = np.full(self.length, guess, dtype=np.uint8)
+        states[self.accepted_mask] = CellState.ACCEPTED
+        states[self.settled_mask] = CellState.SETTLED
+        states[self.remelted_mask] = CellState.REMELTED
+        if self.committed:
+            states[:] = CellState.SETTLED
+        states[self.pinned_mask] = CellState.GIVEN
+        if self.committed:
+            states[self.text_length :] = CellState.PADDING
+        return states
+
+    def cell(self, position: int, calm: bool) -> Cell:
+        """One position. Raises IndexError outside the canvas."""
+        if not 0 <= position < self.length:
+            raise IndexError(f"position {position} is outside the canvas of {self.length} tokens")
+        return Cell(
+            token=int(self.tokens(calm=calm)[position]),
+            state=CellState(int(self.states(calm=calm)[position])),
+            entropy=None if self.entropy is None else float(self.entropy[position]),
+            accepted_steps=int(self.accepted_steps[position]),
+            remelts=int(self.remelts[position]),
+        )
+
+    def fold_step(self, event: StepFinished) -> None:
+        """Take in the next denoising step."""
+        accepted = event.accepted_mask
+        if self.argmax_canvas is None:
+            unchanged = np.zeros(self.length, dtype=np.bool_)
+        else:
+            unchanged = self.argmax_canvas == event.argmax_canvas
+        agreed = np.where(unchanged, self.agreed_steps, 0) + 1
+        self.agreed_steps = np.where(accepted, agreed, 0).astype(np.int32)
+        self.settled_mask = (self.agreed_steps >= SETTLED_AFTER) & (event.candidates == event.argmax_canvas)
+        self.remelted_mask = self.accepted_mask & ~accepted
+        self.remelts = self.remelts + self.remelted_mask
+        self.accepted_steps = self.accepted_steps + accepted
+        self.accepted_mask = accepted
+        self.shown = event.next_canvas  # at accepted positions this is the candidate
+        self.argmax_canvas = event.argmax_canvas
+        self.entropy = event.entropy
+        self.temperature = event.temperature
+        self.top_tokens, self.top_probabilities = event.top_tokens, event.top_probabilities
+        self.step = event.step
+        self.seconds += event.seconds
+
+    def fold_commit(self, event: CanvasCommitted) -> None:
+        """Take in the end of the block."""
+        self.shown = event.tokens
+        self.text_length = event.text_length
+        self.reason = event.reason
+        self.remelted_mask = np.zeros(self.length, dtype=np.bool_)
+
+
+@dataclass(eq=False)
+class CanvasState:
+    """All canvases of one run. Folding its events one by one or in any portions gives the same state."""
+
+    blocks: list[BlockState] = field(default_factory=list)
+    finished: GenerationFinished | None = None
+    prompt_tokens: int | None = None
+
+    @staticmethod
+    def of(events: Iterable[Event]) -> CanvasState:
+        """The state after these events, which begin a run."""
+        state = CanvasState()
+        for event in events:
+            state.fold(event)
+        return state
+
+    def fold(self, event: Event) -> None:
+        """Take in the next event of the run.
+
+        Raises:
+            ValueError: a step or a commit of a canvas that has not started; the events are not a run's beginning.
+        """
+        match event:
+            case PrefillFinished():
+                self.prompt_tokens = event.prompt_tokens
+            case CanvasStarted():
+                self.blocks.append(BlockState(event.block_index, event.canvas, event.pinned_mask))
+            case StepFinished():
+                self._developing(event.block_index).fold_step(event)
+            case CanvasCommitted():
+                self._developing(event.block_index).fold_commit(event)
+            case GenerationFinished():
+                self.finished = event
+
+    @property
+    def current(self) -> BlockState | None:
+        """The block being developed, or the last one once all are committed; None before the first."""
+        return self.blocks[-1] if self.blocks else None
+
+    def draft_tokens(self) -> list[int]:
+        """The text so far: what is committed, and the best guess for the block being developed."""
+        tokens: list[int] = []
+        for block in self.blocks:
+            if block.committed:
+                tokens += block.shown[: block.text_length].tolist()
+            elif block.argmax_canvas is not None:
+                tokens += block.argmax_canvas.tolist()
+        return tokens
+
+    def final_tokens(self) -> list[int] | None:
+        """The finished text; None while the run is under way."""
+        return None if self.finished is None else self.finished.tokens.tolist()
+
+    def _developing(self, block_index: int) -> BlockState:
+        block = self.current
+        if block is None or block.block_index != block_index or block.committed:
+            raise ValueError(f"an event of block {block_index} came before that canvas started")
+        return block
