@@ -1,0 +1,163 @@
+"""Options that several subcommands share, and how they become settings. Knows no model and runs nothing."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from engine import GenerationConfig, SafelightError
+
+LARGEST_SEED = 2**63 - 1
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose complaints are one line, raised instead of printed."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **options)
+
+    def error(self, message: str) -> NoReturn:
+        line = " ".join(message.removeprefix("argument ").split())
+        raise SafelightError(f"{line} (see {self.prog} --help)")
+
+
+def number(what: str, low: int, high: int | None = None) -> Callable[[str], int]:
+    """An argparse type: a whole number in a range, with a message that says so."""
+    bounds = f"of {low} or more" if high is None else f"from {low} to {high}"
+
+    def read(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = low - 1
+        if value < low or (high is not None and value > high):
+            raise argparse.ArgumentTypeError(f"{what} must be a whole number {bounds}, not {text!r}")
+        return value
+
+    return read
+
+
+@dataclass(frozen=True)
+class Knob:
+    """A sampler setting on the command line and the field of GenerationConfig it sets."""
+
+    option: str
+    field: str
+    read: Callable[[str], int | float]
+    help: str
+
+
+KNOBS = (
+    Knob("--max-new-tokens", "max_new_tokens", int, "most tokens to write, rounded up to whole canvases"),
+    Knob("--max-steps", "max_denoising_steps", int, "most denoising steps a canvas may take"),
+    Knob("--entropy-bound", "entropy_bound", float, "budget of the acceptance rule at each step, in nats"),
+    Knob("--t-max", "t_max", float, "temperature at a canvas's first step"),
+    Knob("--t-min", "t_min", float, "temperature towards a canvas's last step"),
+    Knob(
+        "--stability", "stability_threshold", int, "earlier argmax canvases that must equal the current one, in steps"
+    ),
+    Knob("--confidence", "confidence_threshold", float, "mean entropy under which a canvas is confident, in nats"),
+    Knob("--canvas-length", "canvas_length", int, "tokens in a canvas (default: the model's own)"),
+)
+
+
+def add_model(parser: argparse.ArgumentParser, default: str) -> None:
+    """``--model``, ``--device``, ``--dtype`` and ``--seed``."""
+    group = parser.add_argument_group("model")
+    group.add_argument("--model", metavar="DIR_OR_ID", help=f"a model folder or an embedded model (default: {default})")
+    group.add_argument("--device", default="auto", metavar="NAME", help="auto, cpu, cuda or cuda:N (default: auto)")
+    group.add_argument("--dtype", default="auto", choices=("auto", "float32", "bfloat16"), help="(default: auto)")
+    add_seed(group)
+
+
+def add_seed(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--seed",
+        type=number("the seed", 0, LARGEST_SEED),
+        metavar="N",
+        help="whole number; the same seed repeats a run (default: 0)",
+    )
+
+
+def add_sampler(parser: argparse.ArgumentParser) -> None:
+    """The sampler's knobs; what is not given stays as the model's own generation_config.json has it."""
+    group = parser.add_argument_group("sampler (default: the model's own settings)")
+    for knob in KNOBS:
+        kind = "N" if knob.read is int else "X"
+        group.add_argument(knob.option, dest=knob.field, type=_reader(knob), metavar=kind, help=knob.help)
+
+
+def add_watch(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("watching")
+    group.add_argument("--watch", action="store_true", help="show the canvas as it develops, step by step")
+    group.add_argument("--raw", action="store_true", help="with --watch, show the noise instead of the best guesses")
+    group.add_argument(
+        "--pace",
+        type=number("the pace", 0, 60_000),
+        default=60,
+        metavar="MS",
+        help="least time each step stays in view with --watch, in milliseconds (default: 60)",
+    )
+
+
+def sampler_changes(args: argparse.Namespace) -> dict[str, int | float]:
+    """The knobs that were given, checked before any model is loaded.
+
+    Raises:
+        SafelightError: a value out of range, named by its option.
+    """
+    changes = {knob.field: value for knob in KNOBS if (value := getattr(args, knob.field)) is not None}
+    probe = dict(changes)
+    for one, other in (("t_min", "t_max"), ("t_max", "t_min")):
+        if one in probe:
+            probe.setdefault(other, probe[one])  # the missing one comes from the model
+    settings(GenerationConfig(), probe)
+    return changes
+
+
+def settings(base: GenerationConfig, changes: dict[str, int | float]) -> GenerationConfig:
+    """A model's own settings with the given knobs in place.
+
+    Raises:
+        SafelightError: a value out of range, named by its option.
+    """
+    try:
+        return base.replace(**changes)
+    except SafelightError as error:
+        message = str(error)
+        for knob in KNOBS:
+            message = message.replace(knob.field, knob.option)
+        raise SafelightError(message) from None
+
+
+def _reader(knob: Knob) -> Callable[[str], int | float]:
+    def read(text: str) -> int | float:
+        try:
+            return knob.read(text)
+        except ValueError:
+            kind = "whole number" if knob.read is int else "number"
+            raise argparse.ArgumentTypeError(f"{text!r} is not a {kind}") from None
+
+    return read
+
+
+def read_text(source: str) -> tuple[str, str]:
+    """The text of a file, or of standard input for ``-``, and what to call it in messages.
+
+    Raises:
+        SafelightError: it cannot be read or is not UTF-8.
+    """
+    name = "standard input" if source == "-" else source
+    try:
+        if source != "-":
+            return Path(source).read_text(encoding="utf-8-sig"), name
+        raw = getattr(sys.stdin, "buffer", None)
+        return (raw.read().decode("utf-8-sig") if raw is not None else sys.stdin.read()), name
+    except UnicodeDecodeError:
+        raise SafelightError(f"{name} is not UTF-8 text") from None
+    except OSError as error:
+        raise SafelightError(f"{name} cannot be read: {error.strerror or error}") from None

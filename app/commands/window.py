@@ -1,0 +1,120 @@
+"""``safelight`` without a subcommand: opens the window, once it is sure that one can open. Qt itself would abort.
+
+The checks are cheap and import no Qt: is there a display, does it take connections, do the system libraries load.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import importlib.util
+import os
+import re
+import socket
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from engine import SafelightError
+
+SECONDS = 2.0  # to wait for a display on another machine
+INSTEAD = "In a terminal, use safelight generate, safelight sudoku, safelight skills or safelight bench"
+PACKAGES = "libegl1 libgl1 libxkbcommon0 libdbus-1-3 libfontconfig1 libxcb-cursor0"
+
+
+def run(args: argparse.Namespace) -> int:
+    """Open the window and stay until it is closed.
+
+    Raises:
+        SafelightError: no display, or a system library that Qt needs is missing.
+    """
+    if sys.platform.startswith(("linux", "freebsd")) and needs_xcb(os.environ):
+        require_libraries()
+    try:
+        from app.main import run as run_window
+    except ImportError as error:
+        if not (error.name or "").startswith(("PySide6", "shiboken6")) and ".so" not in str(error):
+            raise  # our own fault, not the system's
+        raise SafelightError(_missing(str(error))) from error
+    return run_window(args.window_model, args.window_seed)
+
+
+def needs_xcb(environment: Mapping[str, str]) -> bool:
+    """Whether the window will come up through X11.
+
+    Raises:
+        SafelightError: there is no display, or it takes no connections.
+    """
+    asked = [name.partition(":")[0] for name in environment.get("QT_QPA_PLATFORM", "").split(";") if name]
+    if any(name not in ("xcb", "wayland", "wayland-egl") for name in asked):
+        return False  # offscreen, minimal, vnc, eglfs ...: Qt needs no display there
+    wayland, x11 = environment.get("WAYLAND_DISPLAY"), environment.get("DISPLAY")
+    if asked:
+        wayland = wayland if any(name.startswith("wayland") for name in asked) else None
+        x11 = x11 if "xcb" in asked else None
+    if not wayland and not x11:
+        raise SafelightError(f"there is no display to open a window on. {INSTEAD}")
+    if wayland and _wayland_answers(wayland, environment.get("XDG_RUNTIME_DIR", "")):
+        return False
+    if x11 and _x11_answers(x11):
+        return True
+    raise SafelightError(f"the display {x11 or wayland} does not answer, so no window can open. {INSTEAD}")
+
+
+def require_libraries() -> None:
+    """Load Qt's X11 plugin once, as Qt would abort without a word we could catch.
+
+    Raises:
+        SafelightError: it does not load; names the packages that usually help.
+    """
+    spec = importlib.util.find_spec("PySide6")
+    for folder in (spec.submodule_search_locations or []) if spec is not None else []:
+        plugin = Path(folder) / "Qt" / "plugins" / "platforms" / "libqxcb.so"
+        if plugin.exists():
+            try:
+                ctypes.CDLL(str(plugin))
+            except OSError as error:
+                raise SafelightError(_missing(str(error))) from error
+
+
+def _missing(what: str) -> str:
+    if "No module named" in what:
+        return f"the window needs PySide6, which is not installed ({what}). {INSTEAD}"
+    return (
+        f"the window cannot open because a system library is missing ({what}). On Debian and Ubuntu: "
+        f"sudo apt-get install {PACKAGES}"
+    )
+
+
+def _wayland_answers(display: str, runtime: str) -> bool:
+    return _connects_unix(os.path.join(runtime, display))
+
+
+def _x11_answers(display: str) -> bool:
+    """``[host]:number[.screen]``, or the path of a socket."""
+    if display.startswith("/"):
+        return _connects_unix(display) or _connects_unix(display.rpartition(":")[0])
+    found = re.fullmatch(r"(?:(?P<kind>\w+)/)?(?P<host>.*):(?P<number>\d+)(?:\.\d+)?", display)
+    if found is None:
+        return False
+    host, number = found["host"], int(found["number"])
+    if host in ("", "unix"):
+        path = f"/tmp/.X11-unix/X{number}"
+        return _connects_unix(f"\0{path}") or _connects_unix(path)
+    try:
+        socket.create_connection((host.strip("[]"), 6000 + number), SECONDS).close()
+    except (OSError, OverflowError):
+        return False
+    return True
+
+
+def _connects_unix(path: str) -> bool:
+    if not hasattr(socket, "AF_UNIX"):
+        return False
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        client.settimeout(SECONDS)
+        try:
+            client.connect(path)
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,127 @@
+"""What the command line draws: consoles, notes, Sudoku boards and the tables' frame. Runs nothing, knows no model.
+
+Escape codes go to terminals only, and not there either when NO_COLOR is set; every state is then told by words or
+signs alone.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from engine.tasks import sudoku
+
+CLEAR_LINE = "\r\x1b[2K"
+MOST_COLUMNS = 72  # of text
+PIPED_COLUMNS = 120
+
+
+def can_style(stream: TextIO) -> bool:
+    """Whether escape codes are welcome on a stream."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def console(stream: TextIO) -> Console:
+    """A console that writes to ``stream`` as it is, with styles only where they are welcome."""
+    styled = can_style(stream)
+    return Console(
+        file=stream,
+        force_terminal=styled,
+        force_interactive=styled,
+        no_color=not styled,
+        highlight=False,
+        emoji=False,
+        markup=False,
+        width=None if stream.isatty() else PIPED_COLUMNS,
+    )
+
+
+def prepare_streams() -> None:
+    """Let streams of narrow encodings replace what they cannot show, and closed ones swallow it."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by the caller, or a windowed program
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+
+
+def say(message: str) -> None:
+    """One line to the user on standard error."""
+    print(f"safelight: {' '.join(message.split())}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def note(text: str) -> Iterator[None]:
+    """A line on standard error while something takes its time; only on a terminal, and taken away afterwards."""
+    stream = sys.stderr
+    if not stream.isatty():
+        yield
+        return
+    erase = can_style(stream)
+    stream.write(text if erase else f"{text}\n")
+    stream.flush()
+    try:
+        yield
+    finally:
+        if erase:
+            stream.write(CLEAR_LINE)
+            stream.flush()
+
+
+def printable(text: str) -> str:
+    """The text with control characters other than line breaks and tabs made visible and harmless."""
+    return "".join(ch if ch in "\n\t" or ch.isprintable() else "\N{REPLACEMENT CHARACTER}" for ch in text)
+
+
+def table(title: str, *columns: str) -> Table:
+    """An empty table with hairlines only; its first column is text, the others are numbers."""
+    frame = Table(title=title, box=None, pad_edge=False, title_justify="left", title_style="bold", header_style="dim")
+    for index, column in enumerate(columns):
+        frame.add_column(column, justify="right" if index else "left", no_wrap=True)
+    return frame
+
+
+def boards(puzzle: str, answer: str) -> Text:
+    """A puzzle and the model's answer side by side; ``!`` stands before cells in conflict and givens not kept."""
+    wrong = {cell for pair in sudoku.conflicts(answer) for cell in pair}
+    wrong |= {cell for cell, given in enumerate(puzzle) if given not in ("0", answer[cell])}
+    text = Text()
+    for row in range(9):
+        if row and row % 3 == 0:
+            rule = "+".join(["-" * 7] * 3)
+            text.append(f"{rule}      {rule}\n", style="dim")
+        for board, marks in ((puzzle, set()), (answer, wrong)):
+            for column in range(9):
+                cell = 9 * row + column
+                if column and column % 3 == 0:
+                    text.append(" |", style="dim")
+                text.append("!" if cell in marks else " ", style="red")
+                given = puzzle[cell] != "0"
+                style = "reverse" if cell in marks else "bold" if given else "dim" if board[cell] in "0." else ""
+                text.append("." if board[cell] == "0" else board[cell], style=style)
+            text.append("   →   " if board is puzzle and row == 4 else "       " if board is puzzle else "\n")
+    return text
+
+
+def verdict_in_words(puzzle: str, answer: str) -> str:
+    """How the answer stands, in words."""
+    verdict = sudoku.judge(puzzle, answer)
+    if verdict.valid:
+        return "solved"
+    faults = []
+    if empty := answer.count("."):
+        faults.append(f"{empty} cell{'s' * (empty != 1)} without a digit")
+    if clashes := len(verdict.conflicts):
+        faults.append(f"{clashes} conflict{'s' * (clashes != 1)}")
+    if not verdict.givens_kept:
+        lost = sum(given not in ("0", cell) for given, cell in zip(puzzle, answer, strict=True))
+        faults.append(f"{lost} given{'s' * (lost != 1)} not kept")
+    return "not solved: " + ", ".join(faults)

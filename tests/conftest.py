@@ -1,0 +1,64 @@
+"""What holds for all tests: Qt without a display, settings in a temporary folder, no thread left behind."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")  # before anything imports Qt
+
+import pytest
+
+if TYPE_CHECKING:
+    from PySide6.QtCore import QSettings
+
+PATIENCE_SECONDS = 5.0  # for a thread that is ending
+
+
+@pytest.hookimpl(tryfirst=True)  # a test's own marks come before
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The offscreen platform says of each window what it cannot do; that is no fault of ours."""
+    for item in items:
+        item.add_marker(pytest.mark.qt_log_ignore("This plugin does not support"))
+
+
+@pytest.fixture(autouse=True)
+def _own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is read from or written to the user's own settings and data."""
+    folder = tmp_path_factory.mktemp("user")
+    for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(name, str(folder / name.lower()))
+    core = sys.modules.get("PySide6.QtCore")
+    if core is not None:
+        for kind in (core.QSettings.Format.NativeFormat, core.QSettings.Format.IniFormat):
+            core.QSettings.setPath(kind, core.QSettings.Scope.UserScope, str(folder / "settings"))
+
+
+@pytest.fixture(autouse=True)
+def _no_leaked_threads(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A thread that a test starts must have ended when the test ends."""
+    before = set(threading.enumerate())
+    yield
+    for thread in set(threading.enumerate()) - before:
+        # Python lists a foreign thread that ran Python code as a dummy, and keeps it after its end.
+        if not isinstance(thread, threading._DummyThread):
+            thread.join(PATIENCE_SECONDS)
+            assert not thread.is_alive(), f"the test leaked the thread {thread.name}"
+    if "qapp" in request.fixturenames and "app.worker" in sys.modules:
+        from app.worker import EngineLink
+
+        running = [thing for thing in gc.get_objects() if type(thing) is EngineLink and thing.is_alive]
+        assert not running, f"the test leaked the engine's thread: {running}"
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> QSettings:
+    """A settings file of the test's own."""
+    from PySide6.QtCore import QSettings
+
+    return QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat)
