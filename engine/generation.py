@@ -34,9 +34,11 @@ def generate(
         Events as described in ``engine.events``; the last is always ``GenerationFinished``.
 
     Raises:
-        SafelightError: empty prompt, a prompt that does not fit, bad settings, non-finite logits.
+        SafelightError: empty prompt, a prompt that does not fit, bad settings or seed, non-finite logits.
     """
     prompt = torch.as_tensor(prompt_ids, dtype=torch.long)
     if prompt.dim() != 1 or prompt.numel() == 0:
         raise SafelightError("the prompt is empty; write something first")
+    if not 0 <= seed < 2**63:
+        raise SafelightError(f"the seed must be between 0 and {2**63 - 1}, not {seed}")
     yield from block_diffusion(model, prompt, config or GenerationConfig(), seed, cancel)

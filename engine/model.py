@@ -43,6 +43,10 @@ class Model:
         return self.placement.device
 
     @property
+    def dtype(self) -> torch.dtype:
+        return self.placement.dtype
+
+    @property
     def parameter_count(self) -> int:
         """Numbers in the weights."""
         return sum(parameter.numel() for parameter in self.network.parameters())

@@ -69,7 +69,7 @@ def block_diffusion(
             argmax = logits.argmax(dim=-1)
             history = [*history, argmax][-config.stability_threshold - 1 :]
             converged = sampler.stop(history, entropy)
-            conditioning = logits
+            conditioning = logits.to(model.dtype)  # as the reference does: in bf16 it is fed back rounded
             steps += 1
             yield StepFinished(
                 block,

@@ -29,6 +29,12 @@ def build_tokenizer() -> Tokenizer:
 def write_tokenizer(folder: Path) -> None:
     """Write tokenizer.json, tokenizer_config.json and chat_template.jinja as released checkpoints lay them out."""
     build_tokenizer().save(str(folder / "tokenizer.json"))
-    settings = {"bos_token": "<bos>", "eos_token": "<eos>", "pad_token": "<pad>", "unk_token": "<unk>"}
+    settings = {
+        "tokenizer_class": "PreTrainedTokenizerFast",  # transformers would otherwise take it for Gemma's
+        "bos_token": "<bos>",
+        "eos_token": "<eos>",
+        "pad_token": "<pad>",
+        "unk_token": "<unk>",
+    }
     (folder / "tokenizer_config.json").write_text(json.dumps(settings, indent=2) + "\n")
     (folder / "chat_template.jinja").write_text(CHAT_TEMPLATE + "\n")

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
 from engine.config import GenerationConfig, ModelConfig
 from engine.models.diffusion_gemma import DiffusionGemma
 from engine.training.alphabet import write_tokenizer
 from engine.training.recipes import RECIPES
+from engine.training.train import read_state
 from engine.weights.checkpoint import checkpoint_name
 
 
@@ -98,9 +99,10 @@ def main() -> None:
     parser.add_argument("run", type=Path, help="folder of a training run")
     parser.add_argument("out", type=Path, help="folder of the checkpoint")
     args = parser.parse_args()
-    recipe = RECIPES[json.loads((args.run / "state.json").read_text())["recipe"]]
+    tensors, facts = read_state(args.run)
+    recipe = RECIPES[facts["recipe"]]
     network = DiffusionGemma(recipe.model_config())
-    averaged = {k[8:]: v for k, v in load_file(args.run / "state.safetensors").items() if k.startswith("average.")}
+    averaged = {k.removeprefix("average."): v for k, v in tensors.items() if k.startswith("average.")}
     network.load_state_dict(averaged)
     write_checkpoint(network, args.out, GenerationConfig(max_new_tokens=recipe.max_new_tokens))
 

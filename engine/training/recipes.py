@@ -28,7 +28,7 @@ class Recipe:
     # Chance a step that an unfinished canvas is dropped. Short walks first: a young model wanders off on long ones.
     retire_early: float = 0.5
     retire_late: float = 0.12
-    late_from_step: int = 2500
+    late_share: float = 0.4  # the last part of the run, with long walks
     puzzles: int = 24_000  # minimal puzzles that the Sudoku source varies
 
     def model_config(self) -> ModelConfig:

@@ -44,6 +44,16 @@ def rate(step: int, steps: int, recipe: Recipe) -> float:
     return max(0.0, min((step + 1) / recipe.warmup_steps, 1.0, falling))
 
 
+STATE = "state.safetensors"
+
+
+def read_state(folder: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """A run's last checkpoint: its tensors, and the recipe's name, the step and the data's random streams."""
+    with safe_open(folder / STATE, framework="pt") as opened:
+        facts = dict(opened.metadata())
+    return load_file(folder / STATE), facts
+
+
 class Trainer:
     """A run that can be stopped and taken up again at any checkpoint."""
 
@@ -63,7 +73,7 @@ class Trainer:
         self.sources: Sequence[SudokuSource | SkillSource] = []
         self.pools = self._pools(seed)
         self.forward = torch.compile(self._forward, dynamic=False) if compiled else self._forward
-        if (folder / "state.json").exists():
+        if (folder / STATE).exists():
             self._resume()
 
     def _pools(self, seed: int) -> list[tuple[int, Pool]]:
@@ -108,7 +118,7 @@ class Trainer:
                     logits = self.forward(pool.ids, pool.present, pool.canvas, pool.soft)
                 loss = F.cross_entropy(logits.flatten(0, 1), pool.target.flatten())
                 (loss * (1.0 if every == 1 else 0.5)).backward()  # type: ignore[no-untyped-call]
-                late = self.step >= self.recipe.late_from_step
+                late = self.step >= (1 - self.recipe.late_share) * self.steps
                 right = pool.advance(logits.detach(), self.recipe.retire_late if late else self.recipe.retire_early)
                 for key, value in ((f"loss{index}", loss.item()), (f"right{index}", right)):
                     sums[key] = value if key not in sums else 0.98 * sums[key] + 0.02 * value
@@ -147,14 +157,14 @@ class Trainer:
         for index, (_, pool) in enumerate(self.pools):
             for key in ("ids", "present", "target", "canvas", "soft", "step"):
                 tensors[f"pool{index}.{key}"] = getattr(pool, key)
-        streams = {"sources": json.dumps([source.state() for source in self.sources])}
-        save_file({k: v.contiguous().clone() for k, v in tensors.items()}, self.folder / "state.tmp", metadata=streams)
-        os.replace(self.folder / "state.tmp", self.folder / "state.safetensors")
-        (self.folder / "state.json").write_text(json.dumps({"step": self.step, "recipe": self.recipe.name}) + "\n")
+        facts = {"recipe": self.recipe.name, "step": str(self.step)}
+        facts["sources"] = json.dumps([source.state() for source in self.sources])
+        save_file({k: v.contiguous().clone() for k, v in tensors.items()}, self.folder / "state.tmp", metadata=facts)
+        os.replace(self.folder / "state.tmp", self.folder / STATE)
 
     def _resume(self) -> None:
-        self.step = json.loads((self.folder / "state.json").read_text())["step"]
-        tensors = load_file(self.folder / "state.safetensors")
+        tensors, facts = read_state(self.folder)
+        self.step = int(facts["step"])
         named = dict(self.model.named_parameters())
         with torch.no_grad():
             for key, value in tensors.items():
@@ -169,9 +179,7 @@ class Trainer:
                 elif head.startswith("pool"):
                     setattr(self.pools[int(head[4:])][1], rest, value)
         self.generator.set_state(tensors["generator"])
-        with safe_open(self.folder / "state.safetensors", framework="pt") as opened:
-            streams = json.loads((opened.metadata() or {}).get("sources", "[]"))  # older checkpoints have none
-        for source, state in zip(self.sources, streams, strict=False):
+        for source, state in zip(self.sources, json.loads(facts["sources"]), strict=True):
             source.restore(state)
         print(f"resumed at step {self.step}", flush=True)
 

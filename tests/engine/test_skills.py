@@ -102,7 +102,8 @@ def test_a_whole_times_table_has_ten_lines() -> None:
     answer = solve("Times table of 12.")
     assert answer is not None
     assert answer == solve("Times table of 12 up to 10.")
-    assert answer.splitlines()[-1] == "12 x 10 = 120" and len(answer.splitlines()) == 10
+    assert answer.splitlines()[-1] == "12 x 10 = 120"
+    assert len(answer.splitlines()) == 10
 
 
 @pytest.mark.parametrize(
@@ -199,7 +200,8 @@ def test_words_are_fit_for_the_tasks() -> None:
 def test_suggestions_can_be_answered_and_were_never_trained_on() -> None:
     chips = suggestions()
     answers = [solve(chip) for chip in chips]
-    assert 8 <= len(chips) <= 10 and len(set(chips)) == len(chips)
+    assert 8 <= len(chips) <= 10
+    assert len(set(chips)) == len(chips)
     assert all(answer is not None for answer in answers)
     assert any(answer is not None and len(answer) > 120 for answer in answers)
     talk = {chip for chip in chips if skills._parse(skills._plain(chip)) is None}

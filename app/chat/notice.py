@@ -1,0 +1,79 @@
+"""A line for what went wrong, with the details to copy where there are any."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Slot
+from PySide6.QtGui import QFontDatabase, QGuiApplication
+from PySide6.QtWidgets import QDialog, QFrame, QHBoxLayout, QPlainTextEdit, QVBoxLayout, QWidget
+
+from app.controls import button, label
+
+
+class DetailsDialog(QDialog):
+    """A read-only text with a Copy button."""
+
+    def __init__(self, text: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWindowTitle("Details")
+        self.resize(720, 420)
+        self._text = text
+        shown = QPlainTextEdit(text)
+        shown.setReadOnly(True)
+        shown.setAccessibleName("Details of the error")
+        shown.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
+        copy = button("Copy", "Copy the details", role="primary")
+        copy.clicked.connect(self._copy)
+        close = button("Close", "Close the details")
+        close.clicked.connect(self.accept)
+        buttons = QHBoxLayout()
+        buttons.addStretch(1)
+        buttons.addWidget(close)
+        buttons.addWidget(copy)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(16, 16, 16, 16)
+        column.setSpacing(16)
+        column.addWidget(shown, 1)
+        column.addLayout(buttons)
+
+    @Slot()
+    def _copy(self) -> None:
+        QGuiApplication.clipboard().setText(self._text)
+
+
+class Notice(QFrame):
+    """Hidden until ``show_message``; stays until it is dismissed or replaced."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setProperty("role", "notice")
+        self._details = ""
+        self.message = label("", wrap=True, selectable=True)
+        self.message.setAccessibleName("Message")
+        self.details = button("Details", "Show the details of the error")
+        self.details.clicked.connect(self._open_details)
+        self.dismiss = button("Dismiss", "Dismiss the message")
+        self.dismiss.clicked.connect(self.hide)
+        buttons = QHBoxLayout()
+        buttons.setSpacing(16)
+        buttons.addWidget(self.details)
+        buttons.addWidget(self.dismiss)
+        buttons.addStretch(1)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(12, 8, 12, 8)
+        column.setSpacing(4)
+        column.addWidget(self.message)
+        column.addLayout(buttons)
+        self.hide()
+
+    def show_message(self, message: str, details: str = "") -> None:
+        """Say what went wrong; ``details`` may hold a traceback."""
+        self._details = details
+        self.message.setText(message)
+        self.details.setVisible(bool(details))
+        self.show()
+
+    @Slot()
+    def _open_details(self) -> None:
+        dialog = DetailsDialog(self._details, self.window())
+        dialog.finished.connect(dialog.deleteLater)
+        dialog.open()

@@ -1,0 +1,81 @@
+"""Prompts to pick from: all of them in rows where a conversation begins, a few in one row once it has begun."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QSize, Qt, Signal, Slot
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QPushButton, QSizePolicy, QVBoxLayout, QWidget
+
+from app.chat.prompts import Suggestion
+from app.controls import button
+from app.flow import FlowLayout
+
+GAP = 8
+PADDING = 32  # of a chip's text, both sides and the edge
+
+
+class SuggestionBar(QWidget):
+    """Chips; picking one emits its prompt. ``one_row`` hides the chips that do not fit into the first row."""
+
+    picked = Signal(str)
+
+    def __init__(self, *, one_row: bool) -> None:
+        super().__init__()
+        self._one_row = one_row
+        self._host: QWidget | None = None
+        self._prompts: dict[str, str] = {}
+        self.chips: list[QPushButton] = []
+        self.setAccessibleName("Suggested prompts")
+        policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
+        policy.setHeightForWidth(True)
+        self.setSizePolicy(policy)
+        self._layout = QVBoxLayout(self)
+        self._layout.setContentsMargins(0, 0, 0, 0)
+
+    @property
+    def prompts(self) -> list[str]:
+        """What the chips ask."""
+        return list(self._prompts.values())
+
+    def offer(self, suggestions: Sequence[Suggestion]) -> None:
+        """Replace the chips."""
+        if self._host is not None:
+            self._layout.removeWidget(self._host)
+            self._host.hide()
+            self._host.deleteLater()
+        self._prompts = {suggestion.label: suggestion.prompt for suggestion in suggestions}
+        self._host = QWidget()
+        flow = FlowLayout(self._host, GAP)
+        self.chips = []
+        for suggestion in suggestions:
+            chip = button(suggestion.label, f"Ask: {suggestion.label}", role="chip")
+            chip.clicked.connect(self._pick)
+            flow.addWidget(chip)
+            self.chips.append(chip)
+        self._layout.addWidget(self._host)
+        self._fit()
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(0, super().minimumSizeHint().height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        used = 0
+        for index, (chip, text) in enumerate(zip(self.chips, self._prompts, strict=True)):
+            if not self._one_row:
+                room = self.width() - PADDING
+                chip.setText(chip.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, room))
+                continue
+            used += chip.sizeHint().width() + (GAP if index else 0)
+            chip.setVisible(used <= self.width())
+
+    @Slot()
+    def _pick(self) -> None:
+        chip = self.sender()
+        assert isinstance(chip, QPushButton)
+        self.picked.emit(self.prompts[self.chips.index(chip)])

@@ -1,0 +1,130 @@
+"""Starts the window: the one place where the app's objects are wired. Knows no torch, so that painting comes first."""
+
+# ruff: noqa: E402 - the clock and the libraries that must come before Qt are not imports
+from __future__ import annotations
+
+import time
+
+STARTED = time.perf_counter()  # as near to the start of the process as this module can know
+
+import contextlib
+import ctypes
+import functools
+import importlib.util
+import signal
+import socket
+import sys
+import tempfile
+from pathlib import Path
+from types import FrameType
+
+
+def _load_torch_libraries_first() -> None:
+    """On Windows torch's c10.dll does not load once Qt is in the process (WinError 1114), but it may come before."""
+    spec = importlib.util.find_spec("torch")
+    if spec is not None and spec.origin is not None:
+        with contextlib.suppress(OSError):  # a damaged torch is reported when a model is loaded
+            ctypes.CDLL(str(Path(spec.origin).parent / "lib" / "c10.dll"))
+
+
+if sys.platform == "win32":
+    _load_torch_libraries_first()
+
+from PySide6.QtCore import QObject, QSettings, QSocketNotifier, QTimer, Slot
+from PySide6.QtGui import QIcon
+from PySide6.QtWidgets import QApplication
+
+from app.settings.store import default_settings
+from app.window import MainWindow
+from app.worker import EngineLink
+from engine import SKILLS
+
+ICON = Path(__file__).resolve().parent.parent / "assets" / "icons" / "safelight.svg"
+
+
+class Interrupts(QObject):
+    """Lets Ctrl+C in the terminal end the app: Python only sees a signal when Qt hands control back to it."""
+
+    def __init__(self, app: QApplication) -> None:
+        super().__init__(app)
+        self._app = app
+        self._reader, self._writer = socket.socketpair()
+        self._reader.setblocking(False)
+        self._writer.setblocking(False)
+        self._notifier = QSocketNotifier(self._reader.fileno(), QSocketNotifier.Type.Read, self)
+        self._notifier.activated.connect(self._wake)
+        self._old_fd = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+        self._old_handler = signal.signal(signal.SIGINT, self._quit)
+
+    def close(self) -> None:
+        """Put things back as they were."""
+        signal.signal(signal.SIGINT, self._old_handler)
+        signal.set_wakeup_fd(self._old_fd)
+        self._notifier.setEnabled(False)
+        self._reader.close()
+        self._writer.close()
+
+    def _quit(self, _number: int, _frame: FrameType | None) -> None:
+        self._app.quit()
+
+    @Slot()
+    def _wake(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            self._reader.recv(64)  # running this line is what lets Python call the handler
+
+
+def application() -> QApplication:
+    """The process's QApplication, named and with its icon."""
+    app = QApplication.instance()
+    if not isinstance(app, QApplication):
+        app = QApplication([])
+    app.setApplicationName("Safelight")
+    app.setOrganizationName("Safelight")
+    app.setDesktopFileName("safelight")
+    app.setWindowIcon(QIcon(str(ICON)))
+    return app
+
+
+def run(model: str | None = None, seed: int | None = None) -> int:
+    """Open the window and stay until it is closed.
+
+    Args:
+        model: a model folder or an embedded model's id; None takes the skills model.
+        seed: the fixed seed of this session; None keeps the user's own setting.
+
+    Returns:
+        The exit code.
+    """
+    app = application()
+    link = EngineLink()
+    window = MainWindow(link, default_settings(), seed)
+    start_loading = functools.partial(window.load, model or SKILLS)
+    window.firstPainted.connect(functools.partial(QTimer.singleShot, 0, start_loading))
+    interrupts = Interrupts(app)
+    window.expect(model or SKILLS)
+    window.show()
+    try:
+        return int(app.exec())
+    finally:
+        link.shutdown()
+        interrupts.close()
+
+
+def measure_first_paint() -> float:
+    """Seconds from the import of this module to the window's first paint; loads no model and keeps no settings."""
+    app = application()
+    with tempfile.TemporaryDirectory() as folder:
+        link = EngineLink()
+        window = MainWindow(link, QSettings(f"{folder}/settings.ini", QSettings.Format.IniFormat))
+        painted: list[float] = []
+
+        def note() -> None:
+            painted.append(time.perf_counter() - STARTED)
+            QTimer.singleShot(0, app.quit)
+
+        window.firstPainted.connect(note)
+        window.show()
+        app.exec()
+        link.shutdown()
+        window.close()
+        return painted[0]

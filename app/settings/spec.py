@@ -1,0 +1,125 @@
+"""The settings of a generation, declared once as data; widgets, storage and checks are derived. Knows no Qt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A number of ``GenerationConfig``; its default is the loaded model's own."""
+
+    name: str
+    label: str
+    unit: str
+    explanation: str
+    low: float
+    high: float
+    step: float
+    decimals: int = 0
+
+    @property
+    def is_whole(self) -> bool:
+        return self.decimals == 0
+
+
+SAMPLER = (
+    Setting(
+        "entropy_bound",
+        "Entropy bound",
+        "nats",
+        "How much doubt a step may accept in all: lower accepts fewer tokens a step and takes longer.",
+        0.0,
+        20.0,
+        0.05,
+        3,
+    ),
+    Setting(
+        "t_max",
+        "Temperature at the start",
+        "",
+        "How freely tokens are drawn at a block's first step.",
+        0.05,
+        5.0,
+        0.05,
+        2,
+    ),
+    Setting(
+        "t_min",
+        "Temperature at the end",
+        "",
+        "How freely tokens are drawn towards a block's last step; it falls in a straight line.",
+        0.05,
+        5.0,
+        0.05,
+        2,
+    ),
+    Setting(
+        "max_denoising_steps",
+        "Denoising steps at most",
+        "steps",
+        "A block that has not converged by then is taken as it is.",
+        1,
+        1000,
+        1,
+    ),
+    Setting(
+        "stability_threshold",
+        "Stability threshold",
+        "steps",
+        "For so many steps the best guess must stay unchanged before a block may end.",
+        0,
+        100,
+        1,
+    ),
+    Setting(
+        "confidence_threshold",
+        "Confidence threshold",
+        "nats",
+        "A block may end once its mean entropy is below this; 0 takes every step.",
+        0.0,
+        10.0,
+        0.001,
+        4,
+    ),
+    Setting(
+        "max_new_tokens",
+        "New tokens at most",
+        "tokens",
+        "The longest answer, rounded up to whole blocks.",
+        1,
+        65536,
+        64,
+    ),
+)
+
+SEED_LOW, SEED_HIGH = 0, 2**31 - 1
+SEED = Setting(
+    "seed", "Seed", "", "The same seed, settings and model repeat an answer exactly.", SEED_LOW, SEED_HIGH, 1
+)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A way of showing the canvas: values with their labels."""
+
+    name: str
+    label: str
+    explanation: str
+    options: tuple[tuple[str, str], ...]
+
+
+VIEW = Choice(
+    "view",
+    "Canvas view",
+    "Raw shows the random tokens between steps as they are; calm shows the best guess at every place.",
+    (("raw", "Raw"), ("calm", "Calm")),
+)
+LAYER = Choice(
+    "layer",
+    "Canvas layer",
+    "State marks accepted and remelted tokens; entropy colours each place by its doubt, in nats.",
+    (("state", "State"), ("entropy", "Entropy")),
+)
+REDUCED_MOTION = "Reduced motion"
+REDUCED_MOTION_EXPLANATION = "Changes appear at once, without fading."

@@ -1,0 +1,210 @@
+"""The settings strip beside the conversation: widgets derived from the declarations in ``app.settings.spec``."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtGui import QWheelEvent
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QDoubleSpinBox,
+    QFrame,
+    QHBoxLayout,
+    QScrollArea,
+    QSpinBox,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.controls import Hairline, button, label
+from app.settings.spec import LAYER, REDUCED_MOTION, REDUCED_MOTION_EXPLANATION, SAMPLER, SEED, VIEW, Choice, Setting
+from app.settings.values import SettingsValues
+from engine import GenerationConfig
+
+WIDTH = 312
+
+
+class WholeBox(QSpinBox):
+    """Changes by the wheel only when it has the keyboard, so that scrolling the strip changes nothing."""
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        if self.hasFocus():
+            super().wheelEvent(event)
+        else:
+            event.ignore()
+
+
+class RealBox(QDoubleSpinBox):
+    """As ``WholeBox``; shows no more decimals than the number has."""
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        if self.hasFocus():
+            super().wheelEvent(event)
+        else:
+            event.ignore()
+
+    def textFromValue(self, value: float) -> str:
+        text = self.locale().toString(value, "f", self.decimals())
+        point = self.locale().decimalPoint()
+        return text.rstrip("0").rstrip(point) if point in text else text
+
+
+NumberBox = WholeBox | RealBox
+
+
+def number_box(setting: Setting) -> NumberBox:
+    """A spin box for a declared number, named and explained."""
+    box: NumberBox
+    if setting.is_whole:
+        box = WholeBox()
+        box.setRange(int(setting.low), int(setting.high))
+        box.setSingleStep(int(setting.step))
+    else:
+        box = RealBox()
+        box.setDecimals(setting.decimals)
+        box.setRange(setting.low, setting.high)
+        box.setSingleStep(setting.step)
+    box.setKeyboardTracking(False)
+    box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+    box.setObjectName(setting.name)
+    box.setAccessibleName(f"{setting.label}, {setting.unit}" if setting.unit else setting.label)
+    box.setAccessibleDescription(setting.explanation)
+    box.setToolTip(f"{setting.explanation} From {setting.low:g} to {setting.high:g}.")
+    return box
+
+
+class SettingsStrip(QWidget):
+    """Edits a ``SettingsValues`` in place and emits ``changed``."""
+
+    changed = Signal()
+
+    def __init__(self, values: SettingsValues) -> None:
+        super().__init__()
+        self.setObjectName("settings")
+        self.setFixedWidth(WIDTH)
+        self._values = values
+        self._defaults = GenerationConfig()
+        self._filling = False
+        self.boxes: dict[str, NumberBox] = {}
+        inside = QWidget()
+        self._column = QVBoxLayout(inside)
+        self._column.setContentsMargins(20, 20, 20, 24)
+        self._column.setSpacing(4)
+
+        self.reset = button("Reset to the model's defaults", tip="Takes every number below from the loaded model")
+        self.reset.clicked.connect(self._reset)
+        self.problem = label("", "error", wrap=True)
+        self.problem.setAccessibleName("Problem with the settings")
+        self.problem.hide()
+        self._column.addWidget(label("Settings", "title"))
+        self._column.addWidget(self.reset)
+        self._column.addWidget(self.problem)
+        for setting in SAMPLER:
+            self.boxes[setting.name] = self._add_number(setting)
+        self.seed = number_box(SEED)
+        self.random_seed = QCheckBox("Random for each answer")
+        self.random_seed.setAccessibleName("Random seed for each answer")
+        self.random_seed.setAccessibleDescription("Draws a new seed for each answer; the answer tells which.")
+        self._add(SEED.label, SEED.explanation, self.random_seed, self.seed)
+        self._column.addSpacing(16)
+        self._column.addWidget(Hairline())
+        self.view = self._add_choice(VIEW)
+        self.layer = self._add_choice(LAYER)
+        self.reduced_motion = QCheckBox(REDUCED_MOTION)
+        self.reduced_motion.setAccessibleName(REDUCED_MOTION)
+        self.reduced_motion.setAccessibleDescription(REDUCED_MOTION_EXPLANATION)
+        self._add("", REDUCED_MOTION_EXPLANATION, self.reduced_motion)
+        self._column.addStretch(1)
+
+        scroll = QScrollArea()
+        scroll.setWidgetResizable(True)
+        scroll.setFrameShape(QFrame.Shape.NoFrame)
+        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        scroll.setAccessibleName("Settings")
+        scroll.setWidget(inside)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(0)
+        row.addWidget(Hairline(Qt.Orientation.Vertical))
+        row.addWidget(scroll, 1)
+        for box in (*self.boxes.values(), self.seed):
+            box.valueChanged.connect(self._take)
+        for switch in (self.random_seed, self.reduced_motion):
+            switch.toggled.connect(self._take)
+        for choice in (self.view, self.layer):
+            choice.currentIndexChanged.connect(self._take)
+        self.show_values(self._defaults)
+
+    def _add(self, title: str, explanation: str, *widgets: QWidget, unit: str = "") -> None:
+        self._column.addSpacing(16)
+        if title:
+            heading = QHBoxLayout()
+            heading.addWidget(label(title, "setting"), 1)
+            heading.addWidget(label(unit, "caption"))
+            self._column.addLayout(heading)
+        for widget in widgets:
+            self._column.addWidget(widget)
+        self._column.addWidget(label(explanation, "caption", wrap=True))
+
+    def _add_number(self, setting: Setting) -> NumberBox:
+        box = number_box(setting)
+        self._add(setting.label, setting.explanation, box, unit=setting.unit)
+        return box
+
+    def _add_choice(self, choice: Choice) -> QComboBox:
+        box = QComboBox()
+        for value, text in choice.options:
+            box.addItem(text, value)
+        box.setObjectName(choice.name)
+        box.setAccessibleName(choice.label)
+        box.setAccessibleDescription(choice.explanation)
+        self._add(choice.label, choice.explanation, box)
+        return box
+
+    def show_values(self, defaults: GenerationConfig) -> None:
+        """Show the values over a model's defaults."""
+        self._defaults = defaults
+        self._filling = True
+        for setting in SAMPLER:
+            value = self._values.value(setting.name, defaults)
+            box = self.boxes[setting.name]
+            if isinstance(box, WholeBox):
+                box.setValue(int(value))
+            else:
+                box.setValue(float(value))
+        self.random_seed.setChecked(self._values.seed is None)
+        self.seed.setValue(self._values.seed or 0)
+        self.view.setCurrentIndex(self.view.findData("calm" if self._values.calm else "raw"))
+        self.layer.setCurrentIndex(self.layer.findData(self._values.layer))
+        self.reduced_motion.setChecked(self._values.reduced_motion)
+        self._filling = False
+        self._show_state()
+
+    def _show_state(self) -> None:
+        self.seed.setVisible(not self.random_seed.isChecked())
+        problem = self._values.problem(self._defaults)
+        self.problem.setText(problem)
+        self.problem.setVisible(bool(problem))
+        self.reset.setEnabled(bool(self._values.overrides) or self._values.seed is not None)
+
+    @Slot()
+    def _take(self) -> None:
+        if self._filling:
+            return
+        for setting in SAMPLER:
+            shown = self.boxes[setting.name].value()
+            # A default with more decimals than the box shows must not turn into an override.
+            if round(self._values.value(setting.name, self._defaults), setting.decimals) != shown:
+                self._values.set(setting.name, shown, self._defaults)
+        self._values.seed = None if self.random_seed.isChecked() else int(self.seed.value())
+        self._values.calm = self.view.currentData() == "calm"
+        self._values.layer = self.layer.currentData()
+        self._values.reduced_motion = self.reduced_motion.isChecked()
+        self._show_state()
+        self.changed.emit()
+
+    @Slot()
+    def _reset(self) -> None:
+        self._values.reset()
+        self.show_values(self._defaults)
+        self.changed.emit()

@@ -1,0 +1,74 @@
+"""The settings as the user has set them, over a model's defaults. Knows no Qt."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+from app.settings.spec import SAMPLER, SEED_HIGH
+from engine import GenerationConfig, SafelightError
+
+DRAWN_SEED_HIGH = 999_999
+"""Drawn seeds are short enough to be read out and typed in again."""
+
+
+@dataclass
+class SettingsValues:
+    """``overrides`` holds only what differs from the model's defaults; ``seed`` None draws one for each answer."""
+
+    overrides: dict[str, float] = field(default_factory=dict)
+    seed: int | None = None
+    calm: bool = False
+    layer: str = "state"
+    reduced_motion: bool = False
+
+    def value(self, name: str, defaults: GenerationConfig) -> float:
+        """The effective value of a sampler setting."""
+        found: float = self.overrides.get(name, getattr(defaults, name))
+        return found
+
+    def set(self, name: str, value: float, defaults: GenerationConfig) -> None:
+        """Override a sampler setting; the model's own value removes the override."""
+        if value == getattr(defaults, name):
+            self.overrides.pop(name, None)
+        else:
+            self.overrides[name] = value
+
+    def config(self, defaults: GenerationConfig) -> GenerationConfig:
+        """The settings of a run.
+
+        Raises:
+            SafelightError: the values do not go together.
+        """
+        problem = self.problem(defaults)
+        if problem:
+            raise SafelightError(problem)
+        return defaults.replace(**self.overrides)
+
+    def problem(self, defaults: GenerationConfig) -> str:
+        """Why the values do not go together, in a sentence; empty when they do."""
+        start, end = self.value("t_max", defaults), self.value("t_min", defaults)
+        if start < end:
+            return (
+                f"The temperature at the start ({start:g}) is below the one at the end ({end:g}). "
+                "Raise the start or lower the end."
+            )
+        try:
+            defaults.replace(**self.overrides)
+        except SafelightError as error:
+            return str(error)
+        return ""
+
+    def next_seed(self, version: int = 0) -> int:
+        """The seed of the next answer: drawn, or the fixed one counted up for each further version."""
+        if self.seed is None:
+            return random.randint(0, DRAWN_SEED_HIGH)
+        return (self.seed + version) % (SEED_HIGH + 1)
+
+    def reset(self) -> None:
+        """Back to the model's defaults and a drawn seed; how the canvas is shown stays."""
+        self.overrides.clear()
+        self.seed = None
+
+
+SETTING_NAMES = tuple(setting.name for setting in SAMPLER)

@@ -1,0 +1,195 @@
+"""The engine on a thread of its own, and the bridge by which the window talks to it.
+
+Commands go in as queued signals; everything comes back through one bounded mailbox. Torch is imported in the thread,
+when the first model is loaded, so that the window is painted before. Knows no widgets.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from PySide6.QtCore import QObject, Qt, QThread, Signal, Slot
+
+import engine
+from app.mailbox import Mailbox
+from app.messages import (
+    LoadedModel,
+    LoadFailed,
+    LoadProgress,
+    LoadRequest,
+    LoadStarted,
+    Message,
+    ModelLoaded,
+    RunFailed,
+    RunRequest,
+    RunStarted,
+)
+from engine import Event, SafelightError, Trace
+
+Loader = Callable[..., Any]
+Generator = Callable[..., Iterator[Event]]
+STACK_BYTES = 16 * 2**20  # secondary threads have 0.5 MiB on macOS, too little for tensor libraries
+
+
+class _AbandonedError(Exception):
+    """Raised inside a load that nobody waits for any more."""
+
+
+class EngineWorker(QObject):
+    """Lives in the engine's thread and owns the model."""
+
+    mail = Signal()  # the mailbox turned non-empty
+
+    def __init__(
+        self, mailbox: Mailbox[Message], load_model: Loader | None = None, generate: Generator | None = None
+    ) -> None:
+        super().__init__()
+        self._mailbox = mailbox
+        self._load_model = load_model
+        self._generate = generate
+        self._model: Any = None
+
+    def _post(self, message: Message, hurry: Callable[[], bool] = lambda: False) -> None:
+        if self._mailbox.put(message, hurry):
+            self.mail.emit()
+
+    @Slot(object)
+    def load(self, request: LoadRequest) -> None:
+        """Load a model in place of the one that is there."""
+        if request.cancel.is_set():
+            return
+        hurry = request.cancel.is_set
+        self._model = None
+        self._post(LoadStarted(request.title), hurry)
+        self._post(LoadProgress("Starting the engine", 0.0), hurry)
+        told = 0.0
+
+        def progress(share: float) -> None:
+            nonlocal told
+            if request.cancel.is_set():
+                raise _AbandonedError
+            if share - told >= 0.01 or share >= 1.0:
+                told = share
+                self._post(LoadProgress("Reading the weights", share), hurry)
+
+        try:
+            model = (self._load_model or engine.load_model)(request.path_or_id, progress=progress)
+            loaded = _describe(model, request)
+        except _AbandonedError:
+            return
+        except SafelightError as error:
+            self._post(LoadFailed(request.path_or_id, str(error)), hurry)
+        except Exception as error:  # the app must go on, whatever the libraries below raise
+            self._post(LoadFailed(request.path_or_id, _one_line(error), traceback.format_exc()), hurry)
+        else:
+            self._model = model
+            self._post(ModelLoaded(loaded), hurry)
+
+    @Slot(object)
+    def run(self, request: RunRequest) -> None:
+        """Generate one answer, event by event."""
+        hurry = request.cancel.is_set
+        try:
+            if self._model is None:
+                raise SafelightError("no model is loaded; choose one first")
+            ids = self._model.chat_ids(request.messages)
+            trace = Trace(self._model.name, request.messages[-1]["content"], request.config, request.seed)
+            self._post(RunStarted(trace), hurry)
+            generate = self._generate or engine.generate
+            for event in generate(self._model, ids, request.config, seed=request.seed, cancel=request.cancel):
+                trace.append(event)
+                self._post(event, hurry)
+        except SafelightError as error:
+            self._post(RunFailed(str(error)), hurry)
+        except Exception as error:  # the app must go on, whatever the libraries below raise
+            self._post(RunFailed(_one_line(error), traceback.format_exc()), hurry)
+
+
+class EngineLink(QObject):
+    """The window's side: starts the thread, sends commands, and hands on what arrived.
+
+    Must be shut down before it is destroyed.
+    """
+
+    arrived = Signal(object)  # list[Message], everything that was pending, in order
+    _load_asked = Signal(object)
+    _run_asked = Signal(object)
+
+    def __init__(
+        self, load_model: Loader | None = None, generate: Generator | None = None, *, mailbox_limit: int = 256
+    ) -> None:
+        super().__init__()
+        self._mailbox: Mailbox[Message] = Mailbox(mailbox_limit)
+        self._load_request: LoadRequest | None = None
+        self._run_request: RunRequest | None = None
+        self._worker = EngineWorker(self._mailbox, load_model, generate)
+        self._thread = QThread()
+        self._thread.setObjectName("safelight-engine")
+        self._thread.setStackSize(STACK_BYTES)
+        self._worker.moveToThread(self._thread)
+        self._load_asked.connect(self._worker.load, Qt.ConnectionType.QueuedConnection)
+        self._run_asked.connect(self._worker.run, Qt.ConnectionType.QueuedConnection)
+        self._worker.mail.connect(self._drain, Qt.ConnectionType.QueuedConnection)
+        self._thread.start()
+
+    def load(self, path_or_id: str, title: str) -> None:
+        """Load a model; a run or load that is under way is given up."""
+        self.cancel()
+        if self._load_request is not None:
+            self._load_request.cancel.set()
+        self._load_request = LoadRequest(path_or_id, title)
+        self._load_asked.emit(self._load_request)
+
+    def run(self, request: RunRequest) -> None:
+        """Generate an answer. One run at a time: the next waits for the end of this one."""
+        self._run_request = request
+        self._run_asked.emit(request)
+
+    def cancel(self) -> None:
+        """Stop the run within one denoising step; does nothing when none is under way."""
+        if self._run_request is not None:
+            self._run_request.cancel.set()
+
+    def shutdown(self) -> None:
+        """Give up what is under way and end the thread; may be called again."""
+        self.cancel()
+        if self._load_request is not None:
+            self._load_request.cancel.set()
+        self._mailbox.close()
+        self._thread.quit()
+        self._thread.wait()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the engine's thread runs."""
+        return self._thread.isRunning()
+
+    @Slot()
+    def _drain(self) -> None:
+        messages = self._mailbox.drain()
+        if messages:
+            self.arrived.emit(messages)
+
+
+def _describe(model: Any, request: LoadRequest) -> LoadedModel:
+    return LoadedModel(
+        path_or_id=request.path_or_id,
+        title=request.title,
+        name=model.name,
+        defaults=model.generation_defaults,
+        canvas_length=model.config.canvas_length,
+        parameter_count=model.parameter_count,
+        device=str(model.device),
+        load_seconds=model.load_seconds,
+        vocab_size=model.config.vocab_size,
+        piece=model.tokenizer.piece,
+        is_special=model.tokenizer.is_special,
+        decode=model.tokenizer.decode,
+    )
+
+
+def _one_line(error: Exception) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    return f"Something went wrong: {text[:200]}"

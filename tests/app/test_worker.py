@@ -1,0 +1,227 @@
+"""The engine's thread: order, bound, cancel, failures, shutdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QCoreApplication, QObject, QThread, Slot
+from pytestqt.qtbot import QtBot
+
+from app.mailbox import Mailbox
+from app.messages import (
+    LoadFailed,
+    LoadProgress,
+    LoadStarted,
+    ModelLoaded,
+    RunFailed,
+    RunRequest,
+    RunStarted,
+)
+from app.worker import EngineLink
+from engine import (
+    CanvasCommitted,
+    CanvasStarted,
+    GenerationConfig,
+    GenerationFinished,
+    PrefillFinished,
+    StepFinished,
+)
+
+MESSAGES = ({"role": "user", "content": "hello"},)
+
+
+class Reader(QObject):
+    """Collects what arrives, and in which thread."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.messages: list[Any] = []
+        self.largest_batch = 0
+        self.in_own_thread = True
+
+    @Slot(object)
+    def take(self, messages: list[Any]) -> None:
+        self.largest_batch = max(self.largest_batch, len(messages))
+        self.in_own_thread &= QThread.currentThread() is self.thread()
+        self.messages += messages
+
+    def has(self, kind: type) -> bool:
+        return any(isinstance(message, kind) for message in self.messages)
+
+    def count(self, kind: type) -> int:
+        return sum(isinstance(message, kind) for message in self.messages)
+
+
+@pytest.fixture
+def reader(qapp: QCoreApplication) -> Reader:  # noqa: ARG001 - no QObject before the application
+    return Reader()
+
+
+@pytest.fixture
+def link(fake: Any, reader: Reader) -> Iterator[EngineLink]:
+    link = EngineLink(fake.load, fake.generate, mailbox_limit=4)
+    link.arrived.connect(reader.take)
+    yield link
+    fake.hold = False
+    fake.gate.release(1000)
+    link.shutdown()
+    assert not link.is_alive
+
+
+def loaded(qtbot: QtBot, link: EngineLink, reader: Reader) -> None:
+    link.load("safelight-skills", "Skills")
+    qtbot.waitUntil(lambda: reader.has(ModelLoaded))
+    reader.messages.clear()
+
+
+def test_loading_tells_start_progress_and_model(qtbot: QtBot, link: EngineLink, reader: Reader) -> None:
+    link.load("safelight-skills", "Skills")
+    qtbot.waitUntil(lambda: reader.has(ModelLoaded))
+    assert [type(message) for message in reader.messages] == [
+        LoadStarted,
+        LoadProgress,
+        LoadProgress,
+        LoadProgress,
+        ModelLoaded,
+    ]
+    assert [m.share for m in reader.messages if isinstance(m, LoadProgress)] == [0.0, 0.5, 1.0]
+    model = reader.messages[-1].model
+    assert (model.name, model.title, model.parameter_count) == ("safelight-skills", "Skills", 1_600_000)
+    assert reader.in_own_thread
+
+
+def test_a_run_arrives_in_order_and_whole(qtbot: QtBot, link: EngineLink, reader: Reader, fake: Any) -> None:
+    loaded(qtbot, link, reader)
+    fake.steps = 40  # ten times the mailbox
+    link.run(RunRequest(MESSAGES, fake.defaults, 7))
+    qtbot.waitUntil(lambda: reader.has(GenerationFinished))
+    started, *events = reader.messages
+    assert isinstance(started, RunStarted)
+    assert started.trace.events == events
+    assert started.trace.seed == 7
+    assert started.trace.prompt == "hello"
+    kinds = [type(event) for event in events]
+    steps = [StepFinished] * 40
+    assert kinds == [PrefillFinished, CanvasStarted, *steps, CanvasCommitted, GenerationFinished]
+    assert [event.step for event in events if isinstance(event, StepFinished)] == list(range(40))
+
+
+def test_the_worker_is_never_further_ahead_than_the_mailbox_is_large(
+    qtbot: QtBot, link: EngineLink, reader: Reader, fake: Any
+) -> None:
+    loaded(qtbot, link, reader)
+    fake.steps = 400
+    link.run(RunRequest(MESSAGES, fake.defaults, 7))
+    qtbot.waitUntil(lambda: reader.has(GenerationFinished))
+    assert reader.count(StepFinished) == 400
+    assert reader.largest_batch <= 4
+
+
+def test_cancel_stops_within_one_step(qtbot: QtBot, link: EngineLink, reader: Reader, fake: Any) -> None:
+    loaded(qtbot, link, reader)
+    fake.hold, fake.steps = True, 1000
+    link.run(RunRequest(MESSAGES, fake.defaults, 7))
+    fake.gate.release(2)
+    qtbot.waitUntil(lambda: reader.count(StepFinished) == 2)
+    link.cancel()
+    fake.gate.release(1000)
+    qtbot.waitUntil(lambda: reader.has(GenerationFinished))
+    assert reader.messages[-1].reason == "cancelled"
+    assert reader.count(StepFinished) == 2
+
+
+def test_cancel_frees_a_worker_that_waits_for_the_reader(
+    qtbot: QtBot, link: EngineLink, reader: Reader, fake: Any
+) -> None:
+    loaded(qtbot, link, reader)
+    fake.steps = 10_000
+    link.run(RunRequest(MESSAGES, fake.defaults, 7))
+    qtbot.waitUntil(lambda: reader.has(StepFinished))
+    link.cancel()
+    qtbot.waitUntil(lambda: reader.has(GenerationFinished))
+    assert reader.messages[-1].reason == "cancelled"
+
+
+def test_a_cancel_before_the_run_begins_holds(qtbot: QtBot, link: EngineLink, reader: Reader, fake: Any) -> None:
+    loaded(qtbot, link, reader)
+    request = RunRequest(MESSAGES, fake.defaults, 7)
+    request.cancel.set()
+    link.run(request)
+    qtbot.waitUntil(lambda: reader.has(GenerationFinished))
+    assert fake.steps_run == 0
+
+
+def test_a_foreseen_failure_is_told_without_details(qtbot: QtBot, link: EngineLink, reader: Reader) -> None:
+    link.load("missing", "Missing")
+    qtbot.waitUntil(lambda: reader.has(LoadFailed))
+    assert reader.messages[-1] == LoadFailed("missing", "there is no model at missing")
+
+
+def test_an_unforeseen_failure_is_one_line_with_details(qtbot: QtBot, link: EngineLink, reader: Reader) -> None:
+    link.load("crash", "Crash")
+    qtbot.waitUntil(lambda: reader.has(LoadFailed))
+    failed = reader.messages[-1]
+    assert failed.message == "Something went wrong: unexpected"
+    assert "RuntimeError: unexpected" in failed.details
+
+
+def test_a_run_that_fails_leaves_the_worker_usable(qtbot: QtBot, link: EngineLink, reader: Reader, fake: Any) -> None:
+    loaded(qtbot, link, reader)
+    fake.fail_at = 1
+    link.run(RunRequest(MESSAGES, fake.defaults, 7))
+    qtbot.waitUntil(lambda: reader.has(RunFailed))
+    assert reader.messages[-1].message == "Something went wrong: the graphics card fell out"
+    assert "Traceback" in reader.messages[-1].details
+    assert reader.count(StepFinished) == 1
+    fake.fail_at = None
+    link.run(RunRequest(MESSAGES, fake.defaults, 8))
+    qtbot.waitUntil(lambda: reader.has(GenerationFinished))
+
+
+def test_a_run_without_a_model_says_so(qtbot: QtBot, link: EngineLink, reader: Reader) -> None:
+    link.run(RunRequest(MESSAGES, GenerationConfig(), 0))
+    qtbot.waitUntil(lambda: reader.has(RunFailed))
+    assert "no model is loaded" in reader.messages[-1].message
+
+
+def test_a_newer_load_gives_up_the_older(qtbot: QtBot, link: EngineLink, reader: Reader) -> None:
+    link.load("missing", "Missing")
+    link.load("safelight-sudoku", "Sudoku")
+    qtbot.waitUntil(lambda: reader.has(ModelLoaded))
+    assert reader.messages[-1].model.name == "safelight-sudoku"
+
+
+def test_shutdown_in_the_middle_of_a_run(qtbot: QtBot, link: EngineLink, reader: Reader, fake: Any) -> None:
+    loaded(qtbot, link, reader)
+    fake.steps = 100_000
+    link.run(RunRequest(MESSAGES, fake.defaults, 7))
+    qtbot.waitUntil(lambda: reader.has(StepFinished))
+    link.shutdown()
+    assert not link.is_alive
+    link.shutdown()  # once more is harmless
+
+
+@pytest.mark.usefixtures("qapp")
+def test_shutdown_right_after_the_start(fake: Any) -> None:
+    link = EngineLink(fake.load, fake.generate)
+    link.shutdown()
+    assert not link.is_alive
+
+
+def test_mailbox_tells_only_the_first_item() -> None:
+    box: Mailbox[int] = Mailbox(8)
+    assert [box.put(i) for i in range(3)] == [True, False, False]
+    assert box.drain() == [0, 1, 2]
+    assert box.put(3)
+    box.close()
+    assert not box.put(4)
+    assert box.drain() == []
+
+
+def test_a_full_mailbox_lets_a_hurried_writer_pass() -> None:
+    box: Mailbox[int] = Mailbox(1)
+    box.put(0)
+    box.put(1, hurry=lambda: True)
+    assert box.drain() == [0, 1]

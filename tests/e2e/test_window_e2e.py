@@ -1,0 +1,83 @@
+"""The real window with the real embedded model. Nothing here depends on how good the answers are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from PySide6.QtCore import QSettings, Qt
+from pytestqt.qtbot import QtBot
+
+from app.window import MainWindow
+from app.worker import EngineLink
+from engine import SKILLS, StepFinished
+
+LOADING_MS = 120_000
+RUN_MS = 120_000
+
+
+@pytest.fixture
+def window(qtbot: QtBot, settings: QSettings) -> Iterator[MainWindow]:
+    window = MainWindow(EngineLink(), settings, seed=3)
+    qtbot.addWidget(window)
+    window.values.overrides["max_new_tokens"] = 64
+    with qtbot.waitSignal(window.firstPainted):
+        window.show()
+    window.load(SKILLS)
+    qtbot.waitUntil(lambda: window.model is not None, timeout=LOADING_MS)
+    yield window
+    window.close()
+
+
+def ask(qtbot: QtBot, window: MainWindow, text: str) -> None:
+    qtbot.keyClicks(window.page.composer.edit, text)
+    qtbot.keyClick(window.page.composer.edit, Qt.Key.Key_Return)
+
+
+def test_stop_one_answer_and_finish_another(qtbot: QtBot, window: MainWindow) -> None:
+    window.values.overrides["confidence_threshold"] = 0.0  # every run takes all its steps
+    ask(qtbot, window, "Reverse the word robot.")
+    stopped = window.chat.turns[0].answer
+    qtbot.waitUntil(lambda: stopped.stats.total_steps > 0, timeout=RUN_MS)
+    qtbot.keyClick(window.page.composer.edit, Qt.Key.Key_Escape)
+    qtbot.waitUntil(lambda: window.chat.active is None, timeout=RUN_MS)
+    assert stopped.trace is not None
+    assert stopped.trace.result is not None
+    assert stopped.trace.result.reason == "cancelled"
+    assert 0 < len(stopped.trace.steps) < 48
+    view = window.page.turns[0].answer
+    assert view.canvases[0].isVisible()
+    assert view.canvases[0].block is not None
+    assert view.canvases[0].block.step == stopped.trace.steps[-1].step
+    assert view.status.text().startswith("Stopped after")
+
+    ask(qtbot, window, "What is 47 + 48?")
+    finished = window.chat.turns[1].answer
+    qtbot.waitUntil(lambda: window.chat.active is None, timeout=RUN_MS)
+    trace = finished.trace
+    assert trace is not None
+    assert finished.status == "done"
+    steps = [event for event in trace.events if isinstance(event, StepFinished)]
+    assert len(steps) == 48
+    assert any(step.accepted_mask.any() for step in steps)
+    assert any((~step.accepted_mask).any() for step in steps)
+    final = trace.final_tokens()
+    assert final is not None
+    assert window.model is not None
+    text = window.model.decode(final)
+    assert finished.text == text
+    view = window.page.turns[1].answer
+    assert view.text.text() == text
+    if text.strip():
+        assert view.text.isVisible()
+    assert "48 steps" in view.status.text()
+
+
+def test_the_same_seed_repeats_the_answer(qtbot: QtBot, window: MainWindow) -> None:
+    window.values.overrides["max_denoising_steps"] = 4
+    texts = []
+    for _ in range(2):
+        ask(qtbot, window, "Times table of 8.")
+        qtbot.waitUntil(lambda: window.chat.active is None, timeout=RUN_MS)
+        texts.append(window.chat.turns[-1].answer.text)
+    assert texts[0] == texts[1]

@@ -1,0 +1,87 @@
+"""The embedded models are DiffusionGemma: transformers reads their files and computes the same."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from transformers import DiffusionGemmaConfig, DiffusionGemmaForBlockDiffusion, PreTrainedTokenizerFast
+
+from engine import EMBEDDED, EmbeddedModel, Model, ModelConfig, StepFinished, generate, load_model
+from engine.weights.checkpoint import VISION as VISION_TENSORS
+from engine.weights.checkpoint import tensors
+from tests.engine.golden.reference import VISION, Reference
+
+TOLERANCE = 1e-3  # logits of a trained model reach 30
+PROMPTS = {
+    "safelight-skills": "What is 47 + 38?",
+    "safelight-sudoku": "\n".join(
+        ["530070000", "600195000", "098000060", "800060003", "400803001"] + ["000000000"] * 4
+    ),
+}
+
+
+@pytest.fixture(scope="module", params=EMBEDDED, ids=lambda embedded: embedded.id)
+def embedded(request: pytest.FixtureRequest) -> EmbeddedModel:
+    chosen: EmbeddedModel = request.param
+    return chosen
+
+
+@pytest.fixture(scope="module")
+def ours(embedded: EmbeddedModel) -> Model:
+    return load_model(embedded.id, device="cpu", dtype="float32")
+
+
+@pytest.fixture(scope="module")
+def theirs(embedded: EmbeddedModel) -> DiffusionGemmaForBlockDiffusion:
+    """Our files in transformers' model; only the vision tower, which they do not have, keeps its random weights."""
+    raw = json.loads((embedded.folder / "config.json").read_text())
+    model = DiffusionGemmaForBlockDiffusion(DiffusionGemmaConfig.from_dict({**raw, "vision_config": VISION})).eval()
+    left = dict(model.state_dict(keep_vars=True))
+    filled = set()
+    for name, read, shape in tensors(embedded.folder):
+        assert tuple(left[name].shape) == shape
+        filled.add(left[name].data_ptr())
+        with torch.no_grad():
+            left.pop(name).copy_(read())
+    # Whatever else there is in the model is the vision tower, or tied to a tensor that was filled.
+    rest = [name for name, tensor in left.items() if tensor.data_ptr() not in filled]
+    assert all(name.startswith(VISION_TENSORS) for name in rest), rest
+    return model
+
+
+def test_transformers_reads_the_config(embedded: EmbeddedModel, ours: Model) -> None:
+    config = DiffusionGemmaConfig.from_pretrained(embedded.folder)
+    assert config.canvas_length == ours.config.canvas_length
+    # What transformers writes back is what we read in the first place.
+    assert ModelConfig.from_dict(json.loads(config.to_json_string(use_diff=False))) == ours.config
+
+
+def test_every_step_of_a_generation_gives_the_same_logits(ours: Model, theirs: DiffusionGemmaForBlockDiffusion) -> None:
+    ids = ours.chat_ids([{"role": "user", "content": PROMPTS[ours.name]}])
+    reference, cache = Reference(theirs), ours.new_cache()
+    hidden = ours.prefill(ids, cache)
+    assert (reference.prefill(torch.tensor(ids)) - hidden).abs().max() <= TOLERANCE
+    canvas = torch.randint(
+        ours.config.vocab_size, (ours.config.canvas_length,), generator=torch.Generator().manual_seed(0)
+    )
+    conditioning = None
+    config = ours.generation_defaults.replace(
+        max_denoising_steps=6, max_new_tokens=1, seed_canvas=tuple(canvas.tolist())
+    )
+    steps = [event for event in generate(ours, ids, config, seed=0) if isinstance(event, StepFinished)]
+    for step in steps:
+        logits = ours.denoise(canvas, cache, conditioning)
+        assert (reference.denoise(canvas, conditioning) - logits).abs().max() <= TOLERANCE, step.step
+        assert (logits.argmax(dim=-1).numpy() == step.argmax_canvas).all()
+        conditioning = logits / step.temperature
+        canvas = torch.from_numpy(step.next_canvas).long()
+
+
+def test_transformers_tokenizes_as_we_do(embedded: EmbeddedModel, ours: Model) -> None:
+    theirs = PreTrainedTokenizerFast.from_pretrained(embedded.folder)
+    messages = [{"role": "user", "content": PROMPTS[embedded.id]}]
+    ids = ours.chat_ids(messages)
+    assert theirs.apply_chat_template(messages, add_generation_prompt=True)["input_ids"] == ids
+    assert theirs.decode(ids) == ours.tokenizer.decode(ids, skip_special=False)

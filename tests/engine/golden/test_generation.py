@@ -1,0 +1,183 @@
+"""Whole generations, token for token and step for step, against transformers' ``generate`` on the same draws."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from transformers import DiffusionGemmaForBlockDiffusion
+
+from engine import CanvasCommitted, CanvasStarted, GenerationConfig, Model, StepFinished, Trace, generate, load_model
+from tests.engine.golden import recorder
+from tests.engine.golden.reference import Shape, build, save
+from tests.engine.golden.test_modes import tokens
+
+ENTROPY_TOLERANCE = 5e-4  # nats; rounding adds up over the steps
+Pair = tuple[DiffusionGemmaForBlockDiffusion, Model]
+
+BASE = GenerationConfig(max_new_tokens=36, max_denoising_steps=7, eos_token_ids=())
+EAGER = BASE.replace(max_denoising_steps=16, entropy_bound=8.0, confidence_threshold=0.5)  # some of these converge
+PLAIN = Shape(conditioning=0.1)
+SHARP = Shape(conditioning=0.1, sharpness=8.0)
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Shape], Pair]:
+    """A reference model and ours, loaded from its files; made once a shape."""
+    made: list[tuple[Shape, Pair]] = []
+
+    def get(shape: Shape) -> Pair:
+        for known, found in made:
+            if known == shape:
+                return found
+        theirs = build(shape, seed=2)
+        made.append((shape, (theirs, load_model(save(theirs, tmp_path_factory.mktemp("pair")), dtype="float32"))))
+        return made[-1][1]
+
+    return get
+
+
+def play(model: Model, prompt: Tensor, config: GenerationConfig, seed: int) -> Trace:
+    trace = Trace(model.name, "", config, seed)
+    for event in generate(model, prompt, config, seed):
+        trace.append(event)
+    return trace
+
+
+def assert_same(theirs: recorder.Run, ours: Trace, prompt_length: int) -> None:
+    """Every step's draws and decisions, and every committed token."""
+    starts = {event.block_index: event for event in ours.events if isinstance(event, CanvasStarted)}
+    length = len(starts[0].canvas)
+    assert len(theirs.steps) == len(ours.steps)
+    for expected, found in zip(theirs.steps, ours.steps, strict=True):
+        place = f"block {found.block_index}, step {found.step}"
+        assert expected.prefix_length == prompt_length + found.block_index * length, place
+        if found.step == 0:
+            np.testing.assert_array_equal(expected.canvas, starts[found.block_index].canvas, place)
+        assert expected.temperature == pytest.approx(found.temperature, rel=1e-5), place
+        np.testing.assert_array_equal(expected.candidates, found.candidates, place)
+        np.testing.assert_array_equal(expected.accepted, found.accepted_mask, place)
+        np.testing.assert_array_equal(expected.argmax, found.argmax_canvas, place)
+        np.testing.assert_array_equal(expected.next_canvas, found.next_canvas, place)
+        np.testing.assert_allclose(found.entropy, expected.entropy, rtol=0, atol=ENTROPY_TOLERANCE, err_msg=place)
+    np.testing.assert_array_equal(theirs.new_tokens, np.concatenate([event.tokens for event in ours.committed]))
+
+
+CASES = {
+    "three blocks to the step cap": (PLAIN, BASE, 9),
+    "prompt beyond the window": (PLAIN, BASE, 61),
+    "default settings of the sampler": (PLAIN, GenerationConfig(max_new_tokens=12, eos_token_ids=()), 9),
+    "early stop": (SHARP, EAGER, 9),
+    "early stop after two equal canvases": (SHARP, EAGER.replace(stability_threshold=2), 9),
+    "confident alone": (SHARP, EAGER.replace(stability_threshold=0, confidence_threshold=0.3), 9),
+    "not a whole number of canvases": (PLAIN, BASE.replace(max_new_tokens=13), 9),
+    "less than a canvas": (PLAIN, BASE.replace(max_new_tokens=1), 9),
+    "hotter": (SHARP, BASE.replace(t_max=3.0, t_min=0.1, entropy_bound=2.0), 9),
+    "grouped experts": (Shape({"num_experts": 16, "top_k_experts": 3}, conditioning=0.1), BASE, 9),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_generations_agree(name: str, pair: Callable[[Shape], Pair], monkeypatch: pytest.MonkeyPatch) -> None:
+    shape, config, prompt_length = CASES[name]
+    theirs, ours = pair(shape)
+    prompt = tokens(prompt_length, 5)
+    expected, found = recorder.run(theirs, prompt, config, 1, monkeypatch), play(ours, prompt, config, 1)
+    assert_same(expected, found, prompt_length)
+    reasons = {event.reason for event in found.committed}
+    assert ("converged" in reasons) == ("early stop" in name or name == "confident alone")
+    assert len(found.committed) == -(-config.max_new_tokens // shape.canvas_length)
+    assert found.result is not None
+    assert found.result.reason == "length"
+    if config.pad_token_id not in found.result.tokens:
+        assert found.result.tokens_per_forward == pytest.approx(expected.tokens_per_forward)
+
+
+@pytest.mark.parametrize("place", [0, 5, 11])
+@pytest.mark.parametrize("block", [0, 1])
+def test_end_token_inside_a_canvas(
+    block: int, place: int, pair: Callable[[Shape], Pair], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tokens that the model writes anyway serve as end tokens; the shorter text is a prefix of the longer one."""
+    theirs, ours = pair(PLAIN)
+    prompt = tokens(9, 5)
+    free = np.concatenate([event.tokens for event in play(ours, prompt, BASE, 2).committed])
+    at = 12 * block + place
+    at = next(i for i in range(at, 12 * (block + 1)) if free[i] not in free[:i]) if place < 11 else at
+    ends = tuple({int(free[at]), 77 if 77 not in free else 76})
+    first = int(np.flatnonzero(np.isin(free, ends))[0])
+    config = BASE.replace(eos_token_ids=ends, pad_token_id=3)
+    found = play(ours, prompt, config, 2)
+    assert_same(recorder.run(theirs, prompt, config, 2, monkeypatch), found, 9)
+    last = found.committed[-1]
+    assert last.block_index == first // 12
+    assert last.text_length == first % 12
+    assert (last.tokens[last.text_length + 1 :] == 3).all()
+    assert found.result is not None
+    assert found.result.reason == "eos"
+    np.testing.assert_array_equal(found.result.tokens, free[:first])
+
+
+def test_the_comparison_notices_a_lost_prediction(
+    pair: Callable[[Shape], Pair], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs, ours = pair(PLAIN)
+    prompt = tokens(9, 5)
+    expected = recorder.run(theirs, prompt, BASE, 1, monkeypatch)
+    denoise = ours.network.denoise
+    monkeypatch.setattr(ours.network, "denoise", lambda canvas, cache, _: denoise(canvas, cache, None), raising=False)
+    with pytest.raises(AssertionError):
+        assert_same(expected, play(ours, prompt, BASE, 1), 9)
+
+
+def test_seed_canvas_is_the_reference_s_starting_canvas(
+    pair: Callable[[Shape], Pair], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs, ours = pair(PLAIN)
+    prompt, canvas = tokens(9, 5), tokens(12, 6)
+    config = BASE.replace(seed_canvas=tuple(canvas.tolist()))
+    expected = recorder.run(theirs, prompt, config, 3, monkeypatch, decoder_input_ids=canvas[None])
+    found = play(ours, prompt, config, 3)
+    np.testing.assert_array_equal(expected.steps[0].canvas, canvas)
+    assert_same(expected, found, 9)
+
+
+def test_checkpoint_s_generation_config_is_read_as_the_reference_reads_it(tmp_path: Path) -> None:
+    theirs = build(Shape(), seed=1)
+    theirs.generation_config.update(
+        max_new_tokens=48, max_denoising_steps=9, t_max=0.9, t_min=0.3, stability_threshold=2, confidence_threshold=0.01
+    )
+    theirs.generation_config.sampler_config = type(recorder.EntropyBoundSamplerConfig(0.3))(0.3)
+    theirs.generation_config.eos_token_id, theirs.generation_config.pad_token_id = [7, 8], 6
+    defaults = load_model(save(theirs, tmp_path)).generation_defaults
+    assert defaults == GenerationConfig(
+        max_new_tokens=48,
+        max_denoising_steps=9,
+        entropy_bound=0.3,
+        t_max=0.9,
+        t_min=0.3,
+        stability_threshold=2,
+        confidence_threshold=0.01,
+        eos_token_ids=(7, 8),
+        pad_token_id=6,
+    )
+
+
+def test_events_come_in_the_documented_order(pair: Callable[[Shape], Pair]) -> None:
+    trace = play(pair(SHARP)[1], tokens(9, 5), EAGER, 1)
+    names = [type(event).__name__ for event in trace.events]
+    expected = ["PrefillFinished"]
+    for event in trace.committed:
+        expected += ["CanvasStarted", *["StepFinished"] * event.steps, "CanvasCommitted"]
+    assert names == [*expected, "GenerationFinished"]
+    for event in trace.events:
+        if isinstance(event, CanvasCommitted):
+            steps = [e for e in trace.steps if e.block_index == event.block_index]
+            assert [step.step for step in steps] == list(range(event.steps))
+            np.testing.assert_array_equal(steps[-1].argmax_canvas, event.tokens)
+    assert all(isinstance(step, StepFinished) for step in trace.steps)
+    assert torch.is_inference_mode_enabled() is False

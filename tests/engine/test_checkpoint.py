@@ -1,0 +1,210 @@
+"""Bad model folders: each is refused with one line that says what is wrong."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from engine import SafelightError, load_model
+from tests.engine.tiny import CONFIG, change_weights, checkpoint, network
+
+Q_PROJ = "model.decoder.layers.1.self_attn.q_proj.weight"
+SCALAR = "model.encoder.language_model.layers.2.layer_scalar"
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return checkpoint(tmp_path_factory.mktemp("sound") / "tiny")
+
+
+@pytest.fixture
+def folder(sound: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(sound, tmp_path / "tiny"))
+
+
+def set_config(folder: Path, **changes: object) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def shard(folder: Path) -> list[str]:
+    """Split the weights into two files with an index."""
+    weights = load_file(folder / "model.safetensors")
+    names, files = sorted(weights), ["model-1.safetensors", "model-2.safetensors"]
+    parts = {files[0]: names[::2], files[1]: names[1::2]}
+    for file, part in parts.items():
+        save_file({name: weights[name] for name in part}, folder / file)
+    index = {"weight_map": {name: file for file, part in parts.items() for name in part}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    (folder / "model.safetensors").unlink()
+    return files
+
+
+def rename(folder: Path) -> None:
+    weights = load_file(folder / "model.safetensors")
+    change_weights(folder, {Q_PROJ: None, "model.decoder.layers.1.self_attn.query.weight": weights[Q_PROJ]})
+
+
+def double(folder: Path) -> None:
+    save_file({Q_PROJ: load_file(folder / "model.safetensors")[Q_PROJ]}, folder / "more.safetensors")
+
+
+def truncate(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-1000])
+
+
+def only_pickle(folder: Path) -> None:
+    """A pickle that would leave a file behind if it were ever opened."""
+    (folder / "model.safetensors").unlink()
+    target = str(folder / "opened").encode()
+    (folder / "pytorch_model.bin").write_bytes(b"cposix\nsystem\n(S'touch " + target + b"'\ntR.")
+
+
+def lose_shard(folder: Path) -> None:
+    (folder / shard(folder)[1]).unlink()
+
+
+def unshard(index: str) -> Callable[[Path], None]:
+    def breaks(folder: Path) -> None:
+        shard(folder)
+        (folder / "model.safetensors.index.json").write_text(index)
+
+    return breaks
+
+
+def written(name: str, content: str | bytes) -> Callable[[Path], None]:
+    def breaks(folder: Path) -> None:
+        (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+
+    return breaks
+
+
+def removed(name: str) -> Callable[[Path], None]:
+    return lambda folder: (folder / name).unlink()
+
+
+def weights(**change: torch.Tensor | None) -> Callable[[Path], None]:
+    names = {"q_proj": Q_PROJ, "scalar": SCALAR, "surplus": "model.decoder.layers.9.extra"}
+    return lambda folder: change_weights(folder, {names[name]: tensor for name, tensor in change.items()})
+
+
+FAULTS: dict[str, tuple[Callable[[Path], None], str]] = {
+    "no config": (removed("config.json"), "has no config.json"),
+    "config is not JSON": (written("config.json", "{"), "config.json cannot be read as JSON"),
+    "other model": (lambda folder: set_config(folder, model_type="llama"), "model_type is 'llama'"),
+    "config of another shape": (lambda folder: set_config(folder, text_config={"vocab_size": 3}), "is missing"),
+    "generation config": (written("generation_config.json", '{"t_max": -1}'), "t_max must be above 0"),
+    "renamed tensor": (rename, "layers.1.self_attn.query.weight is not part of this model"),
+    "missing tensor": (weights(q_proj=None), f"{Q_PROJ} is missing"),
+    "missing scalar": (weights(scalar=None), f"{SCALAR} is missing"),
+    "missing tensors": (weights(q_proj=None, scalar=None), f"{Q_PROJ} is missing and 1 more"),
+    "surplus tensor": (weights(surplus=torch.ones(2)), "model.decoder.layers.9.extra is not part of this model"),
+    "doubled tensor": (double, f"{Q_PROJ} is stored twice"),
+    "wrong shape": (weights(q_proj=torch.ones(32, 31)), f"{Q_PROJ} has shape (32, 31); config.json asks for (32, 32)"),
+    "transposed vector": (weights(scalar=torch.ones(1, 1)), f"{SCALAR} has shape (1, 1)"),
+    "integers": (weights(q_proj=torch.ones(32, 32, dtype=torch.int8)), f"{Q_PROJ} has the type torch.int8"),
+    "truncated weights": (truncate, "model.safetensors is damaged or truncated"),
+    "garbage weights": (written("model.safetensors", b"\x93garbage\n" * 50), "model.safetensors is damaged"),
+    "empty weights": (written("model.safetensors", b""), "model.safetensors is damaged"),
+    "no weights": (removed("model.safetensors"), "has no .safetensors weights"),
+    "only a pickle": (only_pickle, "pytorch_model.bin is a pickle, which is never opened"),
+    "missing shard": (lose_shard, "model-2.safetensors is missing"),
+    "index without files": (unshard('{"weight_map": {}}'), "has no weight_map"),
+    "index of numbers": (unshard('{"weight_map": {"a": 5}}'), "is missing"),
+    "index is a list": (unshard("[]"), "does not hold a JSON object"),
+    "index is garbage": (unshard("\n\n"), "cannot be read as JSON"),
+    "no tokenizer": (removed("tokenizer.json"), "tokenizer.json is missing"),
+    "corrupt tokenizer": (written("tokenizer.json", '{"model":\n {}}'), "tokenizer.json is damaged"),
+    "tokenizer is garbage": (written("tokenizer.json", b"\xff\x00"), "tokenizer.json is damaged"),
+    "no chat template": (removed("chat_template.jinja"), "has no chat template"),
+    "corrupt chat template": (written("chat_template.jinja", "{% for\n m in"), "chat template is damaged"),
+    "chat template is no text": (written("chat_template.jinja", b"\xff\xfe\xff"), "chat_template.jinja cannot be read"),
+    "settings are no JSON": (written("tokenizer_config.json", "nope"), "tokenizer_config.json cannot be read"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_bad_folder(fault: str, folder: Path) -> None:
+    breaks, message = FAULTS[fault]
+    breaks(folder)
+    with pytest.raises(SafelightError) as error:
+        load_model(folder, device="cpu")
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+    assert not (folder / "opened").exists()
+
+
+@pytest.mark.parametrize("kind", ["nothing there", "a file", "an empty folder"])
+def test_no_folder(kind: str, tmp_path: Path) -> None:
+    path = {"nothing there": tmp_path / "gone", "a file": tmp_path / "file", "an empty folder": tmp_path}[kind]
+    (tmp_path / "file").touch()
+    message = {"nothing there": "there is no model at", "a file": "is a file", "an empty folder": "not a model folder"}
+    with pytest.raises(SafelightError, match=message[kind]) as error:
+        load_model(path)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"device": "tpu9"}, "unknown device 'tpu9'"),
+        ({"device": "meta"}, "device 'meta' is not supported"),
+        ({"device": "cuda:99"}, "cuda:99"),
+        ({"dtype": "float16"}, "unknown number type 'float16'"),
+        ({"dtype": "int8"}, "unknown number type 'int8'"),
+        ({"quantization": "q3"}, "quantization 'q3' is not available"),
+    ],
+)
+def test_unknown_options(options: dict[str, str], message: str, sound: Path) -> None:
+    with pytest.raises(SafelightError, match=message) as error:
+        load_model(sound, **options)
+    assert "\n" not in str(error.value)
+
+
+def test_tokenizer_larger_than_the_model(folder: Path) -> None:
+    checkpoint(folder, vocab_size=100)
+    with pytest.raises(SafelightError, match=r"tokenizer.json has 128 tokens, config.json only 100"):
+        load_model(folder)
+
+
+def test_sound_folder(sound: Path) -> None:
+    shares: list[float] = []
+    model = load_model(sound, device="cpu", dtype="float32", progress=shares.append)
+    assert model.config == CONFIG
+    assert (model.name, model.skipped_vision_tensors) == ("tiny", 0)
+    assert model.placement.reason == "asked for"
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+    expected = dict(network().named_parameters())
+    assert model.parameter_count == sum(parameter.numel() for parameter in expected.values())
+    for name, parameter in model.network.named_parameters():
+        assert not parameter.requires_grad
+        assert torch.equal(parameter, expected[name].bfloat16().float()), name  # files hold bf16
+
+
+def test_shards_and_vision_tensors(folder: Path) -> None:
+    vision = {"model.encoder.vision_tower.x.weight": torch.ones(3, dtype=torch.int8)}
+    change_weights(
+        folder, {**vision, "model.encoder.embed_vision.y": torch.ones(1), "model.encoder.vision_tower.z": torch.ones(2)}
+    )
+    shard(folder)
+    assert load_model(folder).skipped_vision_tensors == 3
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_weights_are_read_from_any_float_type(dtype: torch.dtype, folder: Path) -> None:
+    change_weights(folder, {Q_PROJ: torch.full((32, 32), 0.25, dtype=dtype)})
+    found = load_model(folder, dtype="bfloat16").network.get_parameter("layers.1.self_attn.q_proj.weight")
+    assert found.dtype == torch.bfloat16
+    assert (found == 0.25).all()
+
+
+def test_an_error_message_is_one_line_whatever_it_quotes() -> None:
+    assert str(SafelightError("first\nsecond")) == "first second"

@@ -1,0 +1,236 @@
+"""Settings: every bad value is refused in one line, and released files are read as they are."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import GenerationConfig, ModelConfig, SafelightError
+from engine.config import LayerConfig, read_json
+from tests.engine.tiny import CONFIG
+
+KINDS = ["full_attention" if index % 6 == 5 else "sliding_attention" for index in range(30)]
+RELEASED: dict[str, Any] = {  # google/diffusiongemma-26B-A4B-it
+    "model_type": "diffusion_gemma",
+    "canvas_length": 256,
+    "tie_word_embeddings": True,
+    "text_config": {
+        "model_type": "diffusion_gemma_text",
+        "vocab_size": 262144,
+        "hidden_size": 2816,
+        "intermediate_size": 2112,
+        "num_hidden_layers": 30,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 8,
+        "num_global_key_value_heads": 2,
+        "head_dim": 256,
+        "global_head_dim": 512,
+        "hidden_activation": "gelu_pytorch_tanh",
+        "layer_types": KINDS,
+        "sliding_window": 1024,
+        "num_experts": 128,
+        "top_k_experts": 8,
+        "moe_intermediate_size": 704,
+        "max_position_embeddings": 262144,
+        "rms_norm_eps": 1e-06,
+        "final_logit_softcapping": 30.0,
+        "attention_bias": False,
+        "use_bidirectional_attention": "vision",
+        "rope_parameters": {
+            "full_attention": {"partial_rotary_factor": 0.25, "rope_theta": 1000000.0, "rope_type": "proportional"},
+            "sliding_attention": {"rope_theta": 10000.0, "rope_type": "default"},
+        },
+        "bos_token_id": 2,
+        "eos_token_id": 1,
+        "pad_token_id": 0,
+    },
+}
+RELEASED_GENERATION: dict[str, Any] = {
+    "max_new_tokens": 256,
+    "max_denoising_steps": 48,
+    "sampler_config": {"_cls_name": "EntropyBoundSamplerConfig", "entropy_bound": 0.1},
+    "t_max": 0.8,
+    "t_min": 0.4,
+    "stability_threshold": 1,
+    "confidence_threshold": 0.005,
+    "bos_token_id": 2,
+    "eos_token_id": [1, 106, 50],
+    "pad_token_id": 0,
+}
+
+
+def changed(**text: Any) -> dict[str, Any]:
+    """The released config with fields of text_config set, or removed where the value is ``...``."""
+    raw = copy.deepcopy(RELEASED)
+    raw["text_config"] = {k: v for k, v in {**raw["text_config"], **text}.items() if v is not ...}
+    return raw
+
+
+def assert_one_line(error: pytest.ExceptionInfo[SafelightError]) -> str:
+    message = str(error.value)
+    assert message.strip()
+    assert "\n" not in message
+    return message
+
+
+def test_released_config() -> None:
+    config = ModelConfig.from_dict(RELEASED)
+    sliding = LayerConfig("sliding_attention", 256, 8, 1e4, 1.0)
+    full = LayerConfig("full_attention", 512, 2, 1e6, 0.25)
+    assert config.layers == tuple(full if index in (5, 11, 17, 23, 29) else sliding for index in range(30))
+    assert (config.vocab_size, config.hidden_size, config.intermediate_size) == (262144, 2816, 2112)
+    assert (config.num_experts, config.top_k_experts, config.moe_intermediate_size) == (128, 8, 704)
+    assert (config.num_attention_heads, config.sliding_window, config.canvas_length) == (16, 1024, 256)
+    assert (config.max_position_embeddings, config.rms_norm_eps, config.final_logit_softcapping) == (262144, 1e-6, 30.0)
+    assert (config.bos_token_id, config.pad_token_id) == (2, 0)
+    # Where a file leaves out what the architecture fixes, the same model comes out.
+    assert ModelConfig.from_dict(changed(layer_types=..., rope_parameters=..., rms_norm_eps=...)) == config
+    overrides = {str(i): {"head_dim": 512, "num_key_value_heads": 2} for i in (5, 11, 17, 23, 29)}
+    flat = changed(per_layer_config=overrides, global_head_dim=..., num_global_key_value_heads=...)
+    assert ModelConfig.from_dict(flat) == config
+
+
+def test_released_generation_config() -> None:
+    assert GenerationConfig.from_dict(RELEASED_GENERATION) == GenerationConfig()
+    assert GenerationConfig.from_dict({}) == GenerationConfig()
+    assert GenerationConfig.from_dict({"eos_token_id": 7, "t_max": None}).eos_token_ids == (7,)
+
+
+@pytest.mark.parametrize(
+    ("raw", "named"),
+    [
+        ({}, "model_type"),
+        ({**RELEASED, "model_type": "gemma4"}, "gemma4"),
+        ({**RELEASED, "text_config": None}, "text_config"),
+        ({**RELEASED, "text_config": []}, "text_config"),
+        ({**RELEASED, "tie_word_embeddings": False}, "tie_word_embeddings"),
+        ({**RELEASED, "canvas_length": -1}, "canvas_length"),
+        ({**RELEASED, "canvas_length": "many"}, "canvas_length"),
+        *((changed(**{name: ...}), name) for name in ("vocab_size", "num_hidden_layers", "head_dim", "num_experts")),
+        *((changed(hidden_size=bad), "hidden_size") for bad in (0, -5, 2.5, "big\nger", True, [1])),
+        (changed(sliding_window=0), "sliding_window"),
+        (changed(max_position_embeddings=None), "max_position_embeddings"),
+        (changed(top_k_experts=129), "top_k_experts 129"),
+        (changed(global_head_dim=7), "head_dim 7"),
+        (changed(num_global_key_value_heads=3), "3 key-value heads"),
+        (changed(num_key_value_heads="x"), "malformed"),
+        (changed(layer_types=KINDS[:-1]), "29 layer_types"),
+        (changed(layer_types=[*KINDS[:-1], "linear_attention"]), "linear_attention"),
+        (changed(layer_types=7), "malformed"),
+        (changed(per_layer_config=[1]), "malformed"),
+        (changed(rope_parameters={"full_attention": {"rope_type": "default", "rope_theta": 1.0}}), "sliding_attention"),
+        (changed(rope_parameters={kind: {"rope_type": "yarn", "rope_theta": 1e4} for kind in KINDS}), "yarn"),
+        (changed(rope_parameters={kind: {"rope_type": "default", "rope_theta": -1.0} for kind in KINDS}), "rope_theta"),
+        (
+            changed(
+                rope_parameters={
+                    kind: {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 3.0} for kind in KINDS
+                }
+            ),
+            "partial_rotary_factor",
+        ),
+        (changed(rms_norm_eps=math.nan), "rms_norm_eps"),
+        (changed(rms_norm_eps="small"), "malformed"),
+        (changed(final_logit_softcapping=-1.0), "final_logit_softcapping"),
+        (changed(use_bidirectional_attention="all"), "use_bidirectional_attention"),
+        (changed(attention_bias=True), "attention_bias"),
+        (changed(hidden_activation="silu"), "silu"),
+        (changed(bos_token_id="two"), "malformed"),
+    ],
+)
+def test_bad_model_config(raw: dict[str, Any], named: str) -> None:
+    with pytest.raises(SafelightError) as error:
+        ModelConfig.from_dict(raw)
+    assert named in assert_one_line(error)
+
+
+def test_no_layers() -> None:
+    with pytest.raises(SafelightError, match="no layers"):
+        dataclasses.replace(CONFIG, layers=())
+
+
+WHOLE = ("max_new_tokens", "max_denoising_steps", "canvas_length")
+REAL = ("entropy_bound", "t_max", "t_min", "confidence_threshold")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *((name, bad) for name in WHOLE for bad in (0, -1, 1.5, "3", True, math.nan)),
+        *((name, bad) for name in ("stability_threshold", "top_k") for bad in (-1, 0.5, None, False)),
+        *((name, bad) for name in REAL for bad in (-0.1, math.nan, math.inf, "warm", None, True)),
+        ("max_denoising_steps", 10_001),
+        ("canvas_length", 65_537),
+        ("top_k", 65),
+        ("t_min", 0.0),
+        ("t_max", 0.0),
+        ("t_max", 0.39),
+        ("t_min", 0.81),
+        ("eos_token_ids", (-1,)),
+        ("eos_token_ids", ("</s>\n",)),
+        ("pad_token_id", -1),
+        ("pad_token_id", None),
+        ("allowed_tokens", ()),
+        ("allowed_tokens", (1.5,)),
+        ("seed_canvas", (1, -2)),
+        ("pinned", ((-1, 5),)),
+        ("pinned", ((0, None),)),
+        ("pinned", ((3, 5), (3, 6))),
+    ],
+)
+def test_bad_generation_setting(name: str, value: Any) -> None:
+    with pytest.raises(SafelightError) as error:
+        GenerationConfig().replace(**{name: value})
+    message = assert_one_line(error)
+    assert any(word in message for word in (name, name.rstrip("s"), "pinned", "t_min"))
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        {"sampler_config": {"_cls_name": "Greedy\nSampler"}},
+        {"sampler_config": 5},
+        {"sampler_config": {"entropy_bound": "much"}},
+        {"eos_token_id": "<eos>"},
+        {"eos_token_id": [1, None]},
+        {"eos_token_id": {}},
+        {"t_max": 0.1},
+        {"max_denoising_steps": 48.0},
+    ],
+)
+def test_bad_generation_file(raw: dict[str, Any]) -> None:
+    with pytest.raises(SafelightError) as error:
+        GenerationConfig.from_dict(raw)
+    assert_one_line(error)
+
+
+def test_unknown_setting_is_named() -> None:
+    with pytest.raises(SafelightError, match="unknown generation setting: beams, warmth"):
+        GenerationConfig().replace(warmth=1, beams=4)
+    assert GenerationConfig().replace(top_k=3) == GenerationConfig(top_k=3)
+
+
+def test_temperature_falls_linearly_in_the_steps_that_remain() -> None:
+    config = GenerationConfig(max_denoising_steps=4, t_max=0.8, t_min=0.4)
+    assert [config.temperature(step) for step in range(4)] == pytest.approx([0.8, 0.7, 0.6, 0.5])
+    assert GenerationConfig().temperature(47) == pytest.approx(0.4 + 0.4 / 48)
+    flat = GenerationConfig(t_max=0.6, t_min=0.6)
+    assert {flat.temperature(step) for step in range(48)} == {0.6}
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{", b"[1]", b"\xff\xfe{}", b'"text"'])
+def test_bad_json_file(content: bytes | None, tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(SafelightError, match=r"config\.json") as error:
+        read_json(path)
+    assert_one_line(error)
+    path.write_text(json.dumps(RELEASED))
+    assert read_json(path) == RELEASED
