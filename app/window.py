@@ -72,6 +72,7 @@ class MainWindow(QMainWindow):
         self._given_seed = seed
         if seed is not None:
             self.values.seed = seed
+        link.pace_ms = self.values.pace_ms
         self.looks = Looks(settings)  # before the first widget, which takes its font from the app
         self.chat = ChatState()
         self.model: LoadedModel | None = None
@@ -311,6 +312,7 @@ class MainWindow(QMainWindow):
     def _settings_changed(self) -> None:
         keep_seed = self._given_seed is not None and self.values.seed == self._given_seed
         store.write_values(self._settings, self.values, self._reduces_motion, keep_seed=keep_seed)
+        self._link.pace_ms = self.values.pace_ms
         self.page.set_look(self._look())
         self._refresh_blocking()
 

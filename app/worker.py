@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from PySide6.QtCore import QObject, Qt, QThread, Signal, Slot
+from PySide6.QtCore import QObject, Qt, QThread, QTimer, Signal, Slot
 
 import engine
 from app.mailbox import Mailbox
@@ -26,7 +26,7 @@ from app.messages import (
     RunRequest,
     RunStarted,
 )
-from engine import Event, SafelightError, Trace
+from engine import Event, SafelightError, StepFinished, Trace
 
 Loader = Callable[..., Any]
 Generator = Callable[..., Iterator[Event]]
@@ -110,10 +110,11 @@ class EngineWorker(QObject):
 class EngineLink(QObject):
     """The window's side: starts the thread, sends commands, and hands on what arrived.
 
-    Must be shut down before it is destroyed.
+    A small model takes a step faster than an eye can follow: ``pace_ms`` keeps each step in view at least so long.
+    The engine does not wait for that until the mailbox is full. Must be shut down before it is destroyed.
     """
 
-    arrived = Signal(object)  # list[Message], everything that was pending, in order
+    arrived = Signal(object)  # list[Message], in order
     _load_asked = Signal(object)
     _run_asked = Signal(object)
 
@@ -122,6 +123,11 @@ class EngineLink(QObject):
     ) -> None:
         super().__init__()
         self._mailbox: Mailbox[Message] = Mailbox(mailbox_limit)
+        self.pace_ms = 0
+        self._held: list[Message] = []  # taken from the mailbox, not handed on yet
+        self._pause = QTimer(self)
+        self._pause.setSingleShot(True)
+        self._pause.timeout.connect(self._drain)
         self._load_request: LoadRequest | None = None
         self._run_request: RunRequest | None = None
         self._worker = EngineWorker(self._mailbox, load_model, generate)
@@ -151,6 +157,8 @@ class EngineLink(QObject):
         """Stop the run within one denoising step; does nothing when none is under way."""
         if self._run_request is not None:
             self._run_request.cancel.set()
+        self._pause.stop()
+        self._drain()  # nobody waits for steps that were held back
 
     def shutdown(self) -> None:
         """Give up what is under way and end the thread; may be called again."""
@@ -168,9 +176,21 @@ class EngineLink(QObject):
 
     @Slot()
     def _drain(self) -> None:
-        messages = self._mailbox.drain()
-        if messages:
-            self.arrived.emit(messages)
+        """Hand on what is pending; under a pace no more than one step at a time."""
+        cancelled = self._run_request is not None and self._run_request.cancel.is_set()
+        while not self._pause.isActive():
+            messages = self._held or self._mailbox.drain()
+            if not messages:
+                return
+            end = len(messages)
+            if self.pace_ms and not cancelled:
+                steps = (place for place, message in enumerate(messages) if isinstance(message, StepFinished))
+                first = next(steps, None)
+                if first is not None:
+                    end = first + 1
+                    self._pause.start(self.pace_ms)
+            self._held = messages[end:]
+            self.arrived.emit(messages[:end])
 
 
 def _describe(model: Any, request: LoadRequest) -> LoadedModel:

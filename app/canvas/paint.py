@@ -234,7 +234,9 @@ class _CellBrush:
         """One cell; ``share`` is the step of the entropy ramp it lies on."""
         ink = self.inks[state] if share is None else self.ramp[share][1]
         if state in _DECORATED:
-            self._decorate(rect, state, ink)
+            # Most of a canvas may be end tokens; their marks must not outshine the text.
+            quiet = glyph.kind == "end" and state == CellState.ACCEPTED and share is None
+            self._decorate(rect, state, self.dim if quiet else ink)
         if glyph.kind == "end" or state == CellState.PADDING:
             self._dot(rect, state, None if share is None else ink)
             return

@@ -121,5 +121,14 @@ LAYER = Choice(
     "State marks accepted and remelted tokens; entropy colours each place by its doubt, in nats.",
     (("state", "State"), ("entropy", "Entropy")),
 )
+PACE = Setting(
+    "pace_ms",
+    "Step pace",
+    "ms",
+    "Each denoising step stays in view at least this long; 0 shows steps as fast as they come.",
+    0,
+    2000,
+    20,
+)
 REDUCED_MOTION = "Reduced motion"
 REDUCED_MOTION_EXPLANATION = "Changes appear at once, without fading."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QSettings
 
-from app.settings.spec import LAYER, SAMPLER, SEED_HIGH, SEED_LOW
+from app.settings.spec import LAYER, PACE, SAMPLER, SEED_HIGH, SEED_LOW
 from app.settings.values import SettingsValues
 
 THEMES = ("system", "darkroom", "paper")
@@ -43,6 +43,9 @@ def read_values(settings: QSettings, reduced_motion: bool) -> SettingsValues:
     values.calm = _flag(settings, "canvas/calm", False)
     layer = str(settings.value("canvas/layer", "state"))
     values.layer = layer if layer in dict(LAYER.options) else "state"
+    pace = _number(settings, "canvas/pace_ms", PACE.low, PACE.high)
+    if pace is not None:
+        values.pace_ms = int(pace)
     values.reduced_motion = _flag(settings, "canvas/reduced_motion", reduced_motion)
     return values
 
@@ -58,6 +61,7 @@ def write_values(settings: QSettings, values: SettingsValues, reduced_motion: bo
         _write(settings, "sampler/seed", values.seed)
     _write(settings, "canvas/calm", values.calm)
     _write(settings, "canvas/layer", values.layer)
+    _write(settings, "canvas/pace_ms", values.pace_ms)
     own = values.reduced_motion != reduced_motion
     _write(settings, "canvas/reduced_motion", values.reduced_motion if own else None)
 

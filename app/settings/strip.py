@@ -17,7 +17,17 @@ from PySide6.QtWidgets import (
 )
 
 from app.controls import Hairline, button, label
-from app.settings.spec import LAYER, REDUCED_MOTION, REDUCED_MOTION_EXPLANATION, SAMPLER, SEED, VIEW, Choice, Setting
+from app.settings.spec import (
+    LAYER,
+    PACE,
+    REDUCED_MOTION,
+    REDUCED_MOTION_EXPLANATION,
+    SAMPLER,
+    SEED,
+    VIEW,
+    Choice,
+    Setting,
+)
 from app.settings.values import SettingsValues
 from engine import GenerationConfig
 
@@ -110,6 +120,7 @@ class SettingsStrip(QWidget):
         self._column.addWidget(Hairline())
         self.view = self._add_choice(VIEW)
         self.layer = self._add_choice(LAYER)
+        self.pace = self._add_number(PACE)
         self.reduced_motion = QCheckBox(REDUCED_MOTION)
         self.reduced_motion.setAccessibleName(REDUCED_MOTION)
         self.reduced_motion.setAccessibleDescription(REDUCED_MOTION_EXPLANATION)
@@ -127,7 +138,7 @@ class SettingsStrip(QWidget):
         row.setSpacing(0)
         row.addWidget(Hairline(Qt.Orientation.Vertical))
         row.addWidget(scroll, 1)
-        for box in (*self.boxes.values(), self.seed):
+        for box in (*self.boxes.values(), self.seed, self.pace):
             box.valueChanged.connect(self._take)
         for switch in (self.random_seed, self.reduced_motion):
             switch.toggled.connect(self._take)
@@ -176,6 +187,7 @@ class SettingsStrip(QWidget):
         self.seed.setValue(self._values.seed or 0)
         self.view.setCurrentIndex(self.view.findData("calm" if self._values.calm else "raw"))
         self.layer.setCurrentIndex(self.layer.findData(self._values.layer))
+        self.pace.setValue(self._values.pace_ms)
         self.reduced_motion.setChecked(self._values.reduced_motion)
         self._filling = False
         self._show_state()
@@ -199,6 +211,7 @@ class SettingsStrip(QWidget):
         self._values.seed = None if self.random_seed.isChecked() else int(self.seed.value())
         self._values.calm = self.view.currentData() == "calm"
         self._values.layer = self.layer.currentData()
+        self._values.pace_ms = int(self.pace.value())
         self._values.reduced_motion = self.reduced_motion.isChecked()
         self._show_state()
         self.changed.emit()

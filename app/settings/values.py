@@ -21,6 +21,7 @@ class SettingsValues:
     calm: bool = False
     layer: str = "state"
     reduced_motion: bool = False
+    pace_ms: int = 60
 
     def value(self, name: str, defaults: GenerationConfig) -> float:
         """The effective value of a sampler setting."""

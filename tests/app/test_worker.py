@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QCoreApplication, QObject, QThread, Slot
+from PySide6.QtCore import QCoreApplication, QElapsedTimer, QObject, QThread, Slot
 from pytestqt.qtbot import QtBot
 
 from app.mailbox import Mailbox
@@ -225,3 +225,49 @@ def test_a_full_mailbox_lets_a_hurried_writer_pass() -> None:
     box.put(0)
     box.put(1, hurry=lambda: True)
     assert box.drain() == [0, 1]
+
+
+class Clocked(Reader):
+    """Also notes when each batch came, and how many steps it held."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: list[int] = []
+        self.clock = QElapsedTimer()
+        self.clock.start()
+        self.times: list[int] = []
+
+    @Slot(object)
+    def take(self, messages: list[Any]) -> None:
+        super().take(messages)
+        self.steps.append(sum(isinstance(message, StepFinished) for message in messages))
+        self.times.append(self.clock.elapsed())
+
+
+def test_a_pace_shows_one_step_at_a_time_and_loses_none(qtbot: QtBot, fake: Any) -> None:
+    reader = Clocked()
+    link = EngineLink(fake.load, fake.generate)
+    link.arrived.connect(reader.take)
+    link.pace_ms = 20
+    try:
+        loaded(qtbot, link, reader)
+        reader.steps.clear()
+        reader.times.clear()
+        link.run(RunRequest(MESSAGES, GenerationConfig(), 0))
+        qtbot.waitUntil(lambda: reader.has(GenerationFinished))
+        count = reader.count(StepFinished)
+        assert count > 1
+        assert max(reader.steps) == 1
+        trace = next(message.trace for message in reader.messages if isinstance(message, RunStarted))
+        assert [m for m in reader.messages if m in trace.events] == trace.events
+        shown = [time for time, steps in zip(reader.times, reader.steps, strict=True) if steps]
+        assert shown[-1] - shown[0] >= 20 * (count - 1) * 0.8  # timers may fire a little early
+
+        link.pace_ms = 60_000  # held back for a minute a step, unless one stops waiting
+        reader.messages.clear()
+        link.run(RunRequest(MESSAGES, GenerationConfig(), 1))
+        qtbot.waitUntil(lambda: reader.count(StepFinished) == 1)
+        link.cancel()
+        qtbot.waitUntil(lambda: reader.has(GenerationFinished))
+    finally:
+        link.shutdown()
