@@ -15,7 +15,7 @@ class Mailbox(Generic[Item]):
     """Items in order. A writer that is ``limit`` items ahead waits for the reader, unless told not to."""
 
     def __init__(self, limit: int = 256) -> None:
-        self._limit = limit
+        self.limit = limit
         self._items: deque[Item] = deque()
         self._changed = threading.Condition()
         self._closed = False
@@ -27,7 +27,7 @@ class Mailbox(Generic[Item]):
         the bound by its few last items. A closed box drops what comes.
         """
         with self._changed:
-            while len(self._items) >= self._limit and not self._closed and not hurry():
+            while len(self._items) >= self.limit and not self._closed and not hurry():
                 self._changed.wait(POLL_SECONDS)
             if self._closed:
                 return False

@@ -30,6 +30,7 @@ from engine import Event, SafelightError, StepFinished, Trace
 
 Loader = Callable[..., Any]
 Generator = Callable[..., Iterator[Event]]
+PACED_LIMIT = 2  # how many events a paced engine may be ahead
 STACK_BYTES = 16 * 2**20  # secondary threads have 0.5 MiB on macOS, too little for tensor libraries
 
 
@@ -110,8 +111,9 @@ class EngineWorker(QObject):
 class EngineLink(QObject):
     """The window's side: starts the thread, sends commands, and hands on what arrived.
 
-    A small model takes a step faster than an eye can follow: ``pace_ms`` keeps each step in view at least so long.
-    The engine does not wait for that until the mailbox is full. Must be shut down before it is destroyed.
+    A small model takes a step faster than an eye can follow: ``pace_ms`` keeps each step in view at least so long. The
+    engine then waits for the view, so that Stop ends the run where it is seen to be. A slower model waits for nothing.
+    Must be shut down before it is destroyed.
     """
 
     arrived = Signal(object)  # list[Message], in order
@@ -123,7 +125,8 @@ class EngineLink(QObject):
     ) -> None:
         super().__init__()
         self._mailbox: Mailbox[Message] = Mailbox(mailbox_limit)
-        self.pace_ms = 0
+        self._limit = mailbox_limit
+        self._pace_ms = 0
         self._held: list[Message] = []  # taken from the mailbox, not handed on yet
         self._pause = QTimer(self)
         self._pause.setSingleShot(True)
@@ -139,6 +142,16 @@ class EngineLink(QObject):
         self._run_asked.connect(self._worker.run, Qt.ConnectionType.QueuedConnection)
         self._worker.mail.connect(self._drain, Qt.ConnectionType.QueuedConnection)
         self._thread.start()
+
+    @property
+    def pace_ms(self) -> int:
+        """Least time between two steps on show, in milliseconds."""
+        return self._pace_ms
+
+    @pace_ms.setter
+    def pace_ms(self, value: int) -> None:
+        self._pace_ms = value
+        self._mailbox.limit = PACED_LIMIT if value else self._limit
 
     def load(self, path_or_id: str, title: str) -> None:
         """Load a model; a run or load that is under way is given up."""
@@ -183,12 +196,12 @@ class EngineLink(QObject):
             if not messages:
                 return
             end = len(messages)
-            if self.pace_ms and not cancelled:
+            if self._pace_ms and not cancelled:
                 steps = (place for place, message in enumerate(messages) if isinstance(message, StepFinished))
                 first = next(steps, None)
                 if first is not None:
                     end = first + 1
-                    self._pause.start(self.pace_ms)
+                    self._pause.start(self._pace_ms)
             self._held = messages[end:]
             self.arrived.emit(messages[:end])
 

@@ -69,7 +69,7 @@ class GenerationFinished:
     tokens: Tokens  # (N,)
     blocks: int  # committed
     steps: int  # denoising steps of all blocks
-    seconds: float  # without prefill
+    seconds: float  # of the engine, without prefill and without waiting for the consumer
 
     @property
     def tokens_per_forward(self) -> float:

@@ -49,9 +49,8 @@ def block_diffusion(
     model.prefill(prompt, cache)
     yield PrefillFinished(prompt.shape[0], 0, time.perf_counter() - started)
 
-    started = time.perf_counter()
     done: list[Tokens] = []
-    steps, reason = 0, "length"
+    steps, reason, spent = 0, "length", 0.0
     for block in range(blocks):
         canvas = sampler.first_canvas(block)
         yield CanvasStarted(block, _numpy(canvas), sampler.pinned_mask(block))
@@ -60,7 +59,7 @@ def block_diffusion(
         converged = False
         for step in range(config.max_denoising_steps):
             if cancel is not None and cancel.is_set():
-                yield _finished("cancelled", done, steps, started)
+                yield _finished("cancelled", done, steps, spent)
                 return
             clock = time.perf_counter()
             temperature = config.temperature(step)
@@ -71,6 +70,9 @@ def block_diffusion(
             converged = sampler.stop(history, entropy)
             conditioning = logits.to(model.dtype)  # as the reference does: in bf16 it is fed back rounded
             steps += 1
+            top = sampler.top(logits)
+            seconds = time.perf_counter() - clock
+            spent += seconds
             yield StepFinished(
                 block,
                 step,
@@ -80,8 +82,8 @@ def block_diffusion(
                 entropy.float().cpu().numpy(),
                 accepted.cpu().numpy(),
                 _numpy(canvas),
-                time.perf_counter() - clock,
-                *sampler.top(logits),
+                seconds,
+                *top,
             )
             if converged:
                 break
@@ -92,8 +94,10 @@ def block_diffusion(
             reason = "eos"
             break
         if block + 1 < blocks:
+            clock = time.perf_counter()
             model.prefill(history[-1], cache)
-    yield _finished(reason, done, steps, started)
+            spent += time.perf_counter() - clock
+    yield _finished(reason, done, steps, spent)
 
 
 @dataclass(frozen=True)
@@ -209,6 +213,6 @@ def _numpy(tokens: Tensor) -> Tokens:
     return tokens.to("cpu", torch.int32).numpy()
 
 
-def _finished(reason: str, done: list[Tokens], steps: int, started: float) -> GenerationFinished:
+def _finished(reason: str, done: list[Tokens], steps: int, seconds: float) -> GenerationFinished:
     tokens = np.concatenate(done) if done else np.empty(0, dtype=np.int32)
-    return GenerationFinished(reason, tokens, len(done), steps, time.perf_counter() - started)  # type: ignore[arg-type]
+    return GenerationFinished(reason, tokens, len(done), steps, seconds)  # type: ignore[arg-type]

@@ -83,6 +83,8 @@ _WORD_LIST = """
 WORDS: tuple[str, ...] = tuple(_WORD_LIST.split())
 """Common English words of three to eight letters, in lower case."""
 
+_SHORT_WORDS = tuple(word for word in WORDS if len(word) <= 6)
+
 _CONSONANTS = "bcdfghjklmnprstvwz"
 _VOWELS = "aeiou"
 
@@ -101,10 +103,8 @@ _UNITS: tuple[tuple[str, str, int, int, int], ...] = (
     ("m", "cm", 100, 1, 99),
     ("kg", "g", 1000, 1, 99),
     ("l", "ml", 1000, 1, 99),
-    ("h", "min", 60, 1, 20),
-    ("min", "s", 60, 1, 20),
-    ("days", "h", 24, 2, 20),
-    ("weeks", "days", 7, 2, 20),
+    ("h", "min", 60, 1, 9),
+    ("weeks", "days", 7, 2, 9),
 )
 
 _PEOPLE = (
@@ -220,7 +220,7 @@ _TALK: tuple[tuple[tuple[str, ...], str], ...] = (
 # --------------------------------------------------------------------------------------------------------------
 
 
-def _made_up(rng: random.Random, shortest: int = 3, longest: int = 8) -> str:
+def _made_up(rng: random.Random, shortest: int = 3, longest: int = 6) -> str:
     """A pronounceable string of letters, mostly no real word."""
     length = rng.randint(shortest, longest)
     first = rng.random() < 0.75
@@ -228,7 +228,7 @@ def _made_up(rng: random.Random, shortest: int = 3, longest: int = 8) -> str:
 
 
 def _word(rng: random.Random, real: float = 0.5) -> str:
-    return rng.choice(WORDS) if rng.random() < real else _made_up(rng)
+    return rng.choice(_SHORT_WORDS) if rng.random() < real else _made_up(rng)
 
 
 def _ask(rng: random.Random, skill: str, phrasings: Sequence[str], answer: str, **parts: object) -> Example:
@@ -239,44 +239,41 @@ def _ask(rng: random.Random, skill: str, phrasings: Sequence[str], answer: str, 
 
 def _reverse_word(rng: random.Random) -> Example:
     word = _word(rng)
-    return _ask(rng, "reverse_word", ("Reverse the word {w}.", "Write {w} backwards."), word[::-1], w=word)
+    return _ask(rng, "reverse_word", ("Reverse the word {w}.",), word[::-1], w=word)
 
 
 def _sort_letters(rng: random.Random) -> Example:
     word = _word(rng)
-    phrasings = ("Sort the letters of {w}.", "Letters of {w} in order.")
-    return _ask(rng, "sort_letters", phrasings, "".join(sorted(word)), w=word)
+    return _ask(rng, "sort_letters", ("Sort the letters of {w}.",), "".join(sorted(word)), w=word)
 
 
 def _sort_numbers(rng: random.Random) -> Example:
-    numbers = rng.sample(range(1, 100), rng.randint(3, 6))
+    numbers = rng.sample(range(10, 100), rng.randint(3, 4))
     given, answer = (" ".join(map(str, row)) for row in (numbers, sorted(numbers)))
-    return _ask(rng, "sort_numbers", ("Sort {n}.", "Sort the numbers {n}."), answer, n=given)
+    return _ask(rng, "sort_numbers", ("Sort {n}.",), answer, n=given)
 
 
 def _sort_words(rng: random.Random) -> Example:
-    count = rng.randint(3, 4)
     words: dict[str, str] = {}
-    while len(words) < count:
-        word = rng.choice(WORDS)
+    while len(words) < 3:
+        word = rng.choice(_SHORT_WORDS)
         words.setdefault(word[0], word)
     answer = " ".join(words[first] for first in sorted(words))
     return _ask(rng, "sort_words", ("Sort the words {w}.",), answer, w=" ".join(words.values()))
 
 
 def _add(rng: random.Random) -> Example:
-    a, b = rng.randint(0, 99), rng.randint(0, 99)
-    return _ask(rng, "add", ("What is {a} + {b}?", "{a} + {b} =", "Add {a} and {b}."), str(a + b), a=a, b=b)
+    a, b = rng.randint(10, 99), rng.randint(10, 99)
+    return _ask(rng, "add", ("What is {a} + {b}?",), str(a + b), a=a, b=b)
 
 
 def _subtract(rng: random.Random) -> Example:
-    b, a = sorted((rng.randint(0, 99), rng.randint(0, 99)))
-    phrasings = ("What is {a} - {b}?", "{a} - {b} =", "Take {b} from {a}.")
-    return _ask(rng, "subtract", phrasings, str(a - b), a=a, b=b)
+    b, a = sorted((rng.randint(10, 99), rng.randint(10, 99)))
+    return _ask(rng, "subtract", ("What is {a} - {b}?",), str(a - b), a=a, b=b)
 
 
 def _count_letters(rng: random.Random) -> Example:
-    word = rng.choice(WORDS) if rng.random() < 0.5 else _made_up(rng, 3, 10)
+    word = rng.choice(WORDS) if rng.random() < 0.5 else _made_up(rng, 3, 8)
     phrasings = ("How many letters are in {w}?", "Count the letters in {w}.")
     return _ask(rng, "count_letters", phrasings, str(len(word)), w=word)
 
@@ -322,13 +319,13 @@ def _words_to_number(rng: random.Random) -> Example:
 
 
 def _weekday(rng: random.Random) -> Example:
-    start, days, after = rng.randrange(7), rng.randint(1, 20), rng.random() < 0.5
+    start, days, after = rng.randrange(7), rng.randint(1, 10), rng.random() < 0.5
     answer = _DAYS[(start + (days if after else -days)) % 7]
     span = f"{days} day{'' if days == 1 else 's'}"
     return _ask(
         rng,
         "weekday",
-        ("What day is {span} {way} {day}?", "Which day is {span} {way} {day}?"),
+        ("What day is {span} {way} {day}?",),
         answer,
         span=span,
         way="after" if after else "before",
@@ -342,32 +339,29 @@ def _convert(rng: random.Random) -> Example:
     one, other = (value, large), (value * factor, small)
     if rng.random() < 0.25:
         one, other = other, one
-    phrasings = ("Convert {n} {a} to {b}.", "What is {n} {a} in {b}?")
-    return _ask(rng, "convert", phrasings, f"{other[0]} {other[1]}", n=one[0], a=one[1], b=other[1])
+    return _ask(rng, "convert", ("Convert {n} {a} to {b}.",), f"{other[0]} {other[1]}", n=one[0], a=one[1], b=other[1])
 
 
 def _pattern(rng: random.Random) -> Example:
-    start, step = rng.randint(1, 30), rng.randint(1, 9)
+    start, step = rng.randint(1, 20), rng.choice((1, 2, 3, 5, 10))
     row = [str(start + i * step) for i in range(7)]
-    phrasings = ("Continue {n}", "What comes after {n}?")
-    return _ask(rng, "pattern", phrasings, " ".join(row[4:]), n=" ".join(row[:4]))
+    return _ask(rng, "pattern", ("Continue {n}",), " ".join(row[4:]), n=" ".join(row[:4]))
 
 
 def _json_list(rng: random.Random) -> Example:
-    words = rng.sample(WORDS, rng.randint(2, 4))
-    phrasings = ("As JSON: {w}", "JSON list: {w}")
+    words = rng.sample(_SHORT_WORDS, rng.randint(2, 3))
     answer = "[" + ", ".join(f'"{word}"' for word in words) + "]"
-    return _ask(rng, "json_list", phrasings, answer, w=", ".join(words))
+    return _ask(rng, "json_list", ("As JSON: {w}",), answer, w=", ".join(words))
 
 
 def _fill_gap(rng: random.Random) -> Example:
     name, pronoun = rng.choice(_PEOPLE)
     things = rng.choice(_THINGS)
     if rng.random() < 0.5:
-        had, change = rng.randint(2, 20), rng.randint(1, 9)
+        had, change = rng.randint(2, 10), rng.randint(1, 9)
         left, event = had + change, f"{rng.choice(_GAINS)} {change} more"
     else:
-        had = rng.randint(4, 20)
+        had = rng.randint(4, 12)
         change = rng.randint(1, min(9, had - 2))
         left, event = had - change, f"{rng.choice(_LOSSES)} {change}"
     sentence = f"{name} has {had} {things} and {event}, so {pronoun} has {{}} {things}."
@@ -376,18 +370,17 @@ def _fill_gap(rng: random.Random) -> Example:
 
 def _capitals(rng: random.Random) -> Example:
     word = _word(rng)
-    return _ask(rng, "capitals", ("Write {w} in capitals.", "Shout {w}."), word.upper(), w=word)
+    return _ask(rng, "capitals", ("Write {w} in capitals.",), word.upper(), w=word)
 
 
 def _spell(rng: random.Random) -> Example:
     word = _word(rng)
-    return _ask(rng, "spell", ("Spell {w}.", "Spell the word {w}."), "-".join(word), w=word)
+    return _ask(rng, "spell", ("Spell {w}.",), "-".join(word), w=word)
 
 
 def _repeat(rng: random.Random) -> Example:
-    word, times = _word(rng, real=0.75), rng.randint(2, 6)
-    phrasings = ("Write {w} {n} times.", "Repeat {w} {n} times.")
-    return _ask(rng, "repeat", phrasings, " ".join([word] * times), w=word, n=times)
+    word, times = _word(rng, real=0.75), rng.randint(2, 4)
+    return _ask(rng, "repeat", ("Write {w} {n} times.",), " ".join([word] * times), w=word, n=times)
 
 
 def _count_up(rng: random.Random) -> Example:
@@ -430,9 +423,9 @@ SKILLS: dict[str, Skill] = {
         Skill("reverse_word", "Reverse a word", _reverse_word, 1.5),
         Skill("sort_letters", "Sort the letters of a word", _sort_letters, 1.5),
         Skill("sort_numbers", "Sort numbers", _sort_numbers, 1.5),
-        Skill("sort_words", "Sort words", _sort_words, 1.25),
-        Skill("add", "Add two numbers", _add, 1.5),
-        Skill("subtract", "Subtract two numbers", _subtract, 1.5),
+        Skill("sort_words", "Sort words", _sort_words, 1.5),
+        Skill("add", "Add two numbers", _add, 2.0),
+        Skill("subtract", "Subtract two numbers", _subtract, 2.0),
         Skill("count_letters", "Count the letters of a word", _count_letters),
         Skill("count_letter", "Count one letter in a word", _count_letter),
         Skill("number_to_words", "Write a number in words", _number_to_words),
@@ -440,11 +433,11 @@ SKILLS: dict[str, Skill] = {
         Skill("weekday", "Find the day of the week", _weekday),
         Skill("convert", "Convert units", _convert),
         Skill("pattern", "Continue a pattern", _pattern),
-        Skill("json_list", "Write a JSON list", _json_list),
+        Skill("json_list", "Write a JSON list", _json_list, 1.25),
         Skill("fill_gap", "Fill the gap in a sentence", _fill_gap, 1.25),
-        Skill("capitals", "Write in capitals", _capitals, 0.75),
-        Skill("spell", "Spell a word", _spell, 0.75),
-        Skill("repeat", "Repeat a word", _repeat, 0.75),
+        Skill("capitals", "Write in capitals", _capitals, 1.0),
+        Skill("spell", "Spell a word", _spell, 1.0),
+        Skill("repeat", "Repeat a word", _repeat, 1.0),
         Skill("count_up", "Count up", _count_up, 1.25),
         Skill("countdown", "Count down", _countdown),
         Skill("times_table", "Write a times table", _times_table, 1.25),

@@ -20,6 +20,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.nn import functional as F
 
+from engine.model import load_model
 from engine.models.diffusion_gemma import DiffusionGemma
 from engine.training.data import SkillSource, SudokuSource, minimal_puzzles
 from engine.training.muon import Muon
@@ -57,12 +58,16 @@ def read_state(folder: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 class Trainer:
     """A run that can be stopped and taken up again at any checkpoint."""
 
-    def __init__(self, recipe: Recipe, folder: Path, steps: int, seed: int, compiled: bool) -> None:
+    def __init__(
+        self, recipe: Recipe, folder: Path, steps: int, seed: int, compiled: bool, start: Path | None = None
+    ) -> None:
         self.recipe, self.folder, self.steps, self.step = recipe, folder, steps, 0
         folder.mkdir(parents=True, exist_ok=True)
         self.generator = torch.Generator().manual_seed(seed)
         self.model = DiffusionGemma(recipe.model_config())
         initialise(self.model, self.generator)
+        if start is not None:
+            self.model.load_state_dict(load_model(start, device="cpu", dtype="float32").network.state_dict())
         self.average = {name: param.detach().clone() for name, param in self.model.named_parameters()}
         named = dict(self.model.named_parameters())
         matrices = [p for n, p in named.items() if p.dim() > 1 and "embed" not in n and "router" not in n]
@@ -189,13 +194,14 @@ def main() -> None:
     parser.add_argument("recipe", choices=sorted(RECIPES))
     parser.add_argument("--out", type=Path, required=True, help="folder of the run: checkpoints and log")
     parser.add_argument("--steps", type=int, required=True, help="optimizer steps in all")
+    parser.add_argument("--start", type=Path, help="checkpoint folder to take the first weights from")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=0, help="CPU threads; 0 leaves it to torch")
     parser.add_argument("--compile", action="store_true", help="twice as fast after two minutes; needs a C++ compiler")
     args = parser.parse_args()
     if args.threads:
         torch.set_num_threads(args.threads)
-    Trainer(RECIPES[args.recipe], args.out, args.steps, args.seed, args.compile).run()
+    Trainer(RECIPES[args.recipe], args.out, args.steps, args.seed, args.compile, args.start).run()
 
 
 if __name__ == "__main__":
