@@ -13,8 +13,8 @@ from engine import SKILLS, SafelightError
 EPILOG = """\
 examples:
   safelight generate "Reverse the word robot."
-  safelight generate "What is 47 + 48?" --watch
-  echo "Sort the words apple pear lemon." | safelight generate - --json --seed 7
+  safelight generate "What is 47 + 5?" --watch
+  echo "Sort 9 4 7 2 6." | safelight generate - --json --seed 7
 """
 
 
