@@ -48,7 +48,7 @@ LEGEND_STATES = (CellState.NOISE, CellState.CANDIDATE, CellState.ACCEPTED, CellS
 
 _ENDS = {"<eos>", "<pad>", "<turn|>", "</s>", "<|endoftext|>", "<|im_end|>", "<end_of_turn>", "<tool_response|>"}
 _SIGNS = {"\n": "↵", "\r": "␍", "\t": "⇥", " ": "·", "\u00a0": "·"}
-_CONTROL = "⌷"
+_CONTROL = "◇"
 
 
 class Glyph(NamedTuple):
