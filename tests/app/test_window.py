@@ -28,7 +28,7 @@ from app.state.chat_state import EMPTY_ANSWER
 from app.window import MainWindow
 from app.worker import EngineLink
 from engine import SKILLS, SUDOKU
-from engine.tasks import sudoku
+from engine.tasks import skills, sudoku
 
 Open = Callable[..., MainWindow]
 
@@ -242,7 +242,7 @@ def test_an_empty_answer_is_said(qtbot: QtBot, open_window: Open, fake: Any) -> 
 def test_suggestions_are_sent_and_fit_the_model(qtbot: QtBot, open_window: Open, fake: Any) -> None:
     window = open_window()
     chips = window.page.suggestions.chips
-    assert len(chips) == 10
+    assert len(chips) == len(skills.suggestions())
     window.page.composer.edit.setPlainText("half a thought")
     chips[0].click()
     idle(qtbot, window)

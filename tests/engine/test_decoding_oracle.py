@@ -36,6 +36,7 @@ class Table:
     calm: float  # how often the logits do not look at the canvas
     config: ModelConfig = SHAPE
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    dtype: torch.dtype = torch.float32
     prefix: list[int] = field(default_factory=list)
 
     def new_cache(self) -> KVCache:
