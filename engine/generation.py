@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from engine.config import GenerationConfig
-from engine.decoders.base import Cancel, Denoiser
+from engine.decoders.base import Cancel, Decoder, Denoiser
 from engine.decoders.block_diffusion import block_diffusion
 from engine.errors import SafelightError
 from engine.events import Event
@@ -41,4 +41,5 @@ def generate(
         raise SafelightError("the prompt is empty; write something first")
     if not 0 <= seed < 2**63:
         raise SafelightError(f"the seed must be between 0 and {2**63 - 1}, not {seed}")
-    yield from block_diffusion(model, prompt, config or GenerationConfig(), seed, cancel)
+    decode: Decoder = block_diffusion
+    yield from decode(model, prompt, config or GenerationConfig(), seed, cancel)

@@ -11,10 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engine import catalog, device
+from engine import catalog
 from engine.cache import KVCache
 from engine.chat_template import ChatTemplate, Message
 from engine.config import GenerationConfig, ModelConfig, read_json
+from engine.device import Placement, choose
 from engine.errors import SafelightError
 from engine.models.diffusion_gemma import DiffusionGemma
 from engine.tokenizer import Tokenizer
@@ -30,7 +31,7 @@ class Model:
     tokenizer: Tokenizer
     chat_template: ChatTemplate
     generation_defaults: GenerationConfig
-    placement: device.Placement
+    placement: Placement
     load_seconds: float
     skipped_vision_tensors: int
 
@@ -101,7 +102,7 @@ def load_model(
     if quantization not in ("auto", "none"):
         raise SafelightError(f"quantization {quantization!r} is not available; use auto or none")
     folder = catalog.resolve(path_or_id)
-    placement = _choose(device, dtype)
+    placement = choose(device, dtype)
     config = ModelConfig.from_dict(read_json(folder / "config.json"))
     tokenizer = Tokenizer.from_folder(folder)
     if tokenizer.vocab_size > config.vocab_size:
@@ -124,6 +125,3 @@ def load_model(
         load_seconds=time.perf_counter() - started,
         skipped_vision_tensors=skipped,
     )
-
-
-_choose = device.choose  # the parameter of load_model hides the module's name

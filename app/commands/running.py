@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import engine
 from app import terminal
+from app.state.canvas_state import before_end
 from engine import (
     CanvasCommitted,
     CanvasStarted,
@@ -66,23 +66,16 @@ def run(
     """Drive a generation to its end, or to Ctrl+C, which takes effect within a step."""
     outcome = Outcome()
     draft: StepFinished | None = None
-    events = iter(engine.generate(model, ids, config, seed))
     try:
-        while True:
-            clock = time.perf_counter()
-            event = next(events, None)
-            spent = time.perf_counter() - clock
-            if event is None:
-                break
-            if isinstance(event, PrefillFinished):
-                outcome.prefill_seconds = spent
-            else:
-                outcome.seconds += spent
+        for event in engine.generate(model, ids, config, seed):
             match event:
+                case PrefillFinished():
+                    outcome.prefill_seconds = event.seconds
                 case CanvasStarted():
                     draft = None
                 case StepFinished():
                     outcome.steps += 1
+                    outcome.seconds += event.seconds
                     draft = event
                 case CanvasCommitted():
                     draft = None
@@ -90,20 +83,15 @@ def run(
                     outcome.canvas_steps.append(event.steps)
                     outcome.tokens += event.tokens[: event.text_length].tolist()
                 case GenerationFinished():
-                    outcome.reason = event.reason
+                    outcome.reason, outcome.seconds = event.reason, event.seconds
             if observe is not None:
                 observe(event)
     except KeyboardInterrupt:
         outcome.stopped, outcome.reason = True, "cancelled"
         if draft is not None:
-            outcome.tokens += _before_end(draft.argmax_canvas.tolist(), config)
+            outcome.tokens += before_end(draft.argmax_canvas.tolist(), config.eos_token_ids)
     outcome.text = model.tokenizer.decode(outcome.tokens)
     return outcome
-
-
-def _before_end(tokens: list[int], config: GenerationConfig) -> list[int]:
-    ends = [place for place, token in enumerate(tokens) if token in config.eos_token_ids]
-    return tokens[: ends[0]] if ends else tokens
 
 
 def print_json(record: dict[str, Any]) -> None:

@@ -175,13 +175,8 @@ def make(count: int, low: int, high: int, seed: int) -> int:
     rng = random.Random(seed)
     seen: set[str] = set()
     while len(seen) < count:
-        target = rng.randint(low, high)
-        while True:  # sudoku.generate's own loop, but a grid's class is looked at before the costly digging
-            solution = sudoku.random_solution(rng)
-            if sudoku.is_held_out(solution):
-                puzzle = sudoku.dig(solution, target, rng)
-                if sudoku.givens(puzzle.board) == target and puzzle.board not in seen:
-                    break
-        seen.add(puzzle.board)
-        print(puzzle.board, flush=True)
+        board = sudoku.generate(rng, low, high, held_out=True).board
+        if board not in seen:
+            seen.add(board)
+            print(board, flush=True)
     return 0

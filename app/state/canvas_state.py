@@ -9,7 +9,7 @@ Arrays are replaced, never written into, so ``copy.copy`` of a block is a snapsh
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -23,6 +23,11 @@ Mask = NDArray[np.bool_]
 
 SETTLED_AFTER = 2
 """Steps in a row that a position must be accepted with one argmax before it counts as settled."""
+
+
+def before_end(tokens: list[int], ends: Collection[int]) -> list[int]:
+    """The tokens before the first end token; all of them if there is none."""
+    return next((tokens[:place] for place, token in enumerate(tokens) if token in ends), tokens)
 
 
 class CellState(enum.IntEnum):

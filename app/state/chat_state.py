@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from app.state.canvas_state import CanvasState
+from app.state.canvas_state import CanvasState, before_end
 from app.state.run_stats import RunStats
 from engine import CanvasCommitted, Event, GenerationConfig, GenerationFinished, PrefillFinished, Trace
 
@@ -62,9 +62,7 @@ class Answer:
 
     def draft_tokens(self) -> list[int]:
         """The text so far, up to the end token where there is one."""
-        tokens = self.canvas.draft_tokens()
-        ends = [place for place, token in enumerate(tokens) if token in self.config.eos_token_ids]
-        return tokens[: ends[0]] if ends else tokens
+        return before_end(self.canvas.draft_tokens(), self.config.eos_token_ids)
 
     def notices(self) -> list[str]:
         """What went otherwise than one would expect, in sentences."""

@@ -28,7 +28,7 @@ from engine.events import (
     StepFinished,
     Tokens,
 )
-from engine.stopping import StableAndConfident
+from engine.stopping import StableAndConfident, Stopping
 
 
 @torch.inference_mode()  # as a decorator it is off while the generator is suspended
@@ -108,7 +108,7 @@ class _Sampler:
     length: int
     vocab_size: int
     generator: torch.Generator
-    stop: StableAndConfident
+    stop: Stopping
     allowed: Tensor | None  # (A,) token ids
     pinned: tuple[Tensor, Tensor] | None  # positions and token ids of the first block
     forbidden: Tensor | None = field(repr=False)  # (V,) True where a token may not be sampled

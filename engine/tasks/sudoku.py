@@ -252,11 +252,17 @@ def dig(solution: str, target: int, rng: random.Random) -> Puzzle:
     return Puzzle("".join(board), solution)
 
 
-def generate(rng: random.Random, low: int, high: int) -> Puzzle:
-    """A fresh unique puzzle whose number of givens is uniform over ``low``..``high`` (below 22 none may be found)."""
+def generate(rng: random.Random, low: int, high: int, *, held_out: bool = False) -> Puzzle:
+    """A fresh unique puzzle whose number of givens is uniform over ``low``..``high`` (below 22 none may be found).
+
+    ``held_out`` takes only grids of the classes that no model here was trained on.
+    """
     target = rng.randint(low, high)
     while True:
-        puzzle = dig(random_solution(rng), target, rng)
+        solution = random_solution(rng)
+        if held_out and not is_held_out(solution):
+            continue
+        puzzle = dig(solution, target, rng)
         if givens(puzzle.board) == target:
             return puzzle
 

@@ -11,16 +11,18 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
+from engine.chat_template import ChatTemplate
 from engine.tasks import skills, sudoku
-from engine.training.alphabet import build_tokenizer
+from engine.training.alphabet import CHAT_TEMPLATE, build_tokenizer
 from engine.training.rollout import Batch
 
 EOS, PAD = 1, 0
+_TEMPLATE = ChatTemplate(CHAT_TEMPLATE, {"bos_token": "<bos>"})
 
 
 def prompt_text(prompt: str) -> str:
     """The prompt as the chat template renders it."""
-    return f"<bos><|turn>user\n{prompt}<turn|>\n<|turn>model\n"
+    return _TEMPLATE.render([{"role": "user", "content": prompt}])
 
 
 def rows_to_batch(tokenizer: Tokenizer, prompts: list[str], targets: list[list[int]], prompt_length: int) -> Batch:

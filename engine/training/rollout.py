@@ -39,6 +39,8 @@ class Pool:
         self.vocab_size = vocab_size
         self.generator = generator
         self.settings = GenerationConfig()
+        steps = range(self.settings.max_denoising_steps)
+        self.temperatures = torch.tensor([self.settings.temperature(step) for step in steps])
         batch = draw(size)
         self.ids, self.present, self.target = batch.ids, batch.present, batch.target
         self.canvas = self._start(batch.target)
@@ -61,14 +63,12 @@ class Pool:
         Returns:
             The share of canvases whose argmax is the target.
         """
-        steps = self.settings.max_denoising_steps
-        remaining = (steps - self.step).clamp_min(1)[:, None, None] / steps
-        scaled = logits / (self.settings.t_min + (self.settings.t_max - self.settings.t_min) * remaining)
+        scaled = logits / self.temperatures[self.step][:, None, None]
         entropy = sampling.token_entropy(scaled)
         right = (scaled.argmax(dim=-1) == self.target).all(dim=-1)
         finished = right & (entropy.mean(dim=-1) < self.settings.confidence_threshold)
         finished |= torch.rand(len(right), generator=self.generator) < retire
-        finished |= self.step >= steps - 1
+        finished |= self.step >= len(self.temperatures) - 1
         accepted = sampling.accept_mask(entropy, self.settings.entropy_bound)
         noise = sampling.uniform_tokens(tuple(self.canvas.shape), self.vocab_size, self.generator)
         self.canvas = sampling.renoise(sampling.sample_candidates(scaled, self.generator), accepted, noise)
