@@ -103,25 +103,14 @@ _UNITS: tuple[tuple[str, str, int, int, int], ...] = (
     ("m", "cm", 100, 1, 99),
     ("kg", "g", 1000, 1, 99),
     ("l", "ml", 1000, 1, 99),
-    ("h", "min", 60, 1, 9),
-    ("weeks", "days", 7, 2, 9),
+    ("cm", "mm", 10, 1, 99),
+    ("t", "kg", 1000, 1, 99),
 )
 
-_PEOPLE = (
-    ("Tom", "he"),
-    ("Sam", "he"),
-    ("Ben", "he"),
-    ("Leo", "he"),
-    ("Max", "he"),
-    ("Anna", "she"),
-    ("Mia", "she"),
-    ("Eva", "she"),
-    ("Zoe", "she"),
-    ("Lily", "she"),
-)
-_THINGS = ("pens", "cups", "hats", "books", "coins", "keys", "nuts", "eggs", "cards", "figs")
-_GAINS = ("gets", "finds", "buys")
-_LOSSES = ("loses", "sells", "drops")
+_PEOPLE = ("Tom", "Sam", "Ben", "Leo", "Max", "Anna", "Mia", "Eva", "Zoe", "Lily")
+_THINGS = ("pens", "cups", "hats", "books", "coins", "keys", "nuts", "eggs", "plums", "figs")
+_GAINS = ("got", "found", "won")
+_LOSSES = ("lost", "sold", "ate")
 
 # --------------------------------------------------------------------------------------------------------------
 # Small talk: phrasings of one question, and its answer
@@ -318,7 +307,7 @@ def _weekday(rng: random.Random) -> Example:
         "weekday",
         ("{name} comes {span} {way} {day}. When?",),
         answer,
-        name=rng.choice(_PEOPLE)[0],
+        name=rng.choice(_PEOPLE),
         span=span,
         way="after" if after else "before",
         day=_DAYS[start],
@@ -347,17 +336,16 @@ def _json_list(rng: random.Random) -> Example:
 
 
 def _fill_gap(rng: random.Random) -> Example:
-    name, pronoun = rng.choice(_PEOPLE)
-    things = rng.choice(_THINGS)
+    name, things = rng.choice(_PEOPLE), rng.choice(_THINGS)
     if rng.random() < 0.5:
-        had, change = rng.randint(2, 10), rng.randint(1, 9)
-        left, event = had + change, f"{rng.choice(_GAINS)} {change} more"
+        had, change, verb = rng.randint(2, 10), rng.randint(1, 9), rng.choice(_GAINS)
+        left = had + change
     else:
-        had = rng.randint(4, 12)
+        had, verb = rng.randint(4, 12), rng.choice(_LOSSES)
         change = rng.randint(1, min(9, had - 2))
-        left, event = had - change, f"{rng.choice(_LOSSES)} {change}"
-    sentence = f"{name} has {had} {things} and {event}, so {pronoun} has {{}} {things}."
-    return Example("fill_gap", "Fill the gap: " + sentence.format("_"), sentence.format(left))
+        left = had - change
+    sentence = f"{name} had {had} {things}, {verb} {change}, now has {{}}."
+    return Example("fill_gap", "Fill in: " + sentence.format("_"), sentence.format(left))
 
 
 def _capitals(rng: random.Random) -> Example:
@@ -412,27 +400,27 @@ def _small_talk(rng: random.Random) -> Example:
 SKILLS: dict[str, Skill] = {
     skill.name: skill
     for skill in (
-        Skill("reverse_word", "Reverse a word", _reverse_word, 1.5),
-        Skill("sort_letters", "Sort the letters of a word", _sort_letters, 1.5),
-        Skill("sort_numbers", "Sort numbers", _sort_numbers, 1.5),
-        Skill("add", "Add two numbers", _add, 2.0),
-        Skill("subtract", "Subtract two numbers", _subtract, 2.0),
-        Skill("count_letters", "Count the letters of a word", _count_letters),
-        Skill("count_letter", "Count one letter in a word", _count_letter),
+        Skill("reverse_word", "Reverse a word", _reverse_word),
+        Skill("sort_letters", "Sort the letters of a word", _sort_letters),
+        Skill("sort_numbers", "Sort numbers", _sort_numbers),
+        Skill("add", "Add two numbers", _add, 1.5),
+        Skill("subtract", "Subtract two numbers", _subtract, 2.5),
+        Skill("count_letters", "Count the letters of a word", _count_letters, 0.75),
+        Skill("count_letter", "Count one letter in a word", _count_letter, 2.5),
         Skill("number_to_words", "Write a number in words", _number_to_words),
         Skill("words_to_number", "Write a number in digits", _words_to_number),
-        Skill("weekday", "Find the day of the week", _weekday),
-        Skill("convert", "Convert units", _convert),
-        Skill("pattern", "Continue a pattern", _pattern),
-        Skill("json_list", "Write a JSON list", _json_list, 1.25),
-        Skill("fill_gap", "Fill the gap in a sentence", _fill_gap, 1.25),
-        Skill("capitals", "Write in capitals", _capitals, 1.0),
-        Skill("spell", "Spell a word", _spell, 1.0),
-        Skill("repeat", "Repeat a word", _repeat, 1.0),
-        Skill("count_up", "Count up", _count_up, 1.25),
-        Skill("countdown", "Count down", _countdown),
-        Skill("times_table", "Write a times table", _times_table, 1.25),
-        Skill(SMALL_TALK, "Small talk", _small_talk, 1.5),
+        Skill("weekday", "Find the day of the week", _weekday, 2.0),
+        Skill("convert", "Convert units", _convert, 1.5),
+        Skill("pattern", "Continue a pattern", _pattern, 2.0),
+        Skill("json_list", "Write a JSON list", _json_list),
+        Skill("fill_gap", "Fill the gap in a sentence", _fill_gap, 2),
+        Skill("capitals", "Write in capitals", _capitals, 0.5),
+        Skill("spell", "Spell a word", _spell, 0.5),
+        Skill("repeat", "Repeat a word", _repeat, 0.75),
+        Skill("count_up", "Count up", _count_up, 1.5),
+        Skill("countdown", "Count down", _countdown, 1.5),
+        Skill("times_table", "Write a times table", _times_table),
+        Skill(SMALL_TALK, "Small talk", _small_talk),
     )
 }
 """All skills by their key."""
@@ -531,11 +519,9 @@ def _solve_pattern(parts: _Parts) -> str | None:
 
 
 def _solve_gap(parts: _Parts) -> str | None:
-    verb, more = parts["verb"].lower(), parts["more"]
-    if (verb in _GAINS) != bool(more):
-        return None
-    left = int(parts["a"]) + int(parts["b"]) * (1 if more else -1)
-    return f"{parts['start']}{left} {parts['things']}." if left >= 0 else None
+    change = int(parts["b"]) if parts["verb"].lower() in _GAINS else -int(parts["b"])
+    left = int(parts["a"]) + change
+    return f"{parts['start']}{left}." if left >= 0 else None
 
 
 def _solve_repeat(parts: _Parts) -> str | None:
@@ -629,8 +615,7 @@ _RULES: tuple[_Rule, ...] = (
     ),
     _rule(
         "fill_gap",
-        rf"fill the gap: ?(?P<start>[a-z]+ has (?P<a>\d{{1,4}}) (?P<things>[a-z]+) and (?P<verb>{_VERB}) "
-        r"(?P<b>\d{1,4})(?P<more> more)?, so (?:he|she) has )_ (?P=things)",
+        rf"fill in: ?(?P<start>[a-z]+ had (?P<a>\d{{1,4}}) [a-z]+, (?P<verb>{_VERB}) (?P<b>\d{{1,4}}), now has )_",
         answer=_solve_gap,
     ),
     _rule("capitals", f"write {_W} in capitals", f"shout {_W}", answer=lambda p: p["w"].upper()),

@@ -107,7 +107,7 @@ class SudokuSource:
 # --- text skills ---------------------------------------------------------------------------------------------------
 
 
-SHORT_PROMPT = 44  # characters; nearly all prompts are shorter
+SHORT_PROMPT = 48  # characters; nearly all prompts are shorter
 
 
 class SkillSource:

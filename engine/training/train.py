@@ -1,7 +1,8 @@
 """Trains an embedded model: ``python -m engine.training.train sudoku --out runs/sudoku``. Resumes by itself.
 
-Loss: plain cross entropy averaged over the canvas, on states from ``rollout``. Muon on the matrices, AdamW on the
-rest, constant rates that fall to zero over the last part of the run; what is kept is a running average of the weights.
+Loss: cross entropy on states from ``rollout``, weighted so that short answers count (``weights``). Muon on the
+matrices, AdamW on the rest, constant rates that fall to zero over the last part of the run; what is kept is a running
+average of the weights.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from torch.nn import functional as F
 
 from engine.model import load_model
 from engine.models.diffusion_gemma import DiffusionGemma
-from engine.training.data import SkillSource, SudokuSource, minimal_puzzles
+from engine.training.data import EOS, SkillSource, SudokuSource, minimal_puzzles
 from engine.training.muon import Muon
 from engine.training.network import encode, predict
 from engine.training.recipes import RECIPES, Recipe
@@ -43,6 +44,22 @@ def rate(step: int, steps: int, recipe: Recipe) -> float:
     """Learning-rate factor: warm-up, constant, linear to zero."""
     falling = (steps - step) / max(1.0, recipe.decay_share * steps)
     return max(0.0, min((step + 1) / recipe.warmup_steps, 1.0, falling))
+
+
+TAIL = 0.25  # weight of the eos tokens that fill a canvas after the first one
+
+
+def weights(target: Tensor) -> Tensor:
+    """Loss weights (B, C) of target canvases (B, C): 1 / sqrt(n C) for each of a row's n answer tokens, eos included.
+
+    A full canvas gets the plain mean. A one-digit answer would vanish in the mean over a canvas of eos; so weighted,
+    it counts as much as it can without drowning the long answers (a mean a row would do that).
+    """
+    length = target.shape[1]
+    ends = (target == EOS).cumsum(dim=1)
+    answer = ends - (target == EOS).long() == 0
+    share = (answer.sum(dim=1, keepdim=True) * length) ** -0.5
+    return torch.where(answer, share, TAIL / length)
 
 
 STATE = "state.safetensors"
@@ -97,7 +114,7 @@ class Trainer:
         self.sources = [short, rest]
         return [
             (1, Pool(short.draw, recipe.batch, vocabulary, self.generator)),
-            (3, Pool(rest.draw, recipe.batch // 2, vocabulary, self.generator)),
+            (2, Pool(rest.draw, recipe.batch // 2, vocabulary, self.generator)),
         ]
 
     def _forward(self, ids: Tensor, present: Tensor, canvas: Tensor, soft: Tensor) -> Tensor:
@@ -121,8 +138,9 @@ class Trainer:
                     continue
                 with torch.autocast("cpu", dtype=torch.bfloat16):
                     logits = self.forward(pool.ids, pool.present, pool.canvas, pool.soft)
-                loss = F.cross_entropy(logits.flatten(0, 1), pool.target.flatten())
-                (loss * (1.0 if every == 1 else 0.5)).backward()  # type: ignore[no-untyped-call]
+                surprise = F.cross_entropy(logits.flatten(0, 1), pool.target.flatten(), reduction="none")
+                loss = (surprise * weights(pool.target).flatten()).sum() / len(pool.target)
+                loss.backward()  # type: ignore[no-untyped-call]
                 late = self.step >= (1 - self.recipe.late_share) * self.steps
                 right = pool.advance(logits.detach(), self.recipe.retire_late if late else self.recipe.retire_early)
                 for key, value in ((f"loss{index}", loss.item()), (f"right{index}", right)):
