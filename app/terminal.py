@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
 from rich.console import Console
+from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
@@ -74,6 +75,14 @@ def note(text: str) -> Iterator[None]:
         if erase:
             stream.write(CLEAR_LINE)
             stream.flush()
+
+
+@contextmanager
+def progress(title: str) -> Iterator[Callable[[float], None]]:
+    """A bar on standard error for a share from 0 to 1; only on a terminal, and taken away afterwards."""
+    with Progress(console=console(sys.stderr), transient=True, disable=not can_style(sys.stderr)) as bar:
+        task = bar.add_task(title, total=1.0)
+        yield lambda share: bar.update(task, completed=share)
 
 
 def printable(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,11 +16,15 @@ from engine import catalog
 from engine.cache import KVCache
 from engine.chat_template import ChatTemplate, Message
 from engine.config import GenerationConfig, ModelConfig, read_json
+from engine.decoders.base import Cancel
 from engine.device import Placement, choose
 from engine.errors import SafelightError
+from engine.layers.packed import packed_weights
 from engine.models.diffusion_gemma import DiffusionGemma
 from engine.tokenizer import Tokenizer
-from engine.weights.checkpoint import Progress, load_weights
+from engine.weights.checkpoint import Progress
+from engine.weights.loader import open_weights
+from engine.weights.quantize import Precision
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +39,7 @@ class Model:
     placement: Placement
     load_seconds: float
     skipped_vision_tensors: int
+    precision: Precision
 
     @property
     def config(self) -> ModelConfig:
@@ -50,7 +56,8 @@ class Model:
     @property
     def parameter_count(self) -> int:
         """Numbers in the weights."""
-        return sum(parameter.numel() for parameter in self.network.parameters())
+        plain = sum(parameter.numel() for parameter in self.network.parameters())
+        return plain + sum(math.prod(weight.shape) for weight in packed_weights(self.network))
 
     def new_cache(self) -> KVCache:
         """An empty cache for one sequence."""
@@ -85,6 +92,7 @@ def load_model(
     dtype: str = "auto",
     quantization: str = "auto",
     progress: Progress | None = None,
+    cancel: Cancel | None = None,
 ) -> Model:
     """Load a DiffusionGemma checkpoint in the Hugging Face layout.
 
@@ -92,15 +100,14 @@ def load_model(
         path_or_id: a folder with config.json, tokenizer.json and safetensors, or an embedded model's id.
         device: "auto", "cpu", "cuda" or "cuda:N".
         dtype: "auto" (bfloat16 on CUDA, float32 on the CPU), "float32" or "bfloat16".
-        quantization: "auto" or "none"; weights are kept as they are.
+        quantization: "auto" (packed weights stay as they are), "none", "nf4", "int4" or "int4-g64".
         progress: called with the share loaded, 0 to 1.
+        cancel: looked at between tensors.
 
     Raises:
         SafelightError: whatever is wrong with the folder, in one line.
     """
     started = time.perf_counter()
-    if quantization not in ("auto", "none"):
-        raise SafelightError(f"quantization {quantization!r} is not available; use auto or none")
     folder = catalog.resolve(path_or_id)
     placement = choose(device, dtype)
     config = ModelConfig.from_dict(read_json(folder / "config.json"))
@@ -112,16 +119,15 @@ def load_model(
     template = ChatTemplate.from_folder(folder)
     defaults_path = folder / "generation_config.json"
     defaults = GenerationConfig.from_dict(read_json(defaults_path)) if defaults_path.exists() else GenerationConfig()
-    with torch.device("meta"):
-        network = DiffusionGemma(config)
-    skipped = load_weights(network, folder, placement.device, placement.dtype, progress)
+    weights = open_weights(folder, config, quantization, placement.device, placement.dtype)
     return Model(
         name=folder.name,
-        network=network.eval(),
+        network=weights.load(progress, cancel),
         tokenizer=tokenizer,
         chat_template=template,
         generation_defaults=defaults,
         placement=placement,
         load_seconds=time.perf_counter() - started,
-        skipped_vision_tensors=skipped,
+        skipped_vision_tensors=weights.skipped_vision_tensors,
+        precision=weights.precision,
     )

@@ -1,20 +1,43 @@
 """The oracle of every kernel, in plain torch; also what runs where there is no Triton.
 
-Packed weights are unpacked whole: right on any device, and slow. Types follow the input ``x``.
+Packed weights are unpacked first: right on any device, and slow. Types follow the input ``x``.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from engine.weights.quantize import Packed, unpack
+from engine.weights.quantize import AT_ONCE, Packed, unpack
+
+
+def slices(weight: Packed) -> Iterator[tuple[slice, Tensor]]:
+    """Consecutive rows of a packed (out, in), unpacked to fp32 a piece at a time: the whole may be gigabytes."""
+    rows = max(1, AT_ONCE // weight.shape[-1])
+    for start in range(0, weight.shape[0], rows):
+        part = slice(start, min(start + rows, weight.shape[0]))
+        yield part, unpack(Packed(weight.codes[part], weight.scales[:, part], weight.scheme))
 
 
 def linear(x: Tensor, weight: Packed) -> Tensor:
     """x (..., in) and a packed (out, in) -> (..., out)."""
-    return F.linear(x, unpack(weight, x.dtype))
+    return torch.cat([F.linear(x, rows.to(x.dtype)) for _, rows in slices(weight)], dim=-1)
+
+
+def expectation(probabilities: Tensor, table: Packed) -> Tensor:
+    """Mean row of a packed (V, H) under probabilities (..., V) -> (..., H)."""
+    parts = [probabilities[..., part] @ rows.to(probabilities.dtype) for part, rows in slices(table)]
+    return torch.stack(parts).sum(dim=0)
+
+
+def rows(table: Packed, ids: Tensor, dtype: torch.dtype) -> Tensor:
+    """Rows of a packed (V, H) by ids (...) -> (..., H)."""
+    flat = ids.flatten()
+    found = unpack(Packed(table.codes[flat], table.scales[:, flat], table.scheme), dtype)
+    return found.view(*ids.shape, -1)
 
 
 def experts(x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed) -> Tensor:

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from engine.cache import KVCache
 from engine.config import LayerConfig, ModelConfig
 from engine.errors import SafelightError
 from engine.layers.attention import Extend
 from engine.layers.block import Block
+from engine.layers.embedding import TokenTable
 from engine.layers.mlp import SelfConditioning
 from engine.layers.norm import RMSNorm
 from engine.layers.rope import cos_sin, inverse_frequencies
@@ -28,7 +28,7 @@ class DiffusionGemma(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
-        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.embed_tokens = TokenTable(config.vocab_size, config.hidden_size)
         self.layers = nn.ModuleList(Block(config, layer) for layer in config.layers)
         self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.self_conditioning = SelfConditioning(config)
@@ -38,12 +38,18 @@ class DiffusionGemma(nn.Module):
         self._scales = {dtype: root.to(dtype).item() for dtype in (torch.float32, torch.bfloat16, torch.float64)}
 
     @property
+    def norm_weight(self) -> Tensor:
+        """A weight that is never packed."""
+        assert self.norm.weight is not None
+        return self.norm.weight
+
+    @property
     def device(self) -> torch.device:
-        return self.embed_tokens.weight.device
+        return self.norm_weight.device
 
     @property
     def dtype(self) -> torch.dtype:
-        return self.embed_tokens.weight.dtype
+        return self.norm_weight.dtype
 
     def new_cache(self) -> KVCache:
         """An empty cache for one sequence."""
@@ -110,12 +116,14 @@ class DiffusionGemma(nn.Module):
 
     def soft_embedding(self, probabilities: Tensor) -> Tensor:
         """Expected embedding under (..., V) probabilities -> (..., H)."""
-        return (probabilities.to(self.dtype) @ self.embed_tokens.weight) * self._embed_scale()
+        mean: Tensor = self.embed_tokens.expectation(probabilities)
+        return mean * self._embed_scale()
 
     def head(self, hidden: Tensor) -> Tensor:
         """Hidden states (..., H) -> soft-capped logits (..., V) in fp32."""
         cap = self.config.final_logit_softcapping
-        return torch.tanh(F.linear(hidden, self.embed_tokens.weight).float() / cap) * cap
+        logits: Tensor = self.embed_tokens.logits(hidden)
+        return torch.tanh(logits.float() / cap) * cap
 
     def run(
         self,

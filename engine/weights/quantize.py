@@ -15,7 +15,8 @@ Knows neither files nor modules. Everything here is plain torch and runs on any 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -127,6 +128,32 @@ class Precision:
     @property
     def is_packed(self) -> bool:
         return self != Precision()
+
+    def scheme(self, module: str) -> Scheme | None:
+        """How the weights of a layer are packed, by its path in the network."""
+        name = f".{module}."
+        if ".experts." in name:
+            return self.experts
+        if ".self_attn." in name:
+            return self.attention
+        if ".mlp." in name or ".self_conditioning." in name:
+            return self.dense
+        return self.embedding if ".embed_tokens." in name else None
+
+    def as_dict(self) -> dict[str, str | None]:
+        """Part -> scheme, by name."""
+        return {field.name: str(scheme) if (scheme := getattr(self, field.name)) else None for field in fields(self)}
+
+    @staticmethod
+    def from_dict(raw: dict[str, Any]) -> Precision:
+        """
+        Raises:
+            SafelightError: a part or a scheme that this version does not know.
+        """
+        for part, scheme in raw.items():
+            if part not in Precision().as_dict() or (scheme is not None and scheme not in SCHEMES):
+                raise SafelightError(f"the weights are packed in a way this version does not know: {part} as {scheme}")
+        return Precision(**{part: SCHEMES[scheme] for part, scheme in raw.items() if scheme is not None})
 
 
 PRECISIONS = {

@@ -109,7 +109,10 @@ FAULTS: dict[str, tuple[Callable[[Path], None], str]] = {
     "doubled tensor": (double, f"{Q_PROJ} is stored twice"),
     "wrong shape": (weights(q_proj=torch.ones(32, 31)), f"{Q_PROJ} has shape (32, 31); config.json asks for (32, 32)"),
     "transposed vector": (weights(scalar=torch.ones(1, 1)), f"{SCALAR} has shape (1, 1)"),
-    "integers": (weights(q_proj=torch.ones(32, 32, dtype=torch.int8)), f"{Q_PROJ} has the type torch.int8"),
+    "integers": (
+        weights(q_proj=torch.ones(32, 32, dtype=torch.int8)),
+        f"{Q_PROJ} has the type I8; expected floating point",
+    ),
     "truncated weights": (truncate, "model.safetensors is damaged or truncated"),
     "garbage weights": (written("model.safetensors", b"\x93garbage\n" * 50), "model.safetensors is damaged"),
     "empty weights": (written("model.safetensors", b""), "model.safetensors is damaged"),
@@ -159,7 +162,7 @@ def test_no_folder(kind: str, tmp_path: Path) -> None:
         ({"device": "cuda:99"}, "cuda:99"),
         ({"dtype": "float16"}, "unknown number type 'float16'"),
         ({"dtype": "int8"}, "unknown number type 'int8'"),
-        ({"quantization": "q3"}, "quantization 'q3' is not available"),
+        ({"quantization": "q3"}, "unknown quantization 'q3'"),
     ],
 )
 def test_unknown_options(options: dict[str, str], message: str, sound: Path) -> None:

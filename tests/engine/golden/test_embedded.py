@@ -10,7 +10,7 @@ from transformers import DiffusionGemmaConfig, DiffusionGemmaForBlockDiffusion, 
 
 from engine import EMBEDDED, EmbeddedModel, Model, ModelConfig, StepFinished, generate, load_model
 from engine.weights.checkpoint import VISION as VISION_TENSORS
-from engine.weights.checkpoint import tensors
+from engine.weights.checkpoint import Checkpoint
 from tests.engine.golden.reference import VISION, Reference
 
 TOLERANCE = 1e-3  # logits of a trained model reach 30
@@ -40,11 +40,12 @@ def theirs(embedded: EmbeddedModel) -> DiffusionGemmaForBlockDiffusion:
     model = DiffusionGemmaForBlockDiffusion(DiffusionGemmaConfig.from_dict({**raw, "vision_config": VISION})).eval()
     left = dict(model.state_dict(keep_vars=True))
     filled = set()
-    for name, read, shape in tensors(embedded.folder):
-        assert tuple(left[name].shape) == shape
+    checkpoint = Checkpoint(embedded.folder)
+    for name, header in checkpoint.headers.items():
+        assert tuple(left[name].shape) == header.shape
         filled.add(left[name].data_ptr())
         with torch.no_grad():
-            left.pop(name).copy_(read())
+            left.pop(name).copy_(checkpoint.read(name))
     # Whatever else there is in the model is the vision tower, or tied to a tensor that was filled.
     rest = [name for name, tensor in left.items() if tensor.data_ptr() not in filled]
     assert all(name.startswith(VISION_TENSORS) for name in rest), rest

@@ -1,0 +1,64 @@
+"""``safelight quantize``: packs a checkpoint into 4 bits, once, so that loading it later is as fast as the disk."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from app import terminal
+from app.commands import running
+from engine import catalog
+
+EPILOG = """\
+Experts go to 4 bits; attention, dense layers and the embedding to 8; the rest stays as it is. A conversion that was
+stopped goes on where it stood when the same command is given again.
+
+examples:
+  safelight quantize ~/models/diffusiongemma-26B-A4B-it ~/models/diffusiongemma-int4
+  safelight quantize safelight-skills packed --to nf4 --json
+"""
+
+
+def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[type-arg]
+    parser = commands.add_parser(
+        "quantize", help="pack a model into 4 bits", description="Pack a model into 4 bits.", epilog=EPILOG
+    )
+    parser.add_argument("source", metavar="SRC", help="a model folder or an embedded model")
+    parser.add_argument("destination", metavar="DST", type=Path, help="the packed model's folder; new or unfinished")
+    parser.add_argument(
+        "--to", dest="quantization", choices=("auto", "nf4", "int4", "int4-g64"), default="auto", help="(default: auto)"
+    )
+    parser.add_argument("--device", default="auto", metavar="NAME", help="where to compute (default: auto)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a sentence")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    source, destination = catalog.resolve(args.source), args.destination.expanduser()
+    from engine.device import choose
+    from engine.weights.loader import quantize
+
+    started = time.perf_counter()
+    with terminal.progress(f"Packing {source.name}") as progress:
+        manifest = quantize(source, destination, args.quantization, choose(args.device).device, progress)
+    size = sum(shard.bytes for shard in manifest.files.values())
+    seconds = time.perf_counter() - started
+    if args.json:
+        running.print_json(
+            {
+                "source": str(source),
+                "destination": str(destination),
+                "precision": manifest.precision.as_dict(),
+                "bytes": size,
+                "files": len(manifest.files),
+                "seconds": seconds,
+            }
+        )
+    else:
+        terminal.console(sys.stdout).print(
+            f"{destination} holds {source.name} with experts in {manifest.precision.experts}: "
+            f"{size / 1e9:.2f} GB in {seconds:.1f} s"
+        )
+    return 0

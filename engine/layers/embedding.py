@@ -1,0 +1,19 @@
+"""The token table: input embedding, output head and soft embedding share one weight."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+class TokenTable(nn.Embedding):
+    """A weight (V, H), unscaled; ``forward`` looks ids (...) up -> (..., H)."""
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Hidden states (..., H) -> (..., V)."""
+        return F.linear(hidden, self.weight)
+
+    def expectation(self, probabilities: Tensor) -> Tensor:
+        """Mean row under probabilities (..., V) -> (..., H)."""
+        return torch.matmul(probabilities.to(self.weight.dtype), self.weight)
