@@ -14,7 +14,7 @@ import traceback
 from importlib.metadata import PackageNotFoundError, version
 
 from app import terminal
-from app.commands import bench, generate, skills, sudoku, window
+from app.commands import bench, generate, plan, quantize, skills, sudoku, window
 from app.commands.options import LARGEST_SEED, Parser, number
 from engine import SafelightError
 
@@ -28,6 +28,8 @@ examples:
   safelight sudoku --make 5 --givens 30-39              fresh puzzles
   safelight sudoku --file puzzles.txt --json            solve them, one JSON object a line
   safelight skills --count 20                           how often the answers are exactly right
+  safelight plan 26b-a4b                                how much memory a model takes
+  safelight quantize MODEL NEW_FOLDER                   pack a model into 4 bits
   safelight bench                                       how fast this machine is
 
 safelight COMMAND --help tells more. Results go to standard output, everything else to standard error.
@@ -48,7 +50,7 @@ def parser() -> Parser:
     )
     root.set_defaults(run=window.run)
     commands = root.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
-    for command in (generate, sudoku, skills, bench):
+    for command in (generate, sudoku, skills, plan, quantize, bench):
         command.add_parser(commands)
     return root
 

@@ -51,6 +51,7 @@ class EngineWorker(QObject):
         self._load_model = load_model
         self._generate = generate
         self._model: Any = None
+        self._cache: Any = None  # of the last run: what a prompt shares with it is not read again
 
     def _post(self, message: Message, hurry: Callable[[], bool] = lambda: False) -> None:
         if self._mailbox.put(message, hurry):
@@ -62,7 +63,7 @@ class EngineWorker(QObject):
         if request.cancel.is_set():
             return
         hurry = request.cancel.is_set
-        self._model = None
+        self._model = self._cache = None
         self._post(LoadStarted(request.title), hurry)
         self._post(LoadProgress("Starting the engine", 0.0), hurry)
         told = 0.0
@@ -99,12 +100,16 @@ class EngineWorker(QObject):
             trace = Trace(self._model.name, request.messages[-1]["content"], request.config, request.seed)
             self._post(RunStarted(trace), hurry)
             generate = self._generate or engine.generate
-            for event in generate(self._model, ids, request.config, seed=request.seed, cancel=request.cancel):
+            if self._cache is None:
+                self._cache = self._model.new_cache()
+            options = {"seed": request.seed, "cancel": request.cancel, "cache": self._cache}
+            for event in generate(self._model, ids, request.config, **options):
                 trace.append(event)
                 self._post(event, hurry)
         except SafelightError as error:
             self._post(RunFailed(str(error)), hurry)
         except Exception as error:  # the app must go on, whatever the libraries below raise
+            self._cache = None
             self._post(RunFailed(_one_line(error), traceback.format_exc()), hurry)
 
 

@@ -137,7 +137,7 @@ def measure(
     memory, memory_note = peak_memory_mb(model.device)
     return BenchResult(
         model=model.name,
-        device=_device_name(model.device),
+        device=device_name(model.device),
         dtype=str(model.placement.dtype).removeprefix("torch."),
         threads=torch.get_num_threads(),
         parameters=model.parameter_count,
@@ -195,7 +195,8 @@ def _windows_peak() -> tuple[float | None, str]:
         return None, f"Windows did not tell the peak working set ({error})"
 
 
-def _device_name(device: torch.device) -> str:
+def device_name(device: torch.device) -> str:
+    """The device as people know it."""
     if device.type == "cuda":
         return f"{device} ({torch.cuda.get_device_name(device)})"
     return str(device)

@@ -4,9 +4,14 @@ Full-attention layers keep every token. Sliding layers need the last ``sliding_w
 more, so that the text can be cut back a little (an edited turn) without prefilling it all again.
 Buffers have room behind the committed text: a denoising canvas writes its keys and values there and
 attends to one contiguous view, without a copy of the prefix and without becoming part of it.
+
+The cache also remembers which tokens it holds, so that a prompt that begins with them is not read again.
 """
 
 from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -16,56 +21,103 @@ from engine.errors import SafelightError
 from engine.layers.attention import Extend
 
 SLACK = 512  # tokens a sliding layer keeps beyond its window
-GROWTH = 512  # tokens by which buffers grow
+GROWTH = 512  # buffers hold a multiple of so many tokens
+UNNAMED = -1  # a committed token whose id nobody has told; equal to none
+
+
+def capacity(config: ModelConfig, layer: LayerConfig, tokens: int) -> int:
+    """Tokens that a layer's buffers have room for, with a text of ``tokens``, its canvas included."""
+    rounded = -(-tokens // GROWTH) * GROWTH
+    if not layer.is_sliding:
+        return rounded
+    return min(rounded, config.sliding_window - 1 + SLACK + config.canvas_length)
+
+
+def cache_bytes(config: ModelConfig, tokens: int, itemsize: int) -> int:
+    """Bytes of a cache with room for ``tokens`` (a canvas included), of numbers of ``itemsize`` bytes."""
+    per_token = (2 * layer.num_key_value_heads * layer.head_dim * itemsize for layer in config.layers)
+    return sum(size * capacity(config, layer, tokens) for size, layer in zip(per_token, config.layers, strict=True))
 
 
 class _LayerCache:
     """Buffers (1, heads, capacity, D) holding the tokens ``base`` .. ``base + stored`` of the sequence."""
 
-    def __init__(self, layer: LayerConfig, window: int, device: torch.device, dtype: torch.dtype) -> None:
-        self.visible = window - 1 if layer.is_sliding else None  # committed tokens a canvas sees; None: all
+    def __init__(self, config: ModelConfig, layer: LayerConfig, device: torch.device, dtype: torch.dtype) -> None:
+        self.config, self.layer = config, layer
+        self.visible = config.sliding_window - 1 if layer.is_sliding else None  # committed tokens a canvas sees
         self.base = 0
         self.stored = 0
         shape = (1, layer.num_key_value_heads, 0, layer.head_dim)
         self.keys = torch.empty(shape, device=device, dtype=dtype)
         self.values = torch.empty(shape, device=device, dtype=dtype)
 
-    def _reserve(self, extra: int) -> None:
+    @property
+    def first_seen(self) -> int:
+        """Place in the buffers of the first stored token that new ones see."""
+        return 0 if self.visible is None else max(0, self.stored - self.visible)
+
+    def reserve(self, tokens: int) -> None:
+        """Make room for a text of ``tokens`` at once; until then the buffers stay where they are in memory."""
+        size = capacity(self.config, self.layer, tokens)
+        if size > self.keys.shape[2]:
+            self._move(0, size)
+
+    def make_room(self, extra: int) -> None:
         """Make room for ``extra`` tokens behind the stored ones, letting go of what slid out of reach."""
+        need = self.stored + extra
+        if need <= self.keys.shape[2]:
+            return
         drop = 0
         if self.visible is not None:
-            drop = max(0, self.stored - self.visible - SLACK)
-        if not drop and self.stored + extra <= self.keys.shape[2]:
-            return
-        kept = self.stored - drop
-        capacity = self.keys.shape[2]
-        if kept + extra > capacity:
-            capacity = kept + extra + GROWTH
-        for name in ("keys", "values"):
-            old: Tensor = getattr(self, name)
-            new = old.new_empty((1, old.shape[1], capacity, old.shape[3]))
-            new[:, :, :kept] = old[:, :, drop : self.stored]
-            setattr(self, name, new)
-        self.base, self.stored = self.base + drop, kept
+            surplus = need - capacity(self.config, self.layer, need)
+            drop = max(0, min(surplus, self.stored - self.visible))
+        need -= drop
+        self._move(drop, max(need, capacity(self.config, self.layer, need)))
+
+    def _move(self, drop: int, size: int) -> None:
+        """Let go of the first ``drop`` tokens, in buffers of ``size`` tokens; nothing changes if memory runs out."""
+        stored = self.stored - drop
+        kept = [buffer[:, :, drop : self.stored] for buffer in (self.keys, self.values)]
+        if size == self.keys.shape[2]:
+            buffers = [self.keys, self.values]
+            kept = [part.clone() for part in kept]  # old and new place overlap
+        else:
+            buffers = [part.new_empty((1, part.shape[1], size, part.shape[3])) for part in kept]
+        for buffer, part in zip(buffers, kept, strict=True):
+            buffer[:, :, :stored] = part
+        self.keys, self.values = buffers
+        self.base, self.stored = self.base + drop, stored
 
     def extend(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Write new tokens behind the stored ones and return the visible prefix with them, (1, heads, S, D)."""
-        self._reserve(keys.shape[2])
+        self.make_room(keys.shape[2])
         end = self.stored + keys.shape[2]
         self.keys[:, :, self.stored : end] = keys
         self.values[:, :, self.stored : end] = values
-        first = 0 if self.visible is None else max(0, self.stored - self.visible)
+        first = self.first_seen
         return self.keys[:, :, first:end], self.values[:, :, first:end]
 
 
 class KVCache:
-    """Cache of one sequence; made by ``model.new_cache()``."""
+    """Cache of one sequence; made by ``model.new_cache()``, and good for that model alone."""
 
     def __init__(self, config: ModelConfig, device: torch.device, dtype: torch.dtype) -> None:
         self.length = 0  # committed tokens
-        self._window = config.sliding_window
-        self._layers = [_LayerCache(layer, config.sliding_window, device, dtype) for layer in config.layers]
+        self._config = config
+        self._ids: list[int] = []  # of the committed tokens
+        self._owner: weakref.ref[object] | None = None
+        self._layers = [_LayerCache(config, layer, device, dtype) for layer in config.layers]
         self._device = device
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all buffers."""
+        return sum(layer.keys.nbytes + layer.values.nbytes for layer in self._layers)
+
+    def reserve(self, tokens: int) -> None:
+        """Make room for a text of ``tokens``, its canvas included, so that nothing moves while it is written."""
+        for layer in self._layers:
+            layer.reserve(tokens)
 
     def appender(self, index: int) -> Extend:
         """``extend`` for prefill: what it writes is kept once ``advance`` is called."""
@@ -73,9 +125,27 @@ class KVCache:
 
     onlooker = appender  # a canvas writes to the same room, and nobody advances
 
+    def buffers(self, index: int) -> tuple[Tensor, Tensor]:
+        """A layer's whole keys and values, (1, heads, capacity, D); they stay in place as long as ``reserve`` holds."""
+        layer = self._layers[index]
+        return layer.keys, layer.values
+
+    def spans(self, count: int) -> dict[str, tuple[int, int]]:
+        """Make room for ``count`` tokens behind the text, and tell where they and what they see lie in the buffers.
+
+        Returns:
+            Kind of layer -> the first place that is seen and the place behind the last of the ``count``.
+        """
+        found: dict[str, tuple[int, int]] = {}
+        for layer in self._layers:
+            layer.make_room(count)
+            found[layer.layer.kind] = (layer.first_seen, layer.stored + count)
+        return found
+
     def advance(self, count: int) -> None:
         """Count the tokens that every layer has just written as committed."""
         self.length += count
+        self._ids += [UNNAMED] * count
         for layer in self._layers:
             layer.stored += count
 
@@ -87,19 +157,59 @@ class KVCache:
         """
         if not 0 <= length <= self.length:
             raise SafelightError(f"cannot cut a cache of {self.length} tokens to {length}")
+        if not self._can_cut(length):
+            raise SafelightError(
+                f"the cache no longer holds the {self._config.sliding_window - 1} tokens before token {length}"
+            )
         for layer in self._layers:
-            if layer.visible is not None and layer.base > max(0, length - layer.visible):
-                raise SafelightError(f"the cache no longer holds the {layer.visible} tokens before token {length}")
-        for layer in self._layers:
+            layer.base = layer.base if length else 0
             layer.stored = length - layer.base
         self.length = length
+        del self._ids[length:]
+
+    def _can_cut(self, length: int) -> bool:
+        """Whether every sliding layer holds what a canvas after token ``length`` would look at."""
+        return length == 0 or all(
+            layer.visible is None or layer.base <= max(0, length - layer.visible) for layer in self._layers
+        )
+
+    # --- reuse ---------------------------------------------------------------------------------------------------
+
+    def claim(self, model: object, config: ModelConfig) -> None:
+        """Bind the cache to the model that fills it.
+
+        Raises:
+            SafelightError: it was made for another model, or another model has filled it.
+        """
+        if self._owner is None and config == self._config:
+            self._owner = weakref.ref(model)
+        elif self._owner is None or self._owner() is not model:
+            raise SafelightError("the cache belongs to another model; make one with new_cache() of the model that runs")
+
+    def name(self, ids: Sequence[int]) -> None:
+        """Tell which tokens the last ``len(ids)`` committed ones are; those never named are never reused."""
+        self._ids[len(self._ids) - len(ids) :] = ids
+
+    def keep_prefix(self, ids: Sequence[int]) -> int:
+        """Cut the text back to the tokens it shares with the beginning of ``ids``.
+
+        Returns:
+            How many stay: none where a sliding layer no longer holds the window before the cut.
+        """
+        pairs = zip(self._ids, ids, strict=False)
+        shared = next((place for place, (held, new) in enumerate(pairs) if held != new), min(self.length, len(ids)))
+        self.truncate(shared if self._can_cut(shared) else 0)
+        return self.length
+
+    # --- masks ---------------------------------------------------------------------------------------------------
 
     def causal_mask(self, kind: str, count: int) -> Tensor | None:
         """Who may look at whom when ``count`` tokens are appended: (count, visible prefix + count), True to look."""
-        prefix = self.length if kind == "full_attention" else min(self.length, self._window - 1)
+        window = self._config.sliding_window
+        prefix = self.length if kind == "full_attention" else min(self.length, window - 1)
         query = torch.arange(prefix, prefix + count, device=self._device)[:, None]
         key = torch.arange(prefix + count, device=self._device)[None, :]
         mask = key <= query
         if kind == "sliding_attention":
-            mask &= key > query - self._window
+            mask &= key > query - window
         return mask

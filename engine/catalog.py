@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.config import ModelConfig, read_json
 from engine.errors import SafelightError
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
@@ -23,25 +24,56 @@ class EmbeddedModel:
         return ASSETS / "models" / self.id
 
 
+@dataclass(frozen=True)
+class Shape:
+    """A published model whose config ships with the app, to plan for and to measure; its weights do not."""
+
+    id: str
+    title: str
+
+    @property
+    def folder(self) -> Path:
+        return ASSETS / "configs" / self.id
+
+    @property
+    def config(self) -> ModelConfig:
+        return ModelConfig.from_dict(read_json(self.folder / "config.json"))
+
+
 EMBEDDED = (
     EmbeddedModel("safelight-skills", "Safelight Skills", "small text tasks and small talk"),
     EmbeddedModel("safelight-sudoku", "Safelight Sudoku", "solves Sudoku puzzles"),
 )
+SHAPES = (Shape("26b-a4b", "DiffusionGemma 26B-A4B"),)
 SKILLS, SUDOKU = (model.id for model in EMBEDDED)
 
 
-def resolve(path_or_id: str | Path) -> Path:
-    """The folder of an embedded model's id or of a path.
+def shape(id: str) -> Shape:
+    """
+    Raises:
+        SafelightError: no shape is known by that id.
+    """
+    for known in SHAPES:
+        if known.id == id:
+            return known
+    raise SafelightError(f"there is no shape {id!r}; use one of: {', '.join(known.id for known in SHAPES)}")
+
+
+def resolve(path_or_id: str | Path, *, shapes: bool = False) -> Path:
+    """The folder of an embedded model's id or of a path; with ``shapes``, also of a shape's id.
 
     Raises:
         SafelightError: no such folder, or a folder without a model in it.
     """
-    for model in EMBEDDED:
+    models = (*EMBEDDED, *SHAPES) if shapes else EMBEDDED
+    for model in models:
         if str(path_or_id) == model.id:
             return model.folder
     folder = Path(path_or_id).expanduser()
-    known = ", ".join(model.id for model in EMBEDDED)
+    known = ", ".join(model.id for model in models)
     if not folder.exists():
+        if str(path_or_id) in (model.id for model in SHAPES):
+            raise SafelightError(f"{path_or_id} is a shape without weights; give the folder of a model")
         raise SafelightError(f"there is no model at {folder}; give a model folder or one of: {known}")
     if not folder.is_dir():
         raise SafelightError(f"{folder} is a file; give the model's folder")

@@ -1,7 +1,8 @@
 """What a generation tells the world: frozen, picklable facts in plain Python and numpy, on the CPU.
 
-Order of a run: PrefillFinished, then for each block CanvasStarted, StepFinished ..., CanvasCommitted (missing where
-the run was cancelled inside the block), and GenerationFinished last, always. C is the canvas length.
+Order of a run: PrefillFinished (missing where a long prompt was cancelled while it was read), then for each block
+CanvasStarted, StepFinished ..., CanvasCommitted (missing where the run was cancelled inside the block), and
+GenerationFinished last, always. C is the canvas length.
 """
 
 from __future__ import annotations

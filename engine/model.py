@@ -12,19 +12,24 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engine import catalog
+from engine import catalog, kernels
 from engine.cache import KVCache
 from engine.chat_template import ChatTemplate, Message
 from engine.config import GenerationConfig, ModelConfig, read_json
 from engine.decoders.base import Cancel
 from engine.device import Placement, choose
 from engine.errors import SafelightError
+from engine.layers.moe import DENSE_EXPERTS
 from engine.layers.packed import packed_weights
+from engine.memory import plan, require_room
 from engine.models.diffusion_gemma import DiffusionGemma
+from engine.step_graph import StepProgram
 from engine.tokenizer import Tokenizer
 from engine.weights.checkpoint import Progress
 from engine.weights.loader import open_weights
 from engine.weights.quantize import Precision
+
+LEAST_CONTEXT = 4096  # tokens that must fit for a model to be loaded
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +80,21 @@ class Model:
         logits: Tensor = self.network.denoise(torch.as_tensor(canvas), cache, self_conditioning_logits)
         return logits
 
+    def step_program(
+        self,
+        cache: KVCache,
+        length: int,
+        generator: torch.Generator,
+        forbidden: Tensor | None,
+        allowed: Tensor | None,
+        top_k: int,
+    ) -> StepProgram | None:
+        """The denoising step as a program on the device; None where the kernels do not run or experts ask the host."""
+        packed = self.precision.experts is not None or self.config.num_experts <= DENSE_EXPERTS
+        if kernels.why_plain(self.device) is not None or self.dtype != torch.bfloat16 or not packed:
+            return None
+        return StepProgram(self.network, cache, length, generator, forbidden, allowed, top_k)
+
     def chat_ids(self, messages: Sequence[Message], **options: Any) -> list[int]:
         """Token ids of a conversation up to where the model's answer begins.
 
@@ -99,17 +119,17 @@ def load_model(
     Args:
         path_or_id: a folder with config.json, tokenizer.json and safetensors, or an embedded model's id.
         device: "auto", "cpu", "cuda" or "cuda:N".
-        dtype: "auto" (bfloat16 on CUDA, float32 on the CPU), "float32" or "bfloat16".
-        quantization: "auto" (packed weights stay as they are), "none", "nf4", "int4" or "int4-g64".
+        dtype: "auto" (bfloat16 on CUDA and with packed weights, else float32), "float32" or "bfloat16".
+        quantization: "auto" (packed weights stay as they are, others are packed only if they would not fit), "none",
+            "nf4", "int4" or "int4-g64".
         progress: called with the share loaded, 0 to 1.
         cancel: looked at between tensors.
 
     Raises:
-        SafelightError: whatever is wrong with the folder, in one line.
+        SafelightError: whatever is wrong with the folder, or too little memory, in one line and before it starts.
     """
     started = time.perf_counter()
     folder = catalog.resolve(path_or_id)
-    placement = choose(device, dtype)
     config = ModelConfig.from_dict(read_json(folder / "config.json"))
     tokenizer = Tokenizer.from_folder(folder)
     if tokenizer.vocab_size > config.vocab_size:
@@ -119,7 +139,10 @@ def load_model(
     template = ChatTemplate.from_folder(folder)
     defaults_path = folder / "generation_config.json"
     defaults = GenerationConfig.from_dict(read_json(defaults_path)) if defaults_path.exists() else GenerationConfig()
-    weights = open_weights(folder, config, quantization, placement.device, placement.dtype)
+    found = plan(folder, min(LEAST_CONTEXT, config.max_position_embeddings), quantization, device, dtype)
+    require_room(found)
+    placement = choose(device, found.dtype)
+    weights = open_weights(folder, config, quantization, placement.device, placement.dtype, found.precision)
     return Model(
         name=folder.name,
         network=weights.load(progress, cancel),

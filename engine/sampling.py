@@ -23,7 +23,7 @@ def sample_candidates(logits: Tensor, generator: torch.Generator) -> Tensor:
     return drawn.view(logits.shape[:-1])
 
 
-def accept_mask(entropy: Tensor, entropy_bound: float) -> Tensor:
+def accept_mask(entropy: Tensor, entropy_bound: float | Tensor) -> Tensor:
     """Entropy-bound acceptance: (..., C) entropies in nats -> (..., C) True where the candidate is kept.
 
     Positions are taken by rising entropy while the sum of those before them stays within the bound, so at least one

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 import subprocess
 import sys
@@ -10,21 +11,28 @@ from typing import TYPE_CHECKING
 
 from app import terminal
 from app.commands import options, running, window
-from engine import SKILLS, SafelightError
+from engine import SKILLS, ModelConfig, SafelightError, catalog
+from engine.config import read_json
 
 if TYPE_CHECKING:
     from engine.bench import BenchResult
+    from engine.shape_bench import ShapeResult
 
 EPILOG = """\
 The model's own tasks are run: Sudoku puzzles for the Sudoku model, held-out tasks for the skills model, and
 general questions for any other. The same seed asks the same.
 
+With --shape no model is needed: a model of that shape is made of random packed weights, checked against the plain
+oracle, and 16 forced steps a canvas are timed, with their parts.
+
 examples:
   safelight bench --model safelight-sudoku --runs 20
   safelight bench --json --window
+  safelight bench --shape 26b-a4b --random-weights --context 1024 --compare transformers
 """
 LAUNCH = "from app.main import measure_first_paint; print(measure_first_paint())"
 LONGEST_LAUNCH = 120.0  # seconds
+DEFAULT_QUANTIZATION = "int4"  # of a shape that would fit unpacked: packed weights are what is measured
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[type-arg]
@@ -36,12 +44,24 @@ def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[ty
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
     parser.add_argument("--window", action="store_true", help="also time the window from launch to first paint")
+    shape = parser.add_argument_group("a shape with random weights")
+    shape.add_argument("--shape", metavar="ID_OR_DIR", help="26b-a4b, or a folder with a config.json")
+    shape.add_argument("--random-weights", action="store_true", help="required with --shape: its answers mean nothing")
+    shape.add_argument(
+        "--context", type=options.number("the context", 0), default=1024, metavar="N", help="tokens (default: 1024)"
+    )
+    shape.add_argument("--compare", choices=("transformers",), help="the same steps by transformers, in the same run")
+    options.add_quantization(shape)
     options.add_model(parser, SKILLS)
     options.add_sampler(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.shape is not None:
+        return _run_shape(args)
+    if args.random_weights or args.compare:
+        raise SafelightError("--random-weights and --compare go with --shape; give one, such as --shape 26b-a4b")
     changes = options.sampler_changes(args)
     launch = first_paint_seconds() if args.window else None  # before torch fills the memory
     model = running.load(args, SKILLS)
@@ -57,6 +77,33 @@ def run(args: argparse.Namespace) -> int:
         running.print_json(record)
     else:
         _print_table(result, launch)
+    return 0
+
+
+def _run_shape(args: argparse.Namespace) -> int:
+    if not args.random_weights:
+        raise SafelightError("--shape is measured with random weights; add --random-weights to say that you know")
+    folder = catalog.resolve(args.shape, shapes=True)
+    from engine.compare import transformers_step_ms
+    from engine.device import choose
+    from engine.memory import plan, require_room
+    from engine.shape_bench import measure_shape
+
+    placement = choose(args.device, args.dtype)
+    config = ModelConfig.from_dict(read_json(folder / "config.json"))
+    room = plan(folder, max(1, args.context), args.quantization, args.device, args.dtype)
+    if not room.precision.is_packed:
+        room = plan(folder, max(1, args.context), DEFAULT_QUANTIZATION, args.device, args.dtype)
+    require_room(room)
+    with terminal.note(f"Measuring {folder.name} on {placement.device} …"):
+        result = measure_shape(folder.name, config, room.precision, placement, args.context)
+        if args.compare:
+            compared = transformers_step_ms(folder, placement, max(1, args.context))
+            result = dataclasses.replace(result, compared=compared)
+    if args.json:
+        running.print_json(result.as_dict())
+    else:
+        _print_shape(result)
     return 0
 
 
@@ -79,6 +126,37 @@ def first_paint_seconds() -> float:
     except (IndexError, ValueError):
         last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
         raise SafelightError(f"the window did not come up: {last}") from None
+
+
+def _print_shape(result: ShapeResult) -> None:
+    table = terminal.table(f"{result.shape} with random weights on {result.device}", "measure", "value", "unit")
+    table.columns[2].justify = "left"
+    way = "one CUDA graph a step" if result.graph else f"plain path: {result.plain_reason}"
+    rows = [
+        ("experts", result.precision["experts"] or "not packed", ""),
+        ("context", str(result.context), "tokens"),
+        ("run as", "", way),
+        ("denoising step, median", f"{result.step_ms_median:.2f}", "ms"),
+        ("denoising step, 95th percentile", f"{result.step_ms_p95:.2f}", "ms"),
+        *((f"  {part}", f"{ms:.2f}", "ms") for part, ms in result.parts_ms.items()),
+        ("weights read a step", f"{result.weight_bytes / 1e9:.2f}", "GB"),
+        ("read rate", f"{result.read_gb_s:.0f}", "GB/s"),
+        ("a copy on this device", f"{result.bandwidth_gb_s:.0f}", "GB/s, read and written"),
+        ("share of the memory floor", f"{100 * result.floor_share:.0f}", "%"),
+        ("at 16 steps a canvas", f"{result.tokens_per_second:.0f}", "tokens/s"),
+        *((f"error of {layer} against the oracle", f"{100 * e:.2f}", "%") for layer, e in result.oracle_error.items()),
+    ]
+    if result.peak_memory_mb is not None:
+        rows.append(("peak memory", f"{result.peak_memory_mb / 1e3:.2f}", f"GB, {result.peak_memory_note}"))
+    if result.compared is not None:
+        theirs = result.compared["step_ms"]
+        rows.append(
+            (result.compared["by"], f"{theirs:.2f}", f"ms, {result.compared['dtype']}, {result.compared['cache']}")
+        )
+        rows.append(("faster by", f"{theirs / result.step_ms_median:.1f}", "times"))
+    for row in rows:
+        table.add_row(*row)
+    terminal.console(sys.stdout).print(table)
 
 
 def _print_table(result: BenchResult, launch: float | None) -> None:

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from engine import GenerationConfig, SafelightError
 
 LARGEST_SEED = 2**63 - 1
+QUANTIZATIONS = ("none", "nf4", "int4", "int4-g64")  # the engine's, named here so that --help needs no torch
 
 
 class Parser(argparse.ArgumentParser):
@@ -72,6 +73,15 @@ def add_model(parser: argparse.ArgumentParser, default: str) -> None:
     group.add_argument("--device", default="auto", metavar="NAME", help="auto, cpu, cuda or cuda:N (default: auto)")
     group.add_argument("--dtype", default="auto", choices=("auto", "float32", "bfloat16"), help="(default: auto)")
     add_seed(group)
+
+
+def add_quantization(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--quantization",
+        default="auto",
+        choices=("auto", *QUANTIZATIONS),
+        help="how weights are packed that are not packed yet (default: auto)",
+    )
 
 
 def add_seed(parser: argparse._ActionsContainer) -> None:

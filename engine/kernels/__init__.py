@@ -1,24 +1,56 @@
-"""Fast paths for packed weights. This file chooses; ``reference`` is the oracle; each kernel has a file of its own.
+"""Fast paths. This file chooses; ``reference`` and ``reference_sampling`` are the oracles; each kernel has its own file.
 
-A Triton kernel runs on CUDA devices of compute capability 8.0 or newer; everything else takes the plain path.
+A Triton kernel runs on a CUDA device of compute capability 8.0 or newer. Everything else takes the plain path, which
+is right anywhere and slow with packed weights; ``why_plain`` says which of the reasons it is.
 """
 
 from __future__ import annotations
 
+import functools
+import importlib.util
+
 import torch
 from torch import Tensor
 
-from engine.kernels import reference
+from engine.kernels import reference, reference_sampling
+from engine.kernels.reference_sampling import VocabularyResult
 from engine.weights.quantize import Packed
+
+LEAST_CAPABILITY = (8, 0)  # bf16 matrix units
+
+
+@functools.cache
+def why_plain(device: torch.device) -> str | None:
+    """Why kernels do not run on a device, in words; None if they do."""
+    if device.type != "cuda":
+        return "the kernels need an NVIDIA GPU"
+    capability = torch.cuda.get_device_capability(device)
+    if capability < LEAST_CAPABILITY:
+        return f"the GPU's compute capability {capability[0]}.{capability[1]} is below 8.0"
+    if importlib.util.find_spec("triton") is None:
+        return "Triton is not installed"
+    return None
+
+
+def _fast(x: Tensor) -> bool:
+    return x.is_cuda and x.dtype == torch.bfloat16 and why_plain(x.device) is None
 
 
 def linear(x: Tensor, weight: Packed) -> Tensor:
     """x (..., in) and a packed (out, in) -> (..., out)."""
+    if _fast(x) and weight.scheme.bits == 8:
+        from engine.kernels.linear8 import linear8
+
+        return linear8(x, weight)
     return reference.linear(x, weight)
 
 
 def experts(x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed) -> Tensor:
     """Gated experts: x (N, H), routing (N, K), packed (E, 2I, H) and (E, H, I) -> (N, H)."""
+    if _fast(x):
+        from engine.kernels.expert_gemm import experts as grouped
+
+        return grouped(x, weights, chosen, gate_up, down)
     return reference.experts(x, weights, chosen, gate_up, down)
 
 
@@ -30,3 +62,44 @@ def rows(table: Packed, ids: Tensor, dtype: torch.dtype) -> Tensor:
 def expectation(probabilities: Tensor, table: Packed) -> Tensor:
     """Mean row of a packed (V, H) under probabilities (..., V) -> (..., H)."""
     return reference.expectation(probabilities, table)
+
+
+def attend(queries: Tensor, keys: Tensor, values: Tensor, span: Tensor) -> Tensor:
+    """A canvas on its prefix and itself: queries (heads, T, D), keys and values (kv_heads, S, D) -> (T, heads * D).
+
+    span: int32 (2,), the first key that may be seen and the number of valid ones.
+    """
+    if _fast(queries):
+        from engine.kernels.attention import attention
+
+        return attention(queries.contiguous(), keys, values, span)
+    return reference_sampling.attention(queries, keys, values, span)
+
+
+def vocabulary_stage(
+    hidden: Tensor,
+    table: Packed | Tensor,
+    *,
+    temperature: Tensor,
+    draw: Tensor,
+    cap: float,
+    embed_scale: float,
+    forbidden: Tensor | None = None,
+    pinned: Tensor | None = None,
+) -> VocabularyResult:
+    """Head, soft-cap, temperature, statistics, draw and soft embedding in one; see ``vocabulary.vocabulary_stage``."""
+    stage = reference_sampling.vocabulary_stage
+    if _fast(hidden):
+        from engine.kernels import vocabulary
+
+        stage = vocabulary.vocabulary_stage
+    return stage(
+        hidden,
+        table,
+        temperature=temperature,
+        draw=draw,
+        cap=cap,
+        embed_scale=embed_scale,
+        forbidden=forbidden,
+        pinned=pinned,
+    )

@@ -7,11 +7,13 @@ keys and values and returns all that the queries may look at.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from engine import kernels
 from engine.config import LayerConfig, ModelConfig
 from engine.layers.norm import RMSNorm
 from engine.layers.rope import rotate
@@ -19,12 +21,28 @@ from engine.layers.rope import rotate
 Extend = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
+@dataclass(frozen=True)
+class Span:
+    """In place of a mask: keys ``bounds[0]`` to ``bounds[1]`` (2,) int32, numbers that only the device knows.
+
+    Queries are the last of them, and see all (a canvas looking at its prefix and at itself).
+    """
+
+    bounds: Tensor
+
+
 def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
-    """softmax(q k^T) v over (B, heads, T, D), unscaled; mask True where allowed.
+    """softmax(q k^T) v over (B, heads, T, D), unscaled; keys and values may have fewer heads; mask True where allowed.
 
     With gradients wanted the product is written out: on a CPU the fused kernel's backward takes three times as long.
     """
-    if not (torch.is_grad_enabled() and queries.requires_grad):
+    training = torch.is_grad_enabled() and queries.requires_grad
+    groups = queries.shape[1] // keys.shape[1]
+    if not training and queries.device.type == "cpu":  # shares the heads without copying them
+        return F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, scale=1.0, enable_gqa=groups > 1)
+    if groups > 1:
+        keys, values = keys.repeat_interleave(groups, dim=1), values.repeat_interleave(groups, dim=1)
+    if not training:
         return F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, scale=1.0)
     scores = (queries @ keys.transpose(-1, -2)).float()
     if mask is not None:
@@ -40,7 +58,6 @@ class Attention(nn.Module):
     def __init__(self, config: ModelConfig, layer: LayerConfig) -> None:
         super().__init__()
         self.head_dim = layer.head_dim
-        self.groups = config.num_attention_heads // layer.num_key_value_heads
         queries = config.num_attention_heads * layer.head_dim
         keys = layer.num_key_value_heads * layer.head_dim
         self.q_proj = nn.Linear(config.hidden_size, queries, bias=False)
@@ -51,8 +68,11 @@ class Attention(nn.Module):
         self.k_norm = RMSNorm(layer.head_dim, config.rms_norm_eps)
         self.v_norm = RMSNorm(layer.head_dim, config.rms_norm_eps, with_scale=False)
 
-    def forward(self, x: Tensor, rope: tuple[Tensor, Tensor], mask: Tensor | None, extend: Extend) -> Tensor:
-        """x (B, T, H); rope two of (T, D); mask broadcastable to (B, heads, T, S), True where allowed -> (B, T, H)."""
+    def forward(self, x: Tensor, rope: tuple[Tensor, Tensor], mask: Tensor | Span | None, extend: Extend) -> Tensor:
+        """x (B, T, H); rope two of (T, D); mask broadcastable to (B, heads, T, S), True where allowed -> (B, T, H).
+
+        With a ``Span`` for a mask the batch is one.
+        """
         batch, length, _ = x.shape
         cos, sin = rope
 
@@ -63,9 +83,9 @@ class Attention(nn.Module):
         raw_values = heads(self.v_proj(x)) if self.v_proj is not None else raw_keys
         queries = rotate(self.q_norm(heads(self.q_proj(x))), cos, sin)
         keys, values = extend(rotate(self.k_norm(raw_keys), cos, sin), self.v_norm(raw_values))
-        if self.groups > 1:
-            keys = keys.repeat_interleave(self.groups, dim=1)
-            values = values.repeat_interleave(self.groups, dim=1)
+        if isinstance(mask, Span):
+            seen: Tensor = self.o_proj(kernels.attend(queries[0], keys[0], values[0], mask.bounds))
+            return seen[None]
         mixed = attend(queries, keys, values, mask)
         projected: Tensor = self.o_proj(mixed.transpose(1, 2).reshape(batch, length, -1))
         return projected

@@ -8,7 +8,15 @@ from torch.nn import functional as F
 
 
 class TokenTable(nn.Embedding):
-    """A weight (V, H), unscaled; ``forward`` looks ids (...) up -> (..., H)."""
+    """A weight (V, H), unscaled and uninitialised; ``forward`` looks ids (...) up -> (..., H)."""
+
+    def __init__(self, vocab_size: int, hidden_size: int) -> None:
+        # Drawing it would import torch's compiler on the meta device, which takes seconds.
+        super().__init__(vocab_size, hidden_size, _weight=torch.empty(vocab_size, hidden_size))
+
+    @property
+    def table(self) -> Tensor:
+        return self.weight
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Hidden states (..., H) -> (..., V)."""

@@ -25,7 +25,11 @@ class Router(nn.Module):
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """x (N, H) -> weights (N, K) fp32 and expert indices (N, K)."""
-        scores = self.proj(self.norm(x) * self.scale * x.shape[-1] ** -0.5)
+        return self.choose(self.norm(x) * self.scale * x.shape[-1] ** -0.5)
+
+    def choose(self, scaled: Tensor) -> tuple[Tensor, Tensor]:
+        """As ``forward``, of what is normed and scaled already."""
+        scores = self.proj(scaled)
         weights, chosen = torch.softmax(scores, dim=-1, dtype=torch.float32).topk(self.top_k, dim=-1)
         weights = weights / weights.sum(dim=-1, keepdim=True)
         return weights * self.per_expert_scale[chosen], chosen

@@ -68,6 +68,10 @@ class PackedTokenTable(nn.Module):
     def forward(self, ids: Tensor) -> Tensor:
         return kernels.rows(self.weight.packed, ids, self.dtype)
 
+    @property
+    def table(self) -> Packed:
+        return self.weight.packed
+
     def logits(self, hidden: Tensor) -> Tensor:
         return kernels.linear(hidden, self.weight.packed)
 

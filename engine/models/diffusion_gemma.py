@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from engine.cache import KVCache
 from engine.config import LayerConfig, ModelConfig
 from engine.errors import SafelightError
-from engine.layers.attention import Extend
+from engine.layers.attention import Extend, Span
 from engine.layers.block import Block
 from engine.layers.embedding import TokenTable
 from engine.layers.mlp import SelfConditioning
@@ -51,6 +51,15 @@ class DiffusionGemma(nn.Module):
     def dtype(self) -> torch.dtype:
         return self.norm_weight.dtype
 
+    def ropes(self, positions: Tensor, dtype: torch.dtype) -> dict[LayerConfig, tuple[Tensor, Tensor]]:
+        """Cosines and sines (T, D) of positions (T,) for each sort of layer."""
+        return {layer: cos_sin(positions, self._frequency(layer), dtype) for layer in dict.fromkeys(self.config.layers)}
+
+    @property
+    def embed_scale(self) -> float:
+        """sqrt(H), as the number type holds it."""
+        return self._scales[self.dtype]
+
     def new_cache(self) -> KVCache:
         """An empty cache for one sequence."""
         return KVCache(self.config, self.device, self.dtype)
@@ -81,7 +90,7 @@ class DiffusionGemma(nn.Module):
         positions = torch.arange(start, start + count, device=self.device)
         extends = [cache.appender(index) for index in range(len(self.layers))]
         kinds: set[str] = {layer.kind for layer in self.config.layers}
-        masks = {kind: cache.causal_mask(kind, count) for kind in kinds}
+        masks: dict[str, Tensor | Span | None] = {kind: cache.causal_mask(kind, count) for kind in kinds}
         hidden = self.run(self.embed(ids)[None], positions, masks, extends, causal=True)[0]
         cache.advance(count)
         return hidden
@@ -112,12 +121,12 @@ class DiffusionGemma(nn.Module):
     def embed(self, ids: Tensor) -> Tensor:
         """Token ids (...) -> embeddings times sqrt(H), (..., H)."""
         embedded: Tensor = self.embed_tokens(ids)
-        return embedded * self._embed_scale()
+        return embedded * self.embed_scale
 
     def soft_embedding(self, probabilities: Tensor) -> Tensor:
         """Expected embedding under (..., V) probabilities -> (..., H)."""
         mean: Tensor = self.embed_tokens.expectation(probabilities)
-        return mean * self._embed_scale()
+        return mean * self.embed_scale
 
     def head(self, hidden: Tensor) -> Tensor:
         """Hidden states (..., H) -> soft-capped logits (..., V) in fp32."""
@@ -129,23 +138,17 @@ class DiffusionGemma(nn.Module):
         self,
         x: Tensor,
         positions: Tensor,
-        masks: Mapping[str, Tensor | None],
+        masks: Mapping[str, Tensor | Span | None],
         extends: list[Extend],
         *,
         causal: bool,
     ) -> Tensor:
         """All layers and the final norm: x (B, T, H), positions (T,), a mask a layer kind -> (B, T, H)."""
-        ropes: dict[LayerConfig, tuple[Tensor, Tensor]] = {}
-        for layer in self.config.layers:
-            if layer not in ropes:
-                ropes[layer] = cos_sin(positions, self._frequency(layer), x.dtype)
+        ropes = self.ropes(positions, x.dtype)
         for block, layer, extend in zip(self.layers, self.config.layers, extends, strict=True):
             x = block(x, ropes[layer], masks.get(layer.kind), extend, causal)
         out: Tensor = self.norm(x)
         return out
-
-    def _embed_scale(self) -> float:
-        return self._scales[self.dtype]
 
     def _frequency(self, layer: LayerConfig) -> Tensor:
         kept = self._frequencies.get(layer)

@@ -89,7 +89,8 @@ def open_weights(
             f"{folder} holds experts packed as {precision.experts}; use quantization auto, or a checkpoint in bf16"
         )
     if precision.is_packed:
-        install(network, precision, dtype or torch.bfloat16)
+        with torch.device("meta"):
+            install(network, precision, dtype or torch.bfloat16)
     state = State(network, device, dtype)
     layout = layout_of(state)
     skipped = check(checkpoint, layout)

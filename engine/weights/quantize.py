@@ -107,6 +107,10 @@ class Packed:
         """Of the weight, (..., out, in)."""
         return (*self.codes.shape[:-1], self.codes.shape[-1] * 8 // self.scheme.bits)
 
+    def rows(self, first: int, end: int) -> Packed:
+        """Some rows of a packed (out, in)."""
+        return Packed(self.codes[first:end], self.scales[:, first:end].contiguous(), self.scheme)
+
     def __getitem__(self, index: int) -> Packed:
         """One expert's weight of a stack of them."""
         return Packed(self.codes[index], self.scales[index], self.scheme)

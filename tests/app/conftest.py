@@ -57,6 +57,7 @@ class FakeEngine:
         self.seeds: list[int] = []
         self.configs: list[GenerationConfig] = []
         self.prompts: list[list[dict[str, str]]] = []
+        self.caches: list[object] = []  # handed to each run
         self.steps_run = 0
         self.name = "safelight-skills"
 
@@ -77,6 +78,7 @@ class FakeEngine:
             device="cpu",
             load_seconds=0.1,
             chat_ids=self.chat_ids,
+            new_cache=object,
         )
 
     def chat_ids(self, messages: Iterable[dict[str, str]]) -> list[int]:
@@ -86,9 +88,10 @@ class FakeEngine:
         return [2, 3]
 
     def generate(
-        self, _model: Any, ids: list[int], config: GenerationConfig, seed: int, cancel: threading.Event
+        self, _model: Any, ids: list[int], config: GenerationConfig, seed: int, cancel: threading.Event, cache: object
     ) -> Iterator[Event]:
         self.seeds.append(seed)
+        self.caches.append(cache)
         self.configs.append(config)
         rng = np.random.default_rng(seed)
         yield PrefillFinished(len(ids), 0, 0.01)

@@ -21,11 +21,13 @@ from app.messages import (
 )
 from app.worker import EngineLink
 from engine import (
+    SKILLS,
     CanvasCommitted,
     CanvasStarted,
     GenerationConfig,
     GenerationFinished,
     PrefillFinished,
+    SafelightError,
     StepFinished,
 )
 
@@ -178,6 +180,52 @@ def test_a_run_that_fails_leaves_the_worker_usable(qtbot: QtBot, link: EngineLin
     fake.fail_at = None
     link.run(RunRequest(MESSAGES, fake.defaults, 8))
     qtbot.waitUntil(lambda: reader.has(GenerationFinished))
+
+
+def test_runs_of_a_model_share_one_cache(qtbot: QtBot, link: EngineLink, reader: Reader, fake: Any) -> None:
+    def run(last: type = GenerationFinished) -> object:
+        reader.messages.clear()
+        link.run(RunRequest(MESSAGES, fake.defaults, 7))
+        qtbot.waitUntil(lambda: reader.has(last))
+        return fake.caches[-1]
+
+    loaded(qtbot, link, reader)
+    first = run()
+    assert run() is first
+    fake.fail_at, fake.failure = 1, SafelightError("non-finite logits")
+    assert run(RunFailed) is first
+    fake.fail_at = None
+    assert run() is first  # a foreseen failure leaves a cache in order
+    fake.fail_at, fake.failure = 1, RuntimeError("the graphics card fell out")
+    assert run(RunFailed) is first
+    fake.fail_at = None
+    second = run()
+    assert second is not first  # of any other, nobody knows
+    loaded(qtbot, link, reader)
+    assert run() not in (first, second)
+
+
+def test_the_real_engine_reads_a_prompt_only_from_where_it_is_new(qtbot: QtBot, reader: Reader) -> None:
+    link = EngineLink()
+    link.arrived.connect(reader.take)
+    quick = GenerationConfig(max_new_tokens=1, max_denoising_steps=2)
+    counts = []
+    try:
+        link.load(SKILLS, "Skills")
+        qtbot.waitUntil(lambda: reader.has(ModelLoaded), timeout=60_000)
+        for prompt in ("What is 47 + 5?", "What is 47 + 8?", "What is 47 + 8?"):
+            reader.messages.clear()
+            link.run(RunRequest(({"role": "user", "content": prompt},), quick, 0))
+            qtbot.waitUntil(lambda: reader.has(GenerationFinished), timeout=60_000)
+            told = next(message for message in reader.messages if isinstance(message, PrefillFinished))
+            counts.append((told.prompt_tokens, told.reused_tokens))
+    finally:
+        link.shutdown()
+    (first, none), (second, shared), again = counts
+    assert first == second
+    assert none == 0
+    assert len("What is 47 + ") < shared < second - len("?")
+    assert again == (second, second)
 
 
 def test_a_run_without_a_model_says_so(qtbot: QtBot, link: EngineLink, reader: Reader) -> None:

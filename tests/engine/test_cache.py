@@ -128,3 +128,23 @@ def test_bad_rows_of_tokens_are_refused() -> None:
     assert cache.length == 15
     with pytest.raises(SafelightError, match="token id 128"):
         model.denoise(torch.tensor([128]), cache)
+
+
+@pytest.mark.parametrize("prefix", [1, 3, WINDOW, 700])
+@torch.inference_mode()  # as the passes are that allocate the buffers
+def test_spans_tell_where_a_canvas_and_what_it_sees_lie(model: DiffusionGemma, prefix: int) -> None:
+    cache = filled(model, *tokens(prefix).split(200))
+    cache.reserve(prefix + CANVAS)
+    spans = cache.spans(CANVAS)
+    assert spans.keys() == {layer.kind for layer in model.config.layers}
+    for index, layer in enumerate(model.config.layers):
+        shape = (1, layer.num_key_value_heads, CANVAS, layer.head_dim)
+        new_keys, new_values = torch.rand(shape), torch.rand(shape)
+        seen_keys, seen_values = cache.onlooker(index)(new_keys, new_values)
+        keys, values = cache.buffers(index)
+        first, end = spans[layer.kind]
+        assert torch.equal(keys[:, :, first:end], seen_keys)
+        assert torch.equal(values[:, :, first:end], seen_values)
+        assert torch.equal(keys[:, :, end - CANVAS : end], new_keys)
+        assert end - first == CANVAS + (prefix if layer.kind == "full_attention" else min(prefix, WINDOW - 1))
+    assert cache.length == prefix

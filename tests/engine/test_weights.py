@@ -59,7 +59,7 @@ def logits(model: Model) -> Tensor:
 
 def oracle(source: Path, meant: dict[str, Tensor]) -> Tensor:
     """The plain network with the weights that the packed ones stand for."""
-    model = load_model(source, device="cpu", quantization="none")
+    model = load_model(source, device="cpu", dtype="float32", quantization="none")
     state = dict(model.network.state_dict())
     for name, weight in meant.items():
         target = state[name.removeprefix("model.decoder.")]
@@ -86,11 +86,13 @@ def relative(a: Tensor, b: Tensor) -> float:
 @pytest.mark.parametrize("precision", PACKED)
 def test_packed_logits_equal_the_oracle_on_unpacked_weights(source: Path, precision: str, tmp_path: Path) -> None:
     expected = oracle(source, meaning(source, precision))
-    direct = load_model(source, device="cpu", quantization=precision)
+    direct = load_model(source, device="cpu", dtype="float32", quantization=precision)
     assert relative(logits(direct), expected) <= 1e-3
-    assert relative(logits(load_model(source, device="cpu")), expected) > 1e-2  # packing does change something
+    assert (
+        relative(logits(load_model(source, device="cpu", dtype="float32")), expected) > 1e-2
+    )  # packing does change something
     quantize(source, tmp_path / "store", precision, CPU)
-    stored = load_model(tmp_path / "store", device="cpu")
+    stored = load_model(tmp_path / "store", device="cpu", dtype="float32")
     assert torch.equal(logits(stored), logits(direct))
     assert stored.precision == direct.precision == PRECISIONS[precision]
     assert stored.parameter_count == sum(p.numel() for p in packable().parameters())
@@ -98,13 +100,13 @@ def test_packed_logits_equal_the_oracle_on_unpacked_weights(source: Path, precis
 
 def test_published_int4_loads_as_it_is(source: Path, int4: tuple[Path, dict[str, Tensor]], tmp_path: Path) -> None:
     folder, meant = int4
-    model = load_model(folder, device="cpu")
+    model = load_model(folder, device="cpu", dtype="float32")
     # What the checkpoint leaves in bf16, we pack to eight bits.
     expected = oracle(source, {**meaning(source, "int4"), **meant})
     assert relative(logits(model), expected) <= 1e-3
     assert (str(model.precision.experts), str(model.precision.attention)) == (f"int4-g{GROUP}",) * 2
     quantize(folder, tmp_path / "store", "auto", CPU)
-    assert torch.equal(logits(load_model(tmp_path / "store", device="cpu")), logits(model))
+    assert torch.equal(logits(load_model(tmp_path / "store", device="cpu", dtype="float32")), logits(model))
 
 
 def test_bf16_keeps_its_type_around_packed_weights(packed_store: Path) -> None:
@@ -116,7 +118,7 @@ def test_bf16_keeps_its_type_around_packed_weights(packed_store: Path) -> None:
 
 def test_progress_reaches_the_end(source: Path, packed_store: Path, tmp_path: Path) -> None:
     seen: list[float] = []
-    load_model(packed_store, device="cpu", progress=seen.append)
+    load_model(packed_store, device="cpu", dtype="float32", progress=seen.append)
     assert seen[-1] == 1.0
     assert seen == sorted(seen)
     seen.clear()
@@ -132,7 +134,7 @@ def test_loading_can_be_cancelled(source: Path) -> None:
             cancel.set()
 
     with pytest.raises(SafelightError, match="loading was cancelled"):
-        load_model(source, device="cpu", quantization="int4", progress=stop, cancel=cancel)
+        load_model(source, device="cpu", dtype="float32", quantization="int4", progress=stop, cancel=cancel)
 
 
 # --- published int4: bad input ------------------------------------------------------------------------------------

@@ -1,0 +1,162 @@
+"""The oracle of the vocabulary, attention and norm kernels, in plain torch; also what runs where there is no Triton.
+
+Draws are the kernels' own: the same Philox counters and the same two-stage choice, so that a seed means the same
+everywhere, up to rounding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from engine.layers.rope import rotate
+from engine.weights.quantize import Packed, unpack
+
+TILE_TOKENS = 128  # of the vocabulary; part of what a seed means
+TINY = 1e-10  # keeps the noise's logarithms finite
+
+
+@dataclass(frozen=True)
+class VocabularyResult:
+    """What a denoising step needs of its logits. C positions, H hidden."""
+
+    argmax: Tensor  # (C,) int64, the likeliest token
+    candidate: Tensor  # (C,) int64, the token drawn
+    entropy: Tensor  # (C,) fp32, nats
+    logsumexp: Tensor  # (C,) fp32, of the temperature-scaled logits; a pinned position's as if it were free
+    soft: Tensor  # (C, H) in hidden's type: expected table row times ``embed_scale``
+    nonfinite: Tensor  # (1,) int32, not 0 if any position's softmax is not finite
+
+
+def vocabulary_stage(
+    hidden: Tensor,
+    table: Packed | Tensor,
+    *,
+    temperature: Tensor,
+    draw: Tensor,
+    cap: float,
+    embed_scale: float,
+    forbidden: Tensor | None = None,
+    pinned: Tensor | None = None,
+) -> VocabularyResult:
+    """All that a denoising step takes from the vocabulary; arguments as the kernel's."""
+    rows = unpack(table) if isinstance(table, Packed) else table.float()
+    logits = torch.tanh(hidden.float() @ rows.T / cap) * cap / temperature
+    if forbidden is not None:
+        logits = logits.masked_fill(forbidden, -torch.inf)
+    log_p = torch.log_softmax(logits, dim=-1)
+    p = log_p.exp()
+    logsumexp = logits.logsumexp(dim=-1)
+    argmax, candidate = logits.argmax(dim=-1), draw_tokens(logits, int(draw[0]), int(draw[1]))
+    entropy = -(p * log_p.clamp_min(torch.finfo(torch.float32).min)).sum(dim=-1)
+    soft = p @ rows
+    if pinned is not None:
+        held, token = pinned >= 0, pinned.long().clamp_min(0)
+        argmax, candidate = torch.where(held, token, argmax), torch.where(held, token, candidate)
+        entropy = entropy.masked_fill(held, 0.0)
+        soft = torch.where(held[:, None], rows[token], soft)
+    nonfinite = (~logsumexp.isfinite()).any().to(torch.int32)[None]
+    return VocabularyResult(argmax, candidate, entropy, logsumexp, (soft * embed_scale).to(hidden.dtype), nonfinite)
+
+
+def draw_tokens(logits: Tensor, seed: int, step: int) -> Tensor:
+    """One token a position: Gumbel-max among tiles by their mass, inverse CDF in the tile. (C, V) -> (C,)."""
+    positions, vocabulary = logits.shape
+    tiled = F.pad(logits.float(), (0, -vocabulary % TILE_TOKENS), value=-torch.inf).view(positions, -1, TILE_TOKENS)
+    tile = torch.arange(tiled.shape[1], device=logits.device)[None, :].expand(positions, -1)
+    position = torch.arange(positions, device=logits.device)[:, None].expand_as(tile)
+    counter = torch.zeros_like(tile)
+    between, among = (uniform(bits) for bits in philox(seed, tile, position, counter + step, counter)[:2])
+    best = tiled.amax(dim=-1, keepdim=True).clamp_min(torch.finfo(torch.float32).min)
+    weights = (tiled - best).exp()  # (C, T, 128)
+    mass = weights.sum(dim=-1)
+    noise = -(-between.clamp_min(TINY).log()).clamp_min(TINY).log()
+    chosen = (mass.log() + best[..., 0] + noise).argmax(dim=-1)
+    rows = torch.arange(positions, device=logits.device)
+    weights = weights[rows, chosen]  # (C, 128)
+    target = (among * mass)[rows, chosen]
+    passed = (weights > 0) & (weights.cumsum(dim=-1) > target[:, None])
+    within = torch.where(passed.any(dim=-1), passed.to(torch.uint8).argmax(dim=-1), weights.argmax(dim=-1))
+    return chosen * TILE_TOKENS + within
+
+
+def philox(seed: int, *counters: Tensor) -> list[Tensor]:
+    """Philox4x32-10 (source: Salmon et al. 2011): four int64 counters of 32 bits -> four of random bits."""
+    c0, c1, c2, c3 = counters
+    low = 0xFFFFFFFF
+    k0, k1 = seed & low, seed >> 32 & low
+    for _ in range(10):
+        a, b = c0 * 0xD2511F53, c2 * 0xCD9E8D57  # wraps in 64 bits, which keeps them all
+        c0, c1, c2, c3 = (b >> 32 & low) ^ c1 ^ k0, b & low, (a >> 32 & low) ^ c3 ^ k1, a & low
+        k0, k1 = k0 + 0x9E3779B9 & low, k1 + 0xBB67AE85 & low
+    return [c0, c1, c2, c3]
+
+
+def uniform(bits: Tensor) -> Tensor:
+    """32 random bits -> fp32 in [0, 1), as Triton does."""
+    signed = torch.where(bits >= 1 << 31, (1 << 32) - 1 - bits, bits)
+    return signed.float() * 4.6566127342e-10
+
+
+def attention(
+    queries: Tensor, keys: Tensor, values: Tensor, span: Tensor, *, causal: bool = False, window: int | None = None
+) -> Tensor:
+    """Queries at the end of the valid keys, on keys and values in buffers; arguments as the kernel's."""
+    heads, count, size = queries.shape
+    first, end = span.tolist()
+    key = torch.arange(first, end, device=queries.device)[None, :]
+    query = torch.arange(end - count, end, device=queries.device)[:, None]
+    mask = key <= query if causal else torch.ones_like(key <= query)
+    if causal and window is not None:
+        mask = mask & (key > query - window)
+    groups = heads // keys.shape[0]
+    seen, said = (buffer[:, first:end].repeat_interleave(groups, dim=0)[None] for buffer in (keys, values))
+    out = F.scaled_dot_product_attention(queries[None], seen, said, attn_mask=mask, scale=1.0)[0]
+    return out.transpose(0, 1).reshape(count, heads * size)
+
+
+def norm(x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
+    """x / rms(x) over the last dimension, times a weight, in fp32."""
+    normed = x.float() * (x.float().square().mean(-1, keepdim=True) + eps).rsqrt()
+    return normed if weight is None else normed * weight.float()
+
+
+def add_norm(x: Tensor, y: Tensor, post: Tensor, pre: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    """x + norm(y) * post, and the norms of that; arguments as the kernel's."""
+    total = x.float() + norm(y, post, eps)
+    return total.to(x.dtype), torch.stack([norm(total, weight, eps) for weight in pre]).to(x.dtype)
+
+
+def merge_norm(
+    x: Tensor, dense: Tensor, sparse: Tensor, weights: Tensor, scalar: Tensor, eps: float
+) -> tuple[Tensor, Tensor]:
+    """A layer's end and the next one's pre-norm; arguments as the kernel's."""
+    both = norm(dense, weights[0], eps) + norm(sparse, weights[1], eps)
+    total = (x.float() + norm(both, weights[2], eps)) * scalar.float()
+    return total.to(x.dtype), norm(total, weights[3], eps).to(x.dtype)
+
+
+def head_norm_rope(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    weights: tuple[Tensor, Tensor],
+    rope: tuple[Tensor, Tensor],
+    buffers: tuple[Tensor, Tensor],
+    start: Tensor,
+    eps: float,
+) -> Tensor:
+    """Queries ready for attention, keys and values in their buffers; arguments as the kernel's."""
+    count, size = rope[0].shape
+    cos, sin = (table.float() for table in rope)
+
+    def heads(x: Tensor, weight: Tensor | None) -> Tensor:
+        return norm(x.view(count, -1, size).transpose(0, 1), weight, eps)
+
+    place = slice(int(start), int(start) + count)
+    buffers[0][:, place] = rotate(heads(keys, weights[1]), cos, sin).to(buffers[0].dtype)
+    buffers[1][:, place] = heads(values, None).to(buffers[1].dtype)
+    return rotate(heads(queries, weights[0]), cos, sin).to(queries.dtype)

@@ -1,0 +1,61 @@
+"""Kernels in two lives. Triton decides when it is imported whether kernels are interpreted or compiled, its own library
+functions included, so that one process holds only one of the two.
+
+Files named ``test_*_interpreted.py`` run on CPU tensors in Triton's interpreter: each is one item of this process, which
+runs the file's tests in a process of their own with ``TRITON_INTERPRET=1``. All other files here find the compiler:
+``compile.py`` builds kernels for cards that are not there. Without Triton nothing here is collected.
+
+In the interpreter, use fp32 or fp16: its bf16 arithmetic is wrong and says nothing. Inline PTX does not run in it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PATTERN = "test_*_interpreted.py"
+INTERPRETING = os.environ.get("TRITON_INTERPRET") == "1"
+
+collect_ignore_glob = [] if importlib.util.find_spec("triton") else ["test_*.py"]
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """A file for the interpreter is a module only in the process that interprets."""
+    if INTERPRETING or not module_path.match(PATTERN):
+        return None
+    return InterpretedFile.from_parent(parent, path=module_path)
+
+
+class InterpretedFile(pytest.File):
+    """A file whose tests run in a process of their own."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        yield InterpretedRun.from_parent(self, name="interpreted")
+
+
+class InterpretedRun(pytest.Item):
+    """All tests of one file, in one process."""
+
+    def runtest(self) -> None:
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(self.path)],
+            cwd=self.config.rootpath,
+            env=os.environ | {"TRITON_INTERPRET": "1"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise AssertionError(f"{done.stdout}{done.stderr}")
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: object = None) -> str:  # noqa: ARG002
+        return str(excinfo.value)
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        return self.path, None, "in the interpreter"

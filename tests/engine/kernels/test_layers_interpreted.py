@@ -1,0 +1,122 @@
+"""Linear layers, attention and norms against plain torch."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from engine.kernels import attention, linear8, norms, reference
+from engine.kernels import reference_sampling as plain
+from engine.layers.norm import RMSNorm
+from engine.layers.rope import cos_sin, rotate
+from engine.weights.quantize import INT8, pack
+
+EPS = 1e-6
+
+
+def noise(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize(
+    ("tokens", "inputs", "rows", "splits"),
+    [(1, 70, 200, None), (19, 330, 130, 2), (130, 64, 128, None), (20, 130, 129, 5)],
+)
+def test_linear(tokens: int, inputs: int, rows: int, splits: int | None, dtype: torch.dtype) -> None:
+    """Odd sizes; splits that have several blocks, one, or none."""
+    x, weight = noise(tokens, inputs).to(dtype), pack(noise(rows, inputs, seed=1), INT8)
+    want = reference.linear(x.float(), weight)
+    for _ in range(2):  # the second time the counters are as the first left them
+        found = linear8.linear8(x, weight, splits)
+        assert found.dtype == dtype
+        torch.testing.assert_close(found.float(), want, atol=1e-4, rtol=1e-5 if dtype == torch.float32 else 1e-3)
+
+
+def test_linear_takes_leading_dimensions_and_strides() -> None:
+    x, weight = noise(2, 3, 80), pack(noise(40, 64, seed=1), INT8)
+    part = x[..., 8:72]
+    torch.testing.assert_close(linear8.linear8(part, weight), reference.linear(part, weight), atol=1e-4, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("heads", "kv_heads", "count", "size", "first", "end", "causal", "window", "splits"),
+    [
+        (4, 2, 20, 32, 0, 20, False, None, 1),  # nothing before the canvas
+        (4, 2, 20, 32, 7, 97, False, None, 3),  # a prefix longer than its window
+        (2, 1, 70, 32, 3, 150, False, None, 2),  # all heads on one
+        (2, 1, 70, 64, 0, 150, True, None, 2),
+        (1, 1, 70, 32, 0, 290, True, 50, 1),
+        (1, 1, 130, 32, 40, 290, True, 50, 4),
+        (2, 1, 3, 512, 2, 40, False, None, 2),
+        (2, 1, 5, 512, 0, 6, True, None, 5),  # splits without a key
+    ],
+)
+def test_attention(
+    heads: int,
+    kv_heads: int,
+    count: int,
+    size: int,
+    first: int,
+    end: int,
+    causal: bool,
+    window: int | None,
+    splits: int,
+) -> None:
+    queries, keys = noise(heads, count, size), noise(kv_heads, end + 9, size, seed=1) * 0.3
+    values = noise(kv_heads, end + 9, size, seed=2)
+    for buffer in (keys, values):  # whatever lies outside is not looked at
+        buffer[:, end:] = torch.nan
+        buffer[:, :first] = torch.nan
+    span = torch.tensor([first, end], dtype=torch.int32)
+    found = attention.attention(queries, keys, values, span, causal=causal, window=window, splits=splits)
+    want = plain.attention(queries, keys, values, span, causal=causal, window=window)
+    torch.testing.assert_close(found, want, atol=1e-5, rtol=1e-5)
+
+
+def test_attention_with_a_sure_head() -> None:
+    """Scores of thousands, as unscaled attention has them."""
+    queries, keys, values = noise(1, 20, 64) * 40, noise(1, 90, 64, seed=1) * 40, noise(1, 90, 64, seed=2)
+    span = torch.tensor([0, 90], dtype=torch.int32)
+    found = attention.attention(queries, keys, values, span, splits=2)
+    torch.testing.assert_close(found, plain.attention(queries, keys, values, span), atol=1e-3, rtol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_norms_of_a_sum(dtype: torch.dtype) -> None:
+    x, y, weights = noise(5, 70).to(dtype), noise(5, 70, seed=1).to(dtype), noise(4, 70, seed=2).to(dtype)
+    found = norms.add_norm(x, y, weights[0], weights[1:], EPS)
+    torch.testing.assert_close(found, plain.add_norm(x, y, weights[0], weights[1:], EPS))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_norms_at_a_layer_s_end(dtype: torch.dtype) -> None:
+    x, dense, sparse = (noise(5, 70, seed=seed).to(dtype) for seed in range(3))
+    weights, scalar = noise(4, 70, seed=3).to(dtype), torch.tensor([0.3], dtype=dtype)
+    found = norms.merge_norm(x, dense, sparse, weights, scalar, EPS)
+    torch.testing.assert_close(found, plain.merge_norm(x, dense, sparse, weights, scalar, EPS))
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_heads(shared: bool) -> None:
+    """Against the layers, too; ``shared``: values are the raw keys, as in full-attention layers."""
+    tokens, heads, kv_heads, size, capacity, start = 5, 4, 2, 32, 20, 9
+    projected = noise(tokens, (heads + 2 * kv_heads) * size)
+    queries, keys, values = projected.split([heads * size, kv_heads * size, kv_heads * size], dim=1)
+    if shared:
+        values = keys
+    weights, rope = (
+        (noise(size, seed=1), noise(size, seed=2)),
+        cos_sin(torch.arange(7, 7 + tokens), torch.rand(size // 2), torch.float32),
+    )
+    found = []
+    for way in (norms, plain):
+        buffers = torch.zeros(kv_heads, capacity, size), torch.zeros(kv_heads, capacity, size)
+        turned = way.head_norm_rope(queries, keys, values, weights, rope, buffers, torch.tensor([start]), EPS)
+        found.append((turned, *buffers))
+    torch.testing.assert_close(found[0], found[1])
+    layer = RMSNorm(size, EPS)
+    layer.weight.data = weights[0]
+    heads_first = queries.reshape(tokens, heads, size).transpose(0, 1)
+    torch.testing.assert_close(found[0][0], rotate(layer(heads_first), *rope))
