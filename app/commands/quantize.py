@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from pathlib import Path
 
@@ -57,8 +56,9 @@ def run(args: argparse.Namespace) -> int:
             }
         )
     else:
-        terminal.console(sys.stdout).print(
+        amount = f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
+        print(
             f"{destination} holds {source.name} with experts in {manifest.precision.experts}: "
-            f"{size / 1e9:.2f} GB in {seconds:.1f} s"
+            f"{amount} in {seconds:.1f} s"
         )
     return 0

@@ -1,7 +1,9 @@
-"""Fast paths. This file chooses; ``reference`` and ``reference_sampling`` are the oracles; each kernel has its own file.
+"""Fast paths. This file chooses; ``reference`` and ``reference_sampling`` are the oracles; a kernel has its own file.
 
 A Triton kernel runs on a CUDA device of compute capability 8.0 or newer. Everything else takes the plain path, which
-is right anywhere and slow with packed weights; ``why_plain`` says which of the reasons it is.
+is right anywhere and slow with packed weights; ``why_plain`` says for which reason.
+
+Launches ask for fused multiply-adds by name, since Triton warns where nothing is said of them.
 """
 
 from __future__ import annotations

@@ -163,12 +163,12 @@ def attention(
         queries, keys, values, span, out, parts, weights, count, keys.shape[1],
         HEADS=heads, GROUP=heads // keys.shape[0], D=size, CAUSAL=causal, WINDOW=window or 0,
         SPLITS=splits, M=blocks.queries, N=blocks.keys,
-        num_warps=blocks.warps, num_stages=blocks.stages,
+        num_warps=blocks.warps, enable_fp_fusion=True, num_stages=blocks.stages,
     )  # fmt: skip
     if splits > 1:
         join: Any = join_kernel[(count * heads,)]
         join(
             parts, weights, out, count * heads,
-            D=size, SPLITS=splits, PADDED=1 << (splits - 1).bit_length(), num_warps=4,
+            D=size, SPLITS=splits, PADDED=1 << (splits - 1).bit_length(), num_warps=4, enable_fp_fusion=True,
         )  # fmt: skip
     return out

@@ -124,6 +124,7 @@ def linear8(x: Tensor, weight: Packed, splits: int | None = None) -> Tensor:
     launch: Any = linear8_kernel[(*grid, splits)]
     launch(
         flat, weight.codes, weight.scales, out, parts, _arrivals(x.device), tokens,
-        K=inputs, ROWS=rows, SPLITS=splits, M=BLOCK_ROWS, N=block, BLOCK=BLOCK_INPUTS, num_warps=8, num_stages=3,
+        K=inputs, ROWS=rows, SPLITS=splits, M=BLOCK_ROWS, N=block, BLOCK=BLOCK_INPUTS,
+        num_warps=8, num_stages=3, enable_fp_fusion=True,
     )  # fmt: skip
     return out.view(*x.shape[:-1], rows)

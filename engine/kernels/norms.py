@@ -127,7 +127,7 @@ def add_norm(x: Tensor, y: Tensor, post: Tensor, pre: Tensor, eps: float) -> tup
     launch: Any = add_norm_kernel[(tokens,)]
     launch(
         x, y, post, pre, out, normed, tokens, eps,
-        H=size, NORMS=pre.shape[0], BLOCK=triton.next_power_of_2(size), num_warps=8,
+        H=size, NORMS=pre.shape[0], BLOCK=triton.next_power_of_2(size), num_warps=8, enable_fp_fusion=True,
     )  # fmt: skip
     return out, normed
 
@@ -150,7 +150,7 @@ def merge_norm(
     launch: Any = merge_norm_kernel[(tokens,)]
     launch(
         x, dense, sparse, weights, scalar, out, normed, eps,
-        H=size, BLOCK=triton.next_power_of_2(size), num_warps=8,
+        H=size, BLOCK=triton.next_power_of_2(size), num_warps=8, enable_fp_fusion=True,
     )  # fmt: skip
     return out, normed
 
@@ -185,6 +185,6 @@ def head_norm_rope(
     launch(
         queries, keys, values, *weights, *rope, start, out, *buffers,
         tokens, queries.stride(0), keys.stride(0), values.stride(0), buffers[0].shape[1], eps,
-        HEADS=heads, KV_HEADS=kv_heads, D=size, num_warps=1,
+        HEADS=heads, KV_HEADS=kv_heads, D=size, num_warps=1, enable_fp_fusion=True,
     )  # fmt: skip
     return out

@@ -289,7 +289,7 @@ def vocabulary_stage(
         nonfinite=nonfinite,
     )
     shape = {"V": vocabulary, "K": size, "CHUNK": weights.shape[1]}
-    options = {"num_warps": 8, "num_stages": 3}
+    options = {"num_warps": 8, "num_stages": 3, "enable_fp_fusion": True}
     for chunk in range(chunks):
         first = chunk * chunk_tiles
         count = min(chunk_tiles, tiles - first)
@@ -312,6 +312,6 @@ def vocabulary_stage(
         result.argmax, result.candidate, result.entropy, result.logsumexp, result.soft, nonfinite,
         positions, tiles, embed_scale,
         K=size, SPLITS=splits, HAS_SCALES=scales is not None, HAS_PINNED=pinned is not None,
-        TILES=MERGE_TILES, N=MERGE_POSITIONS, BLOCK=BLOCK_HIDDEN, num_warps=4,
+        TILES=MERGE_TILES, N=MERGE_POSITIONS, BLOCK=BLOCK_HIDDEN, num_warps=4, enable_fp_fusion=True,
     )  # fmt: skip
     return result

@@ -1,0 +1,154 @@
+"""Decoding 4-bit codes in registers.
+
+A tile of 64 inputs is read as 16 words of 16 bits a row, four codes each, and becomes four quarter tiles of weights:
+the even and the odd ones of inputs 0 .. 31, then of inputs 32 .. 63. So a lane's two neighbouring words are a register
+that no code has to leave, and nothing is interleaved: ``split_pairs`` brings what the weights meet into that order.
+
+There are two forms. The portable one is plain Triton, runs anywhere, in any number type, and is the slow one: a compare
+and a select for every value of the codebook. The other is inline PTX for bf16 and takes eight weights at a time:
+
+- int4: ``lop3`` puts two codes under the high bytes 0x43, which reads as 128 + code in bf16; one fused multiply-add
+  takes 136 off, one multiplies by the scale. 7 integer and 8 floating operations for 8 weights. All but the last
+  rounding are exact.
+- nf4: the codebook's bf16 values lie in registers as four tables of eight bytes: high and low bytes of its negative and
+  positive half. ``prmt`` looks up four codes at a time, another joins high and low bytes. 22 integer and 4 floating
+  operations for 8 weights.
+
+The asm is a text, so that tests can run that very text in an emulator.
+"""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+
+from __future__ import annotations
+
+import struct
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from engine.weights.quantize import NF4_VALUES
+
+
+def _bf16(value: float) -> int:
+    """Bits of a number rounded to the nearest bf16."""
+    bits: int = struct.unpack("<I", struct.pack("<f", value))[0]
+    return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+
+
+def _table(half: int, byte: int, part: int) -> str:
+    """Four bytes of a table, as a PTX word: byte 0 (low) or 1 (high) of values 4 * part .. + 3 of a codebook's half."""
+    values = NF4_VALUES[8 * half + 4 * part :][:4]
+    return f"0x{sum((_bf16(value) >> 8 * byte & 255) << 8 * place for place, value in enumerate(values)):08X}"
+
+
+# Operands: $0 .. $3 are two weights each: even and odd low codes, even and odd high codes. $4 is two words of codes;
+# $5 and $6 are the bf16 scales of low and high codes, of both words.
+_SCALE = """
+fma.rn.bf16x2 $0, $0, $5, nothing;
+fma.rn.bf16x2 $1, $1, $5, nothing;
+fma.rn.bf16x2 $2, $2, $6, nothing;
+fma.rn.bf16x2 $3, $3, $6, nothing;
+"""  # products: sm_89 has no bf16x2 multiply, and adding -0 changes nothing
+
+INT4_PTX = f"""{{
+.reg .b32 one, offset, nothing;
+mov.b32 one, 0x{_bf16(1.0) * 0x10001:08X};
+mov.b32 offset, 0x{_bf16(-136.0) * 0x10001:08X};
+mov.b32 nothing, 0x80008000;
+shr.u32 $1, $4, 8;
+shr.u32 $2, $4, 4;
+shr.u32 $3, $4, 12;
+lop3.b32 $0, $4, 0x000F000F, 0x43004300, 0xEA;
+lop3.b32 $1, $1, 0x000F000F, 0x43004300, 0xEA;
+lop3.b32 $2, $2, 0x000F000F, 0x43004300, 0xEA;
+lop3.b32 $3, $3, 0x000F000F, 0x43004300, 0xEA;
+fma.rn.bf16x2 $0, $0, one, offset;
+fma.rn.bf16x2 $1, $1, one, offset;
+fma.rn.bf16x2 $2, $2, one, offset;
+fma.rn.bf16x2 $3, $3, one, offset;
+{_SCALE}}}"""  # 0xEA: (a & b) | c
+
+
+def _lookup(selector: str, positive: str, low: str, high: str) -> str:
+    """The codes in a selector's low half, low, high, low, high, -> two weights in each output.
+
+    positive: a word with 0xFF for codes above 7, which take their bytes from the positive half's tables.
+    """
+    lines = []
+    for byte in (0, 1):
+        plane = f"plane{byte}"
+        lines += [
+            f"prmt.b32 {plane}, negative{byte}0, negative{byte}1, {selector};",
+            f"prmt.b32 other, positive{byte}0, positive{byte}1, {selector};",
+            f"lop3.b32 {plane}, {plane}, other, {positive}, 0xD8;",  # positive ? other : plane
+        ]
+    lines += [f"prmt.b32 {low}, plane0, plane1, 0x6240;", f"prmt.b32 {high}, plane0, plane1, 0x7351;"]
+    return "\n".join(lines)
+
+
+_TABLES = {
+    f"{name}{byte}{part}": _table(half, byte, part)
+    for half, name in enumerate(("negative", "positive"))
+    for byte in (0, 1)
+    for part in (0, 1)
+}
+NF4_PTX = f"""{{
+.reg .b32 nothing, bytes, codes, shifted, mask, plane0, plane1, other, {", ".join(_TABLES)};
+mov.b32 nothing, 0x80008000;
+{chr(10).join(f"mov.b32 {name}, {word};" for name, word in _TABLES.items())}
+prmt.b32 bytes, $4, $4, 0x3120;
+and.b32 codes, bytes, 0x77777777;
+shl.b32 shifted, bytes, 4;
+prmt.b32 mask, bytes, shifted, 0x9D8C;
+{_lookup("codes", "mask", "$0", "$2")}
+shr.u32 codes, codes, 16;
+prmt.b32 mask, bytes, shifted, 0xBFAE;
+{_lookup("codes", "mask", "$1", "$3")}
+{_SCALE}}}"""
+
+NF4 = tl.constexpr(NF4_VALUES)
+NF4_ASM = tl.constexpr(NF4_PTX)
+INT4_ASM = tl.constexpr(INT4_PTX)
+CONSTRAINTS = tl.constexpr("=&r,=&r,=&r,=&r,r,r,r")
+
+
+def split_pairs(x: Tensor) -> Tensor:
+    """(..., in) -> the same numbers in the order of quarter tiles: of 32 inputs, the even ones before the odd ones."""
+    return x.reshape(*x.shape[:-1], -1, 16, 2).transpose(-1, -2).reshape(x.shape)
+
+
+@triton.jit
+def decode_value(code, scales, IS_NF4: tl.constexpr, DTYPE: tl.constexpr):
+    """4-bit codes (rows, 16) and fp32 scales (rows, 1) -> weights."""
+    if IS_NF4:
+        value = tl.full(code.shape, NF4[0], tl.float32)
+        for index in tl.static_range(1, 16):
+            value = tl.where(code == index, NF4[index], value)
+    else:
+        value = code.to(tl.float32) - 8.0
+    return (value * scales).to(DTYPE)
+
+
+@triton.jit
+def decode(words, low_scales, high_scales, IS_NF4: tl.constexpr, PTX: tl.constexpr, DTYPE: tl.constexpr):
+    """Words of codes (rows, 16) int16 -> four quarter tiles of weights, each (rows, 16) in DTYPE.
+
+    low_scales, high_scales: (rows,), the bits of bf16 numbers as int16, for inputs 0 .. 31 and 32 .. 63.
+    """
+    if PTX:
+        ASM: tl.constexpr = NF4_ASM if IS_NF4 else INT4_ASM
+        return tl.inline_asm_elementwise(
+            ASM, CONSTRAINTS,  # type: ignore[arg-type]
+            [words, low_scales[:, None], high_scales[:, None]],
+            dtype=(tl.bfloat16, tl.bfloat16, tl.bfloat16, tl.bfloat16), is_pure=True, pack=2,
+        )  # fmt: skip
+    else:
+        low = (low_scales.to(tl.int32) << 16).to(tl.float32, bitcast=True)[:, None]
+        high = (high_scales.to(tl.int32) << 16).to(tl.float32, bitcast=True)[:, None]
+        return (
+            decode_value(words & 15, low, IS_NF4, DTYPE),
+            decode_value(words >> 8 & 15, low, IS_NF4, DTYPE),
+            decode_value(words >> 4 & 15, high, IS_NF4, DTYPE),
+            decode_value(words >> 12 & 15, high, IS_NF4, DTYPE),
+        )

@@ -1,0 +1,95 @@
+"""The inline PTX that decodes codes, run line by line in an emulator on every code in every place."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+from torch import Tensor
+
+from engine.kernels.decode import INT4_PTX, NF4_PTX, split_pairs
+from engine.weights.quantize import SCHEMES, Packed, unpack
+
+WORD = 0xFFFFFFFF
+
+
+def bf16(bits: Tensor) -> Tensor:
+    """bf16 bits as integers -> their values, fp32."""
+    return (bits.to(torch.int32) << 16).view(torch.float32)
+
+
+def prmt(a: Tensor, b: Tensor, selector: Tensor) -> Tensor:
+    """PTX's byte permute in its default mode: byte 0 .. 7 of b:a, or, by a nibble's top bit, that byte's sign."""
+    both = a | b << 32
+    result = torch.zeros_like(a)
+    for place in range(4):
+        nibble = selector >> 4 * place & 15
+        byte = both >> 8 * (nibble & 7) & 255
+        result |= torch.where(nibble > 7, (byte >> 7) * 255, byte) << 8 * place
+    return result
+
+
+def lop3(a: Tensor, b: Tensor, c: Tensor, table: int) -> Tensor:
+    """PTX's logic on three words by truth table."""
+    result = torch.zeros_like(a)
+    for index in range(8):
+        if table >> index & 1:
+            result |= (a if index & 4 else ~a) & (b if index & 2 else ~b) & (c if index & 1 else ~c)
+    return result & WORD
+
+
+def fma_bf16x2(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
+    """PTX's fma.rn on two bf16: exact in fp32 for these operands, then rounded once."""
+    halves = []
+    for shift in (0, 16):
+        x, y, z = (bf16(word >> shift & 0xFFFF) for word in (a, b, c))
+        halves.append((x * y + z).to(torch.bfloat16).view(torch.int16).long() & 0xFFFF)
+    return halves[0] | halves[1] << 16
+
+
+def run(ptx: str, inputs: list[Tensor]) -> list[Tensor]:
+    """Runs asm on words held in int64, inputs from $4 on; gives $0 .. $3."""
+    registers = {f"${4 + index}": words for index, words in enumerate(inputs)}
+
+    def read(operand: str) -> Tensor:
+        return registers[operand] if operand in registers else torch.full_like(inputs[0], int(operand, 0))
+
+    for line in ptx.strip("{}\n").splitlines():
+        if not line or line.startswith(".reg"):
+            continue
+        opcode, operands = re.fullmatch(r"([\w.]+) (.+);", line).groups()
+        target, *sources = operands.split(", ")
+        if opcode == "lop3.b32":
+            registers[target] = lop3(*map(read, sources[:3]), int(sources[3], 0))
+        else:
+            registers[target] = {
+                "mov.b32": lambda a: a,
+                "and.b32": lambda a, b: a & b,
+                "shl.b32": lambda a, b: a << b & WORD,
+                "shr.u32": lambda a, b: a >> b,
+                "prmt.b32": prmt,
+                "fma.rn.bf16x2": fma_bf16x2,
+            }[opcode](*map(read, sources))
+    return [registers[f"${index}"] for index in range(4)]
+
+
+@pytest.mark.parametrize(("scheme", "ptx"), [("int4-g32", INT4_PTX), ("int4-g64", INT4_PTX), ("nf4-g64", NF4_PTX)])
+def test_ptx_decodes_every_byte_in_every_place(scheme: str, ptx: str) -> None:
+    random = torch.Generator().manual_seed(0)
+    kind = SCHEMES[scheme]
+    # Row r has byte r in its first place, and so on round: every byte stands in each of a lane's four places.
+    codes = ((torch.arange(256)[:, None] + torch.arange(32) * 67) % 256).to(torch.uint8)
+    assert all(len(codes[:, place].unique()) == 256 for place in range(32))
+    scales = torch.randn(64 // kind.group_size, 256, generator=random).to(torch.bfloat16)
+    want = unpack(Packed(codes, scales, kind))  # (256, 64)
+    if kind.name == "nf4":  # the tables hold bf16 values, which the product rounds again
+        unit = unpack(Packed(codes, torch.ones_like(scales), kind), torch.bfloat16).float()
+        want = unit * scales[0].float()[:, None]
+
+    words = codes.view(torch.int32).long() & WORD  # (256, 8): two neighbouring words of 16 bits each
+    bits = (scales.view(torch.int16).long() & 0xFFFF) * 0x10001
+    low, high = (bits[place].unsqueeze(1).expand(-1, 8) for place in (0, -1))
+    quarters = [torch.stack([word & 0xFFFF, word >> 16], dim=-1).flatten(1) for word in run(ptx, [words, low, high])]
+    got = bf16(torch.cat(quarters, dim=1))
+    assert torch.equal(got, split_pairs(want.to(torch.bfloat16).float()))

@@ -1,0 +1,80 @@
+"""Sorting, decoding and the grouped products, in Triton's interpreter, against plain torch."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from engine.kernels import reference
+from engine.kernels.expert_gemm import Blocks, experts
+from engine.kernels.expert_sort import group
+from engine.weights.quantize import SCHEMES, pack
+
+FOUR_BIT = [name for name, scheme in SCHEMES.items() if scheme.bits == 4]
+
+
+def choices(tokens: int, top_k: int, experts: int, seed: int = 0) -> Tensor:
+    """(N, K), distinct in a row."""
+    return torch.rand(tokens, experts, generator=torch.Generator().manual_seed(seed)).argsort(dim=-1)[:, :top_k]
+
+
+def check_groups(chosen: Tensor, experts: int, block: int) -> None:
+    groups = group(chosen, experts, block)
+    flat = chosen.flatten()
+    assert groups.pairs.tolist() == flat.sort(stable=True).indices.tolist()
+    counts = torch.bincount(flat, minlength=experts)
+    assert groups.offsets.tolist() == [0, *counts.cumsum(0).tolist()]
+    used = [tuple(tile) for tile in groups.tiles.tolist() if tile[0] >= 0]
+    starts = groups.offsets.tolist()
+    assert used == [(e, at) for e in range(experts) for at in range(starts[e], starts[e + 1], block)]
+    assert len(groups.tiles) == flat.numel() // block + experts
+
+
+@pytest.mark.parametrize(
+    ("tokens", "top_k", "experts", "block"), [(64, 8, 24, 32), (37, 2, 4, 16), (1, 1, 1, 16), (16, 1, 1, 16)]
+)
+def test_pairs_are_sorted_by_expert(tokens: int, top_k: int, experts: int, block: int) -> None:
+    check_groups(choices(tokens, top_k, experts), experts, block)
+
+
+def test_pairs_beyond_one_chunk_are_sorted() -> None:
+    check_groups(choices(1100, 2, 3).to(torch.int32), 3, 16)
+
+
+@pytest.mark.parametrize("loads", [[0, 32, 0, 5], [33, 0, 0, 0], [0, 0, 0, 16], [15, 1, 17, 31]])
+def test_experts_without_tokens_and_with_all_of_them(loads: list[int]) -> None:
+    chosen = torch.repeat_interleave(torch.arange(4), torch.tensor(loads))
+    check_groups(chosen[torch.randperm(len(chosen), generator=torch.Generator().manual_seed(1)), None], 4, 16)
+
+
+@pytest.mark.parametrize("scheme", FOUR_BIT)
+@pytest.mark.parametrize(
+    ("chosen", "hidden", "width", "block", "dtype"),
+    [
+        (choices(1, 2, 4), 64, 64, 16, torch.float32),
+        (choices(19, 2, 3) + 1, 128, 64, 16, torch.float32),  # the first expert has no tokens
+        (torch.tensor([[2, 0]]).expand(17, 2), 64, 128, 16, torch.float16),  # two have all of them
+    ],
+)
+def test_experts_match_the_reference(
+    scheme: str, chosen: Tensor, hidden: int, width: int, block: int, dtype: torch.dtype
+) -> None:
+    random = torch.Generator().manual_seed(len(chosen))
+    gate_up = pack(torch.randn(4, 2 * width, hidden, generator=random) * hidden**-0.5, SCHEMES[scheme])
+    down = pack(torch.randn(4, hidden, width, generator=random) * width**-0.5, SCHEMES[scheme])
+    x = torch.randn(len(chosen), hidden, generator=random).to(dtype)
+    weights = torch.rand(chosen.shape, generator=random)
+    got = experts(x, weights, chosen, gate_up, down, Blocks(block, 64, 4, 1))
+    want = reference.experts(x, weights, chosen, gate_up, down)
+    tolerance = 2e-5 if dtype == torch.float32 else 4e-3
+    torch.testing.assert_close(got, want, rtol=tolerance, atol=tolerance)
+
+
+def test_mixed_schemes_and_large_numbers_by_default_blocks() -> None:
+    random = torch.Generator().manual_seed(3)
+    gate_up = pack(torch.randn(4, 128, 64, generator=random), SCHEMES["int4-g64"])
+    down = pack(torch.randn(4, 64, 64, generator=random), SCHEMES["int4-g32"])
+    x, weights, chosen = torch.randn(5, 64, generator=random), torch.rand(5, 2, generator=random), choices(5, 2, 4)
+    want = reference.experts(x, weights, chosen, gate_up, down)
+    torch.testing.assert_close(experts(x, weights, chosen, gate_up, down), want, rtol=1e-4, atol=1e-3)
