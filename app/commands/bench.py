@@ -51,7 +51,6 @@ def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[ty
         "--context", type=options.number("the context", 0), default=1024, metavar="N", help="tokens (default: 1024)"
     )
     shape.add_argument("--compare", choices=("transformers",), help="the same steps by transformers, in the same run")
-    options.add_quantization(shape)
     options.add_model(parser, SKILLS)
     options.add_sampler(parser)
     parser.set_defaults(run=run)

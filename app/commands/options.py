@@ -67,11 +67,12 @@ KNOBS = (
 
 
 def add_model(parser: argparse.ArgumentParser, default: str) -> None:
-    """``--model``, ``--device``, ``--dtype`` and ``--seed``."""
+    """``--model``, ``--device``, ``--dtype``, ``--quantization`` and ``--seed``."""
     group = parser.add_argument_group("model")
     group.add_argument("--model", metavar="DIR_OR_ID", help=f"a model folder or an embedded model (default: {default})")
     group.add_argument("--device", default="auto", metavar="NAME", help="auto, cpu, cuda or cuda:N (default: auto)")
     group.add_argument("--dtype", default="auto", choices=("auto", "float32", "bfloat16"), help="(default: auto)")
+    add_quantization(group)
     add_seed(group)
 
 

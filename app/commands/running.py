@@ -51,7 +51,7 @@ def load(args: argparse.Namespace, default: str) -> Model:
     """The model that the options name, with a note on a terminal's standard error while it loads."""
     name = args.model or getattr(args, "window_model", None) or default
     with terminal.note(f"Loading {name} …"):
-        return engine.load_model(name, device=args.device, dtype=args.dtype)
+        return engine.load_model(name, device=args.device, dtype=args.dtype, quantization=args.quantization)
 
 
 def seed(args: argparse.Namespace) -> int:

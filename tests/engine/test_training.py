@@ -18,7 +18,7 @@ from engine.training.muon import Muon, orthogonalise
 from engine.training.network import encode, predict
 from engine.training.recipes import RECIPES, Recipe
 from engine.training.rollout import Batch, Pool
-from engine.training.train import Trainer, rate
+from engine.training.train import Trainer, rate, weights
 from tests.engine.tiny import CANVAS, VOCABULARY, network, tokens
 
 TOLERANCE = 1e-4
@@ -216,3 +216,10 @@ def test_initial_weights_keep_the_scale_of_what_passes_through() -> None:
         weight = model.get_parameter(name)
         assert weight.std().item() == pytest.approx(weight.shape[-1] ** -0.5, rel=0.1)
     assert model.get_parameter("layers.0.self_attn.q_norm.weight").unique().tolist() == pytest.approx([8**-0.25])
+
+
+def test_loss_weights_let_short_answers_count() -> None:
+    """n answer tokens, the first eos included, weigh 1 / sqrt(n C) each; what follows weighs a quarter of 1 / C."""
+    target = torch.tensor([[5, EOS, EOS, EOS], [5, 6, 7, 8], [EOS, EOS, EOS, EOS], [5, 6, 7, EOS]])
+    expected = torch.tensor([[8**-0.5, 8**-0.5, 1 / 16, 1 / 16], [0.25] * 4, [0.5, 1 / 16, 1 / 16, 1 / 16], [0.25] * 4])
+    torch.testing.assert_close(weights(target), expected)
