@@ -17,6 +17,7 @@ from engine.cache import KVCache
 from engine.chat_template import ChatTemplate, Message
 from engine.config import GenerationConfig, ModelConfig, read_json
 from engine.decoders.base import Cancel
+from engine.decoders.steppers import Sampler, program_of
 from engine.device import Placement, choose
 from engine.errors import SafelightError
 from engine.layers.moe import DENSE_EXPERTS
@@ -80,20 +81,12 @@ class Model:
         logits: Tensor = self.network.denoise(torch.as_tensor(canvas), cache, self_conditioning_logits)
         return logits
 
-    def step_program(
-        self,
-        cache: KVCache,
-        length: int,
-        generator: torch.Generator,
-        forbidden: Tensor | None,
-        allowed: Tensor | None,
-        top_k: int,
-    ) -> StepProgram | None:
+    def step_program(self, cache: KVCache, sampler: Sampler) -> StepProgram | None:
         """The denoising step as a program on the device; None where the kernels do not run or experts ask the host."""
         packed = self.precision.experts is not None or self.config.num_experts <= DENSE_EXPERTS
         if kernels.why_plain(self.device) is not None or self.dtype != torch.bfloat16 or not packed:
             return None
-        return StepProgram(self.network, cache, length, generator, forbidden, allowed, top_k)
+        return program_of(self.network, cache, sampler)
 
     def chat_ids(self, messages: Sequence[Message], **options: Any) -> list[int]:
         """Token ids of a conversation up to where the model's answer begins.

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")  # before anything imports Qt
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: on tiny models a second thread only waits for the first
 
 import pytest
 

@@ -21,6 +21,7 @@ from engine.config import GenerationConfig, ModelConfig
 from engine.decoders.base import Denoiser
 from engine.errors import SafelightError
 from engine.events import Tokens
+from engine.models.diffusion_gemma import DiffusionGemma
 from engine.step_graph import StepProgram
 from engine.stopping import StableAndConfident, Stopping
 
@@ -58,23 +59,26 @@ class Stepper(Protocol):
 class Programmable(Protocol):
     """A model that can run a step as a program on its device."""
 
-    def step_program(
-        self,
-        cache: KVCache,
-        length: int,
-        generator: torch.Generator,
-        forbidden: Tensor | None,
-        allowed: Tensor | None,
-        top_k: int,
-    ) -> StepProgram | None: ...
+    def step_program(self, cache: KVCache, sampler: Sampler) -> StepProgram | None: ...
+
+
+def program_of(network: DiffusionGemma, cache: KVCache, sampler: Sampler) -> StepProgram:
+    """The program of a network with a sampler's settings."""
+    return StepProgram(
+        network,
+        cache,
+        sampler.length,
+        sampler.generator,
+        sampler.forbidden,
+        sampler.allowed,
+        sampler.config.top_k,
+    )
 
 
 def stepper_for(model: Denoiser, cache: KVCache, sampler: Sampler) -> Stepper:
     """The device's program where the model has one, else the plain way."""
     if isinstance(model, Programmable):
-        program = model.step_program(
-            cache, sampler.length, sampler.generator, sampler.forbidden, sampler.allowed, sampler.config.top_k
-        )
+        program = model.step_program(cache, sampler)
         if program is not None:
             return DeviceStepper(program, sampler)
     return PlainStepper(model, cache, sampler)

@@ -88,7 +88,13 @@ class FakeEngine:
         return [2, 3]
 
     def generate(
-        self, _model: Any, ids: list[int], config: GenerationConfig, seed: int, cancel: threading.Event, cache: object
+        self,
+        _model: Any,
+        ids: list[int],
+        config: GenerationConfig,
+        seed: int,
+        cancel: threading.Event,
+        cache: object = None,
     ) -> Iterator[Event]:
         self.seeds.append(seed)
         self.caches.append(cache)

@@ -77,14 +77,25 @@ def test_too_little_memory_is_said_before(capsys: Capture, monkeypatch: pytest.M
     assert "has 1.0 GB free" in err
 
 
-def test_bench_of_a_small_shape(tmp_path: Path, capsys: Capture) -> None:
+def test_bench_of_a_small_shape(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    from engine import shape_bench
+
     (tmp_path / "config.json").write_text(json.dumps(config_dict(packable().config)))
+    monkeypatch.setattr(shape_bench, "ROUNDS", 1)
+    made: list[shape_bench.ShapeResult] = []
+    measure = shape_bench.measure_shape
+
+    def once(*arguments: object) -> shape_bench.ShapeResult:
+        made[:] = made or [measure(*arguments, steps=2)]  # type: ignore[arg-type]
+        return made[0]
+
+    monkeypatch.setattr(shape_bench, "measure_shape", once)
     arguments = ["bench", "--shape", tmp_path, "--random-weights", "--context", 20, "--device", "cpu"]
     code, out, err = run(capsys, *arguments, "--json")
     record = json.loads(out)
     assert (code, err) == (0, "")
     assert record["step_ms_median"] > 0
-    assert record["plain_reason"] == "the kernels need an NVIDIA GPU"
+    assert (record["context"], record["plain_reason"]) == (20, "the kernels need an NVIDIA GPU")
     code, out, err = run(capsys, *arguments)
     assert (code, err) == (0, "")
     assert "plain path: the kernels need an NVIDIA GPU" in out

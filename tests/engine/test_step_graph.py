@@ -20,6 +20,7 @@ from engine import (
     sampling,
 )
 from engine.cache import KVCache
+from engine.decoders.steppers import Sampler, program_of
 from engine.kernels.reference_sampling import draw_tokens
 from engine.layers.packed import install
 from engine.models.diffusion_gemma import DiffusionGemma
@@ -197,16 +198,8 @@ class OnDevice:
     def __getattr__(self, name: str) -> object:
         return getattr(self.network, name)
 
-    def step_program(
-        self,
-        cache: KVCache,
-        length: int,
-        generator: torch.Generator,
-        forbidden: Tensor | None,
-        allowed: Tensor | None,
-        top_k: int,
-    ) -> StepProgram:
-        return StepProgram(self.network, cache, length, generator, forbidden, allowed, top_k)
+    def step_program(self, cache: KVCache, sampler: Sampler) -> StepProgram:
+        return program_of(self.network, cache, sampler)
 
 
 def run(model: OnDevice, **changes: object) -> list[Event]:
