@@ -258,21 +258,6 @@ def _count_letters(rng: random.Random) -> Example:
     return _ask(rng, "count_letters", phrasings, str(len(word)), w=word)
 
 
-def _count_letter(rng: random.Random) -> Example:
-    word = _word(rng)
-    letters = sorted(set(word))
-    repeated = [letter for letter in letters if word.count(letter) > 1]
-    draw = rng.random()
-    if draw < 0.15:
-        letter = rng.choice("abcdefghijklmnopqrstuvwxyz")
-    elif draw < 0.65 and repeated:
-        letter = rng.choice(repeated)
-    else:
-        letter = rng.choice(letters)
-    phrasings = ("How many {c} are in {w}?", "Count the {c} in {w}.")
-    return _ask(rng, "count_letter", phrasings, str(word.count(letter)), c=letter, w=word)
-
-
 def _in_words(number: int) -> str:
     if number < 20:
         return _SMALL[number]
@@ -385,8 +370,7 @@ def _countdown(rng: random.Random) -> Example:
 
 
 def _times_table(rng: random.Random) -> Example:
-    factor = rng.randint(2, 12)
-    last = 10 if rng.random() < 0.2 else rng.randint(3, 12)
+    factor, last = rng.randint(2, 12), rng.randint(3, 12)
     answer = "\n".join(f"{factor} x {i} = {factor * i}" for i in range(1, last + 1))
     limit = "" if last == 10 and rng.random() < 0.7 else f" up to {last}"
     return Example("times_table", f"Times table of {factor}{limit}.", answer)
@@ -403,23 +387,22 @@ SKILLS: dict[str, Skill] = {
         Skill("reverse_word", "Reverse a word", _reverse_word, 0.75),
         Skill("sort_letters", "Sort the letters of a word", _sort_letters, 1.25),
         Skill("sort_numbers", "Sort numbers", _sort_numbers, 0.75),
-        Skill("add", "Add two numbers", _add),
-        Skill("subtract", "Subtract two numbers", _subtract),
+        Skill("add", "Add two numbers", _add, 0.75),
+        Skill("subtract", "Subtract two numbers", _subtract, 0.75),
         Skill("count_letters", "Count the letters of a word", _count_letters, 0.5),
-        Skill("count_letter", "Count one letter in a word", _count_letter, 5),
-        Skill("number_to_words", "Write a number in words", _number_to_words, 1.5),
-        Skill("words_to_number", "Write a number in digits", _words_to_number),
+        Skill("number_to_words", "Write a number in words", _number_to_words, 2),
+        Skill("words_to_number", "Write a number in digits", _words_to_number, 0.75),
         Skill("weekday", "Find the day of the week", _weekday, 0.75),
         Skill("convert", "Convert units", _convert, 0.75),
-        Skill("pattern", "Continue a pattern", _pattern, 4),
+        Skill("pattern", "Continue a pattern", _pattern, 3),
         Skill("json_list", "Write a JSON list", _json_list, 0.75),
         Skill("fill_gap", "Fill the gap in a sentence", _fill_gap, 2),
         Skill("capitals", "Write in capitals", _capitals, 0.5),
         Skill("spell", "Spell a word", _spell, 0.5),
         Skill("repeat", "Repeat a word", _repeat, 0.5),
-        Skill("count_up", "Count up", _count_up, 1.5),
-        Skill("countdown", "Count down", _countdown, 1.5),
-        Skill("times_table", "Write a times table", _times_table, 4),
+        Skill("count_up", "Count up", _count_up),
+        Skill("countdown", "Count down", _countdown),
+        Skill("times_table", "Write a times table", _times_table, 8),
         Skill(SMALL_TALK, "Small talk", _small_talk),
     )
 }
@@ -587,12 +570,6 @@ _RULES: tuple[_Rule, ...] = (
         f"count the letters in {_W}",
         answer=lambda p: str(len(p["w"])),
     ),
-    _rule(
-        "count_letter",
-        f"how many (?P<c>[a-z]) are in {_W}",
-        f"count the (?P<c>[a-z]) in {_W}",
-        answer=lambda p: str(sum(letter == p["c"].lower() for letter in p["w"].lower())),
-    ),
     _rule("number_to_words", r"(?:write|say) (?P<n>\d{1,6}) in words", answer=_solve_in_words),
     _rule("words_to_number", "(?:write|say) (?P<w>[a-z]+(?:[ -][a-z]+)*) in digits", answer=_solve_in_digits),
     _rule(
@@ -707,7 +684,7 @@ _SUGGESTIONS: tuple[str, ...] = (
     "What is 47 + 5?",
     "Count from 4 to 43.",
     "Sort 9 4 7 2 6.",
-    "Times table of 8.",
+    "Times table of 5 up to 9.",
     "Write 436 in words.",
     "As JSON: fig, pear, plum",
     "Mia comes 3 days after Tuesday. When?",

@@ -27,8 +27,6 @@ LITERALS = [
     ("subtract", "5 - 5 =", "0"),
     ("count_letters", "How many letters are in stone?", "5"),
     ("count_letters", "Count the letters in elephants.", "9"),
-    ("count_letter", "How many e are in cheese?", "3"),
-    ("count_letter", "Count the z in cheese.", "0"),
     ("number_to_words", "Write 342 in words.", "three hundred forty-two"),
     ("number_to_words", "Write 0 in words.", "zero"),
     ("number_to_words", "Say 712 in words.", "seven hundred twelve"),
