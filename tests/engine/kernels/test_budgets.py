@@ -13,7 +13,7 @@ from tests.engine.kernels.compile import TARGETS, Compiled, compiled
 
 HIDDEN, VOCABULARY = 2816, 262_144
 SHARED = {89: 99 << 10, 90: 227 << 10, 120: 99 << 10}  # bytes a program may have
-SPILLS = 40  # bytes a thread, outside the inner loop; most kernels have none
+SPILLS = 40  # bytes a thread, of which it is not known whether they lie in a loop; most kernels have none
 INTS = ("tokens", "positions", "first_tile", "tiles", "count", "capacity", "rows", "q_stride", "k_stride", "v_stride")
 TYPES = dict.fromkeys(INTS, "i32") | dict.fromkeys(("eps", "cap", "embed_scale"), "fp32")
 
