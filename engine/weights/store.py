@@ -30,6 +30,7 @@ MANIFEST = "safelight-store.json"
 PARTIAL = "safelight-store.partial.json"
 FORMAT, VERSION = "safelight-store", 1
 CODE_TYPES, SCALE_TYPES = {4: "U8", 8: "I8"}, {4: "BF16", 8: "F32"}  # by a code's bits
+UNFINISHED = ("*.tmp", ".tmp*")  # ours, and those of the library that writes the shards
 HASHING_THREADS = 4
 COMPANIONS = (
     "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
@@ -229,6 +230,9 @@ def _claim(destination: Path, fresh: Manifest) -> Manifest:
     if is_store(destination):
         raise SafelightError(f"{destination} already holds a packed model; delete it or choose another folder")
     if (destination / PARTIAL).exists():
+        for pattern in UNFINISHED:  # what a killed run left half-written
+            for path in destination.glob(pattern):
+                path.unlink()
         begun = Manifest.read(destination / PARTIAL)
         if (begun.revision, begun.precision) != (fresh.revision, fresh.precision):
             raise SafelightError(
@@ -239,7 +243,9 @@ def _claim(destination: Path, fresh: Manifest) -> Manifest:
             n: s for n, s in begun.files.items() if (destination / n).is_file() and digest(destination / n) == s.sha256
         }
         return Manifest(begun.source, begun.revision, begun.precision, whole)
-    if destination.is_file() or (destination.is_dir() and any(destination.iterdir())):
+    if destination.is_file() or (
+        destination.is_dir() and {path.name for path in destination.iterdir()} - {PARTIAL + ".tmp"}
+    ):
         raise SafelightError(f"{destination} is not empty; give a new folder for the packed model")
     try:
         destination.mkdir(parents=True, exist_ok=True)

@@ -276,6 +276,7 @@ def test_a_damaged_piece_of_an_unfinished_conversion_is_made_again(
         quantize(source, folder, "nf4", CPU, lambda _: cancel.set(), cancel)
     (folder / "layer-00.safetensors").write_bytes(b"rubbish")
     (folder / "layer-01.safetensors.tmp").write_bytes(b"half a file")
+    (folder / ".tmpN8djV0").write_bytes(b"")  # what the shards' library leaves when it is killed
     quantize(source, folder, "nf4", CPU)
     assert files(folder) == files(packed_store)
 
@@ -312,6 +313,16 @@ def test_a_killed_conversion_goes_on(source: Path, packed_store: Path, tmp_path:
         if not store.is_store(folder):
             quantize(source, folder, "nf4", CPU)
         assert files(folder) == files(packed_store), wait_ms
+
+
+def test_a_conversion_killed_before_its_first_record_starts_afresh(
+    source: Path, packed_store: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "store"
+    folder.mkdir()
+    (folder / f"{store.PARTIAL}.tmp").write_text("{")
+    quantize(source, folder, "nf4", CPU)
+    assert files(folder) == files(packed_store)
 
 
 def test_the_destination_is_respected(source: Path, packed_store: Path, tmp_path: Path) -> None:
