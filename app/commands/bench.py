@@ -32,7 +32,6 @@ examples:
 """
 LAUNCH = "from app.main import measure_first_paint; print(measure_first_paint())"
 LONGEST_LAUNCH = 120.0  # seconds
-DEFAULT_QUANTIZATION = "int4"  # of a shape that would fit unpacked: packed weights are what is measured
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[type-arg]
@@ -87,12 +86,13 @@ def _run_shape(args: argparse.Namespace) -> int:
     from engine.device import choose
     from engine.memory import plan, require_room
     from engine.shape_bench import measure_shape
+    from engine.weights.quantize import DEFAULT
 
     placement = choose(args.device, args.dtype)
     config = ModelConfig.from_dict(read_json(folder / "config.json"))
     room = plan(folder, max(1, args.context), args.quantization, args.device, args.dtype)
-    if not room.precision.is_packed:
-        room = plan(folder, max(1, args.context), DEFAULT_QUANTIZATION, args.device, args.dtype)
+    if not room.precision.is_packed:  # it would fit unpacked, and packed weights are what is measured
+        room = plan(folder, max(1, args.context), DEFAULT, args.device, args.dtype)
     require_room(room)
     with terminal.note(f"Measuring {folder.name} on {placement.device} …"):
         result = measure_shape(folder.name, config, room.precision, placement, args.context)
@@ -128,8 +128,6 @@ def first_paint_seconds() -> float:
 
 
 def _print_shape(result: ShapeResult) -> None:
-    table = terminal.table(f"{result.shape} with random weights on {result.device}", "measure", "value", "unit")
-    table.columns[2].justify = "left"
     way = "one CUDA graph a step" if result.graph else f"plain path: {result.plain_reason}"
     rows = [
         ("experts", result.precision["experts"] or "not packed", ""),
@@ -153,14 +151,10 @@ def _print_shape(result: ShapeResult) -> None:
             (result.compared["by"], f"{theirs:.2f}", f"ms, {result.compared['dtype']}, {result.compared['cache']}")
         )
         rows.append(("faster by", f"{theirs / result.step_ms_median:.1f}", "times"))
-    for row in rows:
-        table.add_row(*row)
-    terminal.console(sys.stdout).print(table)
+    _print_rows(f"{result.shape} with random weights on {result.device}", rows)
 
 
 def _print_table(result: BenchResult, launch: float | None) -> None:
-    table = terminal.table(f"{result.model} on {result.device}", "measure", "value", "unit")
-    table.columns[2].justify = "left"
     memory = "unknown" if result.peak_memory_mb is None else f"{result.peak_memory_mb:.0f}"
     rows = [
         ("number type", result.dtype, ""),
@@ -179,6 +173,13 @@ def _print_table(result: BenchResult, launch: float | None) -> None:
     ]
     if launch is not None:
         rows.append(("launch to first painted window", f"{launch:.2f}", "s"))
+    _print_rows(f"{result.model} on {result.device}", rows)
+
+
+def _print_rows(title: str, rows: list[tuple[str, str, str]]) -> None:
+    """A table of measures with their values and units."""
+    table = terminal.table(title, "measure", "value", "unit")
+    table.columns[2].justify = "left"
     for row in rows:
         table.add_row(*row)
     terminal.console(sys.stdout).print(table)

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from app import terminal
-from app.commands import running
+from app.commands import options, running
 from engine import catalog
 
 EPILOG = """\
@@ -27,7 +27,11 @@ def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[ty
     parser.add_argument("source", metavar="SRC", help="a model folder or an embedded model")
     parser.add_argument("destination", metavar="DST", type=Path, help="the packed model's folder; new or unfinished")
     parser.add_argument(
-        "--to", dest="quantization", choices=("auto", "nf4", "int4", "int4-g64"), default="auto", help="(default: auto)"
+        "--to",
+        dest="quantization",
+        choices=("auto", *(name for name in options.QUANTIZATIONS if name != "none")),
+        default="auto",
+        help="(default: auto)",
     )
     parser.add_argument("--device", default="auto", metavar="NAME", help="where to compute (default: auto)")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a sentence")
