@@ -113,14 +113,16 @@ def measure(
         raise SafelightError(f"the number of runs must be 1 or more, not {runs}")
     settings = config or model.generation_defaults
     tasks = [model.chat_ids([{"role": "user", "content": prompt}]) for prompt in prompts(model.name, runs, seed)]
-    for _ in generate(model, tasks[0], settings.replace(max_new_tokens=1, max_denoising_steps=2), seed):
+    cache = model.new_cache()  # one for all runs, since a step program belongs to its cache
+    for _ in generate(model, tasks[0], settings.replace(max_new_tokens=1, max_denoising_steps=2), seed, cache=cache):
         pass  # warms up
 
     prefill, steps, canvases = [], [], []
     tokens, seconds = 0, 0.0
     for index, ids in enumerate(tasks):
+        cache.truncate(0)  # prefill is timed in full
         started = time.perf_counter()
-        for event in generate(model, ids, settings, seed):
+        for event in generate(model, ids, settings, seed, cache=cache):
             match event:
                 case PrefillFinished():
                     prefill.append(event.seconds)

@@ -51,10 +51,9 @@ class _LayerCache:
         self.keys = torch.empty(shape, device=device, dtype=dtype)
         self.values = torch.empty(shape, device=device, dtype=dtype)
 
-    @property
-    def first_seen(self) -> int:
-        """Place in the buffers of the first stored token that new ones see."""
-        return 0 if self.visible is None else max(0, self.stored - self.visible)
+    def first_seen(self, end: int) -> int:
+        """Place in the buffers of the first token that a canvas sees behind a text that ends at place ``end``."""
+        return 0 if self.visible is None else max(0, end - self.visible)
 
     def reserve(self, tokens: int) -> None:
         """Make room for a text of ``tokens`` at once; until then the buffers stay where they are in memory."""
@@ -67,12 +66,9 @@ class _LayerCache:
         need = self.stored + extra
         if need <= self.keys.shape[2]:
             return
-        drop = 0
-        if self.visible is not None:
-            surplus = need - capacity(self.config, self.layer, need)
-            drop = max(0, min(surplus, self.stored - self.visible))
-        need -= drop
-        self._move(drop, max(need, capacity(self.config, self.layer, need)))
+        size = max(self.keys.shape[2], capacity(self.config, self.layer, need))
+        drop = 0 if self.visible is None else max(0, min(need - size, self.stored - self.visible))
+        self._move(drop, max(need - drop, size))
 
     def _move(self, drop: int, size: int) -> None:
         """Let go of the first ``drop`` tokens, in buffers of ``size`` tokens; nothing changes if memory runs out."""
@@ -94,7 +90,7 @@ class _LayerCache:
         end = self.stored + keys.shape[2]
         self.keys[:, :, self.stored : end] = keys
         self.values[:, :, self.stored : end] = values
-        first = self.first_seen
+        first = self.first_seen(self.stored)
         return self.keys[:, :, first:end], self.values[:, :, first:end]
 
 
@@ -130,16 +126,20 @@ class KVCache:
         layer = self._layers[index]
         return layer.keys, layer.values
 
-    def spans(self, count: int) -> dict[str, tuple[int, int]]:
-        """Make room for ``count`` tokens behind the text, and tell where they and what they see lie in the buffers.
+    def spans(self, count: int, text: int = 0) -> dict[str, tuple[int, int]]:
+        """Make room for a canvas of ``count`` tokens, and tell where it and what it sees lie in the buffers.
+
+        Args:
+            text: tokens between the committed ones and the canvas, which are read in the same pass and seen as text.
 
         Returns:
-            Kind of layer -> the first place that is seen and the place behind the last of the ``count``.
+            Kind of layer -> the first place that the canvas sees and the place behind its last token.
         """
         found: dict[str, tuple[int, int]] = {}
         for layer in self._layers:
-            layer.make_room(count)
-            found[layer.layer.kind] = (layer.first_seen, layer.stored + count)
+            layer.make_room(text + count)
+            end = layer.stored + text
+            found[layer.layer.kind] = (layer.first_seen(end), end + count)
         return found
 
     def advance(self, count: int) -> None:

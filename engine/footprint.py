@@ -81,7 +81,11 @@ def parts(config: ModelConfig, way: Way, context: int) -> dict[str, int]:
 
 def layer_pass(config: ModelConfig, way: Way, context: int) -> int:
     """The most that a denoising or a causal pass holds: of its attention layers, or of its experts."""
-    d, tokens = way.dtype.itemsize, max(config.canvas_length, min(PIECE, context))
+    d = way.dtype.itemsize
+    canvas = config.canvas_length * (
+        2 if way.has_kernels else 1
+    )  # a program commits one with the next one's first step
+    tokens = max(canvas, min(PIECE, context))
     sliding = min(context, config.sliding_window - 1) + tokens
     full = context + config.canvas_length
     masks = tokens * (full + sliding)  # one of each kind, a byte a pair, in a causal pass

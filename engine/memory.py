@@ -151,6 +151,14 @@ def free_bytes(device: torch.device) -> int:
     return available
 
 
+def device_memory(device: torch.device) -> tuple[int, int] | None:
+    """Bytes that all programs together have taken of a device, and its total; None for a CPU."""
+    if device.type != "cuda":
+        return None
+    free, total = torch.cuda.mem_get_info(device)
+    return total - free, total
+
+
 # --- the model ---------------------------------------------------------------------------------------------------
 
 

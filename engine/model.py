@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,12 @@ from engine.cache import KVCache
 from engine.chat_template import ChatTemplate, Message
 from engine.config import GenerationConfig, ModelConfig, read_json
 from engine.decoders.base import Cancel
-from engine.decoders.steppers import Sampler, program_of
+from engine.decoders.steppers import LastProgram, Sampler
 from engine.device import Placement, choose
 from engine.errors import SafelightError
 from engine.layers.moe import DENSE_EXPERTS
 from engine.layers.packed import packed_weights
-from engine.memory import plan, require_room
+from engine.memory import device_memory, plan, require_room
 from engine.models.diffusion_gemma import DiffusionGemma
 from engine.step_graph import StepProgram
 from engine.tokenizer import Tokenizer
@@ -35,7 +35,7 @@ LEAST_CONTEXT = 4096  # tokens that must fit for a model to be loaded
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """What ``load_model`` returns; immutable, used by one thread at a time."""
+    """What ``load_model`` returns; immutable but for its last program, used by one thread at a time."""
 
     name: str
     network: DiffusionGemma
@@ -46,6 +46,7 @@ class Model:
     load_seconds: float
     skipped_vision_tensors: int
     precision: Precision
+    last_program: LastProgram = field(default_factory=LastProgram, init=False, repr=False)
 
     @property
     def config(self) -> ModelConfig:
@@ -64,6 +65,10 @@ class Model:
         """Numbers in the weights."""
         plain = sum(parameter.numel() for parameter in self.network.parameters())
         return plain + sum(math.prod(weight.shape) for weight in packed_weights(self.network))
+
+    def device_memory(self) -> tuple[int, int] | None:
+        """Bytes taken and there, on the model's device; None for a CPU."""
+        return device_memory(self.device)
 
     def new_cache(self) -> KVCache:
         """An empty cache for one sequence."""
@@ -86,7 +91,7 @@ class Model:
         packed = self.precision.experts is not None or self.config.num_experts <= DENSE_EXPERTS
         if kernels.why_plain(self.device) is not None or self.dtype != torch.bfloat16 or not packed:
             return None
-        return program_of(self.network, cache, sampler)
+        return self.last_program.get(self.network, cache, sampler)
 
     def chat_ids(self, messages: Sequence[Message], **options: Any) -> list[int]:
         """Token ids of a conversation up to where the model's answer begins.

@@ -2,7 +2,8 @@
 
 No checkpoint is needed: codes and scales are drawn at random on the device. The first layer's experts and a linear
 layer are compared with the plain oracle. Then steps are forced, without early stop, as vLLM's published figures are
-made: whole steps as they run in use (on CUDA one graph each), and, in a pass of their own, each part by itself.
+made: whole steps as they run in use (on CUDA one graph each), first steps that also commit the canvas before, and, in
+a pass of their own, each part of a step by itself.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class ShapeResult:
     oracle_error: dict[str, float]  # largest relative difference of a layer from the oracle
     step_ms_median: float
     step_ms_p95: float
+    commit_and_step_ms_median: float  # of a canvas's first step that commits the canvas before it in the same pass
     parts_ms: dict[str, float]  # measured one by one; "gaps" is what a step takes beyond their sum
     weight_bytes: int  # read once a step
     bandwidth_gb_s: float  # of a copy on this device, bytes read and written
@@ -128,13 +130,13 @@ def measure_shape(
     with torch.inference_mode():
         errors = check_layers(network)
         cache = network.new_cache()
-        cache.reserve(context + config.canvas_length)
+        cache.reserve(context + 2 * config.canvas_length)
         for start in range(0, context, PIECE):
             network.prefill(torch.arange(start, min(start + PIECE, context)) % config.vocab_size, cache)
-        generator = torch.Generator(device=placement.device)
-        program = StepProgram(network, cache, config.canvas_length, generator)
+        program = StepProgram(network, cache, config.canvas_length)
         forced = GenerationConfig(max_denoising_steps=steps, confidence_threshold=0.0)
         times = _time_steps(program, forced, rounds)
+        first_times = _time_first_steps(program, forced, rounds)
         parts = _time_parts(program, forced)
     median = statistics.median(times)
     bandwidth = copy_bandwidth(placement.device)
@@ -146,11 +148,12 @@ def measure_shape(
         precision=precision.as_dict(),
         context=context,
         canvas=config.canvas_length,
-        graph=program.graph is not None,
+        graph=bool(program.graphs),
         plain_reason=kernels.why_plain(placement.device),
         oracle_error=errors,
         step_ms_median=median,
         step_ms_p95=sorted(times)[int(0.95 * (len(times) - 1))],
+        commit_and_step_ms_median=statistics.median(first_times),
         parts_ms={**parts, "gaps": median - sum(parts.values())},
         weight_bytes=weight_bytes,
         bandwidth_gb_s=bandwidth / 1e9,
@@ -228,12 +231,26 @@ def _time_steps(program: StepProgram, config: GenerationConfig, rounds: int) -> 
     for turn in range(rounds + 1):
         program.begin(_noise(program), None, config)
         for step in range(config.max_denoising_steps):
-            started = time.perf_counter()
-            program.launch(step)
-            program.collect(step)
+            ms = _step_ms(program, step)
             if turn:
-                times.append(1e3 * (time.perf_counter() - started))
+                times.append(ms)
     return times
+
+
+def _time_first_steps(program: StepProgram, config: GenerationConfig, rounds: int) -> list[float]:
+    """Milliseconds of a first step that commits a canvas. The cache is never advanced: all see the same context."""
+    times = []
+    for _ in range(rounds + 1):
+        program.begin(_noise(program), None, config, committed=_noise(program))
+        times.append(_step_ms(program, 0))
+    return times[1:]  # the first one warms up
+
+
+def _step_ms(program: StepProgram, step: int) -> float:
+    started = time.perf_counter()
+    program.launch(step)
+    program.collect(step)
+    return 1e3 * (time.perf_counter() - started)
 
 
 def _noise(program: StepProgram) -> Tensor:
@@ -254,8 +271,8 @@ def _time_parts(program: StepProgram, config: GenerationConfig) -> dict[str, flo
 
 
 def _record(program: StepProgram, config: GenerationConfig) -> dict[str, Callable[[], object]]:
-    """A function a part that repeats all its calls of one step."""
-    network = program.network
+    """A function a part that repeats all its calls of one step; the router counts there where it is called as one."""
+    network, fused = program.network, program.fused
     found: dict[str, list[Callable[[], object]]] = {}
     kinds: dict[type[nn.Module], str] = {Attention: "attention", GatedMLP: "dense"}
     handles = []
@@ -270,10 +287,20 @@ def _record(program: StepProgram, config: GenerationConfig) -> dict[str, Callabl
         part = "experts" if path.endswith((".experts", ".router")) else kinds.get(type(module))
         if part is not None:
             handles.append(module.register_forward_pre_hook(remember(part), with_kwargs=True))
+    if fused is not None:  # whose attention is no module
+        plain = fused.attention
+
+        def attention(*arguments: Any) -> Tensor:
+            found.setdefault("attention", []).append(lambda: plain(*arguments))
+            return plain(*arguments)
+
+        fused.attention = attention  # type: ignore[method-assign, assignment]
     program.begin(_noise(program), None, config)
     program.run_step()
     for handle in handles:
         handle.remove()
+    if fused is not None:
+        del fused.attention
     hidden = torch.randn(program.length, network.config.hidden_size, device=network.device, dtype=network.dtype)
     found["vocabulary"] = [lambda: program.vocabulary(hidden)]
     result = program.vocabulary(hidden)

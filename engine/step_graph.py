@@ -5,11 +5,17 @@ only the host knows. The text's length, the step, the sampler's knobs and the ra
 canvas writes its keys and values into the cache's buffers at a place read from there. All that an event tells is left
 in one buffer, with the flag that says whether the canvas has converged, and copied to the host behind the step.
 
+A canvas's first step may also commit the canvas before it: both go through the layers in one pass, text first, so that
+the weights are read once for the two.
+
 Knows neither files nor events. The plain path of ``decoders`` is its oracle.
 """
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -26,6 +32,7 @@ from engine.models.diffusion_gemma import DiffusionGemma
 
 TOP_PIECE = 16_384  # tokens of the vocabulary whose logits are held at once for a top k
 WARM_UP = 2  # steps before a capture, in which kernels compile and libraries make their workspaces
+NOISE = 0x5AFE116  # told from the run's seed, from which the canvases themselves are drawn
 
 
 class Told(NamedTuple):
@@ -50,13 +57,15 @@ class _Slot:
 
 
 class StepProgram:
-    """The step of one network on one cache. The cache's buffers must stay where they are: see ``KVCache.reserve``.
+    """The step of one network on one cache, which it does not keep alive.
+
+    It serves run after run. A graph is captured when it is first needed, and again where the cache's buffers have
+    moved: see ``KVCache.reserve``.
 
     Args:
         network: whose experts run without asking the host (packed, or few).
-        cache: of the text so far, with room for the canvas.
+        cache: of the text so far.
         length: of the canvas.
-        generator: of the noise, on the network's device.
         forbidden: (V,) True where a token may not be sampled. allowed: (A,) ids that noise is drawn from.
         top_k: likeliest tokens told of each position; above 0 the table is read once more a step.
     """
@@ -66,15 +75,16 @@ class StepProgram:
         network: DiffusionGemma,
         cache: KVCache,
         length: int,
-        generator: torch.Generator,
         forbidden: Tensor | None = None,
         allowed: Tensor | None = None,
         top_k: int = 0,
     ) -> None:
-        self.network, self.cache, self.length, self.generator = network, cache, length, generator
+        self.network, self.length, self._cache = network, length, weakref.ref(cache)
         self.forbidden, self.choices = forbidden, network.config.vocab_size if allowed is None else allowed
         device, hidden = network.device, network.config.hidden_size
-        self.canvas = torch.zeros(length, dtype=torch.long, device=device)
+        self.generator = torch.Generator(device=device)  # of the noise
+        self.ids = torch.zeros(2 * length, dtype=torch.long, device=device)  # a canvas to commit, and the one in work
+        self.commits = False  # whether the canvas's first step commits
         self.pinned = torch.full((length,), -1, dtype=torch.int32, device=device)
         self.soft = torch.zeros(length, hidden, dtype=network.dtype, device=device)
         self.previous = torch.zeros(length, dtype=torch.long, device=device)
@@ -83,8 +93,9 @@ class StepProgram:
         self.draw = torch.zeros(2, dtype=torch.long, device=device)  # seed; steps taken in the run
         self.step = torch.zeros(1, dtype=torch.long, device=device)  # of this canvas
         self.knobs = torch.zeros(6, dtype=torch.float32, device=device)
-        self.spans = {kind: torch.zeros(2, dtype=torch.int32, device=device) for kind in cache.spans(length)}
-        self.offsets = torch.arange(length, device=device)
+        kinds: set[str] = {layer.kind for layer in network.config.layers}
+        self.spans = {kind: torch.zeros(2, dtype=torch.int32, device=device) for kind in kinds}
+        self.offsets = torch.arange(-length, length, device=device)  # of all rows from the canvas's first
         self.tokens = torch.zeros(4, length, dtype=torch.long, device=device)
         self.entropy = torch.zeros(length, dtype=torch.float32, device=device)
         self.flags = torch.zeros(2, dtype=torch.int32, device=device)
@@ -95,21 +106,47 @@ class StepProgram:
         if kernels.why_plain(device) is None:
             from engine.layers.fused import FusedLayers
 
-            self.fused = FusedLayers(network, cache)
-        self.graph = self._capture() if device.type == "cuda" else None
+            self.fused = FusedLayers(network)
+        self.captures = device.type == "cuda"
+        self.graphs: dict[bool, torch.cuda.CUDAGraph] = {}  # of the step, by whether it commits
+        self.places: list[int] = []  # of the buffers that the graphs know
+
+    @property
+    def cache(self) -> KVCache:
+        """The cache; the caller keeps it alive."""
+        cache = self._cache()
+        assert cache is not None
+        return cache
+
+    @property
+    def canvas(self) -> Tensor:
+        """Input of the next step (C,)."""
+        return self.ids[self.length :]
 
     # --- what the host does ------------------------------------------------------------------------------------------
 
-    def begin(self, canvas: Tensor, pinned: Tensor | None, config: GenerationConfig) -> None:
-        """Put a fresh canvas (C,) behind the cache's text. pinned: (C,) token ids, -1 where free."""
+    def begin(
+        self, canvas: Tensor, pinned: Tensor | None, config: GenerationConfig, committed: Tensor | None = None
+    ) -> None:
+        """Put a fresh canvas (C,) behind the cache's text.
+
+        Args:
+            pinned: (C,) token ids, -1 where free.
+            committed: (C,) token ids that step 0 adds to the text before the canvas. Once it is launched, the caller
+                advances the cache by them.
+        """
+        self.commits = committed is not None
+        text = 0 if committed is None else self.length
+        if committed is not None:
+            self.ids[: self.length].copy_(committed)
         self.canvas.copy_(canvas)
         self.pinned.fill_(-1) if pinned is None else self.pinned.copy_(pinned)
         self.soft.zero_()
         self.unchanged.zero_()
         self.step.zero_()
         self.previous.fill_(-1)
-        self.start.fill_(self.cache.length)
-        for kind, span in self.cache.spans(self.length).items():
+        self.start.fill_(self.cache.length + text)
+        for kind, span in self.cache.spans(self.length, text).items():
             self.spans[kind].copy_(torch.tensor(span, dtype=torch.int32))
         knobs = (
             config.t_min,
@@ -120,18 +157,21 @@ class StepProgram:
             config.confidence_threshold,
         )
         self.knobs.copy_(torch.tensor(knobs, dtype=torch.float32))
+        if self.captures:
+            self._capture_missing()
 
     def seed(self, seed: int) -> None:
         """Begin a run's random streams."""
-        self.generator.manual_seed(seed)
+        self.generator.manual_seed(seed ^ NOISE)
         self.draw.copy_(torch.tensor([seed, 0]))
 
     def launch(self, index: int) -> None:
         """Start step ``index`` of the canvas; returns before it is done on a GPU."""
-        if self.graph is None:
-            self.run_step()
+        commits = self.commits and index == 0
+        if commits in self.graphs:
+            self.graphs[commits].replay()
         else:
-            self.graph.replay()
+            self.run_step(commits)
         slot = self.slots[index % 2]
         for host, here in zip(slot.tensors, self._told, strict=True):
             host.copy_(here, non_blocking=True)
@@ -151,21 +191,33 @@ class StepProgram:
 
     # --- what the device does ----------------------------------------------------------------------------------------
 
-    def run_step(self) -> None:
-        """The whole step. Every line runs on the device alone."""
-        network = self.network
-        embedded = network.self_conditioning(network.embed(self.canvas)[None], self.soft[None])
-        positions = self.start + self.offsets
-        if self.fused is not None:
-            hidden = self.fused(embedded[0], network.ropes(positions, embedded.dtype), self.spans)
-        else:
-            masks = {kind: Span(span) for kind, span in self.spans.items()}
-            extends = [self._writer(index) for index in range(len(network.layers))]
-            hidden = network.run(embedded, positions, masks, extends, causal=False)[0]
+    def run_step(self, commits: bool = False) -> None:
+        """The whole step; the first of a canvas may commit the one before. Every line runs on the device alone."""
+        hidden = self.layers(self.length if commits else 0)
         found = self.vocabulary(hidden)
         if self.top_ids.numel():
             self._likeliest(hidden, found.logsumexp)
         self.settle(found)
+
+    def layers(self, text_rows: int = 0) -> Tensor:
+        """The canvas (C,) and the ``text_rows`` of text before it through all layers -> hidden states (C, H)."""
+        network, cache = self.network, self.cache
+        embedded = network.embed(self.ids[self.length - text_rows :])[None]
+        x = network.self_conditioning(embedded[:, text_rows:], self.soft[None])
+        if text_rows:
+            x = torch.cat([embedded[:, :text_rows], x], dim=1)
+        offsets = self.offsets[self.length - text_rows :]
+        window = network.config.sliding_window
+        spans = {
+            kind: Span(bounds, text_rows, window if kind == "sliding_attention" else None)
+            for kind, bounds in self.spans.items()
+        }
+        if self.fused is not None:
+            hidden = self.fused(x[0], network.ropes(self.start + offsets, x.dtype), spans, cache)
+        else:
+            extends = [self._writer(index, offsets) for index in range(len(network.layers))]
+            hidden = network.run(x, self.start + offsets, spans, extends, text_rows)[0]
+        return hidden[text_rows:]
 
     def _temperature(self) -> Tensor:
         t_min, t_max, most = self.knobs[:3].unbind()
@@ -230,11 +282,10 @@ class StepProgram:
         self.step += 1
         self.draw[1] += 1
 
-    def _writer(self, index: int) -> Extend:
-        """``extend`` for a layer: writes the canvas behind its stored tokens and returns the whole buffers."""
+    def _writer(self, index: int, offsets: Tensor) -> Extend:
+        """``extend`` for a layer: writes all rows behind its stored tokens and returns the whole buffers."""
         keys, values = self.cache.buffers(index)
-        end = self.spans[self.network.config.layers[index].kind][1]
-        places = end - self.length + self.offsets
+        places = self.spans[self.network.config.layers[index].kind][1] - self.length + offsets
 
         def write(new_keys: Tensor, new_values: Tensor) -> tuple[Tensor, Tensor]:
             keys.index_copy_(2, places, new_keys)
@@ -243,19 +294,42 @@ class StepProgram:
 
         return write
 
-    def _capture(self) -> torch.cuda.CUDAGraph:
+    def _capture_missing(self) -> None:
+        """Capture what the canvas that has just begun needs and is not there: one step, or one of each sort."""
+        places = [part.data_ptr() for index in range(len(self.network.layers)) for part in self.cache.buffers(index)]
+        if places != self.places:
+            self.graphs, self.places = {}, places
+        # The step that commits comes first: its warm-up writes the text's keys, at which the other one's looks.
+        for commits in sorted({False, self.commits} - self.graphs.keys(), reverse=True):
+            with self.undone():
+                self.graphs[commits] = self._capture(commits)
+
+    def _capture(self, commits: bool) -> torch.cuda.CUDAGraph:
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
-        self.begin(self.canvas, None, GenerationConfig())
         with torch.cuda.stream(stream):
             for _ in range(WARM_UP):
-                self.run_step()
+                self.run_step(commits)
         torch.cuda.current_stream().wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
         graph.register_generator_state(self.generator)
-        with torch.cuda.graph(graph):
-            self.run_step()
+        # Steps run one after the other and leave nothing in their own memory, so that all may share it.
+        with torch.cuda.graph(graph, pool=next((other.pool() for other in self.graphs.values()), None)):
+            self.run_step(commits)
         return graph
+
+    @contextmanager
+    def undone(self) -> Iterator[None]:
+        """Steps taken inside leave the canvas and the random streams as they were.
+
+        What they write into the cache lies behind its text, where the canvas's own steps will write.
+        """
+        changed = (self.ids, self.soft, self.previous, self.unchanged, self.step, self.draw)
+        before, drawn = [tensor.clone() for tensor in changed], self.generator.get_state()
+        yield
+        for tensor, kept in zip(changed, before, strict=True):
+            tensor.copy_(kept)
+        self.generator.set_state(drawn)
 
     @property
     def _told(self) -> tuple[Tensor, ...]:

@@ -164,6 +164,7 @@ def _print_table(result: BenchResult, launch: float | None) -> None:
         ("prefill, median", f"{result.prefill_ms:.1f}", "ms"),
         ("denoising step, median", f"{result.step_ms_median:.1f}", "ms"),
         ("denoising step, 95th percentile", f"{result.step_ms_p95:.1f}", "ms"),
+        ("a first step that commits, median", f"{result.commit_and_step_ms_median:.1f}", "ms"),
         ("steps per canvas, mean", f"{result.steps_per_canvas_mean:.1f}", "steps"),
         ("steps per canvas, median", f"{result.steps_per_canvas_median:.1f}", "steps"),
         ("tokens per forward", f"{result.tokens_per_forward:.2f}", "tokens/step"),

@@ -89,7 +89,7 @@ def block_diffusion(
             break
         if block + 1 < blocks:
             clock = time.perf_counter()
-            commit(model, torch.from_numpy(step.argmax).long(), cache)
+            stepper.commit(torch.from_numpy(step.argmax).long())
             spent += time.perf_counter() - clock
     yield _finished(reason, done, steps, spent)
 

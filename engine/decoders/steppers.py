@@ -7,6 +7,7 @@ the same steps with draws of its own.
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -18,7 +19,7 @@ from torch import Tensor
 from engine import sampling
 from engine.cache import KVCache
 from engine.config import GenerationConfig, ModelConfig
-from engine.decoders.base import Denoiser
+from engine.decoders.base import Denoiser, commit
 from engine.errors import SafelightError
 from engine.events import Tokens
 from engine.models.diffusion_gemma import DiffusionGemma
@@ -44,6 +45,9 @@ class Step:
 class Stepper(Protocol):
     """Takes the steps of one canvas after another."""
 
+    def commit(self, ids: Tensor) -> None:
+        """A finished canvas (C,) becomes part of the cache's text, at the latest when the next one begins."""
+
     def begin(self, block: int, canvas: Tensor) -> None:
         """A fresh canvas (C,) behind the cache's text."""
 
@@ -62,17 +66,24 @@ class Programmable(Protocol):
     def step_program(self, cache: KVCache, sampler: Sampler) -> StepProgram | None: ...
 
 
-def program_of(network: DiffusionGemma, cache: KVCache, sampler: Sampler) -> StepProgram:
-    """The program of a network with a sampler's settings."""
-    return StepProgram(
-        network,
-        cache,
-        sampler.length,
-        sampler.generator,
-        sampler.forbidden,
-        sampler.allowed,
-        sampler.config.top_k,
-    )
+class LastProgram:
+    """Keeps the program of a network's last run, which mostly serves the next one too."""
+
+    def __init__(self) -> None:
+        self._program: StepProgram | None = None
+        self._serves: tuple[object, ...] = ()  # what it was made for
+
+    def get(self, network: DiffusionGemma, cache: KVCache, sampler: Sampler) -> StepProgram:
+        """The network's program on a cache, with a sampler's settings."""
+        config = sampler.config
+        wanted = (weakref.ref(cache), sampler.length, config.allowed_tokens, config.top_k)
+        if self._program is None or self._serves != wanted:
+            self._program = None  # its memory first
+            self._program = StepProgram(
+                network, cache, sampler.length, sampler.forbidden, sampler.allowed, config.top_k
+            )
+            self._serves = wanted
+        return self._program
 
 
 def stepper_for(model: Denoiser, cache: KVCache, sampler: Sampler) -> Stepper:
@@ -89,6 +100,9 @@ class PlainStepper:
 
     def __init__(self, model: Denoiser, cache: KVCache, sampler: Sampler) -> None:
         self.model, self.cache, self.sampler = model, cache, sampler
+
+    def commit(self, ids: Tensor) -> None:
+        commit(self.model, ids, self.cache)
 
     def begin(self, block: int, canvas: Tensor) -> None:
         self.block, self.canvas = block, canvas
@@ -115,16 +129,27 @@ class PlainStepper:
 
 
 class DeviceStepper:
-    """Steps of a ``StepProgram``; the next one runs on the device while this one's event is looked at."""
+    """Steps of a ``StepProgram``; the next one runs on the device while this one's event is looked at.
+
+    A finished canvas is committed by the first step of the next.
+    """
 
     def __init__(self, program: StepProgram, sampler: Sampler) -> None:
         self.program, self.sampler = program, sampler
+        self.finished: Tensor | None = None
         program.seed(sampler.generator.initial_seed())
+
+    def commit(self, ids: Tensor) -> None:
+        self.finished = ids
 
     def begin(self, block: int, canvas: Tensor) -> None:
         self.block = block
-        self.program.begin(canvas, self.sampler.pinned_ids(block), self.sampler.config)
+        self.program.begin(canvas, self.sampler.pinned_ids(block), self.sampler.config, self.finished)
         self.program.launch(0)
+        if self.finished is not None:
+            self.program.cache.advance(len(self.finished))
+            self.program.cache.name(self.finished.tolist())
+            self.finished = None
 
     def step(self, index: int) -> Step:
         told = self.program.collect(index)

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import os
+import shutil
+import sys
 
 import torch
 from torch import Tensor
@@ -31,7 +34,19 @@ def why_plain(device: torch.device) -> str | None:
         return f"the GPU's compute capability {capability[0]}.{capability[1]} is below 8.0"
     if importlib.util.find_spec("triton") is None:
         return "Triton is not installed"
+    if not _can_build():
+        return "Triton needs a C compiler; install gcc"
     return None
+
+
+def _can_build() -> bool:
+    """Whether Triton can build its launcher: on Linux with a compiler, or in a bundle, which brings the launcher."""
+    if sys.platform != "linux":
+        return True
+    from triton import knobs
+
+    given = getattr(getattr(knobs, "build", None), "impl", None) is not None
+    return given or bool(os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang"))
 
 
 def _fast(x: Tensor) -> bool:
@@ -66,16 +81,19 @@ def expectation(probabilities: Tensor, table: Packed) -> Tensor:
     return reference.expectation(probabilities, table)
 
 
-def attend(queries: Tensor, keys: Tensor, values: Tensor, span: Tensor) -> Tensor:
+def attend(
+    queries: Tensor, keys: Tensor, values: Tensor, span: Tensor, text_rows: int = 0, window: int | None = None
+) -> Tensor:
     """A canvas on its prefix and itself: queries (heads, T, D), keys and values (kv_heads, S, D) -> (T, heads * D).
 
-    span: int32 (2,), the first key that may be seen and the number of valid ones.
+    span: int32 (2,), the first key that is seen and the number of valid ones. text_rows: queries before the canvas that
+    are text, and see keys up to their own place, ``window`` at most.
     """
     if _fast(queries):
         from engine.kernels.attention import attention
 
-        return attention(queries.contiguous(), keys, values, span)
-    return reference_sampling.attention(queries, keys, values, span)
+        return attention(queries.contiguous(), keys, values, span, text_rows, window)
+    return reference_sampling.attention(queries, keys, values, span, text_rows, window)
 
 
 def vocabulary_stage(

@@ -1,4 +1,4 @@
-"""Attention of a canvas, or of new text, to the keys and values in a cache's buffers, which end with its own.
+"""Attention of new text, of a canvas, or of both, to the keys and values in a cache's buffers, which end with theirs.
 
 How many keys there are, and which is the first that may be seen, is read on the device: a captured graph serves every
 length. Keys are split among programs, since a canvas alone has too few blocks of queries (64) for a large card; the
@@ -51,26 +51,28 @@ class Blocks:
 
 @triton.jit
 def attention_kernel(
-    queries_ptr, keys_ptr, values_ptr, span_ptr, out_ptr, parts_ptr, weights_ptr, count, capacity,
-    HEADS: tl.constexpr, GROUP: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr,
+    queries_ptr, keys_ptr, values_ptr, span_ptr, out_ptr, parts_ptr, weights_ptr, count, text_rows, capacity,
+    HEADS: tl.constexpr, GROUP: tl.constexpr, D: tl.constexpr, TEXT: tl.constexpr, WINDOW: tl.constexpr,
     SPLITS: tl.constexpr, M: tl.constexpr, N: tl.constexpr,
 ):  # fmt: skip
     """M queries of one head on one split of the keys. Grid: query blocks, heads, splits."""
     block, head, split = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     query = block * M + tl.arange(0, M)
-    near = head * count + tl.minimum(query, count - 1)
+    near = tl.minimum(query, count - 1)
     inner = tl.arange(0, N)
     d = tl.arange(0, D)
     base = (head // GROUP).to(tl.int64) * capacity * D
     first, end = tl.load(span_ptr), tl.load(span_ptr + 1)
-    place = end - count + query  # of the queries among the keys
-    if CAUSAL:
-        end = tl.minimum(end, end - count + block * M + M)
+    if TEXT:  # each query has bounds of its own, and the program walks from the lowest to the highest
+        place = end - count + near  # of the queries among the keys
+        above = tl.where(near < text_rows, place + 1, end)
         if WINDOW > 0:
-            first = tl.maximum(first, tl.load(span_ptr + 1) - count + block * M - WINDOW + 1)
+            lowest = tl.where(near < text_rows, tl.maximum(place - WINDOW + 1, 0), first)
+            first = tl.min(lowest)
+        end = tl.where(block * M + M <= text_rows, end - count + block * M + M, end)  # tl.max(above) spills more
     share = tl.cdiv(tl.cdiv(end - first, N), SPLITS) * N
     start = first + split * share
-    q = tl.load(queries_ptr + near[:, None] * D + d[None, :])
+    q = tl.load(queries_ptr + (head * count + near)[:, None] * D + d[None, :])
     top = tl.full((M,), float("-inf"), tl.float32)
     mass = tl.zeros((M,), tl.float32)
     total = tl.zeros((M, D), tl.float32)
@@ -79,11 +81,12 @@ def attention_kernel(
         row = base + tl.minimum(key, end - 1).to(tl.int64) * D
         k = tl.load(keys_ptr + row[:, None] + d[None, :])
         scores = tl.dot(q, tl.trans(k)) * LOG2E
-        seen = (key < end)[None, :]
-        if CAUSAL:
-            seen = seen & (key[None, :] <= place[:, None])
+        if TEXT:
+            seen = key[None, :] < above[:, None]
             if WINDOW > 0:
-                seen = seen & (key[None, :] > place[:, None] - WINDOW)
+                seen = seen & (key[None, :] >= lowest[:, None])
+        else:
+            seen = (key < end)[None, :]
         scores = tl.where(seen, scores, float("-inf"))
         new = tl.maximum(top, tl.max(scores, axis=1))
         shift = tl.where(new == float("-inf"), 0.0, new)
@@ -132,9 +135,9 @@ def attention(
     keys: Tensor,
     values: Tensor,
     span: Tensor,
-    *,
-    causal: bool = False,
+    text_rows: int = 0,
     window: int | None = None,
+    *,
     splits: int | None = None,
 ) -> Tensor:
     """softmax(q k^T) v, unscaled, on the visible keys of a buffer, the last T of which are the queries' own.
@@ -142,9 +145,10 @@ def attention(
     Args:
         queries: (heads, T, D), contiguous, D a power of two.
         keys, values: (kv_heads, capacity, D), contiguous; kv_heads divides heads.
-        span: int32 (2,) on the device: the first key that may be seen, and the number of valid keys, first + T or more.
-        causal: a query sees keys up to its own place; else all.
-        window: with causal, a query sees that many keys at most, its own included; None: all.
+        span: int32 (2,) on the device: the first key that is seen, and the number of valid keys, first + T or more.
+        text_rows: queries, the first ones, that are text: each sees keys up to its own place. Those behind are a
+            canvas and see all.
+        window: text sees that many keys at most, its own included, and they may lie before the span; None: all of it.
         splits: parts the keys are split into; None: as many as fill the device.
 
     Returns:
@@ -160,8 +164,8 @@ def attention(
     weights = queries.new_empty((splits, count, heads) if splits > 1 else (0,), dtype=torch.float32)
     launch: Any = attention_kernel[(*grid, splits)]
     launch(
-        queries, keys, values, span, out, parts, weights, count, keys.shape[1],
-        HEADS=heads, GROUP=heads // keys.shape[0], D=size, CAUSAL=causal, WINDOW=window or 0,
+        queries, keys, values, span, out, parts, weights, count, text_rows, keys.shape[1],
+        HEADS=heads, GROUP=heads // keys.shape[0], D=size, TEXT=text_rows > 0, WINDOW=window or 0,
         SPLITS=splits, M=blocks.queries, N=blocks.keys,
         num_warps=blocks.warps, enable_fp_fusion=True, num_stages=blocks.stages,
     )  # fmt: skip

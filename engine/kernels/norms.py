@@ -1,8 +1,8 @@
 """RMS norms fused with their neighbours: what a layer does between its matrix products, in three kernels.
 
 - **add_norm**: x + post_norm(y), and as many next pre-norms of that as are asked for, which share its mean square.
-- **merge_norm**: a layer's end: the normed dense and expert outputs joined, normed and added, times the layer's scalar,
-  and the next layer's pre-norm.
+- **merge_norm**: a layer's end: the normed dense and expert outputs joined, normed and added, times the scalar that
+  the layer has for text or for a canvas, and the next layer's pre-norm.
 - **head_norm_rope**: queries, keys and values of all heads: normed, turned, keys and values put where the cache wants
   them, at a place read on the device.
 
@@ -51,7 +51,7 @@ def add_norm_kernel(
 
 @triton.jit
 def merge_norm_kernel(
-    x_ptr, dense_ptr, sparse_ptr, weights_ptr, scalar_ptr, out_ptr, normed_ptr, eps,
+    x_ptr, dense_ptr, sparse_ptr, weights_ptr, scalars_ptr, out_ptr, normed_ptr, text_rows, eps,
     H: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """One token. The weights' rows: dense, sparse, post, next."""
@@ -65,7 +65,7 @@ def merge_norm_kernel(
     y = dense + sparse
     y *= _scale(y, H, eps) * tl.load(weights_ptr + 2 * H + at, mask=inside, other=0.0).to(tl.float32)
     x = tl.load(x_ptr + row, mask=inside, other=0.0).to(tl.float32)
-    x = (x + y) * tl.load(scalar_ptr).to(tl.float32)
+    x = (x + y) * tl.load(scalars_ptr + (tl.program_id(0) >= text_rows).to(tl.int32)).to(tl.float32)
     tl.store(out_ptr + row, x.to(out_ptr.dtype.element_ty), mask=inside)
     x *= _scale(x, H, eps) * tl.load(weights_ptr + 3 * H + at, mask=inside, other=0.0).to(tl.float32)
     tl.store(normed_ptr + row, x.to(normed_ptr.dtype.element_ty), mask=inside)
@@ -133,14 +133,14 @@ def add_norm(x: Tensor, y: Tensor, post: Tensor, pre: Tensor, eps: float) -> tup
 
 
 def merge_norm(
-    x: Tensor, dense: Tensor, sparse: Tensor, weights: Tensor, scalar: Tensor, eps: float
+    x: Tensor, dense: Tensor, sparse: Tensor, weights: Tensor, scalars: Tensor, text_rows: int, eps: float
 ) -> tuple[Tensor, Tensor]:
-    """(x + norm(norm(dense) + norm(sparse))) * scalar, and the norm of that.
+    """(x + norm(norm(dense) + norm(sparse))) * a scalar, and the norm of that.
 
     Args:
         x, dense, sparse: (N, H), contiguous.
         weights: (4, H), of the norms of dense, of sparse, of their sum, and of the result.
-        scalar: (1,).
+        scalars: (2,), of the first ``text_rows`` rows and of those behind.
 
     Returns:
         The result and its norm, (N, H) each, in x's type.
@@ -149,7 +149,7 @@ def merge_norm(
     out, normed = torch.empty_like(x), torch.empty_like(x)
     launch: Any = merge_norm_kernel[(tokens,)]
     launch(
-        x, dense, sparse, weights, scalar, out, normed, eps,
+        x, dense, sparse, weights, scalars, out, normed, text_rows, eps,
         H=size, BLOCK=triton.next_power_of_2(size), num_warps=8, enable_fp_fusion=True,
     )  # fmt: skip
     return out, normed

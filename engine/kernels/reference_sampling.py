@@ -102,18 +102,21 @@ def uniform(bits: Tensor) -> Tensor:
 
 
 def attention(
-    queries: Tensor, keys: Tensor, values: Tensor, span: Tensor, *, causal: bool = False, window: int | None = None
+    queries: Tensor, keys: Tensor, values: Tensor, span: Tensor, text_rows: int = 0, window: int | None = None
 ) -> Tensor:
     """Queries at the end of the valid keys, on keys and values in buffers; arguments as the kernel's."""
     heads, count, size = queries.shape
     first, end = span.tolist()
-    key = torch.arange(first, end, device=queries.device)[None, :]
-    query = torch.arange(end - count, end, device=queries.device)[:, None]
-    mask = key <= query if causal else torch.ones_like(key <= query)
-    if causal and window is not None:
-        mask = mask & (key > query - window)
+    place = torch.arange(end - count, end, device=queries.device)[:, None]
+    text = place < end - count + text_rows
+    lowest = torch.full_like(place, first)
+    if window is not None:
+        lowest = torch.where(text, (place - window + 1).clamp_min(0), lowest)
+    start = int(lowest.min())
+    key = torch.arange(start, end, device=queries.device)[None, :]
+    mask = (key >= lowest) & (~text | (key <= place))
     groups = heads // keys.shape[0]
-    seen, said = (buffer[:, first:end].repeat_interleave(groups, dim=0)[None] for buffer in (keys, values))
+    seen, said = (buffer[:, start:end].repeat_interleave(groups, dim=0)[None] for buffer in (keys, values))
     out = F.scaled_dot_product_attention(queries[None], seen, said, attn_mask=mask, scale=1.0)[0]
     return out.transpose(0, 1).reshape(count, heads * size)
 
@@ -131,11 +134,12 @@ def add_norm(x: Tensor, y: Tensor, post: Tensor, pre: Tensor, eps: float) -> tup
 
 
 def merge_norm(
-    x: Tensor, dense: Tensor, sparse: Tensor, weights: Tensor, scalar: Tensor, eps: float
+    x: Tensor, dense: Tensor, sparse: Tensor, weights: Tensor, scalars: Tensor, text_rows: int, eps: float
 ) -> tuple[Tensor, Tensor]:
     """A layer's end and the next one's pre-norm; arguments as the kernel's."""
     both = norm(dense, weights[0], eps) + norm(sparse, weights[1], eps)
-    total = (x.float() + norm(both, weights[2], eps)) * scalar.float()
+    is_canvas = (torch.arange(x.shape[0], device=x.device) >= text_rows).long()
+    total = (x.float() + norm(both, weights[2], eps)) * scalars.float()[is_canvas, None]
     return total.to(x.dtype), norm(total, weights[3], eps).to(x.dtype)
 
 

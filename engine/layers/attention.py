@@ -25,10 +25,17 @@ Extend = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 class Span:
     """In place of a mask: keys ``bounds[0]`` to ``bounds[1]`` (2,) int32, numbers that only the device knows.
 
-    Queries are the last of them, and see all (a canvas looking at its prefix and at itself).
+    Queries are the last of them. A canvas looks at its prefix and at itself, so it sees all. Text before it, the first
+    ``text_rows`` queries, sees keys up to its own place, ``window`` at most, also those before ``bounds[0]``.
     """
 
     bounds: Tensor
+    text_rows: int = 0
+    window: int | None = None
+
+    def attend(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        """Queries (heads, T, D) on keys and values (kv_heads, S, D) in buffers -> (T, heads * D)."""
+        return kernels.attend(queries, keys, values, self.bounds, self.text_rows, self.window)
 
 
 def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
@@ -84,7 +91,7 @@ class Attention(nn.Module):
         queries = rotate(self.q_norm(heads(self.q_proj(x))), cos, sin)
         keys, values = extend(rotate(self.k_norm(raw_keys), cos, sin), self.v_norm(raw_values))
         if isinstance(mask, Span):
-            seen: Tensor = self.o_proj(kernels.attend(queries[0], keys[0], values[0], mask.bounds))
+            seen: Tensor = self.o_proj(mask.attend(queries[0], keys[0], values[0]))
             return seen[None]
         mixed = attend(queries, keys, values, mask)
         projected: Tensor = self.o_proj(mixed.transpose(1, 2).reshape(batch, length, -1))

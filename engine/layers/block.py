@@ -36,13 +36,17 @@ class Block(nn.Module):
         self.causal_layer_scalar = nn.Parameter(torch.ones(1))
 
     def forward(
-        self, x: Tensor, rope: tuple[Tensor, Tensor], mask: Tensor | Span | None, extend: Extend, causal: bool
+        self, x: Tensor, rope: tuple[Tensor, Tensor], mask: Tensor | Span | None, extend: Extend, text_rows: int
     ) -> Tensor:
-        """x (B, T, H) -> (B, T, H)."""
+        """x (B, T, H), of which the first ``text_rows`` are text and the rest a canvas -> (B, T, H)."""
         x = x + self.post_attention_layernorm(self.self_attn(self.input_layernorm(x), rope, mask, extend))
         dense = self.post_feedforward_layernorm_1(self.mlp(self.pre_feedforward_layernorm(x)))
         tokens = x.reshape(-1, x.shape[-1])  # (B*T, H)
         weights, chosen = self.router(tokens)
         sparse = self.experts(self.pre_feedforward_layernorm_2(tokens), weights, chosen).view_as(x)
         x = x + self.post_feedforward_layernorm(dense + self.post_feedforward_layernorm_2(sparse))
-        return x * (self.causal_layer_scalar if causal else self.layer_scalar)
+        if text_rows == 0:
+            return x * self.layer_scalar
+        if text_rows == x.shape[1]:
+            return x * self.causal_layer_scalar
+        return torch.cat([x[:, :text_rows] * self.causal_layer_scalar, x[:, text_rows:] * self.layer_scalar], dim=1)

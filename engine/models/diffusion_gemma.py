@@ -91,7 +91,7 @@ class DiffusionGemma(nn.Module):
         extends = [cache.appender(index) for index in range(len(self.layers))]
         kinds: set[str] = {layer.kind for layer in self.config.layers}
         masks: dict[str, Tensor | Span | None] = {kind: cache.causal_mask(kind, count) for kind in kinds}
-        hidden = self.run(self.embed(ids)[None], positions, masks, extends, causal=True)[0]
+        hidden = self.run(self.embed(ids)[None], positions, masks, extends, text_rows=count)[0]
         cache.advance(count)
         return hidden
 
@@ -114,7 +114,7 @@ class DiffusionGemma(nn.Module):
             soft = self.soft_embedding(torch.softmax(self_conditioning_logits, dim=-1, dtype=torch.float32))[None]
         x = self.self_conditioning(self.embed(canvas)[None], soft)
         extends = [cache.onlooker(index) for index in range(len(self.layers))]
-        return self.head(self.run(x, positions, {}, extends, causal=False)[0])
+        return self.head(self.run(x, positions, {}, extends)[0])
 
     # --- parts ---------------------------------------------------------------------------------------------------
 
@@ -140,13 +140,15 @@ class DiffusionGemma(nn.Module):
         positions: Tensor,
         masks: Mapping[str, Tensor | Span | None],
         extends: list[Extend],
-        *,
-        causal: bool,
+        text_rows: int = 0,
     ) -> Tensor:
-        """All layers and the final norm: x (B, T, H), positions (T,), a mask a layer kind -> (B, T, H)."""
+        """All layers and the final norm: x (B, T, H), positions (T,), a mask a layer kind -> (B, T, H).
+
+        The first ``text_rows`` of the T are text, the rest a canvas.
+        """
         ropes = self.ropes(positions, x.dtype)
         for block, layer, extend in zip(self.layers, self.config.layers, extends, strict=True):
-            x = block(x, ropes[layer], masks.get(layer.kind), extend, causal)
+            x = block(x, ropes[layer], masks.get(layer.kind), extend, text_rows)
         out: Tensor = self.norm(x)
         return out
 

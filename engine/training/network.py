@@ -42,7 +42,7 @@ def encode(model: DiffusionGemma, ids: Tensor, present: Tensor | None) -> tuple[
         # A padded query keeps itself, so that no softmax runs over nothing.
         own = torch.eye(length, dtype=torch.bool, device=ids.device)
         masks = {kind: (mask & present[:, None, :] | own)[:, None] for kind, mask in masks.items() if mask is not None}
-    hidden = model.run(model.embed(ids), place, masks, [recorder() for _ in model.layers], causal=True)
+    hidden = model.run(model.embed(ids), place, masks, [recorder() for _ in model.layers], text_rows=length)
     return hidden, prefix
 
 
@@ -75,4 +75,4 @@ def predict(
     positions = torch.arange(length, length + count, device=canvas.device)
     embedded = model.embed(canvas)
     x = model.self_conditioning(embedded, None if soft is None else model.soft_embedding(soft))
-    return model.head(model.run(x, positions, masks, [joiner(kept) for kept in prefix], causal=False))
+    return model.head(model.run(x, positions, masks, [joiner(kept) for kept in prefix]))

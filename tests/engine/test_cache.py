@@ -1,11 +1,13 @@
-"""The cache: cutting back, growing in pieces, and a denoise that leaves no trace."""
+"""The cache: cutting back, growing in pieces, room that stays in place, and a denoise that leaves no trace."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
+from engine import catalog
 from engine.cache import SLACK, KVCache
+from engine.config import ModelConfig, read_json
 from engine.errors import SafelightError
 from engine.models.diffusion_gemma import DiffusionGemma
 from tests.engine.tiny import CANVAS, FULL, SLIDING, WINDOW, network, tokens
@@ -148,3 +150,48 @@ def test_spans_tell_where_a_canvas_and_what_it_sees_lie(model: DiffusionGemma, p
         assert torch.equal(keys[:, :, end - CANVAS : end], new_keys)
         assert end - first == CANVAS + (prefix if layer.kind == "full_attention" else min(prefix, WINDOW - 1))
     assert cache.length == prefix
+
+
+@pytest.mark.parametrize("prefix", [1, WINDOW, 700])
+@torch.inference_mode()
+def test_spans_of_a_canvas_behind_text_that_is_still_to_be_committed(model: DiffusionGemma, prefix: int) -> None:
+    cache, text = filled(model, *tokens(prefix).split(200)), 6
+    cache.reserve(prefix + text + CANVAS)
+    ahead = cache.spans(CANVAS, text)
+    cache.advance(text)
+    assert cache.spans(CANVAS) == ahead
+
+
+@pytest.mark.parametrize("context", [0, 900, 5000])
+def test_canvases_committed_with_the_next_find_room_in_place(context: int) -> None:
+    """In the real shape, without memory; sliding layers can still be cut back by the slack."""
+    config = ModelConfig.from_dict(read_json(catalog.resolve("26b-a4b", shapes=True) / "config.json"))
+    canvas, blocks = config.canvas_length, 20
+    cache = KVCache(config, torch.device("meta"), torch.bfloat16)
+    cache.reserve(context + blocks * canvas)
+    for start in range(0, context, 512):
+        count = min(512, context - start)
+        cache.spans(count)
+        cache.advance(count)
+    buffers = [cache.buffers(index) for index in range(len(config.layers))]
+    cache.spans(canvas)
+    for _ in range(blocks - 1):
+        cache.spans(canvas, canvas)
+        cache.advance(canvas)
+        assert cache._can_cut(max(0, cache.length - SLACK))
+    for index, (keys, values) in enumerate(buffers):
+        assert cache.buffers(index)[0] is keys
+        assert cache.buffers(index)[1] is values
+
+
+def test_a_canvas_too_long_for_the_slack_makes_room_once() -> None:
+    model = network()
+    cache = filled(model, *tokens(3 * SLACK).split(200))
+    cache.reserve(8 * SLACK)
+    sizes = set()
+    for _ in range(3):
+        cache.spans(400, 400)
+        for count in (400, 450):  # the canvas before, and what is asked next
+            model.prefill(tokens(count), cache)
+            sizes.add(tuple(layer.keys.shape[2] for layer in cache._layers))
+    assert len(sizes) == 1

@@ -33,6 +33,7 @@ def test_a_result_adds_up(placement: Placement) -> None:
     assert sum(result.parts_ms.values()) == pytest.approx(result.step_ms_median)
     assert all(ms > 0 for part, ms in result.parts_ms.items() if part != "gaps")
     assert 0 < result.step_ms_median <= result.step_ms_p95 or result.step_ms_p95 > 0
+    assert result.commit_and_step_ms_median > 0
     assert result.plain_reason == "the kernels need an NVIDIA GPU"
     assert not result.graph
     assert set(result.oracle_error) == {"experts", "linear"}

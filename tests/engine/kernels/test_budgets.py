@@ -14,8 +14,9 @@ from tests.engine.kernels.compile import TARGETS, Compiled, compiled
 HIDDEN, VOCABULARY = 2816, 262_144
 SHARED = {89: 99 << 10, 90: 227 << 10, 120: 99 << 10}  # bytes a program may have
 SPILLS = 40  # bytes a thread, of which it is not known whether they lie in a loop; most kernels have none
-INTS = ("tokens", "positions", "first_tile", "tiles", "count", "capacity", "rows", "q_stride", "k_stride", "v_stride")
-TYPES = dict.fromkeys(INTS, "i32") | dict.fromkeys(("eps", "cap", "embed_scale"), "fp32")
+COUNTS = ("tokens", "text_rows", "positions", "first_tile", "tiles", "count", "capacity", "rows")
+STRIDES = ("q_stride", "k_stride", "v_stride")
+TYPES = dict.fromkeys(COUNTS + STRIDES, "i32") | dict.fromkeys(("eps", "cap", "embed_scale"), "fp32")
 
 
 def build(
@@ -85,23 +86,24 @@ def test_vocabulary_stage(capability: int) -> None:
 
 
 @pytest.mark.parametrize("capability", TARGETS)
-@pytest.mark.parametrize(("head_dim", "kv_heads", "causal"), [(256, 8, True), (512, 2, False)])
-def test_attention(head_dim: int, kv_heads: int, causal: bool, capability: int) -> None:
+@pytest.mark.parametrize("text", [False, True])
+@pytest.mark.parametrize(("head_dim", "kv_heads"), [(256, 8), (512, 2)])
+def test_attention(head_dim: int, kv_heads: int, text: bool, capability: int) -> None:
     blocks = Blocks.of(head_dim, large=capability == 90)
     sizes = {
         "HEADS": 16,
         "GROUP": 16 // kv_heads,
         "D": head_dim,
-        "CAUSAL": causal,
-        "WINDOW": 1024 if causal and head_dim == 256 else 0,
-        "SPLITS": 1 if causal else 2,
+        "TEXT": text,
+        "WINDOW": 1024 if head_dim == 256 else 0,
+        "SPLITS": 1 if text else 2,
         "M": blocks.queries,
         "N": blocks.keys,
     }
     types = {"span_ptr": "i32", "parts_ptr": "fp32", "weights_ptr": "fp32"}
     found = build(attention_kernel, sizes, capability, blocks.warps, blocks.stages, **types)
     assert on_matrix_units(found, capability)
-    assert causal or found.spill_bytes == 0
+    assert text or found.spill_bytes == 0
 
 
 def test_small_kernels() -> None:

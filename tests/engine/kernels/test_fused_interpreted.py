@@ -1,38 +1,70 @@
-"""All layers with the fused kernels between them, against the plain network, on a whole canvas."""
+"""All layers with the fused kernels between them, against the plain network, on a canvas and on text before it."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
+from engine.config import GenerationConfig
+from engine.layers.attention import Span
 from engine.layers.fused import FusedLayers
 from engine.models.diffusion_gemma import DiffusionGemma
+from engine.step_graph import StepProgram
 from tests.engine.packing import packable
-from tests.engine.tiny import CANVAS, tokens
+from tests.engine.tiny import CANVAS, WINDOW, tokens
 
 
-@pytest.mark.parametrize("length", [0, 5, 30])
-def test_fused_layers(length: int) -> None:
-    """A text shorter and longer than the window; both sorts of layer."""
+@pytest.mark.parametrize(("length", "text"), [(0, 0), (5, 0), (30, 0), (0, CANVAS), (5, 3), (30, CANVAS)])
+def test_fused_layers(length: int, text: int) -> None:
+    """A prefix shorter and longer than the window; both sorts of layer; text of its own pass in the plain network."""
     made: DiffusionGemma = packable()
-    cache = made.new_cache()
-    cache.reserve(length + CANVAS)
-    if length:
-        made.prefill(tokens(length), cache)
-    canvas = made.self_conditioning(made.embed(tokens(CANVAS, seed=1))[None])
-    positions = torch.arange(length, length + CANVAS)
-    spans = {kind: torch.tensor(span, dtype=torch.int32) for kind, span in cache.spans(CANVAS).items()}
-    extends = [cache.onlooker(index) for index in range(len(made.layers))]
-    want = made.run(canvas, positions, {}, extends, causal=False)[0]
-    before = [[buffer.clone() for buffer in cache.buffers(index)] for index in range(len(made.layers))]
-    for index in range(len(made.layers)):  # what the canvas wrote is to be written again
-        end = int(spans[made.config.layers[index].kind][1])
-        for buffer in cache.buffers(index):
-            buffer[:, :, end - CANVAS : end] = float("nan")
+    count = text + CANVAS
+    plain, cache = made.new_cache(), made.new_cache()
+    for each in (plain, cache):
+        each.reserve(length + count)
+        if length:
+            made.prefill(tokens(length), each)
+    positions = torch.arange(length, length + count)
+    canvas = made.self_conditioning(made.embed(tokens(CANVAS, seed=1))[None])[0]
+    x = torch.cat([made.embed(tokens(text, seed=2)), canvas])
+    if text:
+        made.prefill(tokens(text, seed=2), plain)
+    extends = [plain.onlooker(index) for index in range(len(made.layers))]
+    want = made.run(canvas[None], positions[text:], {}, extends)[0]
+    spans = {
+        kind: Span(torch.tensor(bounds, dtype=torch.int32), text, WINDOW if kind == "sliding_attention" else None)
+        for kind, bounds in cache.spans(CANVAS, text).items()
+    }
     with torch.inference_mode():
-        found = FusedLayers(made, cache)(canvas[0], made.ropes(positions, canvas.dtype), spans)
-    torch.testing.assert_close(found, want, atol=2e-5, rtol=1e-5)
-    for index, buffers in enumerate(before):
-        end = int(spans[made.config.layers[index].kind][1])
-        for old, new in zip(buffers, cache.buffers(index), strict=True):
-            torch.testing.assert_close(new[:, :, :end], old[:, :, :end], atol=2e-5, rtol=1e-5)
+        for index in range(len(made.layers)):
+            for buffer in cache.buffers(index):
+                buffer[:, :, length:] = float("nan")
+        found = FusedLayers(made)(x, made.ropes(positions, x.dtype), spans, cache)
+    torch.testing.assert_close(found[text:], want, atol=2e-5, rtol=1e-5)
+    for index in range(len(made.layers)):
+        for old, new in zip(plain.buffers(index), cache.buffers(index), strict=True):
+            written = slice(length, length + count)
+            torch.testing.assert_close(new[:, :, written], old[:, :, written], atol=2e-5, rtol=1e-5)
+
+
+@torch.inference_mode()
+def test_a_step_that_commits() -> None:
+    """As a program takes it by the fused layers, against one that takes it plainly."""
+    made = packable()
+    told = []
+    for fused in (None, FusedLayers(made)):
+        cache = made.new_cache()
+        cache.reserve(30 + 2 * CANVAS)
+        made.prefill(tokens(30), cache)
+        program = StepProgram(made, cache, CANVAS)
+        program.fused = fused
+        program.seed(3)
+        program.begin(tokens(CANVAS, seed=1), None, GenerationConfig(), tokens(CANVAS, seed=2))
+        for step in range(2):
+            program.launch(step)
+            told.append(program.collect(step))
+    for plain, found in zip(told[:2], told[2:], strict=True):
+        assert torch.equal(found.argmax, plain.argmax)
+        assert torch.equal(found.candidates, plain.candidates)
+        assert torch.equal(found.next_canvas, plain.next_canvas)
+        torch.testing.assert_close(found.entropy, plain.entropy, atol=1e-4, rtol=0)

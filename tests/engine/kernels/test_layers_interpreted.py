@@ -41,16 +41,20 @@ def test_linear_takes_leading_dimensions_and_strides() -> None:
 
 
 @pytest.mark.parametrize(
-    ("heads", "kv_heads", "count", "size", "first", "end", "causal", "window", "splits"),
+    ("heads", "kv_heads", "count", "size", "first", "end", "text_rows", "window", "splits"),
     [
-        (4, 2, 20, 32, 0, 20, False, None, 1),  # nothing before the canvas
-        (4, 2, 20, 32, 7, 97, False, None, 3),  # a prefix longer than its window
-        (2, 1, 70, 32, 3, 150, False, None, 2),  # all heads on one
-        (2, 1, 70, 64, 0, 150, True, None, 2),
-        (1, 1, 70, 32, 0, 290, True, 50, 1),
-        (1, 1, 130, 32, 40, 290, True, 50, 4),
-        (2, 1, 3, 512, 2, 40, False, None, 2),
-        (2, 1, 5, 512, 0, 6, True, None, 5),  # splits without a key
+        (4, 2, 20, 32, 0, 20, 0, None, 1),  # nothing before the canvas
+        (4, 2, 20, 32, 7, 97, 0, None, 3),  # a prefix longer than its window
+        (2, 1, 70, 32, 3, 150, 0, 50, 2),  # all heads on one; a window is nothing to a canvas
+        (2, 1, 70, 64, 0, 150, 70, None, 2),  # nothing but text
+        (1, 1, 70, 32, 0, 290, 70, 50, 1),
+        (1, 1, 130, 32, 112, 290, 130, 50, 4),
+        (2, 1, 140, 32, 0, 290, 70, None, 2),  # both, some of each in one block of queries
+        (2, 1, 140, 32, 141, 290, 70, 80, 1),  # text looks further back than the canvas
+        (1, 1, 256, 32, 78, 350, 128, 50, 3),  # a block of queries for each
+        (2, 2, 20, 32, 3, 20, 10, 8, 2),  # a window from the buffer's first place on
+        (2, 1, 3, 512, 2, 40, 0, None, 2),
+        (2, 1, 5, 512, 0, 6, 5, None, 5),  # splits without a key
     ],
 )
 def test_attention(
@@ -60,19 +64,35 @@ def test_attention(
     size: int,
     first: int,
     end: int,
-    causal: bool,
+    text_rows: int,
     window: int | None,
     splits: int,
 ) -> None:
     queries, keys = noise(heads, count, size), noise(kv_heads, end + 9, size, seed=1) * 0.3
     values = noise(kv_heads, end + 9, size, seed=2)
+    lowest = first if window is None or not text_rows else min(first, max(0, end - count - window + 1))
     for buffer in (keys, values):  # whatever lies outside is not looked at
         buffer[:, end:] = torch.nan
-        buffer[:, :first] = torch.nan
+        buffer[:, :lowest] = torch.nan
     span = torch.tensor([first, end], dtype=torch.int32)
-    found = attention.attention(queries, keys, values, span, causal=causal, window=window, splits=splits)
-    want = plain.attention(queries, keys, values, span, causal=causal, window=window)
+    found = attention.attention(queries, keys, values, span, text_rows, window, splits=splits)
+    want = plain.attention(queries, keys, values, span, text_rows, window)
     torch.testing.assert_close(found, want, atol=1e-5, rtol=1e-5)
+
+
+def test_text_and_a_canvas_are_what_each_is_alone() -> None:
+    """The oracle, too: text in a pass of its own, then the canvas behind it."""
+    text, canvas, end, window, first = 30, 20, 150, 40, 91
+    queries, keys, values = noise(2, text + canvas, 32), noise(1, end, 32, seed=1) * 0.3, noise(1, end, 32, seed=2)
+
+    def span(*bounds: int) -> Tensor:
+        return torch.tensor(bounds, dtype=torch.int32)
+
+    for way in (attention.attention, plain.attention):
+        both = way(queries, keys, values, span(first, end), text, window)
+        alone = way(queries[:, :text].contiguous(), keys, values, span(0, end - canvas), text, window)
+        behind = way(queries[:, text:].contiguous(), keys, values, span(first, end))
+        torch.testing.assert_close(both, torch.cat([alone, behind]), atol=1e-5, rtol=1e-5)
 
 
 def test_attention_with_a_sure_head() -> None:
@@ -91,11 +111,15 @@ def test_norms_of_a_sum(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
-def test_norms_at_a_layer_s_end(dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("text_rows", [0, 2, 5])
+def test_norms_at_a_layer_s_end(text_rows: int, dtype: torch.dtype) -> None:
     x, dense, sparse = (noise(5, 70, seed=seed).to(dtype) for seed in range(3))
-    weights, scalar = noise(4, 70, seed=3).to(dtype), torch.tensor([0.3], dtype=dtype)
-    found = norms.merge_norm(x, dense, sparse, weights, scalar, EPS)
-    torch.testing.assert_close(found, plain.merge_norm(x, dense, sparse, weights, scalar, EPS))
+    weights, scalars = noise(4, 70, seed=3).to(dtype), torch.tensor([0.3, 1.7], dtype=dtype)
+    found = norms.merge_norm(x, dense, sparse, weights, scalars, text_rows, EPS)
+    torch.testing.assert_close(found, plain.merge_norm(x, dense, sparse, weights, scalars, text_rows, EPS))
+    for rows, scalar in ((slice(text_rows), scalars[0]), (slice(text_rows, None), scalars[1])):
+        alone = plain.merge_norm(x[rows], dense[rows], sparse[rows], weights, scalar.expand(2), 0, EPS)
+        torch.testing.assert_close(found[0][rows], alone[0])
 
 
 @pytest.mark.parametrize("shared", [False, True])
