@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from engine.catalog import EMBEDDED, SKILLS, SUDOKU, EmbeddedModel
+from engine.catalog import EMBEDDED, PUBLISHED, SKILLS, SUDOKU, EmbeddedModel, PublishedModel
 from engine.config import GenerationConfig, ModelConfig
 from engine.errors import SafelightError
 from engine.events import (
@@ -18,6 +18,7 @@ from engine.events import (
     PrefillFinished,
     StepFinished,
 )
+from engine.reply import Reply, read_reply
 from engine.trace import Trace
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ _LAZY = {"generate": "engine.generation", "load_model": "engine.model", "Model":
 
 __all__ = [
     "EMBEDDED",
+    "PUBLISHED",
     "SKILLS",
     "SUDOKU",
     "CanvasCommitted",
@@ -39,11 +41,14 @@ __all__ = [
     "Model",
     "ModelConfig",
     "PrefillFinished",
+    "PublishedModel",
+    "Reply",
     "SafelightError",
     "StepFinished",
     "Trace",
     "generate",
     "load_model",
+    "read_reply",
 ]
 
 

@@ -40,11 +40,44 @@ class Shape:
         return ModelConfig.from_dict(read_json(self.folder / "config.json"))
 
 
+@dataclass(frozen=True)
+class PublishedModel:
+    """A model that a hub has, as it can be downloaded."""
+
+    repo: str
+    title: str
+    purpose: str
+    download_bytes: int  # as listed when this was written; the hub is asked before a download
+    shape: str  # id of the shape to plan memory with before the weights are here
+    is_packed: bool  # loads as it is on a card of 24 GB
+    is_gated: bool  # its licence has to be accepted, with an account, before it can be downloaded
+
+
 EMBEDDED = (
     EmbeddedModel("safelight-skills", "Safelight Skills", "small text tasks and small talk"),
     EmbeddedModel("safelight-sudoku", "Safelight Sudoku", "solves Sudoku puzzles"),
 )
 SHAPES = (Shape("26b-a4b", "DiffusionGemma 26B-A4B"),)
+PUBLISHED = (
+    PublishedModel(
+        "cyankiwi/diffusiongemma-26B-A4B-it-AWQ-INT4",
+        "DiffusionGemma 26B-A4B, 4 bits",
+        "the whole model with its experts in 4 bits, for a graphics card with 24 GB; loads as it is",
+        17_220_000_000,
+        "26b-a4b",
+        is_packed=True,
+        is_gated=False,
+    ),
+    PublishedModel(
+        "google/diffusiongemma-26B-A4B-it",
+        "DiffusionGemma 26B-A4B, bf16",
+        "the original in 16 bits; for a graphics card with 24 GB, convert it to 4 bits once it is here",
+        51_650_000_000,
+        "26b-a4b",
+        is_packed=False,
+        is_gated=True,
+    ),
+)
 SKILLS, SUDOKU = (model.id for model in EMBEDDED)
 
 

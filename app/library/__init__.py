@@ -1,0 +1,22 @@
+"""The conversations kept on disk: stored, searched, grouped, exported and imported. Knows neither Qt nor torch."""
+
+from __future__ import annotations
+
+from app.library.errors import LibraryError
+from app.library.library import Library
+from app.library.records import NewMessage, Role, Status, StoredMessage, Summary, Whole
+from app.library.titles import title_of
+from app.state.attachment import Attachment
+
+__all__ = [
+    "Attachment",
+    "Library",
+    "LibraryError",
+    "NewMessage",
+    "Role",
+    "Status",
+    "StoredMessage",
+    "Summary",
+    "Whole",
+    "title_of",
+]

@@ -1,0 +1,86 @@
+"""The fields of an imported JSON object, each looked at before it is believed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from app.library.errors import LibraryError
+from app.library.rows import storable
+
+Value = TypeVar("Value")
+
+LATEST = 253402300799.0  # the last second of the year 9999
+LARGEST = 2**63 - 1  # SQLite's largest whole number
+
+
+class Fields:
+    """One object; ``place`` says in messages where it is."""
+
+    def __init__(self, raw: object, place: str) -> None:
+        self.place = place
+        if not isinstance(raw, dict):
+            raise LibraryError(f"{place} is damaged: an object is missing. Export the conversation again")
+        self._raw: dict[str, Any] = raw
+
+    def wrong(self, name: str, why: str) -> LibraryError:
+        """An error that names the field."""
+        return LibraryError(f"{self.place} is damaged: “{name}” {why}. Export the conversation again")
+
+    def text(self, name: str) -> str:
+        """A text; may be empty."""
+        value = self._raw.get(name)
+        if not isinstance(value, str):
+            raise self.wrong(name, "must be a text")
+        return storable(value)
+
+    def json_text(self, name: str) -> str:
+        """A text that is JSON itself, or empty."""
+        value = self.text(name)
+        try:
+            if value:
+                json.loads(value)
+        except (ValueError, RecursionError):
+            raise self.wrong(name, "must be JSON in a text") from None
+        return value
+
+    def time(self, name: str) -> float:
+        """Seconds since 1970; what is no number compares with none."""
+        value = self._raw.get(name)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= LATEST:
+            raise self.wrong(name, "must be a time in seconds")
+        return float(value)
+
+    def truth(self, name: str) -> bool:
+        """True or false."""
+        value = self._raw.get(name)
+        if not isinstance(value, bool):
+            raise self.wrong(name, "must be true or false")
+        return value
+
+    def whole(self, name: str) -> int:
+        """A whole number from 0."""
+        value = self._raw.get(name)
+        if type(value) is not int or not 0 <= value <= LARGEST:
+            raise self.wrong(name, "must be a whole number")
+        return value
+
+    def whole_or_none(self, name: str) -> int | None:
+        """A whole number from 0, or null."""
+        return self.whole(name) if self._raw.get(name) is not None else None
+
+    def one_of(self, name: str, allowed: Sequence[Value]) -> Value:
+        """One of a few values."""
+        value = self._raw.get(name)
+        for other in allowed:
+            if type(value) is type(other) and value == other:
+                return other
+        raise self.wrong(name, f"must be one of {', '.join(map(str, allowed))}")
+
+    def items(self, name: str) -> list[object]:
+        """A list."""
+        value = self._raw.get(name)
+        if not isinstance(value, list):
+            raise self.wrong(name, "must be a list")
+        return value

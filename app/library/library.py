@@ -1,0 +1,362 @@
+"""The conversations on disk. Every call is one short transaction: what has returned survives a kill."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from pathlib import Path
+
+from app.language import tr, trn
+from app.library import opening, salvage
+from app.library.errors import LibraryError, explained
+from app.library.lookup import look_up
+from app.library.records import UNFINISHED, NewMessage, Status, StoredMessage, Summary, Whole
+from app.library.rows import (
+    MESSAGE_COLUMNS,
+    SUMMARY_COLUMNS,
+    insert_message,
+    message_of,
+    storable,
+    summary_of,
+    with_shown,
+)
+
+UNDO_SECONDS = 60.0
+"""How long ``purge`` leaves what another window has deleted and may still want back."""
+
+_GONE = "this conversation was deleted in another window. Choose another one"
+_GONE_MESSAGE = "this message was deleted in another window. Open the conversation again"
+_NEW_FIELDS = tuple(field.name for field in fields(NewMessage))
+
+
+class Library:
+    """Used from one thread. ``notice`` is what the user should know of its opening, empty if nothing.
+
+    Every method raises ``LibraryError`` where the file cannot be read or written: the disk is full, another program
+    holds it, or the conversation was deleted in another window. Nothing is half written then.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, place: Path | str, clock: Callable[[], float]) -> None:
+        self.notice = ""
+        self._connection = connection
+        self._place = place
+        self._clock = clock
+        self._deleted: set[int] = set()
+        self._removed: set[int] = set()
+
+    @staticmethod
+    def open(folder: Path, clock: Callable[[], float] = time.time) -> Library:
+        """Open the library in a folder, which is made where it is missing.
+
+        A damaged file is set aside under another name, and what can be read of it is taken over; ``notice`` says so.
+        Answers that a crash left unfinished count as stopped.
+
+        Raises:
+            LibraryError: it cannot be opened or written, or comes from a newer Safelight.
+        """
+        with explained(folder):
+            opened = opening.open_file(folder)
+            library = Library(opened.connection, folder, clock)
+            try:
+                if opened.aside is not None:
+                    library.notice = library._take_over(opened.aside)
+                library._stop_unfinished()
+            except BaseException:
+                opened.connection.close()
+                raise
+        return library
+
+    @staticmethod
+    def in_memory(clock: Callable[[], float] = time.time) -> Library:
+        """A library that is forgotten at the end, for when none can be opened."""
+        return Library(opening.open_in_memory(), "memory", clock)
+
+    def close(self) -> None:
+        """May be called twice."""
+        self._connection.close()
+
+    # ---------------------------------------------------------------- conversations
+
+    def summaries(self, query: str = "") -> list[Summary]:
+        """The conversations, pinned ones first, then those written to last; with a query those that have all of it."""
+        with explained(self._place):
+            return look_up(self._connection, query)
+
+    def create(self, *, title: str = "", system_prompt: str = "", preset: str = "", model: str = "") -> int:
+        """Begin an empty conversation; returns its identity."""
+        now = self._clock()
+        with self._writing():
+            return self._insert(Summary(0, title, now, now, False, system_prompt, preset, model))
+
+    def conversation(self, id: int) -> Summary:
+        """One conversation."""
+        with explained(self._place):
+            row = self._connection.execute(
+                f"SELECT {SUMMARY_COLUMNS} FROM conversations WHERE id = ? AND deleted IS NULL", (id,)
+            ).fetchone()
+        if row is None:
+            raise LibraryError(_GONE)
+        return summary_of(row)
+
+    def describe(
+        self,
+        id: int,
+        *,
+        title: str | None = None,
+        system_prompt: str | None = None,
+        preset: str | None = None,
+        model: str | None = None,
+        pinned: bool | None = None,
+    ) -> None:
+        """Change what is not None. The conversation keeps its place in time."""
+        self._set(
+            "conversations",
+            id,
+            _GONE,
+            title=title,
+            system_prompt=system_prompt,
+            preset=preset,
+            model=model,
+            pinned=pinned,
+        )
+
+    def delete(self, id: int) -> None:
+        """Take a conversation out of sight until ``restore`` or ``purge``."""
+        with self._writing():
+            self._connection.execute("UPDATE conversations SET deleted = ? WHERE id = ?", (self._clock(), id))
+        self._deleted.add(id)
+
+    def restore(self, id: int) -> None:
+        """Undo ``delete``."""
+        with self._writing():
+            self._change_one("UPDATE conversations SET deleted = NULL WHERE id = ?", (id,), _GONE)
+        self._deleted.discard(id)
+
+    def purge(self) -> None:
+        """Really remove what was deleted here, and by others more than ``UNDO_SECONDS`` ago."""
+        before = self._clock() - UNDO_SECONDS
+        with self._writing():
+            execute = self._connection.execute
+            rows = execute("SELECT id, deleted FROM conversations WHERE deleted IS NOT NULL").fetchall()
+            for id in [id for id, deleted in rows if id in self._deleted or deleted < before]:
+                execute("DELETE FROM conversations WHERE id = ?", (id,))
+            rows = execute("SELECT DISTINCT removed, removed_at FROM messages WHERE removed IS NOT NULL").fetchall()
+            for root in [root for root, removed_at in rows if root in self._removed or removed_at < before]:
+                execute(f"{_BRANCH} DELETE FROM messages WHERE id IN branch", (root,))
+        self._deleted.clear()
+        self._removed.clear()
+
+    def duplicate(self, id: int) -> int:
+        """A copy of a conversation with all its branches; returns its identity."""
+        now = self._clock()
+        whole = self.whole(id)
+        title = tr("{title} (copy)", title=whole.summary.title) if whole.summary.title else ""
+        return self.take(
+            replace(whole, summary=replace(whole.summary, title=title, created=now, updated=now, pinned=False))
+        )
+
+    def whole(self, id: int) -> Whole:
+        """A conversation with all its messages."""
+        with explained(self._place), self._reading():
+            return Whole(self.conversation(id), tuple(self.messages(id)))
+
+    def take(self, whole: Whole) -> int:
+        """Add a conversation from elsewhere, all of it or nothing; identities are given anew. Returns its own."""
+        with self._writing():
+            conversation = self._insert(whole.summary)
+            given: dict[int | None, int | None] = {None: None}
+            for message in whole.messages:
+                new = {name: getattr(message, name) for name in _NEW_FIELDS}
+                new["parent"] = given.get(message.parent)
+                if message.status in UNFINISHED:
+                    new["status"] = "stopped"
+                given[message.id] = id = insert_message(
+                    self._connection, conversation, message.created, NewMessage(**new)
+                )
+                if message.shown:
+                    self._put_on_show(conversation, new["parent"], id)
+            return conversation
+
+    # ---------------------------------------------------------------- messages
+
+    def messages(self, conversation: int) -> list[StoredMessage]:
+        """All messages of a conversation that were not removed, oldest first: a tree, since each knows its parent."""
+        with explained(self._place), self._reading():
+            rows = self._connection.execute(
+                f"SELECT {MESSAGE_COLUMNS}, child_shown FROM messages WHERE conversation = ? AND removed IS NULL "
+                "ORDER BY id",
+                (conversation,),
+            ).fetchall()
+            first = self._connection.execute(
+                "SELECT child_shown FROM conversations WHERE id = ?", (conversation,)
+            ).fetchone()
+        wanted: dict[int | None, int | None] = {row[-2]: row[-1] for row in rows}
+        wanted[None] = first[0] if first else None
+        return with_shown((message_of(row[:-1]) for row in rows), wanted)
+
+    def add(self, conversation: int, message: NewMessage) -> int:
+        """Store a message and put it on show among its siblings; returns its identity."""
+        now = self._clock()
+        with self._writing():
+            self._change_one(
+                "UPDATE conversations SET updated = ? WHERE id = ? AND deleted IS NULL", (now, conversation), _GONE
+            )
+            if message.parent is not None:
+                parent = self._connection.execute(
+                    "SELECT 1 FROM messages WHERE id = ? AND conversation = ? AND removed IS NULL",
+                    (message.parent, conversation),
+                ).fetchone()
+                if parent is None:
+                    raise LibraryError(_GONE_MESSAGE)
+            id = insert_message(self._connection, conversation, now, message)
+            self._put_on_show(conversation, message.parent, id)
+            return id
+
+    def update(
+        self,
+        id: int,
+        *,
+        content: str | None = None,
+        thinking: str | None = None,
+        status: Status | None = None,
+        error: str | None = None,
+        figures: str | None = None,
+        settings: str | None = None,
+        model: str | None = None,
+        seed: int | None = None,
+    ) -> None:
+        """Change what is not None. Cheap enough for every denoising step; search knows the text once it has ended."""
+        self._set(
+            "messages",
+            id,
+            _GONE_MESSAGE,
+            content=content,
+            thinking=thinking,
+            status=status,
+            error=error,
+            figures=figures,
+            settings=settings,
+            model=model,
+            seed=seed,
+        )
+
+    def show(self, id: int) -> None:
+        """Put a message on show among those with the same parent."""
+        with self._writing():
+            row = self._connection.execute("SELECT conversation, parent FROM messages WHERE id = ?", (id,)).fetchone()
+            if row is None:
+                raise LibraryError(_GONE_MESSAGE)
+            self._put_on_show(row[0], row[1], id)
+
+    def remove(self, id: int) -> None:
+        """Take a message, and all that hangs under it, out of sight until ``put_back`` or ``purge``."""
+        with self._writing():
+            self._connection.execute(
+                f"{_BRANCH} UPDATE messages SET removed = ?, removed_at = ? WHERE id IN branch AND removed IS NULL",
+                (id, id, self._clock()),
+            )
+        self._removed.add(id)
+
+    def put_back(self, id: int) -> None:
+        """Undo ``remove``; the message is on show again if it was."""
+        with self._writing():
+            self._change_one(
+                "UPDATE messages SET removed = NULL, removed_at = NULL WHERE removed = ?", (id,), _GONE_MESSAGE
+            )
+        self._removed.discard(id)
+
+    # ---------------------------------------------------------------- within
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """A transaction that begins as a writer's, so that it can wait for another's end."""
+        with explained(self._place):
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:  # SQLite has ended it itself where the disk is full
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """One state of the file for several queries."""
+        if self._connection.in_transaction:
+            yield
+            return
+        self._connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+
+    def _insert(self, summary: Summary) -> int:
+        row = (
+            storable(summary.title),
+            summary.created,
+            summary.updated,
+            summary.pinned,
+            storable(summary.system_prompt),
+            storable(summary.preset),
+            storable(summary.model),
+        )
+        columns = SUMMARY_COLUMNS.removeprefix("id, ")
+        made = self._connection.execute(f"INSERT INTO conversations ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        return made.lastrowid or 0
+
+    def _put_on_show(self, conversation: int, parent: int | None, id: int) -> None:
+        if parent is None:
+            self._connection.execute("UPDATE conversations SET child_shown = ? WHERE id = ?", (id, conversation))
+        else:
+            self._connection.execute("UPDATE messages SET child_shown = ? WHERE id = ?", (id, parent))
+
+    def _set(self, table: str, id: int, gone: str, **columns: str | int | None) -> None:
+        given = {
+            name: storable(value) if isinstance(value, str) else value
+            for name, value in columns.items()
+            if value is not None
+        }
+        if given:
+            changes = ", ".join(f"{name} = ?" for name in given)
+            with explained(self._place):  # a single statement is a transaction of its own
+                self._change_one(f"UPDATE {table} SET {changes} WHERE id = ?", (*given.values(), id), gone)
+
+    def _change_one(self, statement: str, values: tuple[object, ...], gone: str) -> None:
+        if not self._connection.execute(statement, values).rowcount:
+            raise LibraryError(gone)
+
+    def _stop_unfinished(self) -> None:
+        """What a crash left is kept as it is, and counts as stopped.
+
+        An answer that another window is writing at this moment counts so too, until that window writes its next step.
+        """
+        with self._writing():
+            self._connection.execute("UPDATE messages SET status = 'stopped' WHERE status IN ('waiting', 'developing')")
+
+    def _take_over(self, aside: Path) -> str:
+        """Save what can be read of a damaged file; returns what to tell the user."""
+        saved = salvage.read(aside)
+        for whole in saved:
+            self.take(whole)
+        if not saved:
+            return tr(
+                "The library was damaged and nothing in it could be read. It was set aside as {name}, a new one begun.",
+                name=aside.name,
+            )
+        return trn(
+            "The library was damaged. It was set aside as {name}; {count} conversation could be read and is here.",
+            "The library was damaged. It was set aside as {name}; {count} conversations could be read and are here.",
+            len(saved),
+            name=aside.name,
+        )
+
+
+_BRANCH = """WITH RECURSIVE branch (id) AS (
+    VALUES (?) UNION SELECT messages.id FROM messages JOIN branch ON messages.parent = branch.id
+)"""

@@ -1,0 +1,134 @@
+"""The path on show as a document to read: Markdown, and HTML in which everything is text."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from string import Template
+
+from app.language import tr
+from app.library.records import StoredMessage, Whole
+
+
+def path_on_show(messages: Iterable[StoredMessage]) -> list[StoredMessage]:
+    """From the beginning of a conversation along what is shown, to its end."""
+    following = {message.parent: message for message in messages if message.shown}
+    path: list[StoredMessage] = []
+    parent: int | None = None
+    while parent in following:
+        path.append(following[parent])
+        parent = path[-1].id
+    return path
+
+
+def to_markdown(whole: Whole) -> str:
+    """The answers are Markdown already and stand as they are."""
+    summary = whole.summary
+    parts = [f"# {_title(whole)}", f"*{_day(summary.created)}*"]
+    if summary.system_prompt:
+        parts += [f"**{tr('System prompt')}**", _quoted(summary.system_prompt)]
+    for message in path_on_show(whole.messages):
+        parts.append(f"## {_speaker(message)}")
+        for file in message.attachments:
+            parts += [f"**{' '.join(file.name.split())}**", _fenced(file.text)]
+        if message.thinking:
+            parts += [f"**{tr('Thinking')}**", _quoted(message.thinking)]
+        parts += [message.content] if message.content else []
+        parts += [f"*{remark}*" for remark in _remarks(message)]
+    return "\n\n".join(parts) + "\n"
+
+
+def to_html(whole: Whole) -> str:
+    """One file that fetches nothing and runs nothing; what was said is shown to the letter."""
+    title = _shown(_title(whole))
+    parts = [f'<h1 dir="auto">{title}</h1>', f'<p class="faint">{_shown(_day(whole.summary.created))}</p>']
+    if whole.summary.system_prompt:
+        parts.append(_folded(tr("System prompt"), whole.summary.system_prompt))
+    for message in path_on_show(whole.messages):
+        inner = [f'<h2 dir="auto">{_shown(_speaker(message))}</h2>']
+        inner += [_folded(tr("File: {name}", name=file.name), file.text) for file in message.attachments]
+        inner += [_folded(tr("Thinking"), message.thinking)] if message.thinking else []
+        inner += [f'<div class="said" dir="auto">{_shown(message.content)}</div>'] if message.content else []
+        inner += [f'<p class="faint" dir="auto">{_shown(remark)}</p>' for remark in _remarks(message)]
+        parts.append(f'<section class="{message.role}">\n' + "\n".join(inner) + "\n</section>")
+    return _PAGE.substitute(title=title, body="\n".join(parts))
+
+
+def _title(whole: Whole) -> str:
+    return " ".join(whole.summary.title.split()) or tr("Untitled")
+
+
+def _day(seconds: float) -> str:
+    try:
+        return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M")
+    except (OverflowError, OSError, ValueError):
+        return ""
+
+
+def _speaker(message: StoredMessage) -> str:
+    return tr("You") if message.role == "user" else " ".join(message.model.split()) or tr("Assistant")
+
+
+def _remarks(message: StoredMessage) -> Sequence[str]:
+    if message.status == "failed":
+        return (tr("Failed: {error}", error=message.error) if message.error else tr("Failed"),)
+    return () if message.status == "done" else (tr("Stopped"),)
+
+
+def _quoted(text: str) -> str:
+    return "\n".join(f"> {line}".rstrip() for line in text.splitlines())
+
+
+def _fenced(text: str) -> str:
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{text}\n{fence}"
+
+
+_PICTURES = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\t\n"} | {0x7F: 0x2421}
+
+
+def _shown(text: str) -> str:
+    """A text as HTML that shows it; control characters, which HTML forbids, as their pictures."""
+    lines = text.replace("\r\n", "\n").replace("\r", "\n")
+    return html.escape(lines.translate(_PICTURES))
+
+
+def _folded(heading: str, text: str) -> str:
+    said = f'<div class="said" dir="auto">{_shown(text)}</div>'
+    return f'<details><summary dir="auto">{_shown(heading)}</summary>{said}</details>'
+
+
+# The colours are those of the themes Paper and Darkroom, for screens that are light or dark.
+_PAGE = Template("""<!DOCTYPE html>
+<html>
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>$title</title>
+<style>
+:root { color-scheme: light dark; --surface: #f8f3ea; --ink: #231c16; --faint: #6d6254; --line: #e0d6c7; }
+@media (prefers-color-scheme: dark) {
+  :root { --surface: #171310; --ink: #f2eadf; --faint: #a99e90; --line: #352d27; }
+}
+body { background: var(--surface); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; margin: 0; }
+main { max-width: 44rem; margin: 0 auto; padding: 2rem 1rem 4rem; }
+h1 { font-size: 1.5rem; margin: 0; }
+h2 { font-size: 0.85rem; font-weight: 600; color: var(--faint); margin: 0 0 0.25rem; }
+section { border-top: 1px solid var(--line); padding: 1rem 0; }
+.said { white-space: pre-wrap; overflow-wrap: anywhere; unicode-bidi: plaintext; }
+.faint, summary { color: var(--faint); font-size: 0.85rem; }
+details { margin: 0.5rem 0; }
+details .said { border-left: 2px solid var(--line); padding-left: 0.75rem; margin-top: 0.25rem; }
+</style>
+</head>
+<body>
+<main>
+$body
+</main>
+</body>
+</html>
+""")

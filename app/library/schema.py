@@ -1,0 +1,113 @@
+"""The tables of the library, version by version, and the way from one version to the next.
+
+A message knows its parent, so a conversation is a tree. Which of several siblings is on show is kept by their parent
+(``child_shown``), or by the conversation for those without one: it is always one, and a message that is removed and put
+back finds its place again. Identities are never used twice.
+
+The indexes for search are filled by triggers, so no way of writing can miss them, and only once an answer stands: a
+draft changes at every denoising step.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+APPLICATION_ID = 0x5AFE1167  # written into the file's header: whose it is
+
+_FIRST = (
+    """CREATE TABLE conversations (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        title TEXT NOT NULL,
+        created REAL NOT NULL,
+        updated REAL NOT NULL,
+        pinned INTEGER NOT NULL DEFAULT 0,
+        system_prompt TEXT NOT NULL DEFAULT '',
+        preset TEXT NOT NULL DEFAULT '',
+        model TEXT NOT NULL DEFAULT '',
+        child_shown INTEGER,
+        deleted REAL  -- when it was deleted; until it is purged that can be undone
+    )""",
+    """CREATE TABLE messages (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        conversation INTEGER NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
+        parent INTEGER,
+        child_shown INTEGER,
+        removed INTEGER,  -- the message whose removal took this one along, perhaps itself
+        removed_at REAL,
+        created REAL NOT NULL,
+        role TEXT NOT NULL CHECK (role IN ('user', 'assistant')),
+        status TEXT NOT NULL CHECK (status IN ('waiting', 'developing', 'done', 'stopped', 'failed')),
+        seed INTEGER,
+        model TEXT NOT NULL DEFAULT '',
+        settings TEXT NOT NULL DEFAULT '',
+        figures TEXT NOT NULL DEFAULT '',
+        error TEXT NOT NULL DEFAULT '',
+        content TEXT NOT NULL DEFAULT '',
+        thinking TEXT NOT NULL DEFAULT '',
+        attachments TEXT NOT NULL DEFAULT '',  -- JSON, pairs of name and text
+        UNIQUE (conversation, id),
+        -- Without a cascade: SQLite follows one no deeper than a thousand messages.
+        FOREIGN KEY (conversation, parent) REFERENCES messages (conversation, id)
+    )""",
+    "CREATE INDEX messages_by_parent ON messages (conversation, parent)",
+    "CREATE INDEX messages_unfinished ON messages (status) WHERE status IN ('waiting', 'developing')",
+    "CREATE INDEX messages_removed ON messages (removed) WHERE removed IS NOT NULL",
+    "CREATE VIRTUAL TABLE title_index USING fts5 (title, tokenize = 'unicode61 remove_diacritics 2')",
+    "CREATE VIRTUAL TABLE message_index USING fts5 (content, tokenize = 'unicode61 remove_diacritics 2')",
+    """CREATE TRIGGER title_added AFTER INSERT ON conversations BEGIN
+        INSERT INTO title_index (rowid, title) VALUES (new.id, new.title);
+    END""",
+    """CREATE TRIGGER title_changed AFTER UPDATE OF title ON conversations BEGIN
+        UPDATE title_index SET title = new.title WHERE rowid = new.id;
+    END""",
+    """CREATE TRIGGER title_gone AFTER DELETE ON conversations BEGIN
+        DELETE FROM title_index WHERE rowid = old.id;
+    END""",
+    """CREATE TRIGGER message_added AFTER INSERT ON messages WHEN new.status NOT IN ('waiting', 'developing') BEGIN
+        INSERT INTO message_index (rowid, content) VALUES (new.id, new.content);
+    END""",
+    """CREATE TRIGGER message_changed AFTER UPDATE OF content, status ON messages
+    WHEN new.status NOT IN ('waiting', 'developing')
+        AND (new.content IS NOT old.content OR old.status IN ('waiting', 'developing'))
+    BEGIN
+        DELETE FROM message_index WHERE rowid = new.id;
+        INSERT INTO message_index (rowid, content) VALUES (new.id, new.content);
+    END""",
+    """CREATE TRIGGER message_gone AFTER DELETE ON messages BEGIN
+        DELETE FROM message_index WHERE rowid = old.id;
+    END""",
+)
+
+STEPS: tuple[tuple[str, ...], ...] = (_FIRST,)
+"""Step n takes a file from version n to n + 1. A step that was ever released is never changed: another is added."""
+
+TABLES = frozenset({"conversations", "messages", "title_index", "message_index"})
+
+
+def version_of(connection: sqlite3.Connection) -> int:
+    """The version a file has; 0 where nothing is in it yet."""
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def tables_of(connection: sqlite3.Connection) -> set[str]:
+    """The names of a file's tables."""
+    return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+
+
+def migrate(connection: sqlite3.Connection) -> None:
+    """Bring a file to the newest version, all of the way or not at all.
+
+    The version is read again under the lock, so that of two windows that start at once only one does it.
+    """
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for step in STEPS[version_of(connection) :]:
+            for statement in step:
+                connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {len(STEPS)}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise

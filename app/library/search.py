@@ -1,0 +1,95 @@
+"""A query as words and signs: how SQLite is asked for them, and where they stand in a text. Any text is a valid query.
+
+Words are looked up in the full-text index, each as the beginning of a word. What the index cannot find (emoji and other
+signs, and scripts that put no space between words) is looked for anywhere in the text.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+MOST_TERMS = 8
+LONGEST_TERM = 80  # characters
+BEFORE, LONGEST_EXCERPT = 24, 160  # characters
+_UNSPACED = re.compile("[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\U00020000-\U0003ffff]")
+
+
+@dataclass(frozen=True)
+class Term:
+    """One thing that must be found; ``is_word`` where the index knows it."""
+
+    text: str
+    is_word: bool
+
+    @property
+    def match(self) -> str:
+        """For ``MATCH``: a quoted prefix, in which nothing is an operator."""
+        quoted = self.text.replace('"', '""')
+        return f'"{quoted}" *'
+
+    @property
+    def pattern(self) -> str:
+        r"""For ``LIKE … ESCAPE '\'``."""
+        escaped = self.text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+        return f"%{escaped}%"
+
+
+def terms_of(query: str) -> list[Term]:
+    """What a query asks for: all of it must be found, in any order."""
+    said = unicodedata.normalize("NFC", query.replace("\0", " "))
+    said = said.encode("utf-8", "replace").decode("utf-8")  # half a character, as a paste can leave one
+    texts = [text[:LONGEST_TERM] for text in dict.fromkeys(said.split())][:MOST_TERMS]
+    return [Term(text, any(map(str.isalnum, text)) and not _UNSPACED.search(text)) for text in texts]
+
+
+def spans(text: str, terms: Iterable[Term]) -> list[tuple[int, int]]:
+    """Where the terms stand in a text: beginning and end of each, in order, without overlap."""
+    folded = text.translate(_FOLDED)
+    found = [span for term in terms for span in _places(folded, term)]
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(found):
+        if merged and start <= merged[-1][1]:
+            start, end = merged[-1][0], max(end, merged.pop()[1])
+        merged.append((start, end))
+    return merged
+
+
+def excerpt(text: str, terms: Iterable[Term]) -> str:
+    """One line around the first place where a term stands in a text."""
+    text = unicodedata.normalize("NFC", text)
+    folded = text.translate(_FOLDED)
+    firsts = [span[0] for span in (next(_places(folded, term), None) for term in terms) if span is not None]
+    first = min(firsts, default=0)
+    start = max(0, first - BEFORE)
+    if start:
+        word = text.find(" ", start, first)
+        start = word + 1 if word >= 0 else start
+    end = start + LONGEST_EXCERPT
+    line = " ".join(text[start:end].split())
+    return ("…" if start else "") + line + ("…" if end < len(text) else "")
+
+
+def _places(folded: str, term: Term) -> Iterator[tuple[int, int]]:
+    """A word stands only where a word begins, as the index has it."""
+    sought = term.text.translate(_FOLDED)
+    within = term.is_word and sought[0].isalnum()
+    place = folded.find(sought)
+    while place >= 0:
+        if not (within and place and folded[place - 1].isalnum()):
+            yield place, place + len(sought)
+        place = folded.find(sought, place + len(sought))
+
+
+class _Folding(dict[int, int]):
+    """A character without its case and marks, always one for one, so that places stay the same."""
+
+    def __missing__(self, code: int) -> int:
+        folded = unicodedata.normalize("NFD", chr(code))[0].casefold()
+        self[code] = ord(folded) if len(folded) == 1 else code
+        return self[code]
+
+
+_FOLDED = _Folding()

@@ -1,0 +1,248 @@
+"""Downloads a model from a hub so that it is whole or not there: resumable, verified, moved into place at the end.
+
+A download lives in ``FOLDER/OWNER--NAME.partial`` with a record of what belongs into it; a file that is not whole and
+verified yet has ``.part`` behind its name. When every hash is right, the folder loses its ending, and only then is it
+a model. Knows neither torch nor Qt; huggingface_hub is imported when a download begins.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from engine.config import read_json
+from engine.errors import SafelightError
+from engine.hub.hashes import is_right
+from engine.hub.record import PART, RECORD, UNFINISHED, ClosedError, Record, RemoteFile, folder_name, repo_of
+from engine.hub.tally import DownloadProgress, Report, StoppedError, Tally
+
+if TYPE_CHECKING:
+    from engine.hub.client import Hub, Patience
+
+__all__ = [
+    "UNFINISHED", "ClosedError", "DownloadProgress", "Ended", "Partial", "discard", "download", "is_verified",
+    "model_folder", "partial_of", "partials", "verify",
+]  # fmt: skip
+
+Ended = Literal["ready", "paused", "cancelled"]
+STORE_MANIFEST = "safelight-store.json"  # a packed store vouches for its own files
+
+
+@dataclass(frozen=True)
+class Partial:
+    """A download that is not finished."""
+
+    repo: str
+    folder: Path
+    done_bytes: int
+    total_bytes: int  # 0 where the hub has not been asked yet
+
+
+def model_folder(repo: str, folder: Path) -> Path:
+    """Where a repository's model is once it is whole."""
+    return folder / folder_name(repo)
+
+
+def partials(folder: Path) -> tuple[Partial, ...]:
+    """The unfinished downloads in a data folder, also those of a session that was killed."""
+    return tuple(partial_of(path) for path in sorted(folder.glob("*" + UNFINISHED)) if path.is_dir())
+
+
+def partial_of(work: Path) -> Partial:
+    """What there is in the folder of an unfinished download."""
+    record = Record.read(work)
+    if record is not None:
+        return Partial(record.repo, work, record.done_bytes(work), record.total_bytes)
+    done = sum(path.stat().st_size for path in work.iterdir() if path.is_file() and path.name != RECORD)
+    return Partial(repo_of(work.name), work, done, 0)
+
+
+def is_verified(model: Path) -> bool:
+    """Whether a folder is a finished download: it has its place, its record, and each file with its full size."""
+    record = Record.read(model) if not model.name.endswith(UNFINISHED) else None
+    return record is not None and not record.missing(model)
+
+
+def download(
+    repo: str,
+    folder: Path,
+    *,
+    endpoint: str | None = None,
+    token: str | None = None,
+    offline: bool = False,
+    progress: Report | None = None,
+    pause: threading.Event | None = None,
+    cancel: threading.Event | None = None,
+    patience: Patience | None = None,
+) -> Ended:
+    """Download a model's files, or go on with it, from the byte where it stopped.
+
+    Args:
+        repo: ``owner/name``.
+        folder: the data folder; the model comes to lie in ``model_folder(repo, folder)``.
+        endpoint: the hub's address; None takes the usual one.
+        token: an access token for what is gated; no other token on this machine is looked for.
+        offline: refuse before anything is sent.
+        progress: called from this thread, about ten times a second.
+        pause: once set, ends the download and keeps what is here.
+        cancel: once set, ends the download and removes what is here.
+
+    Raises:
+        SafelightError: what is wrong in one sentence, with the next step. What is here stays.
+    """
+    if offline:
+        raise SafelightError("the offline switch is on, so nothing is downloaded; turn it off in the settings first")
+    target = model_folder(repo, folder)
+    if is_verified(target):
+        return "ready"
+    work = target.with_name(target.name + UNFINISHED)
+    begun = Record.read(target) if target.exists() and not work.exists() else None
+    if target.exists() and (begun is None or begun.repo != repo):
+        raise SafelightError(f"{target} is there already and is no download of ours; move it away first")
+    from engine.hub.client import Hub, Patience, session
+
+    flags = tuple(flag for flag in (pause, cancel) if flag is not None)
+    try:
+        if begun is not None:  # somebody removed a file of it
+            os.rename(target, work)
+        with session():
+            _bring(Hub(repo, endpoint, token, patience or Patience()), work, progress, flags)
+        os.rename(work, target)
+    except StoppedError:
+        if cancel is not None and cancel.is_set():
+            discard(repo, folder)
+            return "cancelled"
+        return "paused"
+    except OSError as error:
+        raise SafelightError(
+            f"{work} cannot be written ({error.strerror or error}); check the data folder, then resume"
+        ) from error
+    return "ready"
+
+
+def discard(repo: str, folder: Path) -> None:
+    """Remove what there is of an unfinished download.
+
+    Raises:
+        SafelightError: a file cannot be removed.
+    """
+    work = model_folder(repo, folder)
+    work = work.with_name(work.name + UNFINISHED)
+    try:
+        if work.exists():
+            shutil.rmtree(work)
+    except OSError as error:
+        raise SafelightError(f"{work} cannot be removed ({error.strerror or error}); remove it by hand") from error
+
+
+def verify(model: Path, progress: Report | None = None, cancel: threading.Event | None = None) -> bool:
+    """Read all of a downloaded model, or of a packed one, and compare its hashes.
+
+    A download with damaged files stops being a model: they are removed, and resuming it fetches them again.
+
+    Returns:
+        Whether it was read to the end; False after ``cancel``.
+
+    Raises:
+        SafelightError: files are damaged or missing, or the folder has no hashes to compare with.
+    """
+    record = Record.read(model)
+    if record is None and not (model / STORE_MANIFEST).exists():
+        raise SafelightError(f"{model} came without hashes, so there is nothing to verify it by")
+    files = record.files if record is not None else _manifest_files(model)
+    tally = Tally(sum(file.bytes for file in files), 0, progress, (cancel,) if cancel is not None else (), "checking")
+    damaged = []
+    try:
+        for file in files:
+            tally.enter("checking", file.name)
+            path = model / file.name
+            if not path.is_file() or not is_right(path, file, tally.add):
+                damaged.append(file.name)
+    except StoppedError:
+        return False
+    except OSError as error:
+        raise SafelightError(f"{model} cannot be read ({error.strerror or error}); check the disk") from error
+    tally.tell()
+    if not damaged:
+        return True
+    names = ", ".join(damaged)
+    if record is None:
+        raise SafelightError(f"{model} is damaged ({names}); delete it and convert the model again")
+    work = model.with_name(model.name + UNFINISHED)
+    try:
+        shutil.rmtree(work, ignore_errors=True)
+        os.rename(model, work)
+        for name in damaged:
+            (work / name).unlink(missing_ok=True)
+    except OSError as error:
+        raise SafelightError(f"{model} is damaged ({names}); delete it and download it again") from error
+    raise SafelightError(f"damaged: {names}; resume the download, which fetches only what is missing")
+
+
+# --- the work ----------------------------------------------------------------------------------------------------
+
+
+def _bring(hub: Hub, work: Path, progress: Report | None, flags: tuple[threading.Event, ...]) -> None:
+    """Fetch and verify all that is missing."""
+    record = Record.read(work)
+    if record is None or record.repo != hub.repo:
+        record = hub.listing(Tally(0, 0, progress, flags))
+    _require_disk(work, record)
+    work.mkdir(parents=True, exist_ok=True)
+    record.write(work)
+    tally = Tally(record.total_bytes, record.done_bytes(work), progress, flags)
+    for file in record.missing(work):
+        if (work / file.name).exists():  # of another size: not ours
+            tally.add(-file.done_bytes(work))
+            (work / file.name).unlink()
+        _bring_file(hub, file, record.revision, work, tally)
+    tally.tell()
+
+
+def _bring_file(hub: Hub, file: RemoteFile, revision: str, work: Path, tally: Tally) -> None:
+    """Fetch one file and verify it; a wrong one is fetched once more from the start."""
+    part = work / (file.name + PART)
+    if part.exists() and part.stat().st_size > file.bytes:
+        tally.add(-file.bytes)
+        part.unlink()
+    for _ in range(2):
+        tally.enter("downloading", file.name)
+        hub.fetch(file, revision, part, tally)
+        tally.enter("checking", file.name)
+        if is_right(part, file, lambda _count: tally.look()):
+            os.replace(part, work / file.name)
+            return
+        part.unlink()
+        tally.add(-file.bytes)
+    raise SafelightError(
+        f"{file.name} of {hub.repo} came damaged twice and was removed; something on the way changes it. Resume later"
+    )
+
+
+def _require_disk(work: Path, record: Record) -> None:
+    place = next(parent for parent in (work, *work.parents) if parent.exists())
+    needed, free = record.total_bytes - record.done_bytes(work), shutil.disk_usage(place).free
+    if needed > free:
+        raise SafelightError(
+            f"{record.repo} needs {needed / 1e9:.2f} GB more and {place} has {free / 1e9:.2f} GB free; free "
+            f"{(needed - free) / 1e9:.2f} GB or choose another data folder, then resume"
+        )
+
+
+def _manifest_files(model: Path) -> tuple[RemoteFile, ...]:
+    """
+    Raises:
+        SafelightError: the manifest is damaged.
+    """
+    manifest = read_json(model / STORE_MANIFEST)
+    try:
+        return tuple(
+            RemoteFile(str(name), int(shard["bytes"]), str(shard["sha256"]))
+            for name, shard in manifest["files"].items()
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise SafelightError(f"{model / STORE_MANIFEST} is damaged; convert the model again") from error

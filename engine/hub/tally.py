@@ -1,0 +1,113 @@
+"""Counts the bytes of a download, tells of them now and then, and stops it when it is asked to. Knows no files."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+Stage = Literal["downloading", "checking"]
+REPORT_SECONDS = 0.1  # between two reports
+SPEED_SECONDS = 5.0  # that the speed is measured over
+REST_SECONDS = 0.05  # between two looks at the flags while waiting
+
+
+@dataclass(frozen=True)
+class DownloadProgress:
+    """Where a download, or the check of a model, stands."""
+
+    stage: Stage
+    file: str
+    done_bytes: int
+    total_bytes: int
+    bytes_per_second: float  # over the last seconds; 0 where it is not known yet
+
+    @property
+    def share(self) -> float:
+        """From 0 to 1."""
+        return self.done_bytes / self.total_bytes if self.total_bytes else 0.0
+
+    @property
+    def seconds_left(self) -> float | None:
+        """At the present speed; None where there is none."""
+        return (self.total_bytes - self.done_bytes) / self.bytes_per_second if self.bytes_per_second > 0 else None
+
+
+Report = Callable[[DownloadProgress], None]
+
+
+class StoppedError(Exception):
+    """Raised inside a download that was paused or cancelled; never leaves the engine."""
+
+
+class Tally:
+    """Bytes done of a total; ``look`` raises once one of the flags is set."""
+
+    def __init__(
+        self,
+        total: int,
+        done: int,
+        report: Report | None = None,
+        flags: tuple[threading.Event, ...] = (),
+        stage: Stage = "downloading",
+    ) -> None:
+        self.stage: Stage = stage
+        self.file = ""
+        self._total, self._done = total, done
+        self._report = report
+        self._flags = flags
+        self._told = 0.0
+        self._seen: deque[tuple[float, int]] = deque()
+
+    def enter(self, stage: Stage, file: str) -> None:
+        """Say what is done now."""
+        self.stage, self.file = stage, file
+        self.tell()
+
+    def add(self, count: int) -> None:
+        """Count bytes; a negative number takes back what has to be done again.
+
+        Raises:
+            StoppedError: the download was paused or cancelled.
+        """
+        self._done += count
+        if count < 0:
+            self._seen.clear()
+        if time.monotonic() - self._told >= REPORT_SECONDS:
+            self.tell()
+        self.look()
+
+    def look(self) -> None:
+        """
+        Raises:
+            StoppedError: the download was paused or cancelled.
+        """
+        if any(flag.is_set() for flag in self._flags):
+            raise StoppedError
+
+    def rest(self, seconds: float) -> None:
+        """Wait, but no longer than until a flag is set.
+
+        Raises:
+            StoppedError: the download was paused or cancelled.
+        """
+        end = time.monotonic() + seconds
+        self._seen.clear()
+        while (left := end - time.monotonic()) > 0:
+            self.look()
+            time.sleep(min(left, REST_SECONDS))
+        self.look()
+
+    def tell(self) -> None:
+        """Report at once."""
+        now = self._told = time.monotonic()
+        self._seen.append((now, self._done))
+        while now - self._seen[0][0] > SPEED_SECONDS:
+            self._seen.popleft()
+        first, at_first = self._seen[0]
+        speed = (self._done - at_first) / (now - first) if now > first else 0.0
+        if self._report is not None:
+            self._report(DownloadProgress(self.stage, self.file, self._done, self._total, max(speed, 0.0)))
