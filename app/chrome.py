@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from app.theme import TEXT_BODY, TEXT_LEAD, TEXT_SMALL, Theme
+from collections.abc import Callable
+
+from app.theme import TEXT_BODY, TEXT_LEAD, TEXT_SMALL, Theme, sized
+
+Style = Callable[[Theme], str]
 
 
-def chrome(theme: Theme) -> str:
-    """Rules for the roles that ``app.controls`` and the window's parts give."""
+def chrome(theme: Theme, *styles: Style) -> str:
+    """Rules for the roles that ``app.controls`` and the window's parts give, then the parts' own ``styles``."""
+    return sized("".join([_roles(theme), *(style(theme) for style in styles)]))
+
+
+def _roles(theme: Theme) -> str:
     return f"""
 QFrame[role="hairline"] {{ background: {theme.line}; border: none; }}
 QLabel[role="wordmark"] {{ font-size: {TEXT_LEAD}px; font-weight: 600; letter-spacing: 1px; }}
@@ -27,6 +35,7 @@ QPushButton[role="chip"] {{
     font-size: {TEXT_SMALL + 1}px;
 }}
 QPushButton[role="chip"]:hover {{ border-color: {theme.faint_ink}; background: {theme.surface_raised}; }}
+QPushButton[role="chip"]:checked {{ border-color: {theme.accent}; }}
 QPushButton[role="chip"]:focus {{ border: 2px solid {theme.focus}; padding: 3px 11px; }}
 QPushButton[role="chip"]:disabled {{ border-color: {theme.line}; color: {theme.faint_ink}; }}
 QPushButton[role="link"] {{
@@ -44,6 +53,7 @@ QFrame[role="field"] QPlainTextEdit, QFrame[role="field"] QPlainTextEdit:focus {
     border: none; background: transparent; padding: 0; min-height: 0; font-size: {TEXT_LEAD}px;
 }}
 QFrame[role="field"][active="true"] {{ border-color: {theme.focus}; }}
+QScrollBar:focus {{ border: 1px solid {theme.focus}; }}
 QToolButton::menu-indicator {{ image: none; width: 0; }}
 QProgressBar {{ background: transparent; border: none; max-height: 2px; min-height: 2px; }}
 QProgressBar::chunk {{ background: {theme.accent}; }}

@@ -6,6 +6,7 @@ output went away. Knows neither Qt nor torch: both are imported by what runs, af
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import errno
 import os
@@ -48,6 +49,7 @@ def parser() -> Parser:
         metavar="N",
         help="the seed to open the window with",
     )
+    root.add_argument("--self-test", dest="self_test", metavar="PROMPT", help=argparse.SUPPRESS)
     root.set_defaults(run=window.run)
     commands = root.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
     for command in (generate, sudoku, skills, plan, quantize, bench):

@@ -1,4 +1,4 @@
-"""Which theme the app wears: the user's choice, or what the desktop says. Knows no window."""
+"""Which theme the app wears and how large its text is: the user's choice, or what the desktop says. Knows no window."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from PySide6.QtCore import QObject, QSettings, Signal, Slot
 from PySide6.QtWidgets import QApplication
 
 from app.settings import store
-from app.theme import DARKROOM, PAPER, Theme, apply_theme, system_theme
+from app.settings.preferences import Preferences
+from app.theme import DARKROOM, PAPER, Theme, apply_theme, set_text_percent, system_theme
 
 
 class Looks(QObject):
@@ -14,12 +15,18 @@ class Looks(QObject):
 
     changed = Signal()
 
-    def __init__(self, settings: QSettings) -> None:
+    def __init__(self, settings: QSettings, preferences: Preferences | None = None) -> None:
+        """``preferences`` is read from the settings where it is left out, and changed in place."""
         super().__init__()
         self._settings = settings
-        self.choice = store.read_theme(settings)
+        self.preferences = store.read_preferences(settings) if preferences is None else preferences
         QApplication.styleHints().colorSchemeChanged.connect(self._dress)
         self._dress()
+
+    @property
+    def choice(self) -> str:
+        """``darkroom``, ``paper``, or ``system``."""
+        return self.preferences.theme
 
     @property
     def theme(self) -> Theme:
@@ -29,8 +36,15 @@ class Looks(QObject):
     @Slot(str)
     def choose(self, choice: str) -> None:
         """``darkroom``, ``paper``, or ``system``."""
-        self.choice = choice
-        store.write_theme(self._settings, choice)
+        self.preferences.theme = choice
+        store.write_preference(self._settings, self.preferences, "theme")
+        self._dress()
+
+    @Slot(int)
+    def set_text_percent(self, percent: int) -> None:
+        """Take all text at this size, 100 for the type scale as it is written."""
+        self.preferences.text_percent = percent
+        store.write_preference(self._settings, self.preferences, "text_percent")
         self._dress()
 
     @Slot()
@@ -41,6 +55,7 @@ class Looks(QObject):
 
     @Slot()
     def _dress(self) -> None:
+        set_text_percent(self.preferences.text_percent)
         app = QApplication.instance()
         if isinstance(app, QApplication):
             apply_theme(app, self.theme)

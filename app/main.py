@@ -34,10 +34,16 @@ from PySide6.QtCore import QObject, QSettings, QSocketNotifier, QTimer, Slot
 from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QApplication
 
-from app.settings.store import default_settings
+from app import language, logs
+from app.faults import Faults
+from app.folders import Folders, folders
+from app.language import tr
+from app.library import Library
+from app.selftest import SelfTest
+from app.settings.store import default_settings, read_preferences
 from app.window import MainWindow
 from app.worker import EngineLink
-from engine import SKILLS
+from engine import SKILLS, SafelightError
 
 ICON = Path(__file__).resolve().parent.parent / "assets" / "icons" / "safelight.svg"
 
@@ -85,37 +91,71 @@ def application() -> QApplication:
     return app
 
 
-def run(model: str | None = None, seed: int | None = None) -> int:
+def open_library(folder: Path) -> Library:
+    """The conversations in a folder; where they cannot be opened, a library for this session that says so."""
+    try:
+        library = Library.open(folder)
+        library.purge()
+        return library
+    except SafelightError as error:
+        library = Library.in_memory()
+        library.notice = tr("{problem}. Until then, conversations are not kept.", problem=str(error).rstrip("."))
+        return library
+
+
+def make_window(
+    link: EngineLink, settings: QSettings, seed: int | None = None, library: Library | None = None
+) -> MainWindow:
+    """The window with everything it needs, and nothing loaded yet; ``library`` is the user's where it is left out."""
+    preferences = read_preferences(settings)
+    language.use_code(preferences.language)
+    places = folders(preferences.data_folder)
+    return MainWindow(link, settings, library or open_library(places.data), places, seed)
+
+
+def run(model: str | None = None, seed: int | None = None, ask: str | None = None) -> int:
     """Open the window and stay until it is closed.
 
     Args:
         model: a model folder or an embedded model's id; None takes the skills model.
         seed: the fixed seed of this session; None keeps the user's own setting.
+        ask: a prompt to ask by itself once the model is there, print the answer to and close: a test of everything.
 
     Returns:
         The exit code.
     """
     app = application()
     link = EngineLink()
-    window = MainWindow(link, default_settings(), seed)
+    faults = Faults()
+    window = make_window(link, default_settings(), seed, Library.in_memory() if ask is not None else None)
+    with contextlib.suppress(SafelightError):  # a log that cannot be written stops nobody
+        logs.start(window.folders.logs)
+    faults.happened.connect(window.say)
+    faults.install(qt_messages=True)
     start_loading = functools.partial(window.load, model or SKILLS)
     window.firstPainted.connect(functools.partial(QTimer.singleShot, 0, start_loading))
+    window.firstPainted.connect(window.reopen)
     interrupts = Interrupts(app)
     window.expect(model or SKILLS)
     window.show()
+    test = SelfTest(window, ask) if ask is not None else None
     try:
-        return int(app.exec())
+        code = int(app.exec())
+        return code if test is None else test.code
     finally:
         link.shutdown()
         interrupts.close()
+        faults.remove()
+        logs.stop()
 
 
 def measure_first_paint() -> float:
-    """Seconds from the import of this module to the window's first paint; loads no model and keeps no settings."""
+    """Seconds from the import of this module to the window's first paint; loads no model and keeps nothing."""
     app = application()
     with tempfile.TemporaryDirectory() as folder:
         link = EngineLink()
-        window = MainWindow(link, QSettings(f"{folder}/settings.ini", QSettings.Format.IniFormat))
+        settings = QSettings(f"{folder}/settings.ini", QSettings.Format.IniFormat)
+        window = MainWindow(link, settings, Library.in_memory(), Folders(Path(folder), Path(folder), Path(folder)))
         painted: list[float] = []
 
         def note() -> None:

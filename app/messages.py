@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from engine import Event, GenerationConfig, Trace
+from engine import Event, GenerationConfig, Reply, Trace
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,7 @@ class RunRequest:
     messages: tuple[dict[str, str], ...]
     config: GenerationConfig
     seed: int
+    think: bool = False  # the model may think before it answers, where its template knows how
     cancel: threading.Event = field(default_factory=threading.Event, compare=False)
 
 
@@ -43,7 +44,10 @@ class LoadedModel:
     vocab_size: int
     piece: Callable[[int], str]
     is_special: Callable[[int], bool]
-    decode: Callable[[Iterable[int]], str]
+    decode: Callable[[Iterable[int]], Reply]
+    count_tokens: Callable[[Sequence[dict[str, str]]], int]  # of a conversation, as the model's template writes it
+    context: int  # tokens of text and answer that the model has positions for
+    kernels: str = ""  # which path computes, in words
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,19 @@ class ModelLoaded:
     """The model is ready."""
 
     model: LoadedModel
+
+
+@dataclass(frozen=True)
+class ModelUnloaded:
+    """No model is loaded any more, and its memory is free."""
+
+
+@dataclass(frozen=True)
+class MemoryUsed:
+    """Bytes taken and there, on the model's GPU."""
+
+    used: int
+    total: int
 
 
 @dataclass(frozen=True)
@@ -92,4 +109,6 @@ class RunFailed:
     details: str = ""
 
 
-Message = LoadStarted | LoadProgress | ModelLoaded | LoadFailed | RunStarted | RunFailed | Event
+Message = (
+    LoadStarted | LoadProgress | ModelLoaded | ModelUnloaded | LoadFailed | MemoryUsed | RunStarted | RunFailed | Event
+)

@@ -1,48 +1,68 @@
-"""The window: lets the conversation, the settings and the engine's thread speak to each other. Draws nothing itself."""
+"""The window: lays out the parts and lets them speak to each other. Draws nothing itself."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
 from pathlib import Path
 
-from PySide6.QtCore import QSettings, Signal, Slot
-from PySide6.QtGui import QCloseEvent, QKeySequence, QPaintEvent, QResizeEvent, QShortcut
+from PySide6.QtCore import QSettings, Qt, QTimer, Signal, Slot
+from PySide6.QtGui import QCloseEvent, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QApplication,
     QFileDialog,
     QHBoxLayout,
     QMainWindow,
     QProgressBar,
+    QStackedWidget,
     QStyle,
     QVBoxLayout,
     QWidget,
 )
 
+from app import icons, memory, palette, shortcuts, sidebar, statusbar
+from app.actions import Actions
+from app.asking import Asking
 from app.chat.look import CanvasLook
 from app.chat.page import ChatPage
-from app.chat.prompts import introduction, placeholder, prepare, suggestions
+from app.chat.prompts import introduction, placeholder, suggestions
 from app.chat.wording import parameters
 from app.chrome import chrome
 from app.controls import Hairline
+from app.deeds import deeds
+from app.folders import Folders
+from app.language import tr
+from app.library import Library
 from app.looks import Looks
 from app.messages import (
     LoadedModel,
     LoadFailed,
     LoadProgress,
     LoadStarted,
+    MemoryUsed,
     Message,
     ModelLoaded,
-    RunFailed,
-    RunRequest,
-    RunStarted,
+    ModelUnloaded,
 )
-from app.settings import store
+from app.models import style as models_style
+from app.models.jobs import Jobs
+from app.models.page import ModelsPage
+from app.palette import Palette
+from app.presets.picker import PresetPicker
+from app.presets.store import PresetStore
+from app.session import Session
+from app.settings import dialog, store
+from app.settings.dialog import SettingsDialog
+from app.settings.preferences import TEXT_PERCENT
 from app.settings.strip import SettingsStrip
-from app.state.chat_state import Answer, ChatState, Decode
-from app.topbar import TopBar
+from app.shelf import Shelf
+from app.shortcuts import ShortcutSheet
+from app.sidebar import Sidebar
+from app.statusbar import StatusBar
+from app.topbar import CHAT, MODELS, TopBar
 from app.worker import EngineLink
-from engine import SKILLS, SafelightError
+from engine import SKILLS
+
+MEMORY_MS = 2000  # between two looks at the process's memory
 
 
 def platform_reduces_motion() -> bool:
@@ -50,59 +70,83 @@ def platform_reduces_motion() -> bool:
     return QApplication.style().styleHint(QStyle.StyleHint.SH_Widget_Animation_Duration) == 0
 
 
-def _no_text(_tokens: Iterable[int]) -> str:
-    return ""
-
-
 class MainWindow(QMainWindow):
-    """One conversation with one model at a time."""
+    """Conversations with one model at a time, and the models."""
 
     firstPainted = Signal()  # noqa: N815 - Qt's way of naming
 
-    def __init__(self, link: EngineLink, settings: QSettings, seed: int | None = None) -> None:
+    def __init__(
+        self, link: EngineLink, settings: QSettings, library: Library, folders: Folders, seed: int | None = None
+    ) -> None:
         super().__init__()
         self.setWindowTitle("Safelight")
-        self.resize(1120, 760)
+        self.resize(1280, 800)
         self.setMinimumSize(640, 480)
         self._painted = False
         self._link = link
         self._settings = settings
+        self.folders = folders
         self._reduces_motion = platform_reduces_motion()
         self.values = store.read_values(settings, self._reduces_motion)
+        self.preferences = store.read_preferences(settings)
         self._given_seed = seed
         if seed is not None:
             self.values.seed = seed
         link.pace_ms = self.values.pace_ms
-        self.looks = Looks(settings)  # before the first widget, which takes its font from the app
-        self.chat = ChatState()
+        self.looks = Looks(settings, self.preferences)  # before the first widget, which takes its font from the app
         self.model: LoadedModel | None = None
         self._loading = ""
         self._loading_text = ""
         self._wanted = ""  # the model asked for last; what arrives of another is out of date
-        self._decode: Decode = _no_text
 
+        self.session = Session(library, link, self.values)
         self.topbar = TopBar()
         self.progress = QProgressBar()
         self.progress.setTextVisible(False)
-        self.progress.setAccessibleName("Loading the model")
+        self.progress.setAccessibleName(tr("Loading the model"))
+        self.sidebar = Sidebar()
         self.page = ChatPage(self._look())
+        self._jobs = Jobs()
+        self.models = ModelsPage(self._jobs, folders.models, settings)
         self.strip = SettingsStrip(self.values)
+        self.status = StatusBar()
+        presets = PresetStore(folders.data)
+        self.presets = PresetPicker(presets)
+        self.page.composer.place_presets(self.presets)
+        self.shelf = Shelf(self.sidebar, self.session, self.say)
+        self.asking = Asking(self)
+        self.actions_by_name = Actions(deeds(self))
+        self._shortcuts = self.actions_by_name.bind(self, self.page.composer.say)
         self._lay_out()
         self._connect()
-        self._add_shortcuts()
         self._dress()
-        self.topbar.settings.setChecked(store.read_strip_open(settings))
-        self.strip.setVisible(self.topbar.settings.isChecked())
+        self.topbar.sidebar.setChecked(store.read_open(settings, "sidebar", default=True))
+        self.sidebar.setVisible(self.topbar.sidebar.isChecked())
+        self.topbar.strip.setChecked(store.read_open(settings, "settings", default=False))
+        self.strip.setVisible(self.topbar.strip.isChecked())
+        self.set_offline(self.preferences.offline)
+        self._memory = QTimer(self)
+        self._memory.timeout.connect(self._show_memory)
+        self.firstPainted.connect(self._after_first_paint)
         self.page.composer.edit.setFocus()
-        self._refresh_blocking()
+        said = " ".join(problem for problem in (library.notice, presets.problem) if problem)
+        if said:
+            self.say(said)
+        self.refresh_blocking()
 
     # ---------------------------------------------------------------- building
 
     def _lay_out(self) -> None:
+        self.stack = QStackedWidget()
+        self.stack.addWidget(self.page)
+        self.stack.addWidget(self.models)
+        self._sidebar_line = Hairline(Qt.Orientation.Vertical)
         body = QHBoxLayout()
         body.setContentsMargins(0, 0, 0, 0)
         body.setSpacing(0)
-        body.addWidget(self.page, 1)
+        body.addWidget(self.sidebar)
+        body.addWidget(self._sidebar_line)
+        body.addWidget(self.stack, 1)
         body.addWidget(self.strip)
         centre = QWidget()
         column = QVBoxLayout(centre)
@@ -111,33 +155,87 @@ class MainWindow(QMainWindow):
         for widget in (self.topbar, Hairline()):
             column.addWidget(widget)
         column.addLayout(body, 1)
+        for widget in (Hairline(), self.status):
+            column.addWidget(widget)
         self.setCentralWidget(centre)
         self.progress.setParent(centre)  # lies over the hairline, so that its coming and going moves nothing
         self.progress.raise_()
 
     def _connect(self) -> None:
         self._link.arrived.connect(self._take_in)
+        self.topbar.page_chosen.connect(self.show_page)
         self.topbar.model_chosen.connect(self.load)
-        self.topbar.folder_asked.connect(self._open_folder)
-        self.topbar.theme_chosen.connect(self.looks.choose)
-        self.topbar.settings_toggled.connect(self._toggle_settings)
-        self.page.submitted.connect(self.send)
-        self.page.picked.connect(self.send_suggestion)
-        self.page.stop_asked.connect(self._link.cancel)
-        self.page.again_asked.connect(self.regenerate)
-        self.strip.changed.connect(self._settings_changed)
+        self.topbar.folder_asked.connect(self.open_folder)
+        self.topbar.sidebar_toggled.connect(self._toggle_sidebar)
+        self.topbar.strip_toggled.connect(self._toggle_strip)
+        self.topbar.settings_asked.connect(self.open_settings)
+        self.sidebar.opened.connect(self._show_chat)
+        self.sidebar.new_asked.connect(self._show_chat)
+        self.models.load_asked.connect(self.load)
+        self.models.unload_asked.connect(self.unload)
+        self.models.models_changed.connect(self.topbar.offer_models)
+        self.topbar.offer_models(self.models.models)
+        self.strip.changed.connect(self.settings_changed)
         self.looks.changed.connect(self._dress)
+        self.session.failed.connect(self.say)
+        self.session.ended.connect(self.refresh_blocking)
+        self.session.path_changed.connect(self._note_conversation)
 
-    def _add_shortcuts(self) -> None:
-        for keys, slot in (
-            ("Ctrl+L", self.page.composer.edit.setFocus),
-            ("Escape", self._link.cancel),
-            ("Ctrl+R", self.regenerate),
-            ("Ctrl+,", self.topbar.settings.toggle),
-            ("Ctrl+T", self.looks.choose_next),
-            ("Ctrl+M", self._open_chooser),
-        ):
-            QShortcut(QKeySequence(keys), self).activated.connect(slot)
+    @Slot()
+    def reopen(self) -> None:
+        """Show the conversation that was on show when the app ended last, whichever way it ended."""
+        last = store.read_conversation(self._settings)
+        if last is not None and any(found.id == last for found in self.session.library.summaries()):
+            self.session.open(last)
+
+    # ---------------------------------------------------------------- pages
+
+    @Slot(str)
+    def show_page(self, page: str) -> None:
+        """``chat`` or ``models``."""
+        self.topbar.show_page(page)
+        self.stack.setCurrentWidget(self.models if page == MODELS else self.page)
+        if page == MODELS:
+            self.models.refresh()
+            self.models.setFocus()
+        else:
+            self.page.composer.edit.setFocus()
+
+    @Slot()
+    def _show_chat(self) -> None:
+        self.show_page(CHAT)
+
+    @Slot()
+    def _note_conversation(self) -> None:
+        store.write_conversation(self._settings, self.session.conversation)
+
+    @Slot(str, str)
+    def say(self, message: str, details: str = "") -> None:
+        """Tell what went wrong, over the composer; nothing is lost by it."""
+        self.page.notice.show_message(message, details)
+
+    @Slot()
+    def open_settings(self) -> None:
+        """Open the settings; they hold at once."""
+        opened = SettingsDialog(self.preferences, self.values, self._settings, self)
+        opened.changed.connect(self._preference_changed)
+        opened.asked.connect(lambda name: opened.say(name, self.asking.act(name)))
+        opened.finished.connect(opened.deleteLater)
+        opened.open()
+
+    @Slot()
+    def open_palette(self) -> None:
+        """Find an action by its name."""
+        opened = Palette(self.actions_by_name, self.looks.theme, self)
+        opened.finished.connect(opened.deleteLater)
+        opened.ask()
+
+    @Slot()
+    def open_shortcuts(self) -> None:
+        """Show every key."""
+        opened = ShortcutSheet(self.actions_by_name, self)
+        opened.finished.connect(opened.deleteLater)
+        opened.open()
 
     # ---------------------------------------------------------------- models
 
@@ -154,24 +252,32 @@ class MainWindow(QMainWindow):
         self.model = None
         self._wanted = path_or_id
         self._loading = title
-        self._show_progress("Starting the engine", 0.0)
+        self._show_progress(tr("Starting the engine"), 0.0)
         self.topbar.facts.clear()
         name = Path(path_or_id).name
         self.page.introduce(introduction(name), placeholder(name))
         self.page.offer(())
-        self._refresh_blocking()
+        self._show_model()
         return title
 
     @Slot()
-    def _open_folder(self) -> None:
-        folder = QFileDialog.getExistingDirectory(self, "Open a model folder")
+    def unload(self) -> None:
+        """Let go of the model and its memory."""
+        self._wanted = ""
+        self._link.unload()
+
+    @Slot()
+    def open_folder(self) -> None:
+        """Load a model from a folder of the user's choice."""
+        folder = QFileDialog.getExistingDirectory(self, tr("Open a model folder"))
         if folder:
             self.load(folder)
         elif self.model is not None:
             self.topbar.show_model(self.model.path_or_id, self.model.title)
 
     @Slot()
-    def _open_chooser(self) -> None:
+    def open_chooser(self) -> None:
+        """Drop down the list of models."""
         self.topbar.chooser.setFocus()
         self.topbar.chooser.showPopup()
 
@@ -182,123 +288,90 @@ class MainWindow(QMainWindow):
         self.strip.show_values(model.defaults)
         self.page.introduce(introduction(model.name), placeholder(model.name))
         self.page.offer(suggestions(model.name, random.Random()))
+        self._show_model()
 
-    # ---------------------------------------------------------------- asking
+    def _no_model(self) -> None:
+        self.model = None
+        self._loading = ""
+        self.topbar.show_model("", "")
+        self.topbar.facts.clear()
+        self.page.offer(())
+        self._show_model()
 
-    @Slot(str)
-    def send(self, text: str) -> None:
-        """Ask the model; what cannot be asked is explained under the composer, and the text stays."""
-        answer = self._new_answer()
-        if answer is None or self.model is None:
-            return
-        try:
-            prompt = prepare(self.model.name, text)
-        except SafelightError as error:
-            self.page.composer.say(str(error))
-            return
-        self.page.add_turn(self.chat.ask(prompt, answer), self.model)
-        self.page.composer.edit.clear()
-        self._start(answer)
-
-    @Slot(str)
-    def send_suggestion(self, prompt: str) -> None:
-        """Ask a suggested prompt, or put it into the composer when it cannot be sent now."""
-        if self._reason_to_wait():
-            self.page.composer.set_text(prompt)
-        else:
-            kept = self.page.composer.text
-            self.send(prompt)
-            self.page.composer.set_text(kept)
-        self.page.composer.edit.setFocus()
-
-    @Slot()
-    def regenerate(self) -> None:
-        """Answer the last prompt once more, with another seed."""
-        if not self.chat.turns:
-            return
-        answer = self._new_answer(version=len(self.chat.turns[-1].answers))
-        if answer is not None:
-            self.chat.ask_again(answer)
-            self._start(answer)
-
-    def _new_answer(self, version: int = 0) -> Answer | None:
-        reason = self._reason_to_wait()
-        if reason or self.model is None:
-            self.page.composer.say(reason)
-            return None
-        config = self.values.config(self.model.defaults)
-        return Answer(self.model.title, self.values.next_seed(version), config)
-
-    def _start(self, answer: Answer) -> None:
-        if self.model is not None:
-            self._decode = self.model.decode  # the run may end after another model was chosen
-        self.page.notice.hide()
-        self.page.follow()
-        self.page.turns[-1].answer.refresh()
-        self._link.run(RunRequest(self.chat.messages(), answer.config, answer.seed))
-        self._refresh_blocking()
+    def _show_model(self) -> None:
+        """Tell every part which model there is."""
+        model = self.model
+        self.models.show_loaded(None if model is None else model.path_or_id)
+        self.status.show_model(None if model is None else model.title, "" if model is None else model.device)
+        self.asking.model_changed()
+        self.refresh_blocking()
 
     # ---------------------------------------------------------------- what arrives
 
     @Slot(object)
     def _take_in(self, messages: list[Message]) -> None:
         """Fold everything that was pending, then draw once."""
-        was_active = self.chat.active
+        of_run: list[Message] = []
         for message in messages:
             match message:
                 case LoadStarted(title):
                     self._loading = title
                 case LoadProgress(stage, share):
-                    self._show_progress(stage, share)
+                    self._show_progress(tr(stage), share)
                 case ModelLoaded(model) if model.path_or_id == self._wanted:
                     self._model_ready(model)
                 case LoadFailed(path_or_id, text, details) if path_or_id == self._wanted:
-                    self._loading = ""
-                    self.page.notice.show_message(text, details)
-                case RunStarted(trace):
-                    if self.chat.active is not None:
-                        self.chat.active.trace = trace
-                case RunFailed(text, details):
-                    self._run_failed(text, details)
-                case ModelLoaded() | LoadFailed():
+                    self._no_model()
+                    self.say(text, details)
+                case ModelUnloaded() if not self._wanted:
+                    self._no_model()
+                case MemoryUsed(used, total):
+                    self.status.show_memory(used, total, "cuda")
+                case ModelLoaded() | LoadFailed() | ModelUnloaded():
                     pass  # another model was chosen since
                 case _:
-                    self.chat.fold(message, self._decode)
-        if was_active is not None and self.page.turns:
-            view = self.page.turns[-1].answer
-            if was_active.is_active:
-                view.refresh()
-            else:
-                view.settle()
-        self._refresh_blocking()
-
-    def _run_failed(self, message: str, details: str) -> None:
-        prompt = self.chat.fail(message, self._decode)
-        self.page.notice.show_message(message, details)
-        if prompt is not None:
-            self.page.drop_last_turn()
-            if not self.page.composer.text:
-                self.page.composer.set_text(prompt)
+                    of_run.append(message)
+        self.session.take(of_run)
+        answer = self.session.active
+        if answer is not None:
+            self.status.show_run(answer.stats)
+        self.refresh_blocking()
 
     def _show_progress(self, stage: str, share: float) -> None:
         unknown = share == 0.0 and not self.values.reduced_motion
         self.progress.setRange(0, 0 if unknown else 100)  # an empty range makes the bar move to and fro
         self.progress.setValue(round(100 * share))
         percent = f", {share:.0%}" if share else ""
-        self._loading_text = f"Loading {self._loading}: {stage.lower()}{percent}"
+        self._loading_text = tr("Loading {model}: {stage}", model=self._loading, stage=f"{stage.lower()}{percent}")
+
+    @Slot()
+    def _after_first_paint(self) -> None:
+        """What the first sight of the window need not wait for."""
+        QTimer.singleShot(0, icons.load)
+        self._memory.start(MEMORY_MS)
+        self._show_memory()
+
+    @Slot()
+    def _show_memory(self) -> None:
+        if self.model is None or not self.model.device.startswith("cuda"):
+            self.status.show_memory(memory.used_bytes(), memory.total_bytes(), "cpu")
 
     # ---------------------------------------------------------------- what is possible now
 
-    def _reason_to_wait(self) -> str:
+    def reason_to_wait(self) -> str:
         """Why nothing can be asked now; empty if something can."""
-        if self.chat.active is not None:
-            return "The answer is developing; Esc stops it"
+        if self.session.active is not None:
+            if self.session.chat.active is None:
+                return tr("An answer in another conversation is developing; Esc stops it")
+            return tr("The answer is developing; Esc stops it")
         if self.model is None:
-            return self._loading_text if self._loading else "No model is loaded. Choose one above"
+            return self._loading_text if self._loading else tr("No model is loaded. Choose one above")
         return self.values.problem(self.model.defaults)
 
-    def _refresh_blocking(self) -> None:
-        reason = self._reason_to_wait()
+    @Slot()
+    def refresh_blocking(self) -> None:
+        """Show what can be asked now, and why not where it cannot."""
+        reason = self.reason_to_wait()
         self.page.composer.block(reason)
         self.page.set_can_repeat(not reason)
         self.progress.setVisible(bool(self._loading))
@@ -309,22 +382,66 @@ class MainWindow(QMainWindow):
         return CanvasLook(self.looks.theme, self.values.calm, self.values.layer, self.values.reduced_motion)
 
     @Slot()
-    def _settings_changed(self) -> None:
+    def settings_changed(self) -> None:
+        """The sampler's or the canvas's settings have changed: store them and let them hold."""
         keep_seed = self._given_seed is not None and self.values.seed == self._given_seed
         store.write_values(self._settings, self.values, self._reduces_motion, keep_seed=keep_seed)
         self._link.pace_ms = self.values.pace_ms
         self.page.set_look(self._look())
-        self._refresh_blocking()
+        self.asking.settings_changed()
+        self.refresh_blocking()
+
+    @Slot(str)
+    def _preference_changed(self, name: str) -> None:
+        match name:
+            case "theme":
+                self.looks.choose(self.preferences.theme)
+            case "text_percent":
+                self.looks.set_text_percent(self.preferences.text_percent)
+            case "offline":
+                self.set_offline(self.preferences.offline)
+            case _ if hasattr(self.values, name):
+                self.strip.refresh()
+                self.settings_changed()
+
+    def set_offline(self, offline: bool) -> None:
+        """Allow or refuse every use of the network."""
+        self.preferences.offline = offline
+        store.write_preference(self._settings, self.preferences, "offline")
+        self.models.set_offline(offline)
+        self.status.show_offline(offline)
+
+    def step_text(self, percent: int) -> None:
+        """Make all text larger or smaller by so much of its usual size."""
+        low, high = int(TEXT_PERCENT.low), int(TEXT_PERCENT.high)
+        self.looks.set_text_percent(max(low, min(high, self.preferences.text_percent + percent)))
 
     @Slot(bool)
-    def _toggle_settings(self, is_open: bool) -> None:
+    def _toggle_sidebar(self, is_open: bool) -> None:
+        self.sidebar.setVisible(is_open)
+        self._sidebar_line.setVisible(is_open)
+        store.write_open(self._settings, "sidebar", is_open)
+
+    @Slot(bool)
+    def _toggle_strip(self, is_open: bool) -> None:
         self.strip.setVisible(is_open)
-        store.write_strip_open(self._settings, is_open)
+        store.write_open(self._settings, "settings", is_open)
 
     @Slot()
     def _dress(self) -> None:
-        self.setStyleSheet(chrome(self.looks.theme))
-        self.topbar.show_theme(self.looks.choice)
+        theme = self.looks.theme
+        self.setStyleSheet(
+            chrome(
+                theme,
+                statusbar.style,
+                palette.style,
+                shortcuts.style,
+                dialog.style,
+                sidebar.style,
+                models_style.style,
+            )
+        )
+        self.sidebar.dress(theme)
         self.page.set_look(self._look())
 
     # ---------------------------------------------------------------- Qt's events
@@ -340,6 +457,10 @@ class MainWindow(QMainWindow):
             self.firstPainted.emit()
 
     def closeEvent(self, event: QCloseEvent) -> None:
-        self.hide()  # the thread may need a moment, as when it is importing torch
+        self.hide()  # the threads may need a moment, as when one is importing torch
+        self._memory.stop()
+        self.models.shutdown()
+        self._jobs.shutdown()
         self._link.shutdown()
+        self.session.close()
         super().closeEvent(event)

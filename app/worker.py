@@ -6,6 +6,8 @@ when the first model is loaded, so that the window is painted before. Knows no w
 
 from __future__ import annotations
 
+import functools
+import gc
 import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,6 +15,7 @@ from typing import Any
 from PySide6.QtCore import QObject, Qt, QThread, QTimer, Signal, Slot
 
 import engine
+from app.language import tr
 from app.mailbox import Mailbox
 from app.messages import (
     LoadedModel,
@@ -20,13 +23,15 @@ from app.messages import (
     LoadProgress,
     LoadRequest,
     LoadStarted,
+    MemoryUsed,
     Message,
     ModelLoaded,
+    ModelUnloaded,
     RunFailed,
     RunRequest,
     RunStarted,
 )
-from engine import Event, SafelightError, StepFinished, Trace
+from engine import CanvasCommitted, Event, SafelightError, StepFinished, Trace
 
 Loader = Callable[..., Any]
 Generator = Callable[..., Iterator[Event]]
@@ -84,10 +89,23 @@ class EngineWorker(QObject):
         except SafelightError as error:
             self._post(LoadFailed(request.path_or_id, str(error)), hurry)
         except Exception as error:  # the app must go on, whatever the libraries below raise
-            self._post(LoadFailed(request.path_or_id, _one_line(error), traceback.format_exc()), hurry)
+            self._post(LoadFailed(request.path_or_id, _in_words(error), traceback.format_exc()), hurry)
         else:
             self._model = model
+            self._tell_memory(hurry)
             self._post(ModelLoaded(loaded), hurry)
+
+    @Slot()
+    def unload(self) -> None:
+        """Let go of the model."""
+        self._model = self._cache = None
+        gc.collect()
+        self._post(ModelUnloaded())
+
+    def _tell_memory(self, hurry: Callable[[], bool]) -> None:
+        found = self._model.device_memory()
+        if found is not None:
+            self._post(MemoryUsed(*found), hurry)
 
     @Slot(object)
     def run(self, request: RunRequest) -> None:
@@ -96,7 +114,7 @@ class EngineWorker(QObject):
         try:
             if self._model is None:
                 raise SafelightError("no model is loaded; choose one first")
-            ids = self._model.chat_ids(request.messages)
+            ids = self._model.chat_ids(request.messages, enable_thinking=request.think)
             trace = Trace(self._model.name, request.messages[-1]["content"], request.config, request.seed)
             self._post(RunStarted(trace), hurry)
             generate = self._generate or engine.generate
@@ -105,12 +123,14 @@ class EngineWorker(QObject):
             options = {"seed": request.seed, "cancel": request.cancel, "cache": self._cache}
             for event in generate(self._model, ids, request.config, **options):
                 trace.append(event)
+                if isinstance(event, CanvasCommitted):
+                    self._tell_memory(hurry)
                 self._post(event, hurry)
         except SafelightError as error:
             self._post(RunFailed(str(error)), hurry)
         except Exception as error:  # the app must go on, whatever the libraries below raise
             self._cache = None
-            self._post(RunFailed(_one_line(error), traceback.format_exc()), hurry)
+            self._post(RunFailed(_in_words(error), traceback.format_exc()), hurry)
 
 
 class EngineLink(QObject):
@@ -123,6 +143,7 @@ class EngineLink(QObject):
 
     arrived = Signal(object)  # list[Message], in order
     _load_asked = Signal(object)
+    _unload_asked = Signal()
     _run_asked = Signal(object)
 
     def __init__(
@@ -144,6 +165,7 @@ class EngineLink(QObject):
         self._thread.setStackSize(STACK_BYTES)
         self._worker.moveToThread(self._thread)
         self._load_asked.connect(self._worker.load, Qt.ConnectionType.QueuedConnection)
+        self._unload_asked.connect(self._worker.unload, Qt.ConnectionType.QueuedConnection)
         self._run_asked.connect(self._worker.run, Qt.ConnectionType.QueuedConnection)
         self._worker.mail.connect(self._drain, Qt.ConnectionType.QueuedConnection)
         self._thread.start()
@@ -160,11 +182,19 @@ class EngineLink(QObject):
 
     def load(self, path_or_id: str, title: str) -> None:
         """Load a model; a run or load that is under way is given up."""
+        self._give_up()
+        self._load_request = LoadRequest(path_or_id, title)
+        self._load_asked.emit(self._load_request)
+
+    def unload(self) -> None:
+        """Let go of the model; a run or load that is under way is given up."""
+        self._give_up()
+        self._unload_asked.emit()
+
+    def _give_up(self) -> None:
         self.cancel()
         if self._load_request is not None:
             self._load_request.cancel.set()
-        self._load_request = LoadRequest(path_or_id, title)
-        self._load_asked.emit(self._load_request)
 
     def run(self, request: RunRequest) -> None:
         """Generate an answer. One run at a time: the next waits for the end of this one."""
@@ -180,9 +210,7 @@ class EngineLink(QObject):
 
     def shutdown(self) -> None:
         """Give up what is under way and end the thread; may be called again."""
-        self.cancel()
-        if self._load_request is not None:
-            self._load_request.cancel.set()
+        self._give_up()
         self._mailbox.close()
         self._thread.quit()
         self._thread.wait()
@@ -224,10 +252,15 @@ def _describe(model: Any, request: LoadRequest) -> LoadedModel:
         vocab_size=model.config.vocab_size,
         piece=model.tokenizer.piece,
         is_special=model.tokenizer.is_special,
-        decode=model.tokenizer.decode,
+        decode=functools.partial(engine.read_reply, model.tokenizer),
+        count_tokens=lambda messages: len(model.tokenizer.encode(model.chat_template.render(messages))),
+        context=model.config.max_position_embeddings,
     )
 
 
-def _one_line(error: Exception) -> str:
+def _in_words(error: Exception) -> str:
+    """One line that says what to do next."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's own is not imported here
+        return tr("Memory ran out. Close other programs, start a new chat, or load the model in fewer bits.")
     text = " ".join(str(error).split()) or type(error).__name__
-    return f"Something went wrong: {text[:200]}"
+    return tr("Something went wrong: {text} Try again; the details may tell why.", text=f"{text[:200].rstrip('.')}.")

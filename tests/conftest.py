@@ -51,10 +51,11 @@ def _no_leaked_threads(request: pytest.FixtureRequest) -> Iterator[None]:
             thread.join(PATIENCE_SECONDS)
             assert not thread.is_alive(), f"the test leaked the thread {thread.name}"
     if "qapp" in request.fixturenames and "app.worker" in sys.modules:
+        from app.models.jobs import Jobs
         from app.worker import EngineLink
 
-        running = [thing for thing in gc.get_objects() if type(thing) is EngineLink and thing.is_alive]
-        assert not running, f"the test leaked the engine's thread: {running}"
+        running = [thing for thing in gc.get_objects() if type(thing) in (EngineLink, Jobs) and thing.is_alive]
+        assert not running, f"the test leaked a thread of the engine or of the jobs: {running}"
 
 
 @pytest.fixture

@@ -27,15 +27,16 @@ from PySide6.QtGui import (
 )
 
 from app.canvas.hit import Geometry, Rect
+from app.language import tr
 from app.state.canvas_state import BlockState, CellState
-from app.theme import TEXT_SMALL, Theme, color, entropy_color, readable_on, ui_font
+from app.theme import TEXT_SMALL, Theme, color, entropy_color, px, readable_on, ui_font
 
 Layer = Literal["state", "entropy"]
 
 MOST_CHARACTERS = 10
 """Longer pieces are elided."""
 
-STATE_WORDS: dict[CellState, str] = {
+STATE_WORDS: dict[CellState, str] = {  # shown through ``tr``
     CellState.NOISE: "noise",
     CellState.CANDIDATE: "candidate",
     CellState.ACCEPTED: "accepted",
@@ -95,7 +96,7 @@ class Glyphs:
         self.bold = QFont(font)
         self.bold.setBold(True)
         self.label = ui_font()
-        self.label.setPixelSize(TEXT_SMALL)
+        self.label.setPixelSize(px(TEXT_SMALL))
         self.faces = {"plain": self.font, "small": self.small, "bold": self.bold, "label": self.label}
         self._metrics = {name: QFontMetricsF(face) for name, face in self.faces.items()}
         self._layouts: dict[tuple[str, str, int], tuple[QStaticText, float, float]] = {}
@@ -330,7 +331,7 @@ def legend_entries(with_given: bool) -> tuple[CellState, ...]:
 def legend_widths(glyphs: Glyphs, entries: Sequence[CellState]) -> list[int]:
     """Room each legend entry needs: a sample cell and its label."""
     sample = glyphs.cell_width(["a"])
-    return [sample + 8 + glyphs.label_width(STATE_WORDS[state]) for state in entries]
+    return [sample + 8 + glyphs.label_width(tr(STATE_WORDS[state])) for state in entries]
 
 
 def paint_legend(
@@ -349,7 +350,7 @@ def paint_legend(
         painter.setFont(glyphs.label)
         painter.setPen(color(theme.faint_ink))
         words = QRect(rect.x + sample + 8, rect.y, rect.width, rect.height - 2)
-        painter.drawText(words, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, STATE_WORDS[state])
+        painter.drawText(words, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, tr(STATE_WORDS[state]))
     if geometry.bar is not None and entropy_text is not None:
         _paint_bar(painter, geometry.bar, theme, glyphs, entropy_text)
 

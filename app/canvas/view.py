@@ -34,8 +34,9 @@ from app.canvas.paint import (
     paint_block,
     paint_legend,
 )
+from app.language import tr, trn
 from app.state.canvas_state import BlockState, CellState
-from app.theme import DARKROOM, FADE_MS, TEXT_BODY, Theme, canvas_font, color, ui_font
+from app.theme import DARKROOM, FADE_MS, TEXT_BODY, Theme, canvas_font, color, px, ui_font
 
 LEGEND_HEIGHT = 28
 BAR_HEIGHT = 20
@@ -83,7 +84,7 @@ class CanvasView(QWidget):
         policy = QSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
         policy.setHeightForWidth(True)
         self.setSizePolicy(policy)
-        self.setAccessibleName("Canvas")
+        self.setAccessibleName(tr("Canvas"))
         self._describe()
 
     # ---------------------------------------------------------------- what is shown
@@ -103,6 +104,11 @@ class CanvasView(QWidget):
         """Another face or size for the cells; ``font`` has a size in pixels."""
         self._glyphs = Glyphs(font)
         self._widen(afresh=True)
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:  # the size of all text was changed
+            self.set_font(canvas_font())
 
     def set_reduced_motion(self, reduced: bool) -> None:
         self._reduced_motion = reduced
@@ -271,19 +277,30 @@ class CanvasView(QWidget):
     def _describe(self) -> None:
         block = self._block
         if block is None:
-            text = "Empty canvas."
+            text = tr("Empty canvas.")
         elif block.committed:
-            length = block.text_length or 0
-            text = (
-                f"Canvas block {block.block_index + 1}, committed after {_count(block.steps, 'step')}: "
-                f"{length} of {block.length} are text, {_count(block.remelt_total, 'remelt')}."
+            text = tr(
+                "Canvas block {block}, committed after {steps}: {text} of {length} are text, {remelts}.",
+                block=block.block_index + 1,
+                steps=_steps(block.steps),
+                text=block.text_length or 0,
+                length=block.length,
+                remelts=_remelts(block.remelt_total),
             )
         elif block.step < 0:
-            text = f"Canvas block {block.block_index + 1}, before the first step: {block.length} tokens of noise."
+            text = tr(
+                "Canvas block {block}, before the first step: {length} tokens of noise.",
+                block=block.block_index + 1,
+                length=block.length,
+            )
         else:
-            text = (
-                f"Canvas block {block.block_index + 1}, step {block.step}: {block.accepted_count} of {block.length} "
-                f"accepted, {block.remelted_count} remelted."
+            text = tr(
+                "Canvas block {block}, step {step}: {accepted} of {length} accepted, {remelted} remelted.",
+                block=block.block_index + 1,
+                step=block.step,
+                accepted=block.accepted_count,
+                length=block.length,
+                remelted=block.remelted_count,
             )
         if text != self.accessibleDescription():
             self.setAccessibleDescription(text)
@@ -317,8 +334,8 @@ class CanvasView(QWidget):
         if self._layer != "entropy":
             return None
         limit = self._entropy_limit()
-        meaning = f"ln {self._vocab_size}" if self._vocab_size else "most so far"
-        return "entropy  0", f"{limit:.2f} nats ({meaning})"
+        meaning = f"ln {self._vocab_size}" if self._vocab_size else tr("most so far")
+        return tr("entropy") + "  0", tr("{limit} nats ({meaning})", limit=f"{limit:.2f}", meaning=meaning)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
@@ -350,13 +367,13 @@ class CanvasView(QWidget):
 
     def _paint_empty(self, painter: QPainter) -> None:
         font = ui_font()
-        font.setPixelSize(TEXT_BODY)
+        font.setPixelSize(px(TEXT_BODY))
         painter.setFont(font)
         painter.setPen(color(self._theme.faint_ink))
         bottom = self._geometry.legend_top or self.height()
         area = self.rect().adjusted(MARGIN, MARGIN, -MARGIN, 0)
         area.setBottom(bottom - MARGIN)
-        painter.drawText(area, Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap, EMPTY_TEXT)
+        painter.drawText(area, Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap, tr(EMPTY_TEXT))
 
     # ---------------------------------------------------------------- pointing and keys
 
@@ -435,13 +452,18 @@ class CanvasView(QWidget):
             raise IndexError("the canvas is empty")
         cell = self._block.cell(index, self._calm)
         lines = [
-            f"Position {index}: token {cell.token}, {self._piece(cell.token)!r}",
-            f"State: {STATE_WORDS[cell.state]}",
+            tr(
+                "Position {index}: token {token}, {text}",
+                index=index,
+                token=cell.token,
+                text=repr(self._piece(cell.token)),
+            ),
+            tr("State: {state}", state=tr(STATE_WORDS[cell.state])),
         ]
         if cell.entropy is not None:
-            lines.append(f"Entropy: {cell.entropy:.3f} nats")
-        lines.append(f"Accepted at {_count(cell.accepted_steps, 'step')}")
-        lines.append(_count(cell.remelts, "remelt"))
+            lines.append(tr("Entropy: {entropy} nats", entropy=f"{cell.entropy:.3f}"))
+        lines.append(tr("Accepted at {steps}", steps=_steps(cell.accepted_steps)))
+        lines.append(_remelts(cell.remelts))
         return lines
 
 
@@ -452,5 +474,9 @@ def _same_canvas(before: BlockState | None, now: BlockState | None) -> bool:
     return before.block_index == now.block_index and before.length == now.length
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+def _steps(number: int) -> str:
+    return trn("{count} step", "{count} steps", number)
+
+
+def _remelts(number: int) -> str:
+    return trn("{count} remelt", "{count} remelts", number)

@@ -2,106 +2,150 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Signal, Slot
+from PySide6.QtCore import QRect, Qt, Signal, Slot
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.canvas.view import CanvasView
+from app.chat.fading import Fading
 from app.chat.look import CanvasLook
 from app.chat.prompts import canvas_columns
-from app.chat.wording import status_line
-from app.controls import button, chain_tabs, label
+from app.chat.prose.widget import PAD, Prose
+from app.chat.thinking import Thinking
+from app.chat.version_switch import VersionSwitch
+from app.chat.wording import remarks, status_line, wants_retry
+from app.controls import button, label
+from app.language import tr
 from app.messages import LoadedModel
 from app.state.chat_state import Answer, Turn
 
 
 class AnswerView(QWidget):
-    """Shows the version of a turn's answer that is on show. ``refresh`` after each change of the turn."""
+    """Shows the version of a turn's answer that is on show. ``refresh`` after each change of the turn.
+
+    ``model`` writes the tokens of a live answer; without one there are no canvases.
+    """
 
     stop_asked = Signal()
     again_asked = Signal()
+    delete_asked = Signal()
+    chosen = Signal(int)
+    rebuilt = Signal()  # other controls than before
 
-    def __init__(self, turn: Turn, model: LoadedModel, look: CanvasLook, before_canvases: QWidget) -> None:
+    def __init__(self, turn: Turn, model: LoadedModel | None, look: CanvasLook) -> None:
         super().__init__()
         self._turn = turn
         self._model = model
         self._look = look
-        self._before_canvases = before_canvases  # from where Tab goes to the first canvas
         self._drawn: Answer | None = None  # whose canvases are in place
-        self._is_last = True
-        self._can_repeat = True
+        self._can_ask = True
+        self._is_busy = False
+        self._can_delete = False
         self.canvases: list[CanvasView] = []
 
         self.speaker = label("", "speaker")
-        self.text = label("", "prose", wrap=True, selectable=True)
-        self.text.setAccessibleName("Answer")
+        self.versions = VersionSwitch(tr("Earlier version of the answer"), tr("Later version of the answer"))
+        self.before, self.place, self.after = self.versions.before, self.versions.place, self.versions.after
+        self.thinking = Thinking(look.theme)
+        self.text = Prose(tr("Answer"), look.theme)
         self.status = label("", "caption", wrap=True)
-        self.status.setAccessibleName("Progress")
+        self.status.setAccessibleName(tr("Progress"))
         self.remarks = label("", "remark", wrap=True, selectable=True)
-        self.remarks.setAccessibleName("Remark")
-        self.stop = button("■ Stop", "Stop the answer", role="plain", tip="Stops within one denoising step (Esc)")
-        self.again = button("Regenerate", "Regenerate the answer", tip="Answers once more with a new seed (Ctrl+R)")
-        self.copy = button("Copy", "Copy the answer")
-        self.canvas_toggle = button("Show canvas", "Show the canvas of the answer")
+        self.remarks.setAccessibleName(tr("Remark"))
+        self.retry = button(tr("Regenerate"), tr("Try the answer again"), role="plain")
+        self.stop = button(
+            tr("■ Stop"), tr("Stop the answer"), role="plain", tip=tr("Stops within one denoising step (Esc)")
+        )
+        self.again = button(
+            tr("Regenerate"), tr("Regenerate the answer"), tip=tr("Answers once more with a new seed (Ctrl+R)")
+        )
+        self.copy = button(tr("Copy"), tr("Copy the answer"), tip=tr("Copies the Markdown source"))
+        self.canvas_toggle = button(tr("Show canvas"), tr("Show the canvas of the answer"))
         self.canvas_toggle.setCheckable(True)
-        self.before = button("‹", "Earlier version of the answer")
-        self.place = label("", "caption")
-        self.after = button("›", "Later version of the answer")
+        self.delete = button(
+            tr("Delete version"), tr("Delete this version of the answer"), tip=tr("The other versions stay")
+        )
+        self._lay_out()
+        self._connect()
+        self.refresh()
 
-        for arrow in (self.before, self.after):
-            arrow.setMinimumWidth(24)
+    def _lay_out(self) -> None:
+        head = QHBoxLayout()
+        head.setContentsMargins(PAD, 0, PAD, 0)
+        head.addWidget(self.speaker)
+        head.addStretch(1)
+        head.addWidget(self.versions)
         self._canvas_column = QVBoxLayout()
+        self._canvas_column.setContentsMargins(PAD, 0, PAD, 0)
         self._canvas_column.setSpacing(8)
+        remark = QVBoxLayout()
+        remark.setContentsMargins(PAD, 4, PAD, 0)
+        remark.setSpacing(8)
+        remark.addWidget(self.remarks)
+        remark.addWidget(self.retry, 0, Qt.AlignmentFlag.AlignLeft)
+        foot = QVBoxLayout()
+        foot.setContentsMargins(PAD, 0, PAD, 0)
+        foot.setSpacing(4)
+        foot.addWidget(self.status)
         buttons = QHBoxLayout()
-        buttons.setContentsMargins(0, 0, 0, 0)
         buttons.setSpacing(16)
-        for widget in (self.stop, self.again, self.copy, self.canvas_toggle):
+        for widget in (self.stop, self.again, self.copy, self.canvas_toggle, self.delete):
             buttons.addWidget(widget)
         buttons.addStretch(1)
-        buttons.addWidget(self.before)
-        buttons.addWidget(self.place)
-        buttons.addWidget(self.after)
+        foot.addLayout(buttons)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(8)
-        column.addWidget(self.speaker)
+        column.addLayout(head)
+        column.addWidget(self.thinking)
         column.addLayout(self._canvas_column)
         column.addWidget(self.text)
-        column.addWidget(self.remarks)
-        column.addWidget(self.status)
-        column.addLayout(buttons)
+        column.addLayout(remark)
+        column.addLayout(foot)
 
+    def _connect(self) -> None:
         self.stop.clicked.connect(self.stop_asked)
         self.again.clicked.connect(self.again_asked)
+        self.retry.clicked.connect(self.again_asked)
+        self.delete.clicked.connect(self.delete_asked)
         self.copy.clicked.connect(self._copy)
         self.canvas_toggle.toggled.connect(self._toggle_canvas)
-        self.before.clicked.connect(self._show_earlier)
-        self.after.clicked.connect(self._show_later)
-        self.refresh()
+        self.versions.chosen.connect(self.chosen)
+        self.text.rebuilt.connect(self.rebuilt)
+        self.thinking.rebuilt.connect(self.rebuilt)
 
-    def tab_stops(self) -> tuple[QWidget, ...]:
-        """What Tab goes through, besides the canvases, in order."""
-        return (
-            self.text,
+    def tab_stops(self) -> list[QWidget]:
+        """What Tab goes through, in order."""
+        return [
+            self.before,
+            self.after,
+            *self.thinking.tab_stops(),
+            *self.canvases,
+            *self.text.tab_stops(),
             self.remarks,
+            self.retry,
             self.stop,
             self.again,
             self.copy,
             self.canvas_toggle,
-            self.before,
-            self.after,
-        )
+            self.delete,
+        ]
 
     def set_look(self, look: CanvasLook) -> None:
-        """Change how the canvases are drawn."""
+        """Change how text and canvases are drawn."""
         self._look = look
+        self.text.set_theme(look.theme)
+        self.thinking.set_theme(look.theme)
         for view in self.canvases:
             look.apply(view)
 
-    def set_place(self, *, is_last: bool, can_repeat: bool) -> None:
-        """Only the last answer of a conversation can be generated again, and only by a model that is ready."""
-        self._is_last = is_last
-        self._can_repeat = can_repeat
+    def set_model(self, model: LoadedModel | None) -> None:
+        """The model that wrote the answer on show, if it can still be asked for its tokens."""
+        self._model = model
+
+    def set_state(self, *, can_ask: bool, is_busy: bool, can_delete: bool = False) -> None:
+        """Whether an answer can be asked for now, and whether one is under way in this conversation."""
+        self._can_ask, self._is_busy, self._can_delete = can_ask, is_busy, can_delete
         self._show_buttons()
 
     def refresh(self) -> None:
@@ -110,38 +154,61 @@ class AnswerView(QWidget):
         if answer is not self._drawn:
             self._drop_canvases()
             self._drawn = answer
-            self.canvas_toggle.setChecked(answer.status in ("stopped", "failed"))
-        blocks = answer.canvas.blocks
+            self.canvas_toggle.setChecked(self._keeps_canvas())
+        blocks = answer.canvas.blocks if self._model is not None else []
         first = max(0, len(self.canvases) - 1)  # earlier ones are committed and do not change
         while len(self.canvases) < len(blocks):
             self._add_canvas()
         for view, block in list(zip(self.canvases, blocks, strict=True))[first:]:
             view.set_block(block)
         self.speaker.setText(answer.model_title)
-        self.text.setText(answer.text)
         self.status.setText(status_line(answer))
-        self.remarks.setText("\n".join(answer.notices()))
+        said = "" if answer.is_active else remarks(answer)
+        self.remarks.setText(said)
         # The line wraps sooner or later as its figures grow; what is under it must not jump.
         self.status.setMinimumHeight(2 * self.status.fontMetrics().lineSpacing() if answer.is_active else 0)
+        if not answer.is_active:
+            self.text.set_text(answer.text)
+            self.thinking.set_thoughts(answer.thinking)
         self._show_parts()
         self._show_buttons()
 
     def settle(self) -> None:
         """The run has ended: what was stopped keeps its canvas, what finished becomes text."""
-        answer = self._turn.answer
-        self.canvas_toggle.setChecked(answer.status != "done" or (answer.is_empty and bool(answer.canvas.blocks)))
+        before = self._canvas_area()
+        shown = self.isVisible() and not self._look.reduced_motion and not before.isEmpty()
+        fading = Fading(self, before) if shown else None
+        self.canvas_toggle.setChecked(self._keeps_canvas())
         self.refresh()
+        if fading is None:
+            return
+        if any(view.isVisibleTo(self) for view in self.canvases):
+            fading.deleteLater()
+        else:
+            fading.start()
+
+    def _keeps_canvas(self) -> bool:
+        answer = self._turn.answer
+        return bool(answer.canvas.blocks) and (answer.status in ("stopped", "failed") or answer.is_empty)
+
+    def _canvas_area(self) -> QRect:
+        area = QRect()
+        for view in self.canvases:
+            if view.isVisibleTo(self):
+                area = area.united(view.geometry())
+        return area
 
     def _add_canvas(self) -> None:
+        assert self._model is not None
         view = CanvasView()
         view.set_piece(self._model.piece, self._model.is_special)
         view.set_vocabulary_size(self._model.vocab_size)
         view.setColumns(canvas_columns(self._model.name))
         self._look.apply(view)
-        view.setAccessibleName(f"Canvas of block {len(self.canvases) + 1}")
+        view.setAccessibleName(tr("Canvas of block {number}", number=len(self.canvases) + 1))
         self.canvases.append(view)
         self._canvas_column.addWidget(view)
-        chain_tabs(self.canvases[-2] if len(self.canvases) > 1 else self._before_canvases, [view])
+        self.rebuilt.emit()
 
     def _drop_canvases(self) -> None:
         for view in self.canvases:
@@ -152,28 +219,31 @@ class AnswerView(QWidget):
 
     def _show_parts(self) -> None:
         answer = self._turn.answer
-        shows_canvas = answer.is_active or self.canvas_toggle.isChecked()
+        shows_canvas = bool(self.canvases) and (answer.is_active or self.canvas_toggle.isChecked())
         for view in self.canvases:
             view.setVisible(shows_canvas)
-        self.text.setVisible(bool(answer.text) and not shows_canvas)
+        self.text.setVisible(bool(answer.text.strip()) and not shows_canvas and not answer.is_active)
+        if shows_canvas or answer.is_active:
+            self.thinking.hide()
+        else:
+            self.thinking.setVisible(bool(answer.thinking))
         self.remarks.setVisible(bool(self.remarks.text()))
-        self.canvas_toggle.setText("Hide canvas" if self.canvas_toggle.isChecked() else "Show canvas")
+        self.canvas_toggle.setText(tr("Hide canvas") if self.canvas_toggle.isChecked() else tr("Show canvas"))
 
     def _show_buttons(self) -> None:
         answer = self._turn.answer
-        active = answer.is_active
+        active, retries = answer.is_active, wants_retry(answer)
         self.stop.setVisible(active)
-        self.again.setVisible(not active and self._is_last)
-        self.again.setEnabled(self._can_repeat)
-        self.copy.setVisible(not active and bool(answer.text))
-        self.canvas_toggle.setVisible(not active and bool(answer.canvas.blocks))
+        self.again.setVisible(not active and not retries)
+        self.retry.setVisible(retries)
+        for widget in (self.again, self.retry):
+            widget.setEnabled(self._can_ask)
+        self.copy.setVisible(not active and bool(answer.text.strip()))
+        self.canvas_toggle.setVisible(not active and bool(self.canvases))
         versions = len(self._turn.answers)
-        for widget in (self.before, self.place, self.after):
-            widget.setVisible(versions > 1 and not active)
-        self.before.setEnabled(self._turn.shown > 0)
-        self.after.setEnabled(self._turn.shown < versions - 1)
-        self.place.setText(f"{self._turn.shown + 1}/{versions}")
-        self.place.setAccessibleName(f"Version {self._turn.shown + 1} of {versions}")
+        self.versions.show_versions(self._turn.answers.shown, versions, can_switch=not self._is_busy)
+        self.delete.setVisible(self._can_delete and versions > 1 and not active)
+        self.delete.setEnabled(not self._is_busy)
 
     @Slot()
     def _copy(self) -> None:
@@ -182,13 +252,3 @@ class AnswerView(QWidget):
     @Slot(bool)
     def _toggle_canvas(self, _shown: bool) -> None:
         self._show_parts()
-
-    @Slot()
-    def _show_earlier(self) -> None:
-        self._turn.show(self._turn.shown - 1)
-        self.refresh()
-
-    @Slot()
-    def _show_later(self) -> None:
-        self._turn.show(self._turn.shown + 1)
-        self.refresh()

@@ -1,12 +1,15 @@
-"""A line for what went wrong, with the details to copy where there are any."""
+"""A line for what went wrong, with the details to copy where there are any; or for what was done, with its undo."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from PySide6.QtCore import Slot
 from PySide6.QtGui import QFontDatabase, QGuiApplication
 from PySide6.QtWidgets import QDialog, QFrame, QHBoxLayout, QPlainTextEdit, QVBoxLayout, QWidget
 
 from app.controls import button, label
+from app.language import tr
 
 
 class DetailsDialog(QDialog):
@@ -14,16 +17,16 @@ class DetailsDialog(QDialog):
 
     def __init__(self, text: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setWindowTitle("Details")
+        self.setWindowTitle(tr("Details"))
         self.resize(720, 420)
         self._text = text
         shown = QPlainTextEdit(text)
         shown.setReadOnly(True)
-        shown.setAccessibleName("Details of the error")
+        shown.setAccessibleName(tr("Details of the error"))
         shown.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
-        copy = button("Copy", "Copy the details", role="primary")
+        copy = button(tr("Copy"), tr("Copy the details"), role="primary")
         copy.clicked.connect(self._copy)
-        close = button("Close", "Close the details")
+        close = button(tr("Close"), tr("Close the details"))
         close.clicked.connect(self.accept)
         buttons = QHBoxLayout()
         buttons.addStretch(1)
@@ -47,16 +50,19 @@ class Notice(QFrame):
         super().__init__()
         self.setProperty("role", "notice")
         self._details = ""
+        self._undo: Callable[[], object] | None = None
         self.message = label("", wrap=True, selectable=True)
-        self.message.setAccessibleName("Message")
-        self.details = button("Details", "Show the details of the error")
+        self.message.setAccessibleName(tr("Message"))
+        self.details = button(tr("Details"), tr("Show the details of the error"))
         self.details.clicked.connect(self._open_details)
-        self.dismiss = button("Dismiss", "Dismiss the message")
+        self.undo = button(tr("Undo"), tr("Undo the deletion"))
+        self.undo.clicked.connect(self._undo_it)
+        self.dismiss = button(tr("Dismiss"), tr("Dismiss the message"))
         self.dismiss.clicked.connect(self.hide)
         buttons = QHBoxLayout()
         buttons.setSpacing(16)
-        buttons.addWidget(self.details)
-        buttons.addWidget(self.dismiss)
+        for widget in (self.undo, self.details, self.dismiss):
+            buttons.addWidget(widget)
         buttons.addStretch(1)
         column = QVBoxLayout(self)
         column.setContentsMargins(12, 8, 12, 8)
@@ -67,10 +73,25 @@ class Notice(QFrame):
 
     def show_message(self, message: str, details: str = "") -> None:
         """Say what went wrong; ``details`` may hold a traceback."""
-        self._details = details
+        self._show(message, details, None)
+
+    def show_undo(self, message: str, undo: Callable[[], object]) -> None:
+        """Say what was done; ``undo`` takes it back."""
+        self._show(message, "", undo)
+
+    def _show(self, message: str, details: str, undo: Callable[[], object] | None) -> None:
+        self._details, self._undo = details, undo
         self.message.setText(message)
         self.details.setVisible(bool(details))
+        self.undo.setVisible(undo is not None)
         self.show()
+
+    @Slot()
+    def _undo_it(self) -> None:
+        undo, self._undo = self._undo, None
+        self.hide()
+        if undo is not None:
+            undo()
 
     @Slot()
     def _open_details(self) -> None:

@@ -2,92 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import weakref
+from collections.abc import Hashable, Iterator, Sequence
 
-from PySide6.QtCore import Qt, Signal, Slot
-from PySide6.QtGui import QFontMetrics
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtCore import QMetaMethod, Qt, Signal, Slot
+from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent, QDropEvent, QFont, QFontMetrics, QResizeEvent
+from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
+from app.chat.attachments import accept_drag, local_files
 from app.chat.composer import Composer
+from app.chat.guess import guess_height
 from app.chat.look import CanvasLook
 from app.chat.notice import Notice
 from app.chat.prompts import Suggestion
+from app.chat.prose.widget import PAD, prepare
+from app.chat.scroller import FEW, SIDE, Scroller
 from app.chat.suggestions import SuggestionBar
 from app.chat.turn import TurnView
-from app.controls import Hairline, chain_tabs, label
+from app.chat.welcome import Welcome, centred
+from app.controls import Hairline, chain_tabs
+from app.language import tr
 from app.messages import LoadedModel
-from app.state.chat_state import Turn
-from app.theme import TEXT_LEAD
+from app.state.chat_state import Answer, ChatState, Turn
+from app.theme import TEXT_LEAD, px
 
 COLUMN_CHARACTERS = 72
-SIDE = 24
-READING = (
-    "While an answer develops it is a canvas: noise is dim, accepted tokens are underlined, remelted ones have a "
-    "dashed outline, and what has settled stands in full ink. Point at a place to read its history."
-)
 
 
-def _column(content: QWidget, width: int) -> QHBoxLayout:
-    """The content centred, at most ``width`` pixels wide."""
-    content.setMaximumWidth(width)
-    row = QHBoxLayout()
-    row.setContentsMargins(SIDE, 0, SIDE, 0)
-    row.addStretch(1)
-    row.addWidget(content, 1000)
-    row.addStretch(1)
-    return row
+def column_width() -> int:
+    """Pixels of the widest line of text, with what is left and right of it."""
+    font = QFont()
+    font.setPixelSize(px(TEXT_LEAD))
+    return COLUMN_CHARACTERS * QFontMetrics(font).averageCharWidth() + 2 * PAD
 
 
 class ChatPage(QWidget):
-    """Emits what the user wants; shows what it is told."""
+    """Emits what the user wants; shows what it is told.
+
+    ``show_chat`` opens a conversation or shows a path that has changed; ``refresh`` and ``settle`` follow its run.
+    """
 
     submitted = Signal(str)
     picked = Signal(str)  # a suggestion's prompt
     stop_asked = Signal()
-    again_asked = Signal()
+    again_asked = Signal(object)  # the turn
+    edit_asked = Signal(object, str)
+    delete_asked = Signal(object)
+    answer_chosen = Signal(object, int)
+    prompt_chosen = Signal(object, int)
+    answer_delete_asked = Signal(object, int)  # a version of an answer; offered where somebody listens
+    files_dropped = Signal(list)  # paths
 
     def __init__(self, look: CanvasLook) -> None:
         super().__init__()
         self._look = look
-        self._at_end = True
-        self.turns: list[TurnView] = []
-        font = self.font()
-        font.setPixelSize(TEXT_LEAD)
-        width = COLUMN_CHARACTERS * QFontMetrics(font).averageCharWidth()
+        self._chat = ChatState()
+        self._path: list[Turn] = []
+        self._model: LoadedModel | None = None
+        self._can_repeat = True
+        self._models: weakref.WeakKeyDictionary[Answer, LoadedModel] = weakref.WeakKeyDictionary()  # who wrote what
+        self.setAcceptDrops(True)
+        width = column_width()
 
-        self.title = label("Watch the text develop", "display", wrap=True)
-        self.introduction = label("", "lead", wrap=True)
-        self.welcome = QWidget()
-        welcome = QVBoxLayout(self.welcome)
-        welcome.setContentsMargins(0, 40, 0, 0)
-        welcome.setSpacing(12)
-        welcome.addWidget(self.title)
-        welcome.addWidget(self.introduction)
-        welcome.addWidget(label(READING, "caption", wrap=True))
-        self.suggestions = SuggestionBar(one_row=False)
+        self._welcome = Welcome(width, SIDE)
+        self.suggestions = self._welcome.suggestions
         self.suggestions.picked.connect(self.picked)
-        welcome.addSpacing(8)
-        welcome.addWidget(self.suggestions)
-
-        self._turn_host = QWidget()
-        self._turn_column = QVBoxLayout(self._turn_host)
-        self._turn_column.setContentsMargins(0, 24, 0, 24)
-        self._turn_column.setSpacing(24)
-        self._turn_column.addWidget(self.welcome)
-        scrolled = QWidget()
-        scrolled_column = QVBoxLayout(scrolled)
-        scrolled_column.setContentsMargins(0, 0, 0, 0)
-        scrolled_column.addLayout(_column(self._turn_host, width))
-        scrolled_column.addStretch(1)
-        self.scroll_area = QScrollArea()
-        self.scroll_area.setWidgetResizable(True)
-        self.scroll_area.setFrameShape(QFrame.Shape.NoFrame)
-        self.scroll_area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.scroll_area.setAccessibleName("Conversation")
-        self.scroll_area.setWidget(scrolled)
-        bar = self.scroll_area.verticalScrollBar()
-        bar.rangeChanged.connect(self._keep_end)
-        bar.valueChanged.connect(self._note_place)
+        self.scroller = Scroller(self._make, self._guess, self._warm, _tab_stops, column_width)
+        self.scroller.setAccessibleName(tr("Conversation"))
+        self.scroller.set_theme(look.theme)
+        self.scroller.reduced_motion = look.reduced_motion
+        self._pages = QStackedWidget()
+        self._pages.addWidget(self._welcome)
+        self._pages.addWidget(self.scroller)
 
         self.more_suggestions = SuggestionBar(one_row=True)
         self.more_suggestions.picked.connect(self.picked)
@@ -95,9 +81,9 @@ class ChatPage(QWidget):
         self.notice = Notice()
         self.composer = Composer()
         self.composer.submitted.connect(self.submitted)
-        bottom = QWidget()
-        bottom_column = QVBoxLayout(bottom)
-        bottom_column.setContentsMargins(0, 12, 0, 12)
+        self._bottom = QWidget()
+        bottom_column = QVBoxLayout(self._bottom)
+        bottom_column.setContentsMargins(PAD, 12, PAD, 12)
         bottom_column.setSpacing(12)
         for widget in (self.notice, self.more_suggestions, self.composer):
             bottom_column.addWidget(widget)
@@ -105,75 +91,186 @@ class ChatPage(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
-        column.addWidget(self.scroll_area, 1)
+        column.addWidget(self._pages, 1)
         column.addWidget(Hairline())
-        self._bottom_row = _column(bottom, width)
+        self._bottom_row = centred(self._bottom, width, SIDE)
         column.addLayout(self._bottom_row)
+        self.scroller.verticalScrollBar().rangeChanged.connect(self._line_up)
+
+    # ---------------------------------------------------------------- before anything was asked
+
+    @property
+    def welcome(self) -> QWidget:
+        """What an empty conversation shows."""
+        return self._welcome
+
+    @property
+    def introduction(self) -> QWidget:
+        """What the loaded model is for."""
+        return self._welcome.introduction
 
     def introduce(self, text: str, placeholder: str) -> None:
         """Say what the loaded model is for."""
-        self.introduction.setText(text)
-        self.introduction.setVisible(bool(text))
+        self._welcome.introduce(text)
         self.composer.edit.setPlaceholderText(placeholder)
 
     def offer(self, suggestions: Sequence[Suggestion]) -> None:
         """Replace the suggested prompts."""
         self.suggestions.offer(suggestions)
         self.more_suggestions.offer(suggestions)
-        chain_tabs(self.scroll_area, self.suggestions.chips)
+        chain_tabs(self._welcome, self.suggestions.chips)
         chain_tabs(self.notice.dismiss, self.more_suggestions.chips)
 
-    def set_look(self, look: CanvasLook) -> None:
-        """Change how all canvases are drawn."""
-        self._look = look
-        for view in self.turns:
-            view.answer.set_look(look)
+    # ---------------------------------------------------------------- the conversation
 
-    def add_turn(self, turn: Turn, model: LoadedModel) -> None:
-        """Put a new turn at the end and go there."""
-        view = TurnView(turn, model, self._look)
-        view.answer.stop_asked.connect(self.stop_asked)
-        view.answer.again_asked.connect(self.again_asked)
-        if self.turns:
-            self._turn_column.addWidget(Hairline())
-        self._turn_column.addWidget(view)
-        last = self.turns[-1].answer.after if self.turns else self.scroll_area
-        chain_tabs(last, (view.prompt, *view.answer.tab_stops()))
-        self.turns.append(view)
-        self.welcome.hide()
-        self._at_end = True
-        self.more_suggestions.show()
+    @property
+    def turns(self) -> list[TurnView]:
+        """The views of the path's turns, from the top: all of a short conversation's, else those there are now."""
+        if len(self._path) <= FEW:
+            for turn in self._path:
+                self.scroller.realise(turn)
+        found = (self.view_of(turn) for turn in self._path)
+        return [view for view in found if view is not None]
 
-    def drop_last_turn(self) -> None:
-        """Take the last turn off again."""
-        view = self.turns.pop()
-        place = self._turn_column.indexOf(view)
-        for index in range(place, place - (2 if self.turns else 1), -1):  # the hairline above it goes as well
-            item = self._turn_column.takeAt(index)
-            widget = item.widget() if item is not None else None
-            if widget is not None:
-                widget.hide()
-                widget.deleteLater()
-        self.welcome.setVisible(not self.turns)
-        self.more_suggestions.setVisible(bool(self.turns))
+    def view_of(self, turn: Turn) -> TurnView | None:
+        """A turn's view, if it has one now."""
+        view = self.scroller.view(turn)
+        return view if isinstance(view, TurnView) else None
+
+    def show_chat(self, chat: ChatState, model: LoadedModel | None) -> None:
+        """Show another conversation from its end, or what has become of the path. Views of turns that stay are kept."""
+        is_other = chat is not self._chat
+        path = chat.turns
+        self._chat, self._model, self._path = chat, model, path
+        self._note_writers()
+        self._refresh_views()
+        self.scroller.set_items(path, follow=is_other or chat.active is not None)
+        self._pages.setCurrentWidget(self.scroller if path else self._welcome)
+        self.more_suggestions.setVisible(bool(path))
+
+    def refresh(self) -> None:
+        """The answer under way has changed."""
+        self._note_writers()
+        view = self.view_of(self._path[-1]) if self._path else None
+        if view is not None:
+            view.answer.set_model(self._models.get(view.turn.answer))
+            view.answer.refresh()
+            self._show_state(view)
+
+    def settle(self) -> None:
+        """The run has ended: its canvases become text, and what is in sight stays there."""
+        view = self.view_of(self._path[-1]) if self._path else None
+        held = self.scroller.hold()
+        if view is not None:
+            view.answer.settle()
+        for other in self.turns:
+            self._show_state(other)
+        self.scroller.settle(held)
 
     def set_can_repeat(self, can_repeat: bool) -> None:
-        """Whether the last answer may be generated again."""
-        for view in self.turns:
-            view.answer.set_place(is_last=view is self.turns[-1], can_repeat=can_repeat)
+        """Whether anything can be asked now: answers again, prompts otherwise."""
+        if can_repeat != self._can_repeat:
+            self._can_repeat = can_repeat
+            for view in self._views():
+                self._show_state(view)
 
     def follow(self) -> None:
         """Keep the end in sight from now on."""
-        self._at_end = True
+        self.scroller.follow()
+
+    def set_look(self, look: CanvasLook) -> None:
+        """Change how everything is drawn."""
+        if look == self._look:
+            return
+        resized = look.percent != self._look.percent
+        self._look = look
+        self.scroller.set_theme(look.theme)
+        self.scroller.reduced_motion = look.reduced_motion
+        for view in self._views():
+            view.set_look(look)
+        if resized:
+            self._welcome.set_width(column_width())
+            self._bottom.setMaximumWidth(column_width())
+            self.scroller.forget_heights()
+
+    # ---------------------------------------------------------------- views
+
+    def _views(self) -> list[TurnView]:
+        return [view for view in self.scroller.views.values() if isinstance(view, TurnView)]
+
+    def _make(self, turn: Hashable) -> QWidget:
+        assert isinstance(turn, Turn)
+        view = TurnView(turn, self._models.get(turn.answer), self._look)
+        view.stop_asked.connect(self.stop_asked)
+        view.again_asked.connect(self.again_asked)
+        view.edit_asked.connect(self.edit_asked)
+        view.delete_asked.connect(self.delete_asked)
+        view.answer_chosen.connect(self.answer_chosen)
+        view.prompt_chosen.connect(self.prompt_chosen)
+        view.answer_delete_asked.connect(self.answer_delete_asked)
+        view.rebuilt.connect(self.scroller.rechain)
+        self._show_state(view)
+        return view
+
+    def _guess(self, turn: Hashable, width: int) -> int:
+        assert isinstance(turn, Turn)
+        return guess_height(turn, width)
+
+    def _warm(self, turn: Hashable) -> Iterator[None]:
+        assert isinstance(turn, Turn)
+        if not turn.answer.is_active:
+            yield from prepare(turn.answer.text, self._look.theme)
+
+    def _note_writers(self) -> None:
+        """Tokens are written by the model that was there when they came, also when another one is loaded since."""
+        if self._model is not None:
+            for turn in self._path:
+                answer = turn.answer
+                if answer.kept is None and answer not in self._models:
+                    self._models[answer] = self._model
+
+    def _refresh_views(self) -> None:
+        on_path = set(self._path)
+        for view in self._views():
+            if view.turn in on_path:
+                view.answer.set_model(self._models.get(view.turn.answer))
+                view.answer.refresh()
+                self._show_state(view)
+
+    def _show_state(self, view: TurnView) -> None:
+        is_busy = self._chat.active is not None
+        can_ask = self._can_repeat and not is_busy
+        versions = self._chat.alternatives(view.turn)
+        view.prompt.set_state(versions.shown, len(versions), can_ask=can_ask, is_busy=is_busy)
+        can_delete = self.isSignalConnected(QMetaMethod.fromSignal(self.answer_delete_asked))
+        view.answer.set_state(can_ask=can_ask, is_busy=is_busy, can_delete=can_delete)
+
+    # ---------------------------------------------------------------- Qt's events
 
     @Slot()
-    def _keep_end(self) -> None:
-        bar = self.scroll_area.verticalScrollBar()
-        beside = bar.sizeHint().width() if bar.maximum() > 0 else 0  # both columns stay in line
+    def _line_up(self) -> None:
+        """The composer stays under the text when the scroll bar comes and goes."""
+        bar = self.scroller.verticalScrollBar()
+        beside = bar.sizeHint().width() if bar.maximum() > 0 and self._path else 0
         self._bottom_row.setContentsMargins(SIDE, 0, SIDE + beside, 0)
-        if self._at_end:
-            bar.setValue(bar.maximum())
 
-    @Slot(int)
-    def _note_place(self, value: int) -> None:
-        self._at_end = value >= self.scroll_area.verticalScrollBar().maximum() - 8
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._line_up()
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        accept_drag(event)
+
+    def dragMoveEvent(self, event: QDragMoveEvent) -> None:
+        accept_drag(event)
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        paths = local_files(event.mimeData())
+        if paths:
+            event.setDropAction(Qt.DropAction.CopyAction)
+            event.accept()
+            self.files_dropped.emit(list(paths))
+
+
+def _tab_stops(view: QWidget) -> Sequence[QWidget]:
+    return view.tab_stops() if isinstance(view, TurnView) else ()

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QPushButton, QSizePolicy, QVBoxLayout, QWidget
 from app.chat.prompts import Suggestion
 from app.controls import button
 from app.flow import FlowLayout
+from app.language import tr
 
 GAP = 8
 PADDING = 32  # of a chip's text, both sides and the edge
@@ -25,9 +26,9 @@ class SuggestionBar(QWidget):
         super().__init__()
         self._one_row = one_row
         self._host: QWidget | None = None
-        self._prompts: dict[str, str] = {}
+        self._suggestions: tuple[Suggestion, ...] = ()
         self.chips: list[QPushButton] = []
-        self.setAccessibleName("Suggested prompts")
+        self.setAccessibleName(tr("Suggested prompts"))
         policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
         policy.setHeightForWidth(True)
         self.setSizePolicy(policy)
@@ -37,7 +38,7 @@ class SuggestionBar(QWidget):
     @property
     def prompts(self) -> list[str]:
         """What the chips ask."""
-        return list(self._prompts.values())
+        return [suggestion.prompt for suggestion in self._suggestions]
 
     def offer(self, suggestions: Sequence[Suggestion]) -> None:
         """Replace the chips."""
@@ -45,12 +46,12 @@ class SuggestionBar(QWidget):
             self._layout.removeWidget(self._host)
             self._host.hide()
             self._host.deleteLater()
-        self._prompts = {suggestion.label: suggestion.prompt for suggestion in suggestions}
+        self._suggestions = tuple(suggestions)
         self._host = QWidget()
         flow = FlowLayout(self._host, GAP)
         self.chips = []
-        for suggestion in suggestions:
-            chip = button(suggestion.label, f"Ask: {suggestion.label}", role="chip")
+        for suggestion in self._suggestions:
+            chip = button(suggestion.label, tr("Ask: {prompt}", prompt=suggestion.label), role="chip")
             chip.clicked.connect(self._pick)
             flow.addWidget(chip)
             self.chips.append(chip)
@@ -66,13 +67,15 @@ class SuggestionBar(QWidget):
 
     def _fit(self) -> None:
         used = 0
-        for index, (chip, text) in enumerate(zip(self.chips, self._prompts, strict=True)):
-            if not self._one_row:
-                room = self.width() - PADDING
-                chip.setText(chip.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, room))
+        for index, (chip, suggestion) in enumerate(zip(self.chips, self._suggestions, strict=True)):
+            if self._one_row:
+                used += chip.sizeHint().width() + (GAP if index else 0)
+                chip.setVisible(used <= self.width())
                 continue
-            used += chip.sizeHint().width() + (GAP if index else 0)
-            chip.setVisible(used <= self.width())
+            room = self.width() - PADDING
+            shown = chip.fontMetrics().elidedText(suggestion.label, Qt.TextElideMode.ElideRight, room)
+            chip.setText(shown)
+            chip.setToolTip("" if shown == suggestion.label else suggestion.label)
 
     @Slot()
     def _pick(self) -> None:

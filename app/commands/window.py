@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
         if not (error.name or "").startswith(("PySide6", "shiboken6")) and ".so" not in str(error):
             raise  # our own fault, not the system's
         raise SafelightError(_missing(str(error))) from error
-    return run_window(args.window_model, args.window_seed)
+    return run_window(args.window_model, args.window_seed, args.self_test)
 
 
 def needs_xcb(environment: Mapping[str, str]) -> bool:

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from PySide6.QtCore import QSettings
 
-from app.settings.spec import LAYER, PACE, SAMPLER, SEED_HIGH, SEED_LOW
+from app.settings.preferences import SECTIONS, THEME, Flag, Folder, Preference, Preferences
+from app.settings.spec import LAYER, PACE, SAMPLER, SEED_HIGH, SEED_LOW, Choice, Setting
 from app.settings.values import SettingsValues
 
-THEMES = ("system", "darkroom", "paper")
+THEMES = tuple(value for value, _label in THEME.options)
+KEYS = {
+    "theme": "window/theme",
+    "text_percent": "window/text_percent",
+    "language": "app/language",
+    "data_folder": "app/data_folder",
+    "offline": "app/offline",
+}
 
 
 def default_settings() -> QSettings:
@@ -73,20 +83,56 @@ def _write(settings: QSettings, key: str, value: object) -> None:
         settings.setValue(key, value)
 
 
-def read_theme(settings: QSettings) -> str:
-    """Which theme the user chose; ``system`` follows the desktop."""
-    found = str(settings.value("window/theme", "system"))
-    return found if found in THEMES else "system"
+def read_preferences(settings: QSettings) -> Preferences:
+    """The stored preferences; what is missing or cannot be read is as it comes."""
+    found = Preferences()
+    for section in SECTIONS:
+        for item in section.items:
+            value = _stored(settings, item) if item.name in KEYS else None
+            if value is not None:
+                setattr(found, item.name, value)
+    return found
 
 
-def write_theme(settings: QSettings, choice: str) -> None:
-    settings.setValue("window/theme", choice)
+def write_preference(settings: QSettings, preferences: Preferences, name: str) -> None:
+    """Store one preference; what is as it comes is not written."""
+    value = getattr(preferences, name)
+    _write(settings, KEYS[name], None if value == getattr(Preferences(), name) else value)
 
 
-def read_strip_open(settings: QSettings) -> bool:
-    """Whether the settings strip was open."""
-    return _flag(settings, "window/settings_open", False)
+def _stored(settings: QSettings, item: Preference) -> str | int | bool | None:
+    raw = settings.value(KEYS[item.name])
+    if raw is None:
+        return None
+    match item:
+        case Choice(name="language"):  # which there are is seen later; an unknown one falls back to English
+            return raw if isinstance(raw, str) and raw else None
+        case Choice():
+            return str(raw) if str(raw) in dict(item.options) else None
+        case Setting():
+            number = _number(settings, KEYS[item.name], item.low, item.high)
+            return None if number is None else int(number)
+        case Flag():
+            return {"true": True, "1": True, "false": False, "0": False}.get(str(raw).lower())
+        case Folder():
+            return raw if isinstance(raw, str) and Path(raw).is_absolute() else None
+    return None
 
 
-def write_strip_open(settings: QSettings, is_open: bool) -> None:
-    settings.setValue("window/settings_open", is_open)
+def read_open(settings: QSettings, part: str, *, default: bool) -> bool:
+    """Whether a part of the window that can be folded away was open: "settings" or "sidebar"."""
+    return _flag(settings, f"window/{part}_open", default)
+
+
+def write_open(settings: QSettings, part: str, is_open: bool) -> None:
+    settings.setValue(f"window/{part}_open", is_open)
+
+
+def read_conversation(settings: QSettings) -> int | None:
+    """The conversation that was on show last."""
+    found = _number(settings, "window/conversation", 1, 2**53)
+    return None if found is None else int(found)
+
+
+def write_conversation(settings: QSettings, conversation: int | None) -> None:
+    _write(settings, "window/conversation", conversation)

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Signal, Slot
-from PySide6.QtGui import QWheelEvent
-from PySide6.QtWidgets import (
-    QCheckBox,
-    QComboBox,
-    QDoubleSpinBox,
-    QFrame,
-    QHBoxLayout,
-    QScrollArea,
-    QSpinBox,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtCore import QEvent, Qt, Signal, Slot
+from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
 from app.controls import Hairline, button, label
+from app.language import tr
+from app.settings.fields import NumberBox, WholeBox, choice_box, flag_box, number_box
 from app.settings.spec import (
     LAYER,
     PACE,
@@ -29,58 +20,10 @@ from app.settings.spec import (
     Setting,
 )
 from app.settings.values import SettingsValues
+from app.theme import px
 from engine import GenerationConfig
 
-WIDTH = 312
-
-
-class WholeBox(QSpinBox):
-    """Changes by the wheel only when it has the keyboard, so that scrolling the strip changes nothing."""
-
-    def wheelEvent(self, event: QWheelEvent) -> None:
-        if self.hasFocus():
-            super().wheelEvent(event)
-        else:
-            event.ignore()
-
-
-class RealBox(QDoubleSpinBox):
-    """As ``WholeBox``; shows no more decimals than the number has."""
-
-    def wheelEvent(self, event: QWheelEvent) -> None:
-        if self.hasFocus():
-            super().wheelEvent(event)
-        else:
-            event.ignore()
-
-    def textFromValue(self, value: float) -> str:
-        text = self.locale().toString(value, "f", self.decimals())
-        point = self.locale().decimalPoint()
-        return text.rstrip("0").rstrip(point) if point in text else text
-
-
-NumberBox = WholeBox | RealBox
-
-
-def number_box(setting: Setting) -> NumberBox:
-    """A spin box for a declared number, named and explained."""
-    box: NumberBox
-    if setting.is_whole:
-        box = WholeBox()
-        box.setRange(int(setting.low), int(setting.high))
-        box.setSingleStep(int(setting.step))
-    else:
-        box = RealBox()
-        box.setDecimals(setting.decimals)
-        box.setRange(setting.low, setting.high)
-        box.setSingleStep(setting.step)
-    box.setKeyboardTracking(False)
-    box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-    box.setObjectName(setting.name)
-    box.setAccessibleName(f"{setting.label}, {setting.unit}" if setting.unit else setting.label)
-    box.setAccessibleDescription(setting.explanation)
-    box.setToolTip(f"{setting.explanation} From {setting.low:g} to {setting.high:g}.")
-    return box
+WIDTH, MOST_WIDTH = 312, 440  # pixels; the width goes with the size of text
 
 
 class SettingsStrip(QWidget):
@@ -91,7 +34,7 @@ class SettingsStrip(QWidget):
     def __init__(self, values: SettingsValues) -> None:
         super().__init__()
         self.setObjectName("settings")
-        self.setFixedWidth(WIDTH)
+        self._fit()
         self._values = values
         self._defaults = GenerationConfig()
         self._filling = False
@@ -101,29 +44,30 @@ class SettingsStrip(QWidget):
         self._column.setContentsMargins(20, 20, 20, 24)
         self._column.setSpacing(4)
 
-        self.reset = button("Reset to the model's defaults", tip="Takes every number below from the loaded model")
+        self.reset = button(
+            tr("Reset to the model's defaults"), tip=tr("Takes every number below from the loaded model")
+        )
         self.reset.clicked.connect(self._reset)
         self.problem = label("", "error", wrap=True)
-        self.problem.setAccessibleName("Problem with the settings")
+        self.problem.setAccessibleName(tr("Problem with the settings"))
         self.problem.hide()
-        self._column.addWidget(label("Settings", "title"))
+        self._column.addWidget(label(tr("Settings"), "title"))
         self._column.addWidget(self.reset)
         self._column.addWidget(self.problem)
         for setting in SAMPLER:
             self.boxes[setting.name] = self._add_number(setting)
         self.seed = number_box(SEED)
-        self.random_seed = QCheckBox("Random for each answer")
-        self.random_seed.setAccessibleName("Random seed for each answer")
-        self.random_seed.setAccessibleDescription("Draws a new seed for each answer; the answer tells which.")
+        self.random_seed = flag_box(
+            "random_seed", "Random for each answer", "Draws a new seed for each answer; the answer tells which."
+        )
+        self.random_seed.setAccessibleName(tr("Random seed for each answer"))
         self._add(SEED.label, SEED.explanation, self.random_seed, self.seed)
         self._column.addSpacing(16)
         self._column.addWidget(Hairline())
         self.view = self._add_choice(VIEW)
         self.layer = self._add_choice(LAYER)
         self.pace = self._add_number(PACE)
-        self.reduced_motion = QCheckBox(REDUCED_MOTION)
-        self.reduced_motion.setAccessibleName(REDUCED_MOTION)
-        self.reduced_motion.setAccessibleDescription(REDUCED_MOTION_EXPLANATION)
+        self.reduced_motion = flag_box("reduced_motion", REDUCED_MOTION, REDUCED_MOTION_EXPLANATION)
         self._add("", REDUCED_MOTION_EXPLANATION, self.reduced_motion)
         self._column.addStretch(1)
 
@@ -131,7 +75,7 @@ class SettingsStrip(QWidget):
         scroll.setWidgetResizable(True)
         scroll.setFrameShape(QFrame.Shape.NoFrame)
         scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        scroll.setAccessibleName("Settings")
+        scroll.setAccessibleName(tr("Settings"))
         scroll.setWidget(inside)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
@@ -150,12 +94,13 @@ class SettingsStrip(QWidget):
         self._column.addSpacing(16)
         if title:
             heading = QHBoxLayout()
-            heading.addWidget(label(title, "setting"), 1)
-            heading.addWidget(label(unit, "caption"))
+            heading.addWidget(label(tr(title), "setting", wrap=True), 1)
+            if unit:
+                heading.addWidget(label(tr(unit), "caption"))
             self._column.addLayout(heading)
         for widget in widgets:
             self._column.addWidget(widget)
-        self._column.addWidget(label(explanation, "caption", wrap=True))
+        self._column.addWidget(label(tr(explanation), "caption", wrap=True))
 
     def _add_number(self, setting: Setting) -> NumberBox:
         box = number_box(setting)
@@ -163,14 +108,17 @@ class SettingsStrip(QWidget):
         return box
 
     def _add_choice(self, choice: Choice) -> QComboBox:
-        box = QComboBox()
-        for value, text in choice.options:
-            box.addItem(text, value)
-        box.setObjectName(choice.name)
-        box.setAccessibleName(choice.label)
-        box.setAccessibleDescription(choice.explanation)
+        box = choice_box(choice)
         self._add(choice.label, choice.explanation, box)
         return box
+
+    def _fit(self) -> None:
+        self.setFixedWidth(min(px(WIDTH), MOST_WIDTH))
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._fit()
 
     def show_values(self, defaults: GenerationConfig) -> None:
         """Show the values over a model's defaults."""
@@ -191,6 +139,10 @@ class SettingsStrip(QWidget):
         self.reduced_motion.setChecked(self._values.reduced_motion)
         self._filling = False
         self._show_state()
+
+    def refresh(self) -> None:
+        """Show the values as they are now, when they were changed elsewhere."""
+        self.show_values(self._defaults)
 
     def _show_state(self) -> None:
         self.seed.setVisible(not self.random_seed.isChecked())

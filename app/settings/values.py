@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
+from app.language import tr
 from app.settings.spec import SAMPLER, SEED_HIGH
 from engine import GenerationConfig, SafelightError
 
@@ -22,6 +23,15 @@ class SettingsValues:
     layer: str = "state"
     reduced_motion: bool = False
     pace_ms: int = 60
+
+    @property
+    def view(self) -> str:
+        """``calm`` as the choice is declared: "raw" or "calm"."""
+        return "calm" if self.calm else "raw"
+
+    @view.setter
+    def view(self, value: str) -> None:
+        self.calm = value == "calm"
 
     def value(self, name: str, defaults: GenerationConfig) -> float:
         """The effective value of a sampler setting."""
@@ -50,9 +60,11 @@ class SettingsValues:
         """Why the values do not go together, in a sentence; empty when they do."""
         start, end = self.value("t_max", defaults), self.value("t_min", defaults)
         if start < end:
-            return (
-                f"The temperature at the start ({start:g}) is below the one at the end ({end:g}). "
-                "Raise the start or lower the end."
+            return tr(
+                "The temperature at the start ({start}) is below the one at the end ({end}). "
+                "Raise the start or lower the end.",
+                start=f"{start:g}",
+                end=f"{end:g}",
             )
         try:
             defaults.replace(**self.overrides)

@@ -34,6 +34,13 @@ class FakeTokenizer:
     def is_special(self, token: int) -> bool:
         return token == END
 
+    def encode(self, text: str) -> list[int]:
+        """A token a word."""
+        return [2] * len(text.split())
+
+    def token_id(self, _token: str) -> int | None:
+        return None
+
     def decode(self, ids: Iterable[int]) -> str:
         return "".join(self.piece(int(i)) for i in ids if int(i) != END)
 
@@ -57,6 +64,8 @@ class FakeEngine:
         self.seeds: list[int] = []
         self.configs: list[GenerationConfig] = []
         self.prompts: list[list[dict[str, str]]] = []
+        self.context = 1000
+        self.options: list[dict[str, bool]] = []  # of the chat template
         self.caches: list[object] = []  # handed to each run
         self.steps_run = 0
         self.name = "safelight-skills"
@@ -72,17 +81,20 @@ class FakeEngine:
         return SimpleNamespace(
             name=path if path.startswith("safelight-") else self.name,
             tokenizer=FakeTokenizer(),
-            config=SimpleNamespace(canvas_length=LENGTH, vocab_size=64),
+            config=SimpleNamespace(canvas_length=LENGTH, vocab_size=64, max_position_embeddings=self.context),
             generation_defaults=self.defaults,
             parameter_count=1_600_000,
             device="cpu",
             load_seconds=0.1,
             chat_ids=self.chat_ids,
+            chat_template=SimpleNamespace(render=lambda told: " ".join(message["content"] for message in told)),
             new_cache=object,
+            device_memory=lambda: (3 * 10**8, 8 * 10**9),
         )
 
-    def chat_ids(self, messages: Iterable[dict[str, str]]) -> list[int]:
+    def chat_ids(self, messages: Iterable[dict[str, str]], **options: bool) -> list[int]:
         self.prompts.append([dict(message) for message in messages])
+        self.options.append(options)
         if len(self.prompts[-1][-1]["content"]) > 400:
             raise SafelightError("the prompt is 401 tokens long. Shorten the prompt")
         return [2, 3]

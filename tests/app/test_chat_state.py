@@ -13,13 +13,19 @@ from app.chat import prompts
 from app.chat.wording import count, parameters, status_line
 from app.settings.spec import SAMPLER
 from app.settings.values import SettingsValues
-from app.state.chat_state import EMPTY_ANSWER, Answer, ChatState
-from engine import SKILLS, SUDOKU, GenerationConfig, GenerationFinished, SafelightError, StepFinished
+from app.state.attachment import Attachment
+from app.state.chat_state import Answer, ChatState, Turn
+from app.state.figures import Figures
+from app.state.versions import Versions
+from engine import SKILLS, SUDOKU, GenerationConfig, GenerationFinished, Reply, SafelightError, StepFinished
 from engine.tasks import sudoku
 
 
-def decode(tokens: Iterable[int]) -> str:
-    return "".join(chr(ord("a") + int(token) % 26) for token in tokens)
+def decode(tokens: Iterable[int]) -> Reply:
+    return Reply("".join(chr(ord("a") + int(token) % 26) for token in tokens))
+
+
+EMPTY = "The model ended without writing anything. Try another seed or a lower entropy bound."
 
 
 def answer(fake: Any, seed: int = 1) -> Answer:
@@ -45,7 +51,7 @@ def test_an_answer_waits_develops_and_is_done(fake: Any) -> None:
         seen.append(turn.answer.status)
     assert seen == ["developing"] * (len(seen) - 1) + ["done"]
     assert chat.active is None
-    assert turn.answer.text == decode(event.tokens)
+    assert turn.answer.text == decode(event.tokens).text
     assert turn.answer.notices() == []
 
 
@@ -60,7 +66,7 @@ def test_a_stopped_answer_keeps_its_draft(fake: Any) -> None:
             cancel.set()
     assert isinstance(event, GenerationFinished)
     assert turn.answer.status == "stopped"
-    assert turn.answer.text == decode(draft)
+    assert turn.answer.text == decode(draft).text
     assert status_line(turn.answer).startswith("Stopped after 1 step,")
 
 
@@ -70,7 +76,7 @@ def test_an_empty_answer_and_a_step_cap_are_said(fake: Any) -> None:
     turn = chat.ask("hello", answer(fake))
     finish(chat, fake)
     assert turn.answer.is_empty
-    assert turn.answer.notices() == [EMPTY_ANSWER, "The canvas stopped at the step limit without converging."]
+    assert turn.answer.notices() == [EMPTY, "The canvas stopped at the step limit without converging."]
     fake.blocks, fake.text_length = 2, 3
     turn = chat.ask("again", answer(fake))
     finish(chat, fake)
@@ -82,29 +88,114 @@ def test_versions_count_up_and_stay(fake: Any) -> None:
     turn = chat.ask("hello", answer(fake, 1))
     finish(chat, fake, 1)
     first = turn.answer
-    assert chat.ask_again(answer(fake, 2)) is turn
+    chat.ask_again(turn, answer(fake, 2))
     finish(chat, fake, 2)
-    assert (turn.shown, len(turn.answers)) == (1, 2)
-    turn.show(-3)
+    assert (turn.answers.shown, len(turn.answers)) == (1, 2)
+    turn.answers.show(-3)
     assert turn.answer is first
-    turn.show(9)
-    assert turn.shown == 1
+    turn.answers.show(9)
+    assert turn.answers.shown == 1
+
+
+def ask(chat: ChatState, fake: Any, prompt: str, seed: int = 1) -> Turn:
+    turn = chat.ask(prompt, answer(fake, seed))
+    finish(chat, fake, seed)
+    return turn
+
+
+def test_an_edited_prompt_branches_and_both_branches_stay(fake: Any) -> None:
+    chat = ChatState()
+    one, two, three = (ask(chat, fake, text) for text in ("one", "two", "three"))
+    other = chat.edit(two, "other", answer(fake))
+    finish(chat, fake)
+    assert chat.turns == [one, other]
+    assert [turn.prompt for turn in chat.alternatives(other).items] == ["two", "other"]
+    four = ask(chat, fake, "four")
+    assert chat.turns == [one, other, four]
+    chat.alternatives(other).show(0)
+    assert chat.turns == [one, two, three]
+
+
+def test_a_new_answer_leaves_what_followed_with_the_old_one(fake: Any) -> None:
+    chat = ChatState()
+    one, two = ask(chat, fake, "one"), ask(chat, fake, "two")
+    chat.ask_again(one, answer(fake, 2))
+    finish(chat, fake, 2)
+    assert chat.turns == [one]
+    one.answers.show(0)
+    assert chat.turns == [one, two]
+    assert chat.messages(one) == ({"role": "user", "content": "one"},)
+
+
+def test_an_answer_goes_on_while_another_branch_is_on_show(fake: Any) -> None:
+    chat = ChatState()
+    one = ask(chat, fake, "one")
+    chat.ask_again(one, answer(fake, 2))
+    running = one.answer
+    one.answers.show(0)
+    assert chat.active is running
+    assert chat.active_turn is one
+    finish(chat, fake, 2)
+    assert running.status == "done"
+    assert chat.active is None
+
+
+def test_a_failed_edit_takes_itself_out_again(fake: Any) -> None:
+    chat = ChatState()
+    one = ask(chat, fake, "one")
+    failed = chat.edit(one, "worse", answer(fake))
+    assert chat.fail("no", decode) is failed
+    assert chat.turns == [one]
+
+
+def test_the_system_prompt_and_files_are_told_but_thinking_is_not(fake: Any) -> None:
+    chat = ChatState(system_prompt="Be brief.")
+    turn = chat.ask("Sum it up.", answer(fake), (Attachment("a.md", "```\ncode\n```"),))
+    finish(chat, fake)
+    turn.answer.thinking = "secret"
+    system, first, reply, last = chat.messages_with("More.")
+    assert system == {"role": "system", "content": "Be brief."}
+    assert first["content"] == "File: a.md\n\n````md\n```\ncode\n```\n````\n\nSum it up."
+    assert reply == {"role": "assistant", "content": turn.answer.text}
+    assert last["content"] == "More."
+
+
+def test_removing_a_version_shows_its_neighbour_and_can_be_undone() -> None:
+    versions = Versions(["a", "b", "c"], shown=1)
+    place = versions.remove("b")
+    assert (versions.current, versions.items) == ("c", ["a", "c"])
+    versions.put_back("b", place)
+    assert (versions.current, versions.items) == ("b", ["a", "b", "c"])
+    versions.show(2)
+    versions.remove("a")
+    assert versions.current == "c"
+    for item in ("b", "c"):
+        versions.remove(item)
+    assert versions.current is None
+
+
+def test_figures_outlive_their_run_and_survive_damage(fake: Any) -> None:
+    chat = ChatState()
+    figures = ask(chat, fake, "one").answer.figures
+    assert (figures.steps, figures.blocks) == (3, 1)
+    assert Figures.from_json(figures.to_json()) == figures
+    for damaged in ("", "{", "[1]", '{"steps": "many", "other": 1}'):
+        assert Figures.from_json(damaged) == Figures()
 
 
 def test_the_model_is_told_the_versions_on_show(fake: Any) -> None:
     chat = ChatState()
     chat.ask("one", answer(fake, 1))
     finish(chat, fake, 1)
-    chat.ask_again(answer(fake, 2))
+    chat.ask_again(chat.turns[0], answer(fake, 2))
     finish(chat, fake, 2)
-    chat.turns[0].show(0)
+    chat.turns[0].answers.show(0)
     fake.text_length = 0
     chat.ask("two", answer(fake))
     finish(chat, fake)
-    chat.ask("three", answer(fake))
-    assert chat.messages() == (
+    assert chat.messages(chat.ask("three", answer(fake))) == (
         {"role": "user", "content": "one"},
-        {"role": "assistant", "content": chat.turns[0].answers[0].text},
+        {"role": "assistant", "content": chat.turns[0].answer.text},
         {"role": "user", "content": "three"},
     )
 
@@ -112,12 +203,14 @@ def test_the_model_is_told_the_versions_on_show(fake: Any) -> None:
 def test_a_failure_before_the_run_gives_the_prompt_back(fake: Any) -> None:
     chat = ChatState()
     chat.ask("too long", answer(fake))
-    assert chat.fail("no", decode) == "too long"
+    turn = chat.fail("no", decode)
+    assert turn is not None
+    assert turn.prompt == "too long"
     assert chat.turns == []
     assert chat.fail("no", decode) is None
     chat.ask("fine", answer(fake))
     finish(chat, fake)
-    chat.ask_again(answer(fake))
+    chat.ask_again(chat.turns[0], answer(fake))
     assert chat.fail("no", decode) is None
     assert len(chat.turns[0].answers) == 1
     assert chat.turns[0].answer.status == "done"

@@ -7,10 +7,13 @@ import re
 from dataclasses import fields
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QSettings, Qt
 from PySide6.QtGui import QColor, QFontInfo
 from PySide6.QtWidgets import QApplication, QLabel, QLineEdit, QPushButton, QVBoxLayout, QWidget
 
+from app.chrome import chrome
+from app.looks import Looks
+from app.settings import store
 from app.theme import (
     DARKROOM,
     PAPER,
@@ -18,9 +21,14 @@ from app.theme import (
     apply_theme,
     canvas_font,
     entropy_color,
+    px,
     readable_on,
+    set_text_percent,
+    sized,
     stylesheet,
     system_theme,
+    text_percent,
+    ui_font,
 )
 
 # Said by the offscreen platform whenever a window is shown.
@@ -71,6 +79,7 @@ def test_text_on_colours_can_be_read(theme):
     assert contrast(theme.on_accent, theme.accent) >= 4.5
     assert contrast(theme.on_accent, theme.accent_hover) >= 4.5
     assert contrast(theme.ink, theme.selection) >= 4.5
+    assert contrast(theme.ink, theme.line) >= 4.5  # what is pressed or chosen
 
 
 @THEMES
@@ -130,6 +139,7 @@ def restored(qapp: QApplication):
     qapp.setStyle(before[0])
     qapp.setPalette(before[2])
     qapp.setFont(before[1])
+    set_text_percent(100)
 
 
 @THEMES
@@ -198,3 +208,53 @@ def test_canvas_font_has_one_width():
     font = canvas_font(18)
     assert font.pixelSize() == 18
     assert QFontInfo(font).fixedPitch()
+
+
+# ---------------------------------------------------------------- size of text
+
+
+def test_sizes_at_a_percentage(restored):  # noqa: ARG001
+    set_text_percent(150)
+    assert (px(14), px(12)) == (21, 18)
+    assert sized("a { font-size: 14px; width: 14px; }") == "a { font-size: 21px; width: 14px; }"
+    assert (ui_font().pixelSize(), canvas_font(18).pixelSize()) == (21, 27)
+    set_text_percent(80)
+    assert px(9) == 8  # smaller runs together
+    for given, taken in ((10, 80), (900, 200)):
+        set_text_percent(given)
+        assert text_percent() == taken
+
+
+@THEMES
+def test_every_size_of_the_sheets_follows(theme, restored):  # noqa: ARG001
+    def own(theme: Theme) -> str:
+        return f"QLabel#own {{ font-size: 13px; color: {theme.ink}; }}"
+
+    def sizes() -> list[int]:
+        return [int(size) for size in re.findall(r"font-size: (\d+)px", stylesheet(theme) + chrome(theme, own))]
+
+    before = sizes()
+    set_text_percent(200)
+    assert before
+    assert sizes() == [2 * size for size in before]
+
+
+def test_text_on_screen_grows_at_once_and_stays_so(restored, qtbot, settings: QSettings):  # noqa: ARG001
+    looks = Looks(settings)
+    window = QWidget()
+    qtbot.addWidget(window)
+    column = QVBoxLayout(window)
+    title, button = QLabel("text"), QPushButton("Develop")
+    title.setProperty("role", "title")
+    for widget in (title, button):
+        column.addWidget(widget)
+    window.show()
+    small = [widget.fontMetrics().height() for widget in (title, button)]
+    heard = []
+    looks.changed.connect(lambda: heard.append(looks.preferences.text_percent))
+    looks.set_text_percent(200)
+    assert heard == [200]
+    large = [widget.fontMetrics().height() for widget in (title, button)]
+    assert [round(after / before) for before, after in zip(small, large, strict=True)] == [2, 2]
+    assert store.read_preferences(settings).text_percent == 200
+    assert Looks(settings).preferences.text_percent == text_percent() == 200

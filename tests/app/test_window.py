@@ -24,7 +24,7 @@ from PySide6.QtWidgets import (
 from pytestqt.qtbot import QtBot
 
 from app.chat.notice import DetailsDialog
-from app.state.chat_state import EMPTY_ANSWER
+from app.main import make_window
 from app.window import MainWindow
 from app.worker import EngineLink
 from engine import SKILLS, SUDOKU
@@ -39,7 +39,7 @@ def open_window(qtbot: QtBot, fake: Any, settings: QSettings) -> Iterator[Open]:
     opened: list[MainWindow] = []
 
     def open_one(model: str | None = SKILLS, seed: int | None = None) -> MainWindow:
-        window = MainWindow(EngineLink(fake.load, fake.generate), settings, seed)
+        window = make_window(EngineLink(fake.load, fake.generate), settings, seed)
         opened.append(window)
         qtbot.addWidget(window)
         with qtbot.waitSignal(window.firstPainted):
@@ -57,7 +57,7 @@ def open_window(qtbot: QtBot, fake: Any, settings: QSettings) -> Iterator[Open]:
 
 
 def idle(qtbot: QtBot, window: MainWindow) -> None:
-    qtbot.waitUntil(lambda: window.chat.active is None)
+    qtbot.waitUntil(lambda: window.session.active is None)
 
 
 def ask(qtbot: QtBot, window: MainWindow, text: str) -> None:
@@ -72,7 +72,7 @@ def test_sending_waits_for_the_model_and_says_so(qtbot: QtBot, open_window: Open
     assert composer.hint.text() == "No model is loaded. Choose one above"
     ask(qtbot, window, "hello")
     assert composer.text == "hello"
-    assert window.chat.turns == []
+    assert window.session.chat.turns == []
     window.load(SKILLS)
     assert composer.hint.text() == "Loading Safelight Skills: starting the engine"
     assert composer.send.toolTip() == composer.hint.text()
@@ -89,7 +89,7 @@ def test_an_answer_is_the_canvas_and_settles_into_text(qtbot: QtBot, open_window
     ask(qtbot, window, "hello")
     assert window.page.composer.text == ""
     view = window.page.turns[0].answer
-    answer = window.chat.turns[0].answer
+    answer = window.session.chat.turns[0].answer
     fake.gate.release(4)
     qtbot.waitUntil(lambda: answer.stats.total_steps == 4)
     assert len(view.canvases) == 2
@@ -102,7 +102,6 @@ def test_an_answer_is_the_canvas_and_settles_into_text(qtbot: QtBot, open_window
     idle(qtbot, window)
     assert view.text.isVisible()
     assert view.text.text() == answer.text != ""
-    assert view.text.textFormat() == Qt.TextFormat.PlainText
     assert not any(canvas.isVisible() for canvas in view.canvases)
     assert not view.stop.isVisible()
     assert view.status.text().startswith("Done in 6 steps over 2 blocks")
@@ -120,7 +119,7 @@ def test_escape_stops_and_keeps_what_there_is(qtbot: QtBot, open_window: Open, f
     window = open_window()
     fake.hold, fake.steps = True, 1000
     ask(qtbot, window, "hello")
-    answer = window.chat.turns[0].answer
+    answer = window.session.chat.turns[0].answer
     fake.gate.release(2)
     qtbot.waitUntil(lambda: answer.stats.total_steps == 2)
     qtbot.keyClick(window.page.composer.edit, Qt.Key.Key_Escape)
@@ -148,28 +147,33 @@ def test_regenerate_keeps_versions(qtbot: QtBot, open_window: Open, fake: Any) -
     assert view.place.text() == "3/3"
     view.before.click()
     assert view.place.text() == "2/3"
-    assert view.text.text() == window.chat.turns[0].answers[1].text
+    assert view.text.text() == window.session.chat.turns[0].answers.items[1].text
     assert "seed 41" in view.status.text()
     view.after.click()
     assert not view.after.isEnabled()
 
 
-def test_only_the_last_answer_can_be_repeated(qtbot: QtBot, open_window: Open, fake: Any) -> None:
+def test_an_earlier_answer_can_be_repeated_and_begins_a_branch(qtbot: QtBot, open_window: Open, fake: Any) -> None:
     window = open_window()
     for text in ("one", "two"):
         ask(qtbot, window, text)
         idle(qtbot, window)
-    first, second = (turn.answer for turn in window.page.turns)
-    assert not first.again.isVisible()
-    assert second.again.isVisible()
-    assert [message["content"] for message in fake.prompts[-1]] == ["one", window.chat.turns[0].answer.text, "two"]
+    chat = window.session.chat
+    assert [message["content"] for message in fake.prompts[-1]] == ["one", chat.turns[0].answer.text, "two"]
+    first = window.page.turns[0].answer
+    first.again.click()
+    idle(qtbot, window)
+    assert [message["content"] for message in fake.prompts[-1]] == ["one"]
+    assert [view.turn.prompt for view in window.page.turns] == ["one"]
+    first.before.click()
+    assert [view.turn.prompt for view in window.page.turns] == ["one", "two"]
 
 
 def test_an_empty_prompt_gets_a_hint(qtbot: QtBot, open_window: Open) -> None:
     window = open_window()
     ask(qtbot, window, "  ")
     assert window.page.composer.hint.text() == "Write something first."
-    assert window.chat.turns == []
+    assert window.session.chat.turns == []
     window.page.composer.edit.setPlainText("x")
     assert "Enter sends" in window.page.composer.hint.text()
 
@@ -192,7 +196,7 @@ def test_a_prompt_that_does_not_fit_stays_in_the_composer(qtbot: QtBot, open_win
     assert window.page.notice.message.text().endswith("Shorten the prompt")
     assert not window.page.notice.details.isVisible()
     assert window.page.composer.text == "x" * 401
-    assert window.chat.turns == []
+    assert window.session.chat.turns == []
     assert window.page.welcome.isVisible()
 
 
@@ -202,7 +206,9 @@ def test_a_failed_run_is_told_with_details_and_the_app_goes_on(qtbot: QtBot, ope
     ask(qtbot, window, "hello")
     idle(qtbot, window)
     notice = window.page.notice
-    assert notice.message.text() == "Something went wrong: the graphics card fell out"
+    assert notice.message.text() == (
+        "Something went wrong: the graphics card fell out. Try again; the details may tell why."
+    )
     notice.details.click()
     dialog = window.findChild(DetailsDialog)
     assert isinstance(dialog, QDialog)
@@ -216,7 +222,7 @@ def test_a_failed_run_is_told_with_details_and_the_app_goes_on(qtbot: QtBot, ope
     fake.fail_at = None
     ask(qtbot, window, "again")
     idle(qtbot, window)
-    assert window.chat.turns[1].answer.status == "done"
+    assert window.session.chat.turns[1].answer.status == "done"
     assert not notice.isVisible()
 
 
@@ -235,7 +241,7 @@ def test_an_empty_answer_is_said(qtbot: QtBot, open_window: Open, fake: Any) -> 
     fake.text_length = 0
     ask(qtbot, window, "hello")
     idle(qtbot, window)
-    assert window.page.turns[0].answer.remarks.text() == EMPTY_ANSWER
+    assert window.page.turns[0].answer.remarks.text().startswith("The model ended without writing anything.")
     assert window.page.turns[0].answer.remarks.isVisible()
 
 
@@ -270,13 +276,13 @@ def test_another_model_stops_the_answer_first(qtbot: QtBot, open_window: Open, f
     fake.hold, fake.steps = True, 1000
     ask(qtbot, window, "hello")
     fake.gate.release(1)
-    qtbot.waitUntil(lambda: window.chat.turns[0].answer.stats.total_steps == 1)
+    qtbot.waitUntil(lambda: window.session.chat.turns[0].answer.stats.total_steps == 1)
     window.load(SUDOKU)
     fake.gate.release(1000)
     qtbot.waitUntil(lambda: window.model is not None)
     assert window.model is not None
     assert window.model.name == SUDOKU
-    assert window.chat.turns[0].answer.status == "stopped"
+    assert window.session.chat.turns[0].answer.status == "stopped"
     assert window.topbar.chooser.currentData() == SUDOKU
 
 
@@ -322,13 +328,13 @@ def test_spoiled_settings_are_left_out(open_window: Open, settings: QSettings) -
 
 def test_temperatures_that_do_not_go_together_block_sending(qtbot: QtBot, open_window: Open) -> None:
     window = open_window()
-    window.topbar.settings.setChecked(True)
+    window.topbar.strip.setChecked(True)
     window.strip.boxes["t_min"].setValue(2.0)
     assert window.strip.problem.isVisible()
     assert "Raise the start or lower the end" in window.strip.problem.text()
     assert not window.page.composer.send.isEnabled()
     ask(qtbot, window, "hello")
-    assert window.chat.turns == []
+    assert window.session.chat.turns == []
     window.strip.boxes["t_max"].setValue(2.5)
     assert not window.strip.problem.isVisible()
     assert window.page.composer.send.isEnabled()
@@ -341,7 +347,7 @@ def test_shortcuts(qtbot: QtBot, open_window: Open) -> None:
     window.topbar.chooser.setFocus()
     qtbot.keyClick(window, Qt.Key.Key_L, control)
     assert edit.hasFocus()
-    qtbot.keyClick(window, Qt.Key.Key_Comma, control)
+    qtbot.keyClick(window, Qt.Key.Key_S, control | Qt.KeyboardModifier.ShiftModifier)
     assert window.strip.isVisible()
     themes = [window.looks.choice]
     for _ in range(3):
@@ -368,7 +374,7 @@ def focusable(window: QWidget) -> list[QWidget]:
 
 def test_every_control_has_a_name_and_tab_reaches_it(qtbot: QtBot, open_window: Open) -> None:
     window = open_window()
-    window.topbar.settings.setChecked(True)
+    window.topbar.strip.setChecked(True)
     ask(qtbot, window, "hello")
     idle(qtbot, window)
     window.page.notice.show_message("Look", "details")
@@ -394,9 +400,10 @@ def test_every_control_has_a_name_and_tab_reaches_it(qtbot: QtBot, open_window: 
         visited.append(focus)
         qtbot.keyClick(focus, Qt.Key.Key_Tab)
     order = [widget.accessibleName() for widget in visited]
-    first = ("Model", "Theme, System", "Settings strip")
-    assert tuple(order[:3]) == first
-    assert order.index("Regenerate the answer") < order.index("Prompt") < order.index("Send the prompt")
+    first = ("Model", "Sampler", "Settings", "New chat")
+    assert tuple(order[:4]) == first
+    assert order.index("Conversation") < order.index("Regenerate the answer") < order.index("Attach text files")
+    assert order.index("Attach text files") < order.index("Preset") < order.index("Send the prompt")
     assert order.index("Send the prompt") < order.index("Entropy bound, nats")
     assert order.index("Canvas of block 1") < order.index("Copy the answer")
     missed = [widget.accessibleName() for widget in wanted - reached]

@@ -14,7 +14,9 @@ from app.messages import (
     LoadFailed,
     LoadProgress,
     LoadStarted,
+    MemoryUsed,
     ModelLoaded,
+    ModelUnloaded,
     RunFailed,
     RunRequest,
     RunStarted,
@@ -86,6 +88,7 @@ def test_loading_tells_start_progress_and_model(qtbot: QtBot, link: EngineLink, 
         LoadProgress,
         LoadProgress,
         LoadProgress,
+        MemoryUsed,
         ModelLoaded,
     ]
     assert [m.share for m in reader.messages if isinstance(m, LoadProgress)] == [0.0, 0.5, 1.0]
@@ -99,7 +102,9 @@ def test_a_run_arrives_in_order_and_whole(qtbot: QtBot, link: EngineLink, reader
     fake.steps = 40  # ten times the mailbox
     link.run(RunRequest(MESSAGES, fake.defaults, 7))
     qtbot.waitUntil(lambda: reader.has(GenerationFinished))
-    started, *events = reader.messages
+    started, *told = reader.messages
+    events = [message for message in told if not isinstance(message, MemoryUsed)]
+    assert len(events) == len(told) - 1
     assert isinstance(started, RunStarted)
     assert started.trace.events == events
     assert started.trace.seed == 7
@@ -165,7 +170,7 @@ def test_an_unforeseen_failure_is_one_line_with_details(qtbot: QtBot, link: Engi
     link.load("crash", "Crash")
     qtbot.waitUntil(lambda: reader.has(LoadFailed))
     failed = reader.messages[-1]
-    assert failed.message == "Something went wrong: unexpected"
+    assert failed.message == "Something went wrong: unexpected. Try again; the details may tell why."
     assert "RuntimeError: unexpected" in failed.details
 
 
@@ -174,7 +179,10 @@ def test_a_run_that_fails_leaves_the_worker_usable(qtbot: QtBot, link: EngineLin
     fake.fail_at = 1
     link.run(RunRequest(MESSAGES, fake.defaults, 7))
     qtbot.waitUntil(lambda: reader.has(RunFailed))
-    assert reader.messages[-1].message == "Something went wrong: the graphics card fell out"
+    assert (
+        reader.messages[-1].message
+        == "Something went wrong: the graphics card fell out. Try again; the details may tell why."
+    )
     assert "Traceback" in reader.messages[-1].details
     assert reader.count(StepFinished) == 1
     fake.fail_at = None
@@ -319,3 +327,31 @@ def test_a_pace_shows_one_step_at_a_time_and_loses_none(qtbot: QtBot, fake: Any)
         qtbot.waitUntil(lambda: reader.has(GenerationFinished))
     finally:
         link.shutdown()
+
+
+@pytest.mark.parametrize("name", ["OutOfMemoryError", "MemoryError"])
+def test_memory_that_runs_out_is_said_in_plain_words(
+    qtbot: QtBot, link: EngineLink, reader: Reader, fake: Any, name: str
+) -> None:
+    loaded(qtbot, link, reader)
+    fake.fail_at = 1
+    fake.failure = MemoryError() if name == "MemoryError" else type(name, (RuntimeError,), {})("CUDA out of memory.")
+    link.run(RunRequest(MESSAGES, fake.defaults, 7))
+    qtbot.waitUntil(lambda: reader.has(RunFailed))
+    assert reader.messages[-1].message.startswith("Memory ran out. Close other programs")
+
+
+def test_a_model_can_be_let_go(qtbot: QtBot, link: EngineLink, reader: Reader, fake: Any) -> None:
+    loaded(qtbot, link, reader)
+    link.unload()
+    qtbot.waitUntil(lambda: reader.has(ModelUnloaded))
+    link.run(RunRequest(MESSAGES, fake.defaults, 7))
+    qtbot.waitUntil(lambda: reader.has(RunFailed))
+    assert "choose one first" in reader.messages[-1].message
+
+
+def test_the_template_is_told_whether_to_think(qtbot: QtBot, link: EngineLink, reader: Reader, fake: Any) -> None:
+    loaded(qtbot, link, reader)
+    link.run(RunRequest(MESSAGES, fake.defaults, 7, think=True))
+    qtbot.waitUntil(lambda: reader.has(GenerationFinished))
+    assert fake.options == [{"enable_thinking": True}]

@@ -8,6 +8,7 @@ import pytest
 from PySide6.QtCore import QSettings, Qt
 from pytestqt.qtbot import QtBot
 
+from app.main import make_window
 from app.window import MainWindow
 from app.worker import EngineLink
 from engine import SKILLS, StepFinished
@@ -18,7 +19,7 @@ RUN_MS = 120_000
 
 @pytest.fixture
 def window(qtbot: QtBot, settings: QSettings) -> Iterator[MainWindow]:
-    window = MainWindow(EngineLink(), settings, seed=3)
+    window = make_window(EngineLink(), settings, seed=3)
     qtbot.addWidget(window)
     window.values.overrides["max_new_tokens"] = 64
     with qtbot.waitSignal(window.firstPainted):
@@ -37,10 +38,10 @@ def ask(qtbot: QtBot, window: MainWindow, text: str) -> None:
 def test_stop_one_answer_and_finish_another(qtbot: QtBot, window: MainWindow) -> None:
     window.values.overrides["confidence_threshold"] = 0.0  # every run takes all its steps
     ask(qtbot, window, "Reverse the word robot.")
-    stopped = window.chat.turns[0].answer
+    stopped = window.session.chat.turns[0].answer
     qtbot.waitUntil(lambda: stopped.stats.total_steps > 0, timeout=RUN_MS)
     qtbot.keyClick(window.page.composer.edit, Qt.Key.Key_Escape)
-    qtbot.waitUntil(lambda: window.chat.active is None, timeout=RUN_MS)
+    qtbot.waitUntil(lambda: window.session.active is None, timeout=RUN_MS)
     assert stopped.trace is not None
     assert stopped.trace.result is not None
     assert stopped.trace.result.reason == "cancelled"
@@ -53,8 +54,8 @@ def test_stop_one_answer_and_finish_another(qtbot: QtBot, window: MainWindow) ->
 
     window.values.overrides["entropy_bound"] = 0.0  # the surest position a step and its equals: the rest is re-noised
     ask(qtbot, window, "What is 47 + 5?")
-    finished = window.chat.turns[1].answer
-    qtbot.waitUntil(lambda: window.chat.active is None, timeout=RUN_MS)
+    finished = window.session.chat.turns[1].answer
+    qtbot.waitUntil(lambda: window.session.active is None, timeout=RUN_MS)
     trace = finished.trace
     assert trace is not None
     assert finished.status == "done"
@@ -65,7 +66,7 @@ def test_stop_one_answer_and_finish_another(qtbot: QtBot, window: MainWindow) ->
     final = trace.final_tokens()
     assert final is not None
     assert window.model is not None
-    text = window.model.decode(final)
+    text = window.model.decode(final).text
     assert finished.text == text
     view = window.page.turns[1].answer
     assert view.text.text() == text
@@ -79,6 +80,6 @@ def test_the_same_seed_repeats_the_answer(qtbot: QtBot, window: MainWindow) -> N
     texts = []
     for _ in range(2):
         ask(qtbot, window, "Times table of 8.")
-        qtbot.waitUntil(lambda: window.chat.active is None, timeout=RUN_MS)
-        texts.append(window.chat.turns[-1].answer.text)
+        qtbot.waitUntil(lambda: window.session.active is None, timeout=RUN_MS)
+        texts.append(window.session.chat.turns[-1].answer.text)
     assert texts[0] == texts[1]

@@ -1,0 +1,87 @@
+"""Runs a job beside the window and brings back its result: for work that would make typing stutter."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from PySide6.QtCore import QObject, QTimer, Signal, Slot
+
+POLL_MS = 15
+
+Job = Callable[[], object]
+
+
+class Background(QObject):
+    """One job at a time. A job asked for while another runs waits; only the latest is kept, and only its result told.
+
+    The window asks the thread whether it is done, rather than being told: a job may outlive the window then without
+    anything to call back into. Threads end with their job.
+    """
+
+    done = Signal(object)  # the result
+    failed = Signal(object)  # the exception
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._running: _Thread | None = None
+        self._next: Job | None = None
+        self._dropped = False
+        self._poll = QTimer(self)
+        self._poll.setInterval(POLL_MS)
+        self._poll.timeout.connect(self._look)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a result is still to come."""
+        return self._next is not None or (self._running is not None and not self._dropped)
+
+    def ask(self, job: Job) -> None:
+        """Run a job; what was asked before is dropped. It must touch no widget."""
+        self._next = job
+        if self._running is None:
+            self._start()
+
+    def drop(self) -> None:
+        """Nobody waits for a result any more."""
+        self._next = None
+        self._dropped = True
+
+    def _start(self) -> None:
+        assert self._next is not None
+        self._running = _Thread(self._next)
+        self._next = None
+        self._dropped = False
+        self._running.start()
+        self._poll.start()
+
+    @Slot()
+    def _look(self) -> None:
+        thread = self._running
+        if thread is None or thread.is_alive():
+            return
+        self._running = None
+        if self._next is not None:
+            self._start()
+            return
+        self._poll.stop()
+        if self._dropped:
+            return
+        if thread.error is not None:
+            self.failed.emit(thread.error)
+        else:
+            self.done.emit(thread.result)
+
+
+class _Thread(threading.Thread):
+    def __init__(self, job: Job) -> None:
+        super().__init__(name="safelight-background")
+        self._job = job
+        self.result: object = None
+        self.error: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            self.result = self._job()
+        except Exception as error:  # whoever asked decides what to say
+            self.error = error

@@ -1,0 +1,100 @@
+"""What a text is made of once it is read as Markdown. Data alone: knows no parser, no Qt and no colours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Align = Literal["", "left", "center", "right"]
+
+
+@dataclass(frozen=True)
+class Text:
+    """A run of letters in one style. ``link`` is an address that may be opened, or empty."""
+
+    text: str
+    bold: bool = False
+    italic: bool = False
+    struck: bool = False
+    code: bool = False
+    link: str = ""
+
+
+@dataclass(frozen=True)
+class Formula:
+    """LaTeX within a line. ``written`` is how it stood in the text, for when it cannot be drawn and for copies."""
+
+    source: str
+    written: str
+
+
+Inline = Text | Formula
+Inlines = tuple[Inline, ...]
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    inlines: Inlines
+
+
+@dataclass(frozen=True)
+class Heading:
+    level: int  # 1 to 6
+    inlines: Inlines
+
+
+@dataclass(frozen=True)
+class Code:
+    text: str
+    language: str = ""
+
+
+@dataclass(frozen=True)
+class Math:
+    """LaTeX on lines of its own."""
+
+    source: str
+    written: str
+
+
+@dataclass(frozen=True)
+class Item:
+    """``done`` is None unless the item is a task."""
+
+    blocks: tuple[Block, ...]
+    done: bool | None = None
+
+
+@dataclass(frozen=True)
+class Listing:
+    """``start`` is the first number, None for bullets. ``tight`` sets items close together."""
+
+    items: tuple[Item, ...]
+    start: int | None = None
+    tight: bool = True
+
+
+@dataclass(frozen=True)
+class Quote:
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """``rows`` has the heads first; all rows are as long as ``aligns``."""
+
+    aligns: tuple[Align, ...]
+    rows: tuple[tuple[Inlines, ...], ...]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A line across."""
+
+
+Block = Paragraph | Heading | Code | Math | Listing | Quote | Table | Rule
+
+
+def plain(inlines: Inlines) -> str:
+    """The letters alone."""
+    return "".join(part.written if isinstance(part, Formula) else part.text for part in inlines)

@@ -1,0 +1,18 @@
+"""Which of the theme's colours a part of a text takes."""
+
+from __future__ import annotations
+
+from app.chat.prose.highlight import Part
+from app.theme import Theme
+
+
+def part_color(part: Part, theme: Theme) -> str:
+    """The ink of a part of a program."""
+    return {
+        "keyword": theme.remelted,
+        "text": theme.accepted,
+        "number": theme.given,
+        "remark": theme.faint_ink,
+        "name": theme.ink,
+        "error": theme.conflict,
+    }[part]

@@ -1,0 +1,272 @@
+"""Makes rows into text documents: fonts, margins, colours. Knows no widget; asks nothing of the disk or the net."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from PySide6.QtCore import Qt, QUrl
+from PySide6.QtGui import (
+    QFont,
+    QTextBlockFormat,
+    QTextCharFormat,
+    QTextCursor,
+    QTextDocument,
+    QTextFrameFormat,
+    QTextOption,
+    QTextTableCellFormat,
+    QTextTableFormat,
+)
+
+from app.chat.prose.blocks import Align, Code, Formula, Heading, Inline, Inlines, Math, Paragraph, Rule, Table, plain
+from app.chat.prose.colors import part_color
+from app.chat.prose.formula import OBJECT, Formulas
+from app.chat.prose.highlight import parts
+from app.chat.prose.rows import Row
+from app.chat.prose.safe import is_rtl
+from app.chat.prose.typeset import typeset
+from app.theme import TEXT_BODY, TEXT_LEAD, Theme, canvas_font, color, px, text_percent, ui_font
+
+INDENT = 24
+GAP, CLOSE_GAP = 12, 4
+HEADING_SCALE = {1: 1.5, 2: 1.25, 3: 1.125}
+LINE_PERCENT = 130.0
+
+_ALIGNED: dict[Align, Qt.AlignmentFlag] = {
+    "left": Qt.AlignmentFlag.AlignLeft,
+    "center": Qt.AlignmentFlag.AlignHCenter,
+    "right": Qt.AlignmentFlag.AlignRight,
+}
+
+
+@dataclass(frozen=True)
+class Style:
+    """What documents are drawn with; ``percent`` is the size the user reads at."""
+
+    theme: Theme
+    percent: int
+
+    @staticmethod
+    def of(theme: Theme) -> Style:
+        """The style at the present size of text."""
+        return Style(theme, text_percent())
+
+    @property
+    def pixels(self) -> int:
+        """The size of text."""
+        return px(TEXT_LEAD)
+
+    def font(self) -> QFont:
+        """The face of the text, a copy."""
+        return QFont(_fonts(self.percent)[0])
+
+    def mono(self) -> QFont:
+        """The face of code, a copy."""
+        return QFont(_fonts(self.percent)[1])
+
+
+@lru_cache(maxsize=4)
+def _fonts(_percent: int) -> tuple[QFont, QFont]:
+    text = ui_font()
+    text.setPixelSize(px(TEXT_LEAD))
+    return text, canvas_font(TEXT_BODY)
+
+
+class InertDocument(QTextDocument):
+    """A document that loads nothing, whatever its text names."""
+
+    def loadResource(self, _kind: int, _name: QUrl | str) -> Any:
+        return None
+
+
+def flow_document(rows: tuple[Row, ...], style: Style) -> QTextDocument:
+    """Paragraphs, headings and rules, one under the other."""
+    made = _empty(style.font())
+    writer = _Writer(made, style)
+    cursor = writer.cursor
+    for number, row in enumerate(rows):
+        if number:
+            cursor.insertBlock()
+        cursor.setBlockFormat(_block_format(row, first=number == 0))
+        cursor.setBlockCharFormat(QTextCharFormat())
+        match row.content:
+            case Heading(level, inlines):
+                font = style.font()
+                font.setPixelSize(round(style.pixels * HEADING_SCALE.get(level, 1.0)))
+                font.setWeight(QFont.Weight.DemiBold)
+                writer.write(inlines, font)
+            case Paragraph(inlines):
+                writer.write(inlines, style.font(), faint=bool(row.bars))
+            case Rule() | Code() | Math() | Table():
+                pass
+    return made
+
+
+def code_document(code: Code, style: Style) -> QTextDocument:
+    """A program, not wrapped."""
+    font = style.mono()
+    made = _empty(font, wrap=False)
+    option = made.defaultTextOption()
+    option.setTabStopDistance(4 * style.mono().pixelSize() * 0.6)
+    made.setDefaultTextOption(option)
+    cursor = QTextCursor(made)
+    cursor.beginEditBlock()
+    place = 0
+    plain_format = _ink(style.theme.ink)
+    for start, length, part in parts(code.text, code.language):
+        if start > place:
+            cursor.insertText(code.text[place:start], plain_format)
+        format = _ink(part_color(part, style.theme))
+        format.setFontItalic(part == "remark")
+        format.setFontWeight(QFont.Weight.DemiBold if part == "name" else QFont.Weight.Normal)
+        cursor.insertText(code.text[start : start + length], format)
+        place = start + length
+    cursor.insertText(code.text[place:], plain_format)
+    cursor.endEditBlock()
+    return made
+
+
+def math_document(math: Math, style: Style) -> QTextDocument:
+    """A displayed formula, or its source where it cannot be drawn."""
+    picture = typeset(math.source, True, style.pixels + 2, style.theme.ink)
+    if picture is None:
+        made = _empty(style.mono(), wrap=False)
+        QTextCursor(made).insertText(math.written, _ink(style.theme.ink))
+        return made
+    made = _empty(style.font(), wrap=False)
+    QTextCursor(made).insertText(OBJECT, Formulas(made).format(picture, math.written, style.font()))
+    return made
+
+
+def table_document(table: Table, style: Style) -> QTextDocument:
+    """A table as wide as its content wants, up to what ``setTextWidth`` grants."""
+    made = _empty(style.font())
+    format = QTextTableFormat()
+    format.setBorder(0)
+    format.setCellPadding(6)
+    format.setCellSpacing(0)
+    format.setMargin(0)
+    format.setHeaderRowCount(1)
+    format.setBorderCollapse(True)
+    made.setDefaultTextOption(_option(QTextOption.WrapMode.WordWrap))  # a column is never narrower than its words
+    line = QTextTableCellFormat()
+    line.setBottomBorder(1)
+    line.setBottomBorderStyle(QTextFrameFormat.BorderStyle.BorderStyle_Solid)
+    writer = _Writer(made, style)
+    grid = writer.cursor.insertTable(len(table.rows), len(table.aligns), format)
+    bold = style.font()
+    bold.setWeight(QFont.Weight.DemiBold)
+    for number, row in enumerate(table.rows):
+        for column, (inlines, align) in enumerate(zip(row, table.aligns, strict=False)):
+            cell = grid.cellAt(number, column)
+            line.setBottomBorderBrush(color(style.theme.line if number else style.theme.line_strong))
+            cell.setFormat(line)
+            writer.cursor = cell.firstCursorPosition()
+            shape = QTextBlockFormat()
+            shape.setAlignment(_ALIGNED.get(align, Qt.AlignmentFlag.AlignLeading))
+            shape.setLayoutDirection(_direction(inlines))
+            writer.cursor.setBlockFormat(shape)
+            writer.write(inlines, bold if number == 0 else style.font())
+    return made
+
+
+def _empty(font: QFont, *, wrap: bool = True) -> QTextDocument:
+    made = InertDocument()
+    made.setUndoRedoEnabled(False)
+    made.setDocumentMargin(0)
+    made.setDefaultFont(font)
+    kind = QTextOption.WrapMode
+    made.setDefaultTextOption(_option(kind.WrapAtWordBoundaryOrAnywhere if wrap else kind.NoWrap))
+    frame = QTextFrameFormat()
+    frame.setMargin(0)
+    made.rootFrame().setFrameFormat(frame)
+    return made
+
+
+def _option(mode: QTextOption.WrapMode) -> QTextOption:
+    option = QTextOption()
+    option.setWrapMode(mode)
+    return option
+
+
+def _ink(code: str) -> QTextCharFormat:
+    made = QTextCharFormat()
+    made.setForeground(color(code))
+    return made
+
+
+def _direction(inlines: Inlines) -> Qt.LayoutDirection:
+    return Qt.LayoutDirection.RightToLeft if is_rtl(plain(inlines)[:500]) else Qt.LayoutDirection.LeftToRight
+
+
+def _block_format(row: Row, *, first: bool) -> QTextBlockFormat:
+    made = QTextBlockFormat()
+    made.setLineHeight(LINE_PERCENT, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
+    gap = CLOSE_GAP if row.close else GAP
+    match row.content:
+        case Paragraph(inlines) | Heading(_, inlines):
+            made.setLayoutDirection(_direction(inlines))
+            if isinstance(row.content, Heading):
+                gap = GAP + 8
+                made.setHeadingLevel(row.content.level)
+    if not first:
+        made.setTopMargin(gap)
+    left_to_right = made.layoutDirection() != Qt.LayoutDirection.RightToLeft
+    # Bars of quotes stay at the left in either direction; the levels of lists turn round with the text.
+    bars = INDENT * len(row.bars)
+    levels = INDENT * row.indent - bars
+    made.setLeftMargin(bars + (levels if left_to_right else 0))
+    made.setRightMargin(0 if left_to_right else levels)
+    return made
+
+
+class _Writer:
+    """Writes inlines into a document."""
+
+    def __init__(self, document: QTextDocument, style: Style) -> None:
+        self._document = document
+        self._style = style
+        self._formulas: Formulas | None = None
+        self.cursor = QTextCursor(document)
+
+    def write(self, inlines: Inlines, font: QFont, *, faint: bool = False) -> None:
+        """At the cursor."""
+        for part in inlines:
+            if isinstance(part, Formula) and self._draw(part, font):
+                continue
+            self.cursor.insertText(_letters(part), self._format(part, font, faint))
+
+    def _draw(self, part: Formula, font: QFont) -> bool:
+        picture = typeset(part.source, False, font.pixelSize(), self._style.theme.ink)
+        if picture is None:
+            return False
+        self._formulas = self._formulas or Formulas(self._document)
+        self.cursor.insertText(OBJECT, self._formulas.format(picture, part.written, font))
+        return True
+
+    def _format(self, part: Inline, font: QFont, faint: bool) -> QTextCharFormat:
+        theme = self._style.theme
+        made = QTextCharFormat()
+        if isinstance(part, Formula) or part.code:
+            made.setFont(self._style.mono())
+            made.setBackground(color(theme.surface_sunken if theme.dark else theme.line))
+            made.setForeground(color(theme.ink))
+            return made
+        made.setFont(font)
+        made.setForeground(color(theme.candidate if faint else theme.ink))
+        if part.bold:
+            made.setFontWeight(QFont.Weight.Bold)
+        made.setFontItalic(part.italic)
+        made.setFontStrikeOut(part.struck)
+        if part.link:
+            made.setAnchor(True)
+            made.setAnchorHref(part.link)
+            made.setForeground(color(theme.accent))
+            made.setFontUnderline(True)
+        return made
+
+
+def _letters(part: Inline) -> str:
+    text = part.written if isinstance(part, Formula) else part.text
+    return text.replace("\n", "\u2028")  # a line break within the paragraph

@@ -1,0 +1,77 @@
+"""A formula as an object in a QTextDocument, drawn as vectors so that it is crisp at any scale."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+from PySide6.QtCore import QRectF, QSizeF
+from PySide6.QtGui import (
+    QFont,
+    QFontMetricsF,
+    QPainter,
+    QPyTextObject,
+    QTextCharFormat,
+    QTextDocument,
+    QTextFormat,
+)
+
+from app.chat.prose.typeset import Picture
+
+FORMULA = QTextFormat.ObjectTypes.UserObject.value + 1
+WRITTEN = QTextFormat.Property.UserProperty.value + 1  # the source as it stood in the text
+_PLACE = WRITTEN + 1  # in the list of pictures
+OBJECT = "\ufffc"
+
+
+class Formulas(QPyTextObject):
+    """The pictures of one document."""
+
+    def __init__(self, document: QTextDocument) -> None:
+        super().__init__(document)
+        self._pictures: list[Picture] = []
+        self._least_ascent = QFontMetricsF(document.defaultFont()).ascent()
+        document.documentLayout().registerHandler(FORMULA, self)
+
+    def format(self, picture: Picture, written: str, font: QFont) -> QTextCharFormat:
+        """How to insert the picture: give this format to an ``OBJECT`` character."""
+        self._pictures.append(picture)
+        made = QTextCharFormat()
+        made.setObjectType(FORMULA)
+        made.setProperty(WRITTEN, written)
+        made.setProperty(_PLACE, len(self._pictures) - 1)
+        # Qt lets an object reach as far below the line as its font does, so the font is chosen by the picture.
+        deep = QFont(font)
+        while QFontMetricsF(deep).descent() < picture.descent:
+            deep.setPixelSize(max(deep.pixelSize() + 1, math.ceil(deep.pixelSize() * 1.1)))
+        made.setFont(deep)
+        made.setVerticalAlignment(QTextCharFormat.VerticalAlignment.AlignBaseline)
+        return made
+
+    def intrinsicSize(self, _document: QTextDocument, _position: int, format: QTextFormat) -> QSizeF:
+        picture = self._pictures[int(format.property(_PLACE))]
+        return QSizeF(picture.width, self._ascent(picture) + _descent(format))
+
+    def drawObject(
+        self, painter: QPainter, rect: QRectF, _document: QTextDocument, _position: int, format: QTextFormat
+    ) -> None:
+        from PySide6.QtSvg import QSvgRenderer
+
+        picture = self._pictures[int(format.property(_PLACE))]
+        top = rect.top() + self._ascent(picture) - (picture.height - picture.descent)
+        area = QRectF(rect.left(), top, picture.width, picture.height)
+        _renderer(picture, QSvgRenderer).render(painter, area)
+
+    def _ascent(self, picture: Picture) -> float:
+        """Never less than that of letters, so that a line of nothing but formulas stands where its neighbours do."""
+        return max(picture.height - picture.descent, self._least_ascent)
+
+
+def _descent(format: QTextFormat) -> float:
+    return QFontMetricsF(format.toCharFormat().font()).descent()
+
+
+@lru_cache(maxsize=256)
+def _renderer(picture: Picture, kind: type):  # type: ignore[no-untyped-def]
+    """The class is handed in as it is imported late: most conversations hold no formula."""
+    return kind(picture.svg)

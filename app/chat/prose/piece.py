@@ -1,0 +1,307 @@
+"""A stretch of a text that is laid out as one: paragraphs that flow, or a box that scrolls by itself. No widget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from PySide6.QtCore import QPointF, QRect, QRectF, Qt
+from PySide6.QtGui import (
+    QAbstractTextDocumentLayout,
+    QFontMetricsF,
+    QPainter,
+    QTextBlock,
+    QTextCharFormat,
+    QTextCursor,
+    QTextDocument,
+)
+
+from app.chat.prose.blocks import Code, Heading, Math, Paragraph, Rule, Table
+from app.chat.prose.document import INDENT, Style, code_document, flow_document, math_document, table_document
+from app.chat.prose.formula import OBJECT, WRITTEN
+from app.chat.prose.rows import Row
+from app.theme import color, px
+
+HEADER = 32  # of a code block, with its language and its button
+PADDING = 12
+BAR = 12
+BETWEEN = 12
+_SEPARATORS = str.maketrans({"\u2029": "\n", "\u2028": "\n", "\u00a0": " ", "\ufdd0": "\t", "\ufdd1": "\n"})
+
+
+@dataclass(frozen=True)
+class Link:
+    """Where an address stands in a document."""
+
+    address: str
+    start: int
+    end: int
+
+
+def pieces(rows: tuple[Row, ...], style: Style) -> list[Piece]:
+    """Cut rows into stretches, in order."""
+    made: list[Piece] = []
+    flowing: list[Row] = []
+    for row in rows:
+        if row.is_boxed:
+            if flowing:
+                made.append(Piece(tuple(flowing), style))
+                flowing = []
+            made.append(Piece((row,), style))
+        else:
+            flowing.append(row)
+    if flowing:
+        made.append(Piece(tuple(flowing), style))
+    return made
+
+
+class Piece:
+    """Laid out by ``place``; all places are in the coordinates of what it is placed in."""
+
+    def __init__(self, rows: tuple[Row, ...], style: Style) -> None:
+        self.rows = rows
+        self.is_boxed = rows[0].is_boxed
+        self.scrolled = 0  # pixels to the right
+        self.rect = QRect()
+        self.inner = QRect()  # where the document shows
+        self.overflow = 0  # pixels of the document that do not fit
+        self._style = style
+        self._has_bars = any(row.bars or isinstance(row.content, Rule) for row in rows)
+        self._has_markers = any(row.marker for row in rows)
+        self.document = _document(rows, style)
+
+    @property
+    def code(self) -> Code | None:
+        """The program, if that is what it is."""
+        content = self.rows[0].content
+        return content if isinstance(content, Code) else None
+
+    @property
+    def end(self) -> int:
+        """The last place in the document."""
+        return self.document.characterCount() - 1
+
+    # ---------------------------------------------------------------- layout
+
+    def place(self, left: int, top: int, width: int) -> int:
+        """Lay out for a width; returns the height."""
+        if not self.is_boxed:
+            if self.document.textWidth() != width:
+                self.document.setTextWidth(width)
+            height = round(self.document.size().height())
+            self.rect = self.inner = QRect(left, top, width, height)
+            return height
+        indent = INDENT * self.rows[0].indent
+        framed = self.code is not None
+        side = PADDING if framed else 0
+        room = max(40, width - indent - 2 * side)
+        if isinstance(self.rows[0].content, Table):
+            self.document.setTextWidth(room)
+        needed = self.document.size()
+        self.overflow = max(0, round(needed.width()) - room)
+        self.scrolled = min(self.scrolled, self.overflow)
+        above = self.header if framed else 4
+        below = BAR if self.overflow else (PADDING if framed else 4)
+        height = above + round(needed.height()) + below
+        self.rect = QRect(left + indent, top, width - indent, height)
+        self.inner = QRect(left + indent + side, top + above, room, round(needed.height()))
+        if isinstance(self.rows[0].content, Math) and not self.overflow:
+            self.inner.translate((room - round(needed.width())) // 2, 0)
+        return height
+
+    @property
+    def header(self) -> int:
+        """Height of the line with the language."""
+        return px(HEADER)
+
+    def bar_rect(self) -> QRect:
+        """Where a scroll bar goes."""
+        return QRect(self.inner.left(), self.rect.bottom() + 1 - BAR, self.inner.width(), BAR)
+
+    # ---------------------------------------------------------------- places in the text
+
+    def position_at(self, point: QPointF) -> int:
+        """The place nearest to a point."""
+        return max(0, self.document.documentLayout().hitTest(self._within(point), Qt.HitTestAccuracy.FuzzyHit))
+
+    def link_at(self, point: QPointF) -> str:
+        """The address under a point; empty without one."""
+        if not self.inner.contains(point.toPoint()):
+            return ""
+        return self.document.documentLayout().anchorAt(self._within(point))
+
+    def links(self) -> Iterator[Link]:
+        """All addresses, in order."""
+        if not self.is_boxed or isinstance(self.rows[0].content, Table):
+            block = self.document.begin()
+            while block.isValid():
+                yield from _links_of(block)
+                block = block.next()
+
+    def rect_of(self, position: int) -> QRect:
+        """The line that holds a place."""
+        block = self.document.findBlock(position)
+        line = block.layout().lineForTextPosition(position - block.position())
+        top = self.document.documentLayout().blockBoundingRect(block).top()
+        y = round(top + line.y()) if line.isValid() else round(top)
+        height = round(line.height()) if line.isValid() else self._style.pixels
+        return QRect(self.inner.left(), self.inner.top() + y, self.inner.width(), height)
+
+    def word_at(self, position: int) -> tuple[int, int]:
+        """Where the word around a place begins and ends."""
+        cursor = QTextCursor(self.document)
+        cursor.setPosition(min(position, self.end))
+        cursor.select(QTextCursor.SelectionType.WordUnderCursor)
+        return cursor.selectionStart(), cursor.selectionEnd()
+
+    def copied(self, start: int, end: int) -> str:
+        """What is between two places, formulas as their source and lists with their markers."""
+        if (start, end) == (0, self.end) and self.is_boxed:
+            return self.rows[0].copied
+        parts: list[str] = []
+        block = self.document.findBlock(start)
+        while block.isValid() and block.position() <= end:
+            begin = max(start, block.position())
+            stop = min(end, block.position() + block.length() - 1)
+            row = self._row(block)
+            marker = f"{row.marker} " if row is not None and row.marker and begin == block.position() else ""
+            parts.append(marker + self._letters(begin, stop))
+            block = block.next()
+        return "\n".join(parts)
+
+    def _letters(self, start: int, end: int) -> str:
+        cursor = QTextCursor(self.document)
+        cursor.setPosition(start)
+        cursor.setPosition(end, QTextCursor.MoveMode.KeepAnchor)
+        text = cursor.selectedText().translate(_SEPARATORS)
+        if OBJECT not in text:
+            return text
+        letters: list[str] = []
+        for offset, letter in enumerate(text):
+            if letter == OBJECT:
+                cursor.setPosition(start + offset + 1)
+                letter = str(cursor.charFormat().property(WRITTEN) or "")
+            letters.append(letter)
+        return "".join(letters)
+
+    def _within(self, point: QPointF) -> QPointF:
+        return point - QPointF(self.inner.topLeft()) + QPointF(self.scrolled, 0)
+
+    def _row(self, block: QTextBlock) -> Row | None:
+        """Blocks of a flow are its rows, one each."""
+        return None if self.is_boxed else self.rows[block.blockNumber()]
+
+    # ---------------------------------------------------------------- painting
+
+    def paint(self, painter: QPainter, exposed: QRect, selected: tuple[int, int] | None, ringed: Link | None) -> None:
+        """Draw what lies in ``exposed``."""
+        theme = self._style.theme
+        if self.code is not None:
+            painter.setPen(color(theme.line))
+            painter.setBrush(color(theme.surface_sunken))
+            painter.drawRoundedRect(QRectF(self.rect).adjusted(0.5, 0.5, -0.5, -0.5), 6, 6)
+        painter.save()
+        shown = self.inner.intersected(exposed)
+        if self.is_boxed:
+            painter.setClipRect(shown)
+        painter.translate(self.inner.left() - self.scrolled, self.inner.top())
+        context = QAbstractTextDocumentLayout.PaintContext()
+        context.clip = QRectF(shown.translated(self.scrolled - self.inner.left(), -self.inner.top()))
+        context.palette.setColor(context.palette.ColorRole.Text, color(theme.ink))
+        marked = []
+        if selected is not None and selected[0] != selected[1]:
+            marked.append(self._mark(*selected, background=theme.selection))
+        if ringed is not None:
+            marked.append(self._mark(ringed.start, ringed.end, background=theme.focus, ink=theme.surface))
+        context.selections = marked
+        if self._has_bars and not self.is_boxed:
+            self._paint_bars(painter, context.clip)
+        self.document.documentLayout().draw(painter, context)
+        if self._has_markers and not self.is_boxed:
+            self._paint_markers(painter, context.clip)
+        painter.restore()
+
+    def _mark(self, start: int, end: int, *, background: str, ink: str = "") -> QAbstractTextDocumentLayout.Selection:
+        made = QAbstractTextDocumentLayout.Selection()
+        cursor = QTextCursor(self.document)
+        cursor.setPosition(start)
+        cursor.setPosition(min(end, self.end), QTextCursor.MoveMode.KeepAnchor)
+        format = QTextCharFormat()
+        format.setBackground(color(background))
+        if ink:
+            format.setForeground(color(ink))
+        made.cursor, made.format = cursor, format
+        return made
+
+    def _blocks_in(self, clip: QRectF) -> Iterator[tuple[QTextBlock, Row, QRectF]]:
+        layout = self.document.documentLayout()
+        place = layout.hitTest(clip.topLeft(), Qt.HitTestAccuracy.FuzzyHit)
+        block = self.document.findBlock(max(0, place))
+        while block.isValid():
+            row, rect = self._row(block), layout.blockBoundingRect(block)
+            if row is None or rect.top() > clip.bottom():
+                return
+            yield block, row, rect
+            block = block.next()
+
+    def _paint_bars(self, painter: QPainter, clip: QRectF) -> None:
+        theme = self._style.theme
+        for block, row, rect in self._blocks_in(clip):
+            number = block.blockNumber()
+            above = self.rows[number - 1] if number else None
+            for place, level in enumerate(row.bars):
+                top = rect.top() + 2
+                if above is not None and above.bars[: place + 1] == row.bars[: place + 1]:
+                    top = self.document.documentLayout().blockBoundingRect(block.previous()).bottom()
+                painter.fillRect(QRectF(level * INDENT + 4, top, 2, rect.bottom() - top), color(theme.line_strong))
+            if isinstance(row.content, Rule):
+                painter.fillRect(QRectF(row.indent * INDENT, rect.center().y(), rect.width(), 1), color(theme.line))
+
+    def _paint_markers(self, painter: QPainter, clip: QRectF) -> None:
+        theme = self._style.theme
+        for block, row, rect in self._blocks_in(clip):
+            if not row.marker or not isinstance(row.content, (Paragraph, Heading)):
+                continue
+            layout = block.layout()
+            if not layout.lineCount():
+                continue
+            line = layout.lineAt(0)
+            font = self._style.font()
+            painter.setFont(font)
+            painter.setPen(color(theme.faint_ink if row.marker[0].isdigit() else theme.candidate))
+            width = QFontMetricsF(font).horizontalAdvance(row.marker)
+            baseline = rect.top() + line.y() + line.ascent()
+            if block.blockFormat().layoutDirection() == Qt.LayoutDirection.RightToLeft:
+                x = self.inner.width() - block.blockFormat().rightMargin() + 8
+            else:
+                x = block.blockFormat().leftMargin() - width - 8
+            painter.drawText(QPointF(x, baseline), row.marker)
+
+
+def _document(rows: tuple[Row, ...], style: Style) -> QTextDocument:
+    match rows[0].content:
+        case Code() as code:
+            return code_document(code, style)
+        case Math() as math:
+            return math_document(math, style)
+        case Table() as table:
+            return table_document(table, style)
+    return flow_document(rows, style)
+
+
+def _links_of(block: QTextBlock) -> Iterator[Link]:
+    found: Link | None = None
+    iterator = block.begin()
+    while not iterator.atEnd():
+        fragment = iterator.fragment()
+        address = fragment.charFormat().anchorHref() if fragment.charFormat().isAnchor() else ""
+        start, end = fragment.position(), fragment.position() + fragment.length()
+        if found is not None and found.address == address and found.end == start:
+            found = Link(address, found.start, end)
+        else:
+            if found is not None:
+                yield found
+            found = Link(address, start, end) if address else None
+        iterator += 1
+    if found is not None:
+        yield found

@@ -1,0 +1,62 @@
+"""What an empty conversation shows: what happens here, and prompts to begin with."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+
+from app.chat.suggestions import SuggestionBar
+from app.controls import label
+from app.language import tr
+
+
+def centred(content: QWidget, width: int, side: int) -> QHBoxLayout:
+    """The content in the middle, at most ``width`` pixels wide."""
+    content.setMaximumWidth(width)
+    row = QHBoxLayout()
+    row.setContentsMargins(side, 0, side, 0)
+    row.addStretch(1)
+    row.addWidget(content, 1000)
+    row.addStretch(1)
+    return row
+
+
+class Welcome(QScrollArea):
+    """``suggestions`` are its chips."""
+
+    def __init__(self, width: int, side: int) -> None:
+        super().__init__()
+        self.setWidgetResizable(True)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setAccessibleName(tr("Welcome"))
+        self.title = label(tr("Watch the text develop"), "display", wrap=True)
+        self.introduction = label("", "lead", wrap=True)
+        reading = tr(
+            "While an answer develops it is a canvas: noise is dim, accepted tokens are underlined, remelted ones have "
+            "a dashed outline, and what has settled stands in full ink. Point at a place to read its history."
+        )
+        self.suggestions = SuggestionBar(one_row=False)
+        self.content = QWidget()
+        column = QVBoxLayout(self.content)
+        column.setContentsMargins(8, 40, 8, 24)
+        column.setSpacing(12)
+        for widget in (self.title, self.introduction, label(reading, "caption", wrap=True)):
+            column.addWidget(widget)
+        column.addSpacing(8)
+        column.addWidget(self.suggestions)
+        inside = QWidget()
+        around = QVBoxLayout(inside)
+        around.setContentsMargins(0, 0, 0, 0)
+        around.addLayout(centred(self.content, width, side))
+        around.addStretch(1)
+        self.setWidget(inside)
+
+    def introduce(self, text: str) -> None:
+        """Say what the loaded model is for."""
+        self.introduction.setText(text)
+        self.introduction.setVisible(bool(text))
+
+    def set_width(self, width: int) -> None:
+        """How wide the text may be, in pixels."""
+        self.content.setMaximumWidth(width)

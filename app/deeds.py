@@ -1,0 +1,99 @@
+"""What the window can do, by name, with its keys: the source of the shortcuts, their sheet and the command palette."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.actions import Action
+from app.language import tr
+from app.topbar import CHAT, MODELS
+
+if TYPE_CHECKING:
+    from app.window import MainWindow
+
+
+_PALETTE_KEYS = ("Ctrl+K", "Ctrl+Shift+P")
+
+
+def deeds(window: MainWindow) -> list[Action]:
+    """Every action of the window, by section."""
+    return [*_conversation(window), *_answer(window), *_view(window), *_application(window)]
+
+
+def _conversation(window: MainWindow) -> list[Action]:
+    section, shelf, session = tr("Conversations"), window.shelf, window.session
+
+    def stored() -> str:
+        return "" if session.conversation is not None else tr("This conversation is still empty")
+
+    def export(form: str) -> None:
+        if session.conversation is not None:
+            shelf.export(session.conversation, form)
+
+    def search() -> None:
+        window.topbar.sidebar.setChecked(True)
+        window.sidebar.focus_search()
+
+    return [
+        Action("new", tr("New chat"), section, window.sidebar.new_asked.emit, ("Ctrl+N",)),
+        Action("search", tr("Search the conversations"), section, search, ("Ctrl+Shift+F",)),
+        Action("export-markdown", tr("Export as Markdown"), section, lambda: export("markdown"), enabled=stored),
+        Action("export-html", tr("Export as a web page"), section, lambda: export("html"), enabled=stored),
+        Action("export-json", tr("Export as JSON"), section, lambda: export("json"), enabled=stored),
+        Action("import", tr("Import a conversation"), section, shelf.bring_in),
+    ]
+
+
+def _answer(window: MainWindow) -> list[Action]:
+    section, asking, composer = tr("Asking"), window.asking, window.page.composer
+
+    def can_repeat() -> str:
+        if not window.session.chat.turns:
+            return tr("There is no answer yet")
+        return window.reason_to_wait()
+
+    def runs() -> str:
+        return "" if window.session.active is not None else tr("No answer is developing")
+
+    return [
+        Action("write", tr("Write a prompt"), section, composer.edit.setFocus, ("Ctrl+L",)),
+        Action("attach", tr("Attach text files"), section, composer.choose_files, ("Ctrl+Shift+A",)),
+        Action("stop", tr("Stop the answer"), section, window.session.stop, ("Escape",), runs),
+        Action("again", tr("Regenerate the last answer"), section, asking.again_last, ("Ctrl+R",), can_repeat),
+        Action("presets", tr("Edit the presets"), section, asking.edit_presets, ("Ctrl+E",)),
+    ]
+
+
+def _view(window: MainWindow) -> list[Action]:
+    section, topbar = tr("View"), window.topbar
+    return [
+        Action("chat", tr("Go to the chat"), section, lambda: window.show_page(CHAT), ("Ctrl+1",)),
+        Action("models", tr("Go to the models"), section, lambda: window.show_page(MODELS), ("Ctrl+2",)),
+        Action("sidebar", tr("Show or hide the conversations"), section, topbar.sidebar.toggle, ("Ctrl+B",)),
+        Action("sampler", tr("Show or hide the sampler's settings"), section, topbar.strip.toggle, ("Ctrl+Shift+S",)),
+        Action("theme", tr("Take the next theme"), section, window.looks.choose_next, ("Ctrl+T",)),
+        Action("larger", tr("Larger text"), section, lambda: window.step_text(10), ("Ctrl++", "Ctrl+=")),
+        Action("smaller", tr("Smaller text"), section, lambda: window.step_text(-10), ("Ctrl+-",)),
+    ]
+
+
+def _application(window: MainWindow) -> list[Action]:
+    section = tr("Application")
+
+    def loaded() -> str:
+        return "" if window.model is not None else tr("No model is loaded")
+
+    def offline() -> None:
+        window.set_offline(not window.preferences.offline)
+
+    return [
+        Action("model", tr("Choose a model"), section, window.open_chooser, ("Ctrl+M",)),
+        Action("folder", tr("Open a model folder"), section, window.open_folder, ("Ctrl+O",)),
+        Action("unload", tr("Unload the model"), section, window.unload, enabled=loaded),
+        Action("offline", tr("Switch offline on or off"), section, offline),
+        Action("settings", tr("Open the settings"), section, window.open_settings, ("Ctrl+,",)),
+        Action("palette", tr("Find an action"), section, window.open_palette, _PALETTE_KEYS, in_palette=False),
+        Action("shortcuts", tr("Show the shortcuts"), section, window.open_shortcuts, ("?", "F1")),
+        Action("diagnostics", tr("Copy diagnostics"), section, lambda: window.asking.act("copy_diagnostics")),
+        Action("quit", tr("Quit"), section, window.close, ("Ctrl+Q",)),
+    ]

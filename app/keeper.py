@@ -1,0 +1,135 @@
+"""Keeps a conversation in the library as it is on screen: its tree to rows, and rows to its tree. Knows no Qt."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections import defaultdict
+
+from app.library import Library, NewMessage, StoredMessage
+from app.settings.values import SETTING_NAMES
+from app.state.chat_state import Answer, ChatState, Decode, Status, Turn
+from app.state.figures import Figures
+from app.state.versions import Versions
+from engine import GenerationConfig, SafelightError
+
+STATUSES: dict[str, Status] = {"done": "done", "stopped": "stopped", "failed": "failed"}
+
+
+class Keeper:
+    """Writes through to one library. Every method may raise ``LibraryError``; the tree in memory stands then too."""
+
+    def __init__(self, library: Library) -> None:
+        self.library = library
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    def open(self, conversation: int) -> ChatState:
+        """The whole tree of a conversation, the path on show as it was left."""
+        children: dict[int | None, list[StoredMessage]] = defaultdict(list)
+        for message in self.library.messages(conversation):
+            children[message.parent].append(message)
+        chat = ChatState(system_prompt=self.library.conversation(conversation).system_prompt)
+        pending: list[tuple[Versions[Turn], int | None]] = [(chat.first, None)]
+        while pending:  # a loop, since a conversation may be deeper than Python's stack
+            branch, parent = pending.pop()
+            for row in children[parent]:
+                turn = Turn(row.content, row.attachments, id=row.id)
+                for reply in children[row.id]:
+                    answer = _answer(reply)
+                    turn.answers.items.append(answer)
+                    pending.append((answer.following, reply.id))
+                if not turn.answers.items:  # it was stored, and the app ended before its answer was
+                    turn.answers.items.append(Answer(row.model, 0, GenerationConfig(), status="stopped"))
+                turn.answers.show(_place_shown(children[row.id]))
+                branch.items.append(turn)
+            branch.show(_place_shown(children[parent]))
+        return chat
+
+    # --- writing -----------------------------------------------------------------------------------------------------
+
+    def ask(self, conversation: int, chat: ChatState, turn: Turn) -> None:
+        """Store a turn on the path on show: its prompt and its answers as they stand.
+
+        What could not be stored of the turns before it, as when the disk was full, is stored as well.
+        """
+        parent = None
+        for earlier in chat.turns:
+            self._store(conversation, parent, earlier)
+            if earlier is turn:
+                return
+            parent = earlier.answer.id
+
+    def _store(self, conversation: int, parent: int | None, turn: Turn) -> None:
+        if turn.id is None:
+            turn.id = self.library.add(
+                conversation, NewMessage(parent, "user", turn.prompt, attachments=turn.attachments)
+            )
+        for answer in turn.answers.items:
+            if answer.id is None:
+                answer.id = self.library.add(conversation, _row(turn.id, answer))
+
+    def keep(self, answer: Answer, decode: Decode) -> None:
+        """Store an answer as it stands: its draft while it develops, its text and figures when it has ended."""
+        if answer.id is None:
+            return
+        text, thinking = decode(answer.draft_tokens()) if answer.is_active else (answer.text, answer.thinking)
+        self.library.update(
+            answer.id,
+            content=text,
+            thinking=thinking,
+            status=answer.status,
+            error=answer.error,
+            figures=answer.figures.to_json(),
+        )
+
+    def show(self, item: Turn | Answer) -> None:
+        """This version is on show."""
+        if item.id is not None:
+            self.library.show(item.id)
+
+    def remove(self, item: Turn | Answer) -> None:
+        """Take it out, with all that follows it."""
+        if item.id is not None:
+            self.library.remove(item.id)
+
+    def put_back(self, item: Turn | Answer) -> None:
+        """Undo ``remove``."""
+        if item.id is not None:
+            self.library.put_back(item.id)
+
+
+def _row(parent: int, answer: Answer) -> NewMessage:
+    settings = {name: getattr(answer.config, name) for name in SETTING_NAMES}
+    return NewMessage(
+        parent,
+        "assistant",
+        answer.text,
+        answer.thinking,
+        answer.status,
+        answer.model_title,
+        answer.seed,
+        json.dumps(settings),
+        answer.figures.to_json(),
+        answer.error,
+    )
+
+
+def _answer(row: StoredMessage) -> Answer:
+    answer = Answer(row.model, row.seed or 0, _config(row.settings), id=row.id)
+    answer.status = STATUSES.get(row.status, "stopped")
+    answer.text, answer.thinking, answer.error = row.content, row.thinking, row.error
+    answer.kept = Figures.from_json(row.figures)
+    return answer
+
+
+def _config(settings: str) -> GenerationConfig:
+    """The settings of a stored run, as far as they can be read; they are for reading only."""
+    with contextlib.suppress(ValueError, TypeError, SafelightError):
+        stored = json.loads(settings)
+        return GenerationConfig().replace(**{name: stored[name] for name in SETTING_NAMES if name in stored})
+    return GenerationConfig()
+
+
+def _place_shown(rows: list[StoredMessage]) -> int:
+    return next((index for index, row in enumerate(rows) if row.shown), len(rows) - 1)

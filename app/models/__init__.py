@@ -1,0 +1,1 @@
+"""The models page: what there is, what it takes, and downloading, packing, loading and deleting it."""

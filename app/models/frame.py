@@ -1,0 +1,96 @@
+"""How the models page is laid out: a heading, groups of rows, one scroll area. Knows no models and no jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import get_args
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtWidgets import QFileDialog, QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+
+from app.chat.notice import Notice
+from app.controls import button, chain_tabs, label
+from app.language import tr
+from app.models.entries import Group
+from app.models.row import ModelRow
+
+WIDTH = 880  # pixels at most, so that lines stay readable
+
+
+def group_title(group: Group) -> str:
+    """The heading over a group of models."""
+    return {
+        "embedded": tr("Comes with Safelight"),
+        "published": tr("DiffusionGemma"),
+        "stored": tr("In the data folder"),
+        "local": tr("Your folders"),
+    }[group]
+
+
+class PageFrame(QScrollArea):
+    """Shows rows under the headings of their groups; a group without rows is hidden."""
+
+    folder_chosen = Signal(str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.add = button(tr("Add a folder…"), role="plain", tip=tr("Lists a model folder where it is; copies nothing"))
+        self.add.clicked.connect(self._ask_folder)
+        self.place = label("", "fact", wrap=True, selectable=True)
+        self.place.setAccessibleName(tr("Where models are kept"))
+        self.notice = Notice()
+        self.offline = label(tr("The offline switch is on: nothing is downloaded."), "remark", wrap=True)
+        self.offline.hide()
+        heading = QHBoxLayout()
+        heading.addWidget(label(tr("Models"), "title"))
+        heading.addStretch(1)
+        heading.addWidget(self.add)
+        inside = QWidget()
+        inside.setMaximumWidth(WIDTH)
+        column = QVBoxLayout(inside)
+        column.setContentsMargins(32, 24, 32, 32)
+        column.setSpacing(8)
+        column.addLayout(heading)
+        for widget in (self.place, self.offline, self.notice):
+            column.addWidget(widget)
+        self._groups: dict[Group, tuple[QWidget, QVBoxLayout]] = {}
+        for group in get_args(Group):
+            box = QWidget()
+            rows = QVBoxLayout(box)
+            rows.setContentsMargins(0, 16, 0, 0)
+            rows.setSpacing(8)
+            rows.addWidget(label(group_title(group), "group"))
+            column.addWidget(box)
+            self._groups[group] = (box, rows)
+        column.addStretch(1)
+        outside = QWidget()
+        centre = QHBoxLayout(outside)
+        centre.setContentsMargins(0, 0, 0, 0)
+        centre.addStretch(1)
+        centre.addWidget(inside, 1000)
+        centre.addStretch(1)
+        self.setWidgetResizable(True)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setAccessibleName(tr("Models"))
+        self.setWidget(outside)
+
+    def arrange(self, rows: Iterable[ModelRow]) -> None:
+        """Put the rows in order; those that are in their place already are not touched."""
+        rows = tuple(rows)
+        places = dict.fromkeys(self._groups, 1)  # after the heading
+        for row in rows:
+            group = row.entry.group
+            layout = self._groups[group][1]
+            if layout.indexOf(row) != places[group]:
+                layout.insertWidget(places[group], row)
+            places[group] += 1
+        for group, (box, _) in self._groups.items():
+            box.setVisible(places[group] > 1)
+        chain_tabs(self.add, [control for row in rows for control in row.tab_order()])
+
+    @Slot()
+    def _ask_folder(self) -> None:
+        chosen = QFileDialog.getExistingDirectory(self, tr("Add a model folder"))
+        if chosen:
+            self.folder_chosen.emit(chosen)

@@ -1,0 +1,49 @@
+"""The model folders that the user listed, kept in the settings. Knows no widgets and touches no files in them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import QSettings
+
+from app.language import tr
+from engine import SafelightError
+
+KEY = "models/folders"
+
+
+class LocalFolders:
+    """In the order they were added."""
+
+    def __init__(self, settings: QSettings) -> None:
+        self._settings = settings
+
+    def all(self) -> list[Path]:
+        """Every folder on the list, also one that has gone."""
+        raw = self._settings.value(KEY, [])
+        listed = (
+            [raw] if isinstance(raw, str) else raw if isinstance(raw, list) else []
+        )  # a list of one comes back bare
+        return [Path(str(path)) for path in listed if path]
+
+    def add(self, folder: Path) -> None:
+        """Put a folder on the list.
+
+        Raises:
+            SafelightError: the folder holds no model.
+        """
+        if not (folder / "config.json").is_file():
+            raise SafelightError(
+                tr(
+                    "{folder} is not a model folder: it has no config.json. Choose the folder with the weights.",
+                    folder=folder,
+                )
+            )
+        self._write([*(path for path in self.all() if path != folder), folder])
+
+    def remove(self, folder: Path) -> None:
+        """Take a folder off the list; its files stay."""
+        self._write([path for path in self.all() if path != folder])
+
+    def _write(self, folders: list[Path]) -> None:
+        self._settings.setValue(KEY, [str(path) for path in folders])

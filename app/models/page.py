@@ -1,0 +1,402 @@
+"""The models page: shows what there is and turns what is pressed into jobs. Loading is left to the window."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from PySide6.QtCore import QSettings, Signal, Slot
+from PySide6.QtGui import QShowEvent
+from PySide6.QtWidgets import QMessageBox, QVBoxLayout, QWidget
+
+from app.language import tr
+from app.models import wording, work
+from app.models.actions import Action, actions
+from app.models.entries import PACKED, Entry, entries
+from app.models.frame import PageFrame
+from app.models.jobs import Job, JobEnded, JobProgress, Jobs
+from app.models.local_folders import LocalFolders
+from app.models.question import ask
+from app.models.row import ModelRow, RowState
+from app.models.token_keeper import TokenKeeper
+from app.tokens import TokenStore
+from engine import PUBLISHED, PublishedModel, SafelightError
+from engine.downloads import ClosedError
+
+if TYPE_CHECKING:
+    from engine.memory import Plan
+
+HUB = "https://huggingface.co"
+WORTH_ASKING = 100_000_000  # bytes; less is cancelled without a question
+
+
+class ModelsPage(QWidget):
+    """What can be loaded and what can be had.
+
+    Args:
+        folder: the data folder of models; created when something is written to it.
+        published, endpoint, tokens: other than the usual ones, for tests.
+    """
+
+    load_asked = Signal(str)  # an embedded model's id or a folder
+    unload_asked = Signal()
+    models_changed = Signal(object)  # list[tuple[str, str]]: what can be loaded, with titles
+
+    def __init__(
+        self,
+        jobs: Jobs,
+        folder: Path,
+        settings: QSettings,
+        *,
+        published: Sequence[PublishedModel] = PUBLISHED,
+        endpoint: str | None = None,
+        tokens: TokenStore | None = None,
+    ) -> None:
+        super().__init__()
+        self.setObjectName("models")
+        self._jobs, self._folder = jobs, folder
+        self._local = LocalFolders(settings)
+        self._published, self._endpoint = published, endpoint
+        self._tokens = tokens or TokenStore()
+        self._keeper = TokenKeeper(jobs, settings, self._tokens)
+        self._offline = threading.Event()
+        self._loaded: str | None = None
+        self._entries: dict[str, Entry] = {}
+        self._plans: dict[str, Plan | str] = {}  # or why it cannot be counted
+        self._converting: dict[str, Path] = {}  # what is written, by the source's key
+        self._progress: dict[str, JobProgress] = {}
+        self._said: dict[str, str] = {}  # what came of the last job, until something else is asked for
+        self._wants_token: set[str] = set()
+        self._ready: list[tuple[str, str]] | None = None
+        self._free = 0
+        self._swept = False
+        self._question: QMessageBox | None = None
+        self.rows: dict[str, ModelRow] = {}
+        self.frame = PageFrame()
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addWidget(self.frame)
+        self.notice = self.frame.notice
+        self.frame.folder_chosen.connect(self.add_folder)
+        self._keeper.changed.connect(self._show_all)
+        self._keeper.failed.connect(self.notice.show_message)
+        jobs.changed.connect(self._job_changed)
+        jobs.progressed.connect(self._job_progressed)
+        jobs.ended.connect(self._job_ended)
+        self.refresh()
+
+    # ---------------------------------------------------------------- what the window says
+
+    def show_loaded(self, path_or_id: str | None) -> None:
+        """Say which model is loaded; None for none."""
+        if path_or_id != self._loaded:
+            self._loaded = path_or_id
+            self._count_all()
+            self._show_all()
+
+    def set_offline(self, offline: bool) -> None:
+        """Allow downloads or not; those under way are paused."""
+        if offline == self._offline.is_set():
+            return
+        (self._offline.set if offline else self._offline.clear)()
+        if offline:
+            for key in self._jobs.heavy_keys:
+                if self._jobs.phase(key, "download") is not None:
+                    self._jobs.pause(key)
+        self.frame.offline.setVisible(offline)
+        for row in self.rows.values():
+            if row.token is not None:
+                row.token.set_offline(offline)
+        self._show_all()
+
+    @Slot()
+    def refresh(self) -> None:
+        """Look at the disk and at the memory again."""
+        try:
+            found = entries(self._folder, self._local.all(), self._published)
+            place = next(path for path in (self._folder, *self._folder.parents) if path.exists())
+            self._free = shutil.disk_usage(place).free
+        except OSError as error:
+            why = error.strerror or str(error)
+            self.notice.show_message(tr("{folder} cannot be read ({why})", folder=self._folder, why=why))
+            return
+        shown_elsewhere = {folder for key, folder in self._converting.items() if key != str(folder)}
+        self._entries = {e.key: e for e in found if not (e.state == "unpacked" and e.folder in shown_elsewhere)}
+        self.frame.place.setText(
+            tr("Downloads go to {folder}, which has {free} free.", folder=self._folder, free=wording.amount(self._free))
+        )
+        self._arrange()
+        self._count_all()
+        self._show_all()
+        ready = [(entry.load_id, entry.title) for entry in self._entries.values() if entry.is_ready]
+        if ready != self._ready:
+            self._ready = ready
+            self.models_changed.emit(ready)
+
+    @property
+    def models(self) -> list[tuple[str, str]]:
+        """What can be loaded, with titles, as ``models_changed`` told it last."""
+        return list(self._ready or [])
+
+    def shutdown(self) -> None:
+        """End the jobs; downloads and conversions go on where they stood next time."""
+        self._jobs.shutdown()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        if not self._swept:
+            self._swept = True
+            self._jobs.submit(Job("", "delete", work.sweep(self._folder)))
+        self.refresh()
+
+    # ---------------------------------------------------------------- showing
+
+    def _arrange(self) -> None:
+        """One row for each entry, in order; rows that stay are kept."""
+        for key in set(self.rows) - set(self._entries):
+            row = self.rows.pop(key)
+            row.hide()
+            row.setParent(None)
+            row.deleteLater()
+            self._plans.pop(key, None)
+        for key, entry in self._entries.items():
+            if key not in self.rows:
+                self.rows[key] = self._row(entry)
+        self.frame.arrange(self.rows[key] for key in self._entries)
+
+    def _row(self, entry: Entry) -> ModelRow:
+        row = ModelRow(entry, f"{self._endpoint or HUB}/{entry.repo}" if entry.repo else "")
+        row.asked.connect(self._do)
+        if row.token is not None:
+            row.token.given.connect(self._keeper.keep)
+            row.token.forget_asked.connect(self._keeper.forget)
+            row.token.set_offline(self._offline.is_set())
+        return row
+
+    @Slot()
+    def _show_all(self) -> None:
+        for key in self._entries:
+            self._show(key)
+
+    def _show(self, key: str) -> None:
+        if key not in self._entries:
+            return
+        entry, row = self._entries[key], self.rows[key]
+        job = self._jobs.heavy_of(key)
+        loaded = entry.is_ready and entry.load_id == self._loaded
+        progress = self._progress.get(key) if job is not None else None
+        bar, text = None, self._said.get(key, "")
+        if job is not None and job[1] != "queued":
+            bar, text = (progress.share, wording.progress_line(progress)) if progress is not None else (0.0, "")
+        memory, tip = self._memory(entry, loaded=loaded)
+        before = [self._entries[k].title for k in self._jobs.heavy_keys if k != key and k in self._entries]
+        can = actions(entry, job, loaded=loaded, can_convert=self._can_convert(entry))
+        if entry.state == "unpacked" and self._source_of(entry) is None:
+            can = tuple(action for action in can if action != "resume")
+        wants = entry.repo != "" and not entry.is_ready and (entry.is_gated or key in self._wants_token)
+        row.show_state(
+            entry,
+            RowState(
+                wording.status(entry, job, loaded=loaded, before=before[0] if before else ""),
+                memory,
+                tip,
+                wording.disk_line(entry, self._free, self._folder)
+                if entry.state in ("absent", "unfinished") and bar is None
+                else "",
+                can,
+                self._blocked(entry, loaded=loaded),
+                loaded,
+                bar,
+                text,
+                wants and job is None,
+            ),
+        )
+        if row.token is not None:
+            row.token.say(self._keeper.words, has_token=bool(self._keeper.words))
+
+    def _memory(self, entry: Entry, *, loaded: bool) -> tuple[str, str]:
+        """The line about memory, and what the count leaves out."""
+        if not self._countable(entry):
+            return "", ""
+        plan = self._plans.get(entry.key)
+        if plan is None:
+            return tr("Memory: counting…"), ""
+        if isinstance(plan, str):
+            return plan, ""
+        holder = next((e for e in self._entries.values() if e.is_ready and e.load_id == self._loaded), None)
+        held = self._plans.get(holder.key) if holder is not None else None
+        line = wording.memory_line(
+            plan,
+            loaded=loaded,
+            held=0 if held is None or isinstance(held, str) else held.total_bytes,
+            holder=holder.title if holder is not None else "",
+        )
+        return line, " ".join(f"{note[:1].upper()}{note[1:]}." for note in plan.notes)
+
+    def _blocked(self, entry: Entry, *, loaded: bool) -> dict[Action, str]:
+        found: dict[Action, str] = {}
+        if self._offline.is_set() and entry.state in ("absent", "unfinished"):
+            found["download"] = found["resume"] = tr("The offline switch is on; turn it off in the settings first")
+        if loaded:
+            found["delete"] = tr("Unload it first")
+            found["remove"] = tr("Unload it first")
+        return found
+
+    # ---------------------------------------------------------------- memory
+
+    def _countable(self, entry: Entry) -> bool:
+        return entry.is_ready or (entry.shape != "" and entry.state in ("absent", "unfinished"))
+
+    def _count_all(self) -> None:
+        """Count anew against what is free now; not before somebody looks, as it brings in the tensor library."""
+        if self.isVisible():
+            for entry in self._entries.values():
+                if self._countable(entry):
+                    self._jobs.submit(Job(entry.key, "plan", work.plan(entry)))
+
+    # ---------------------------------------------------------------- what is pressed
+
+    @Slot(str, str)
+    def _do(self, key: str, action: str) -> None:
+        entry = self._entries.get(key)
+        if entry is None:
+            return
+        self.rows[key].notice.hide()
+        self._said.pop(key, None)
+        match action:
+            case "load":
+                self.load_asked.emit(entry.load_id)
+            case "unload":
+                self.unload_asked.emit()
+            case "download":
+                self._download(entry)
+            case "resume" if entry.state == "unpacked":
+                self._convert(self._source_of(entry), entry)
+            case "resume":
+                self._download(entry)
+            case "pause":
+                self._jobs.pause(key)
+            case "verify":
+                self._jobs.submit(Job(key, "verify", work.verify(entry)))
+            case "convert":
+                self._convert(entry, entry)
+            case "remove":
+                self._local.remove(entry.folder)
+                self.refresh()
+            case "cancel":
+                self._cancel(entry)
+            case "delete":
+                self._ask(entry)
+
+    def _download(self, entry: Entry) -> None:
+        job = work.download(entry, self._folder, self._endpoint, self._tokens, self._offline)
+        self._wants_token.discard(entry.key)
+        self._jobs.submit(Job(entry.key, "download", job))
+
+    def _convert(self, source: Entry | None, shown: Entry) -> None:
+        """Pack ``source``; the progress is shown with ``shown``."""
+        if source is None:
+            return
+        destination = self._packed_folder(source) if shown is source else shown.folder
+        self._converting[shown.key] = destination
+        self._jobs.submit(Job(shown.key, "convert", work.convert(source.folder, destination)))
+        self._show_all()
+
+    def _packed_folder(self, entry: Entry) -> Path:
+        return self._folder / (entry.folder.name + PACKED)
+
+    def _can_convert(self, entry: Entry) -> bool:
+        destination = self._packed_folder(entry)
+        return not destination.exists() and destination not in self._converting.values()
+
+    def _source_of(self, entry: Entry) -> Entry | None:
+        """What an unfinished conversion reads, if it is still here."""
+        return next((e for e in self._entries.values() if e.is_ready and e.folder.name == entry.source), None)
+
+    def _cancel(self, entry: Entry) -> None:
+        job = self._jobs.heavy_of(entry.key)
+        if job is not None and (job[0] == "verify" or job[1] == "queued"):
+            self._jobs.cancel(entry.key)
+            return
+        self.refresh()  # how much is here by now
+        entry = self._entries.get(entry.key, entry)
+        if not entry.is_ready and entry.bytes_here >= WORTH_ASKING:
+            self._ask(entry)
+        else:
+            self._drop(entry.key)
+
+    def _ask(self, entry: Entry) -> None:
+        """Ask before files go."""
+        self._question = ask(self, wording.delete_question(entry), partial(self._drop, entry.key))
+
+    def _drop(self, key: str, _checked: bool = False) -> None:
+        """Remove a model, or what there is of one."""
+        entry = self._entries.get(key)
+        if self._jobs.heavy_of(key) is not None:
+            self._jobs.cancel(key)  # removes what it has written
+        elif entry is None or (entry.is_ready and entry.load_id == self._loaded):
+            return
+        elif entry.state == "unfinished":
+            self._jobs.submit(Job(key, "delete", work.discard(entry, self._folder)))
+        elif entry.group in ("published", "stored"):
+            self._jobs.submit(Job(key, "delete", work.delete(entry.folder)))
+
+    # ---------------------------------------------------------------- jobs
+
+    @Slot(str)
+    def _job_changed(self, key: str) -> None:
+        self._show(key)
+
+    @Slot(object)
+    def _job_progressed(self, progress: JobProgress) -> None:
+        self._progress[progress.key] = progress
+        row = self.rows.get(progress.key)
+        if row is not None and self._jobs.heavy_of(progress.key) is not None:
+            row.show_progress(progress.share, wording.progress_line(progress))
+
+    @Slot(object)
+    def _job_ended(self, ended: JobEnded) -> None:
+        if ended.kind == "token":
+            return
+        if ended.kind == "plan":
+            self._plans[ended.key] = cast("Plan", ended.result) if ended.failure is None else str(ended.failure)
+            self._show_all() if ended.key == self._key_of_loaded() else self._show(ended.key)
+            return
+        self._progress.pop(ended.key, None)
+        if ended.kind == "convert":
+            self._converting.pop(ended.key, None)
+        if isinstance(ended.failure, ClosedError):
+            self._wants_token.add(ended.key)
+        self.refresh()
+        row = self.rows.get(ended.key)
+        if ended.failure is not None:
+            (row.notice if row is not None else self.notice).show_message(str(ended.failure), ended.details)
+        elif row is not None and ended.kind == "verify" and ended.result:
+            self._said[ended.key] = tr("✓ Verified: every file is as it was written")
+            self._show(ended.key)
+
+    def _key_of_loaded(self) -> str:
+        return next((e.key for e in self._entries.values() if e.is_ready and e.load_id == self._loaded), "")
+
+    # ---------------------------------------------------------------- folders of the user
+
+    @Slot(str)
+    def add_folder(self, folder: str | Path) -> None:
+        """List a model folder where it lies."""
+        self.notice.hide()
+        folder = Path(folder)
+        known = next((entry.key for entry in self._entries.values() if entry.folder == folder), None)
+        if known is None:
+            try:
+                self._local.add(folder)
+            except SafelightError as error:
+                self.notice.show_message(str(error))
+                return
+            self.refresh()
+            known = str(folder)
+        if known in self.rows:
+            self.frame.ensureWidgetVisible(self.rows[known])

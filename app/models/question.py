@@ -1,0 +1,27 @@
+"""Asks before files go. Knows no models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QMessageBox, QWidget
+
+from app.language import tr
+
+
+def ask(parent: QWidget, text: str, yes: Callable[[], None]) -> QMessageBox:
+    """Open the question and return at once; ``yes`` is called if the answer is to delete. Enter and Esc keep."""
+    box = QMessageBox(QMessageBox.Icon.Warning, tr("Delete"), text, parent=parent)
+    box.setTextFormat(Qt.TextFormat.PlainText)
+    delete = box.addButton(tr("Delete"), QMessageBox.ButtonRole.DestructiveRole)
+    keep = box.addButton(tr("Keep"), QMessageBox.ButtonRole.RejectRole)
+    for made in (delete, keep):
+        made.setAccessibleName(made.text())
+    delete.setProperty("role", "danger")
+    box.setDefaultButton(keep)
+    box.setEscapeButton(keep)
+    delete.clicked.connect(yes)
+    box.finished.connect(box.deleteLater)
+    box.open()
+    return box

@@ -1,0 +1,84 @@
+"""Where an access token is entered for models that ask for one. Knows no keyring: it only hands the token on."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QUrl, Signal, Slot
+from PySide6.QtGui import QDesktopServices
+from PySide6.QtWidgets import QLineEdit, QVBoxLayout, QWidget
+
+from app.controls import button, label
+from app.flow import FlowLayout
+from app.language import tr
+
+
+class TokenField(QWidget):
+    """Emits what was entered and forgets it; ``say`` tells what became of it."""
+
+    given = Signal(str)
+    forget_asked = Signal()
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self._page = page
+        self.explanation = label(
+            tr(
+                "This model is gated. Accept its licence at {page}, signed in to your account there, then enter an "
+                "access token of that account.",
+                page=page,
+            ),
+            "fact",
+            wrap=True,
+            selectable=True,
+        )
+        self.explanation.setAccessibleName(tr("How to get access"))
+        self.edit = QLineEdit()
+        self.edit.setEchoMode(QLineEdit.EchoMode.Password)
+        self.edit.setPlaceholderText("hf_…")
+        self.edit.setAccessibleName(tr("Access token"))
+        self.edit.setFixedWidth(240)
+        self.save = button(tr("Save the token"), role="plain")
+        self.forget = button(tr("Forget the token"))
+        self.open = button(tr("Open the licence page"), tip=tr("Opens {page} in the browser", page=page))
+        self.status = label("", "fact", wrap=True)
+        self.edit.returnPressed.connect(self._give)
+        self.edit.textChanged.connect(self._changed)
+        self.save.clicked.connect(self._give)
+        self.forget.clicked.connect(self.forget_asked)
+        self.open.clicked.connect(self._open)
+        strip = QWidget()
+        row = FlowLayout(strip, gap=16)
+        for widget in (self.edit, self.save, self.open, self.forget):
+            row.addWidget(widget)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 8, 0, 0)
+        column.setSpacing(8)
+        column.addWidget(self.explanation)
+        column.addWidget(strip)
+        column.addWidget(self.status)
+        self._changed()
+        self.say("", has_token=False)
+
+    def say(self, text: str, *, has_token: bool) -> None:
+        """Tell where the token is kept, if there is one."""
+        self.status.setText(text)
+        self.status.setVisible(bool(text))
+        self.forget.setVisible(has_token)
+
+    def set_offline(self, offline: bool) -> None:
+        """The licence page is on the network too."""
+        self.open.setEnabled(not offline)
+
+    @Slot()
+    def _changed(self) -> None:
+        self.save.setEnabled(bool(self.edit.text().strip()))
+
+    @Slot()
+    def _give(self) -> None:
+        token = self.edit.text().strip()
+        if token:
+            self.edit.clear()
+            self.given.emit(token)
+
+    @Slot()
+    def _open(self) -> None:
+        QDesktopServices.openUrl(QUrl(self._page))

@@ -1,0 +1,59 @@
+"""Keeps the access token by way of a job, and says where it is. Never reads it, which may ask for a password."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from PySide6.QtCore import QObject, QSettings, Signal, Slot
+
+from app.language import tr
+from app.models import work
+from app.models.jobs import Job, JobEnded, Jobs
+from app.tokens import Place, TokenStore
+
+KEY = "models/token_kept"  # whether the keyring has one; never the token itself
+
+
+class TokenKeeper(QObject):
+    """``words`` is empty where no token is kept."""
+
+    changed = Signal()
+    failed = Signal(str, str)  # message, details
+
+    def __init__(self, jobs: Jobs, settings: QSettings, tokens: TokenStore) -> None:
+        super().__init__()
+        self._jobs, self._settings, self._tokens = jobs, settings, tokens
+        self._asked = 0
+        self.words = self._words("keyring") if settings.value(KEY) in (True, "true") else ""
+        jobs.ended.connect(self._ended)
+
+    @Slot(str)
+    def keep(self, token: str) -> None:
+        """Store a token in place of the one before."""
+        self._asked += 1  # so that each is done, in order
+        self._jobs.submit(Job(f"token {self._asked}", "token", work.keep_token(self._tokens, token)))
+
+    @Slot()
+    def forget(self) -> None:
+        """Remove the token."""
+        self.keep("")
+
+    @Slot(object)
+    def _ended(self, ended: JobEnded) -> None:
+        if ended.kind != "token":
+            return
+        if ended.failure is not None:
+            self.failed.emit(str(ended.failure), ended.details)
+            return
+        place = cast(Place, ended.result)
+        self._settings.setValue(KEY, place == "keyring")
+        self.words = self._words(place)
+        self.changed.emit()
+
+    @staticmethod
+    def _words(place: Place) -> str:
+        return {
+            "keyring": tr("✓ An access token is in the system's keyring."),
+            "session": tr("✓ No keyring works here, so the token is kept until Safelight is closed."),
+            "nowhere": "",
+        }[place]

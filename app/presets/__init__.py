@@ -1,0 +1,1 @@
+"""Presets: a system prompt and sampler settings under a name, kept between sessions."""

@@ -1,0 +1,270 @@
+"""The dialog that makes, changes and deletes presets. What is valid is saved as one goes; nothing else is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtCore import Qt, QTimer, Signal, Slot
+from PySide6.QtGui import QKeySequence, QShortcut, QShowEvent
+from PySide6.QtWidgets import (
+    QDialog,
+    QFrame,
+    QHBoxLayout,
+    QListWidget,
+    QListWidgetItem,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.controls import Hairline, button, label
+from app.language import tr
+from app.presets.drafts import PresetDrafts
+from app.presets.form import PresetForm
+from app.presets.preset import Preset
+from app.presets.store import PresetStore
+from app.theme import px
+from engine import GenerationConfig, SafelightError
+
+SAVE_DELAY_MS = 400
+WIDTH, HEIGHT, LIST_WIDTH = 760, 712, 208  # pixels at 100 %
+MOST_LIST_WIDTH = 280  # pixels
+
+
+class PresetEditor(QDialog):
+    """``changed`` tells that the store has other presets now. Does not close over a preset that cannot be saved."""
+
+    changed = Signal()
+
+    def __init__(
+        self, store: PresetStore, defaults: GenerationConfig, current: str = "", parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self.setWindowTitle(tr("Presets"))
+        self._drafts = PresetDrafts(store, defaults)
+        self._failure = store.problem
+        self._pause = QTimer(self)
+        self._pause.setSingleShot(True)
+        self._pause.setInterval(SAVE_DELAY_MS)
+        self._pause.timeout.connect(self.save)
+
+        self.list = QListWidget()
+        self.list.setAccessibleName(tr("Presets"))
+        self.list.setFixedWidth(min(px(LIST_WIDTH), MOST_LIST_WIDTH))
+        self.new = button(tr("New"), tr("New preset"))
+        self.new.clicked.connect(self._add)
+        self.duplicate = button(tr("Duplicate"), tr("Duplicate the preset"))
+        self.duplicate.clicked.connect(self._duplicate)
+        self.delete = button(tr("Delete"), tr("Delete the preset"))
+        self.delete.clicked.connect(self._delete)
+        self.deleted = label("", "caption", wrap=True)
+        self.undo = button(tr("Undo"), tr("Bring the deleted preset back"))
+        self.undo.clicked.connect(self._undelete)
+        self.form = PresetForm(defaults)
+        self.form.edited.connect(self._take)
+        self.message = label("", "error", wrap=True)
+        self.message.setAccessibleName(tr("What is wrong with the preset"))
+        self.revert = button(tr("Revert"), tr("Take the preset as it was saved"))
+        self.revert.clicked.connect(self._revert)
+        self.done_button = button(tr("Done"), tr("Close the presets"), role="primary")
+        self.done_button.setAutoDefault(False)  # Enter in a field is not meant to close
+        self.done_button.clicked.connect(self.accept)
+        for control in (self.new, self.duplicate, self.delete, self.undo, self.revert):
+            control.setAutoDefault(False)
+        self._lay_out()
+        for keys, slot in ((QKeySequence.StandardKey.New, self._add), ("F2", self._rename)):
+            QShortcut(QKeySequence(keys), self).activated.connect(slot)
+        delete = QShortcut(QKeySequence(QKeySequence.StandardKey.Delete), self.list)
+        delete.setContext(Qt.ShortcutContext.WidgetShortcut)
+        delete.activated.connect(self._delete)
+        self._fill(current)
+        self.list.currentItemChanged.connect(self._choose)
+        self._show_current()
+        self.list.setFocus()
+
+    def _lay_out(self) -> None:
+        buttons = QHBoxLayout()
+        buttons.setSpacing(16)
+        for control in (self.new, self.duplicate, self.delete):
+            buttons.addWidget(control)
+        buttons.addStretch(1)
+        undo = QHBoxLayout()
+        undo.setSpacing(16)
+        undo.addWidget(self.deleted, 1)
+        undo.addWidget(self.undo)
+        left = QVBoxLayout()
+        left.setSpacing(8)
+        left.addWidget(self.list, 1)
+        left.addLayout(buttons)
+        left.addLayout(undo)
+        scroll = QScrollArea()
+        scroll.setWidgetResizable(True)
+        scroll.setFrameShape(QFrame.Shape.NoFrame)
+        scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # it follows the field that has the keyboard
+        scroll.setAccessibleName(tr("The preset"))
+        scroll.setWidget(self.form)
+        bottom = QHBoxLayout()
+        bottom.setSpacing(16)
+        bottom.addStretch(1)
+        bottom.addWidget(self.revert)
+        bottom.addWidget(self.done_button)
+        right = QVBoxLayout()
+        right.setSpacing(8)
+        right.addWidget(scroll, 1)
+        right.addWidget(self.message)
+        right.addLayout(bottom)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(16, 16, 16, 16)
+        row.setSpacing(16)
+        row.addLayout(left)
+        row.addWidget(Hairline(Qt.Orientation.Vertical))
+        row.addLayout(right, 1)
+        room = self.screen().availableGeometry()
+        self.resize(min(px(WIDTH), room.width() - 32), min(px(HEIGHT), room.height() - 64))
+
+    # ---------------------------------------------------------------- the list
+
+    @property
+    def current(self) -> Preset:
+        """The preset on show, as it stands in the form."""
+        return self._drafts.find(self.list.currentItem().data(Qt.ItemDataRole.UserRole))
+
+    def _fill(self, current: str) -> None:
+        """List all presets and choose one, the first where there is none of that id."""
+        self.list.blockSignals(True)
+        self.list.clear()
+        chosen = 0
+        for place, preset in enumerate(self._drafts.presets):
+            item = QListWidgetItem(preset.name)
+            item.setData(Qt.ItemDataRole.UserRole, preset.id)
+            self.list.addItem(item)
+            if preset.id == current:
+                chosen = place
+        self.list.setCurrentRow(chosen)
+        self.list.blockSignals(False)
+        self._name_items()
+
+    def _name_items(self) -> None:
+        unsaved = {draft.id for draft in self._drafts.unsaved() if self._drafts.problem(draft.id)}
+        for row in range(self.list.count()):
+            item = self.list.item(row)
+            id = item.data(Qt.ItemDataRole.UserRole)
+            name = self._drafts.find(id).name.strip() or tr("Without a name")
+            item.setText(tr("{name} · not saved", name=name) if id in unsaved else name)
+
+    def _show_current(self) -> None:
+        self.form.show_preset(self.current)
+        self._show_state()
+
+    def _show_state(self) -> None:
+        preset = self.current
+        problem = self._drafts.problem(preset.id)
+        self.message.setText(self._failure or problem)
+        self.message.setVisible(bool(self._failure or problem))
+        self.revert.setVisible(preset in self._drafts.unsaved())
+        self.delete.setEnabled(not preset.is_built_in)
+        gone = self._drafts.last_deleted
+        self.deleted.setText(tr("“{name}” is deleted.", name=gone.name) if gone is not None else "")
+        self.deleted.setVisible(gone is not None)
+        self.undo.setVisible(gone is not None)
+        self._name_items()
+
+    # ---------------------------------------------------------------- what the user does
+
+    @Slot()
+    def save(self) -> None:
+        """Write what is valid now rather than in a moment."""
+        self._pause.stop()
+        self._try(self._drafts.save)
+        self._show_state()
+
+    def _try(self, action: Callable[..., object], *given: object) -> bool:
+        """Do something that writes; whether it went well. A failure is kept for showing, and nothing is lost."""
+        try:
+            action(*given)
+        except SafelightError as error:
+            self._failure = str(error)
+            return False
+        self._failure = ""
+        self.changed.emit()
+        return True
+
+    @Slot()
+    def _take(self) -> None:
+        self._drafts.change(self.form.preset)
+        self._failure = ""
+        self._show_state()
+        self._pause.start()
+
+    @Slot()
+    def _choose(self) -> None:
+        self.save()
+        self._show_current()
+
+    @Slot()
+    def _add(self) -> None:
+        self._insert(self._drafts.add)
+
+    @Slot()
+    def _duplicate(self) -> None:
+        self._insert(self._drafts.add, self.current)
+
+    @Slot()
+    def _undelete(self) -> None:
+        self._insert(self._drafts.undelete)
+
+    def _insert(self, action: Callable[..., object], *given: object) -> None:
+        self.save()
+        before = {preset.id for preset in self._drafts.presets}
+        if self._try(action, *given):
+            made = next(preset for preset in self._drafts.presets if preset.id not in before)
+            self._fill(made.id)
+            self._show_current()
+            self._rename()
+        else:
+            self._show_state()
+
+    @Slot()
+    def _rename(self) -> None:
+        self.form.name.setFocus()
+        self.form.name.selectAll()
+
+    @Slot()
+    def _delete(self) -> None:
+        preset, row = self.current, self.list.currentRow()
+        if preset.is_built_in:
+            return
+        self.save()
+        if self._try(self._drafts.delete, preset.id):
+            left = self._drafts.presets
+            self._fill(left[min(row, len(left) - 1)].id)
+            self._show_current()
+            self.undo.setFocus()
+        else:
+            self._show_state()
+
+    @Slot()
+    def _revert(self) -> None:
+        self._drafts.revert(self.current.id)
+        self._failure = ""
+        self._show_current()
+        self.form.name.setFocus()
+
+    # ---------------------------------------------------------------- opening and closing
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self.list.scheduleDelayedItemsLayout()  # the rows were measured before the style sheet had reached them
+
+    def done(self, result: int) -> None:
+        """Close once everything is saved; else go to what is not."""
+        self.form.finish_typing()
+        self.save()
+        left = self._drafts.unsaved()
+        if not left:
+            super().done(result)
+            return
+        if self.current not in left:
+            self._fill(left[0].id)
+            self._show_current()
+        self._rename()

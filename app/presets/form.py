@@ -1,0 +1,148 @@
+"""The form of one preset: name, system prompt, thinking, and a row for each declared sampler setting."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtWidgets import QCheckBox, QFrame, QGridLayout, QLineEdit, QPlainTextEdit, QVBoxLayout, QWidget
+
+from app.controls import label
+from app.language import tr
+from app.presets.preset import Preset, overrides_in_order
+from app.settings.fields import NumberBox, WholeBox, flag_box, number_box
+from app.settings.spec import SAMPLER, Setting
+from app.theme import px
+from engine import GenerationConfig
+
+PROMPT_HEIGHT = 96  # pixels at 100 %
+
+
+class PresetForm(QWidget):
+    """Emits ``edited`` when the user has changed something; ``preset`` is what the form says then, valid or not."""
+
+    edited = Signal()
+
+    def __init__(self, defaults: GenerationConfig) -> None:
+        super().__init__()
+        self._defaults = defaults
+        self._shown = Preset("", "")
+        self._filling = False
+        self.note = label(tr("This preset comes with Safelight. Duplicate it to change it."), "remark", wrap=True)
+        self.name = QLineEdit()
+        self.name.setAccessibleName(tr("Name of the preset"))
+        self.system_prompt = QPlainTextEdit()
+        self.system_prompt.setAccessibleName(tr("System prompt"))
+        self.system_prompt.setAccessibleDescription(tr("Read by the model before every conversation"))
+        self.system_prompt.setPlaceholderText(tr("What the model should know or how it should answer"))
+        self.system_prompt.setTabChangesFocus(True)
+        self.system_prompt.setFrameShape(QFrame.Shape.NoFrame)
+        self.system_prompt.setFixedHeight(px(PROMPT_HEIGHT))
+        self.think = flag_box("think", "Think before answering", "The model writes its reasoning first, if it can.")
+        self.own: dict[str, QCheckBox] = {}
+        self.boxes: dict[str, NumberBox] = {}
+
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 12, 0)
+        column.setSpacing(4)
+        self._note_place = QWidget()
+        note_column = QVBoxLayout(self._note_place)
+        note_column.setContentsMargins(0, 0, 0, 16)
+        note_column.addWidget(self.note)
+        column.addWidget(self._note_place)
+        for title, field in ((tr("Name"), self.name), (tr("System prompt"), self.system_prompt)):
+            column.addWidget(label(title, "setting"))
+            column.addWidget(field)
+            column.addSpacing(12)
+        column.addWidget(self.think)
+        column.addSpacing(12)
+        column.addWidget(label(tr("Sampler"), "setting"))
+        column.addWidget(label(tr("A setting without a tick follows the model."), "caption", wrap=True))
+        column.addSpacing(4)
+        rows = QGridLayout()
+        rows.setHorizontalSpacing(12)
+        rows.setVerticalSpacing(4)
+        rows.setColumnStretch(0, 1)
+        for row, setting in enumerate(SAMPLER):
+            self._add_row(rows, row, setting)
+        column.addLayout(rows)
+        column.addStretch(1)
+        self.name.textEdited.connect(self._edit)
+        self.system_prompt.textChanged.connect(self._edit)
+        self.think.toggled.connect(self._edit)
+
+    def _add_row(self, rows: QGridLayout, row: int, setting: Setting) -> None:
+        own, box = flag_box(f"own_{setting.name}", setting.label, setting.explanation), number_box(setting)
+        own.setAccessibleName(tr("Set {setting}", setting=tr(setting.label)))
+        box.setMinimumWidth(px(96))
+        own.toggled.connect(self._tick)
+        box.valueChanged.connect(self._edit)
+        rows.addWidget(own, row, 0)
+        rows.addWidget(label(tr(setting.unit) if setting.unit else "", "caption"), row, 1, Qt.AlignmentFlag.AlignRight)
+        rows.addWidget(box, row, 2)
+        self.own[setting.name], self.boxes[setting.name] = own, box
+
+    @property
+    def preset(self) -> Preset:
+        """What the form says, with the id of the preset on show."""
+        shown = dict(self._shown.overrides)
+        values = {}
+        for setting in SAMPLER:
+            if self.own[setting.name].isChecked():
+                value = self.boxes[setting.name].value()
+                kept = shown.get(setting.name)  # may have more decimals than its box shows
+                values[setting.name] = kept if kept is not None and round(kept, setting.decimals) == value else value
+        return Preset(
+            self._shown.id,
+            self.name.text(),
+            self.system_prompt.toPlainText(),
+            overrides_in_order(values.items()),
+            self.think.isChecked(),
+        )
+
+    def show_preset(self, preset: Preset) -> None:
+        """Fill the form without telling; a preset that comes with Safelight can only be read."""
+        self._filling = True
+        self._shown = preset
+        fixed = preset.is_built_in
+        self._note_place.setVisible(fixed)
+        self.name.setText(preset.name)
+        self.name.setReadOnly(fixed)
+        self.system_prompt.setPlainText(preset.system_prompt)
+        self.system_prompt.setReadOnly(fixed)
+        self.think.setChecked(preset.think)
+        self.think.setEnabled(not fixed)
+        own = dict(preset.overrides)
+        for setting in SAMPLER:
+            self.own[setting.name].setChecked(setting.name in own)
+            self.own[setting.name].setEnabled(not fixed)
+            self.boxes[setting.name].setEnabled(setting.name in own and not fixed)
+            self._put(setting.name, own.get(setting.name, getattr(self._defaults, setting.name)))
+        self._filling = False
+
+    def finish_typing(self) -> None:
+        """Take over numbers that are typed in but not confirmed yet."""
+        for box in self.boxes.values():
+            box.interpretText()
+
+    def _put(self, name: str, value: float) -> None:
+        box = self.boxes[name]
+        if isinstance(box, WholeBox):
+            box.setValue(int(value))
+        else:
+            box.setValue(float(value))
+
+    @Slot(bool)
+    def _tick(self, checked: bool) -> None:
+        if self._filling:
+            return
+        name = self.sender().objectName().removeprefix("own_")
+        self.boxes[name].setEnabled(checked)
+        if not checked:
+            self._filling = True
+            self._put(name, getattr(self._defaults, name))
+            self._filling = False
+        self._edit()
+
+    @Slot()
+    def _edit(self) -> None:
+        if not self._filling:
+            self.edited.emit()

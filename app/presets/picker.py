@@ -1,0 +1,110 @@
+"""The choice of a preset, with the way to the editor at its end."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Signal, Slot
+from PySide6.QtWidgets import QComboBox, QSizePolicy
+
+from app.language import tr
+from app.presets.editor import PresetEditor
+from app.presets.preset import DEFAULT, Preset
+from app.presets.store import PresetStore
+from app.settings.fields import ChoiceBox
+from app.theme import px
+from engine import GenerationConfig
+
+EDIT = "edit-presets"  # the last entry
+WIDTH = 160  # pixels at 100 %
+
+
+class PresetPicker(ChoiceBox):
+    """Emits ``chosen`` with a Preset: when the user takes one, and when the one in use was changed or deleted."""
+
+    chosen = Signal(object)
+
+    def __init__(self, store: PresetStore) -> None:
+        super().__init__()
+        self._store = store
+        self._defaults = GenerationConfig()
+        self._current = store.find(DEFAULT)
+        self._changed = False
+        self.editor: PresetEditor | None = None
+        self.setObjectName("preset")
+        self.setAccessibleName(tr("Preset"))
+        self.setToolTip(tr("System prompt and sampler settings under a name"))
+        self.setAccessibleDescription(self.toolTip())
+        self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.setMinimumContentsLength(8)
+        self.setMaximumWidth(px(WIDTH))
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
+        self.activated.connect(self._take)
+        self.refresh()
+
+    @property
+    def current(self) -> Preset:
+        """The preset in use."""
+        return self._current
+
+    def show_preset(self, id: str) -> None:
+        """Show which preset is in use, the default where there is none of that id; emits nothing."""
+        self._current = self._store.find(id)
+        self._changed = False
+        self.refresh()
+
+    def show_changed(self, changed: bool) -> None:
+        """Show that the settings in use are no longer those of the preset, or are again; emits nothing."""
+        if changed != self._changed:
+            self._changed = changed
+            self.refresh()
+
+    def set_defaults(self, defaults: GenerationConfig) -> None:
+        """The loaded model's settings, which the editor shows where a preset has none."""
+        self._defaults = defaults
+
+    @Slot()
+    def refresh(self) -> None:
+        """List the presets as the store has them now."""
+        self.blockSignals(True)
+        self.clear()
+        for preset in self._store.presets:
+            in_use = preset.id == self._current.id
+            name = tr("{name}, changed", name=preset.name) if in_use and self._changed else preset.name
+            self.addItem(name, preset.id)
+        self.insertSeparator(self.count())
+        self.addItem(tr("Edit presets…"), EDIT)
+        self._show_index()
+        self.blockSignals(False)
+
+    @Slot()
+    def edit_presets(self) -> None:
+        """Open the editor at the preset in use."""
+        if self.editor is not None:
+            self.editor.raise_()
+            return
+        self.editor = PresetEditor(self._store, self._defaults, self._current.id, self.window())
+        self.editor.changed.connect(self.refresh)
+        self.editor.finished.connect(self._edited)
+        self.editor.open()
+
+    def _show_index(self) -> None:
+        self.setCurrentIndex(max(0, self.findData(self._current.id)))
+
+    @Slot(int)
+    def _take(self, index: int) -> None:
+        id = self.itemData(index)
+        if id == EDIT:
+            self._show_index()
+            self.edit_presets()
+            return
+        self.show_preset(id)
+        self.chosen.emit(self._current)
+
+    @Slot()
+    def _edited(self) -> None:
+        if self.editor is not None:
+            self.editor.deleteLater()
+            self.editor = None
+        was = self._current
+        if self._store.find(was.id) != was:
+            self.show_preset(was.id)
+            self.chosen.emit(self._current)

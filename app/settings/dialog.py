@@ -1,0 +1,335 @@
+"""The settings dialog, derived from the declarations in ``app.settings.preferences``. Every change holds at once."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import QEvent, QSettings, Qt, Signal, Slot
+from PySide6.QtGui import QShowEvent
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QDialog,
+    QFileDialog,
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QListWidget,
+    QScrollArea,
+    QStackedWidget,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.controls import Hairline, button, label
+from app.folders import default_data_folder, ensure
+from app.language import tr
+from app.settings import store
+from app.settings.fields import ChoiceBox, NumberBox, choice_box, flag_box, number_box
+from app.settings.languages import installed
+from app.settings.preferences import (
+    SECTIONS,
+    Act,
+    Flag,
+    Folder,
+    Preference,
+    Preferences,
+    Section,
+    with_languages,
+)
+from app.settings.spec import Choice, Setting
+from app.settings.values import SettingsValues
+from app.theme import Theme, px
+from engine import SafelightError
+
+LIST_WIDTH, WIDTH, HEIGHT = 200, 760, 560
+
+Ask = Callable[[QWidget, str, str], str]
+"""Asks for a folder: parent, title, where to begin; empty if none was chosen."""
+
+
+def style(theme: Theme) -> str:
+    """The dialog's rules, for the window's style sheet."""
+    return f"""
+QListWidget#sections, QListWidget#sections:focus {{ background: {theme.surface}; padding: 8px; border: none; }}
+QListWidget#sections::item {{
+    min-height: 28px; padding: 2px 8px; border: 2px solid transparent; border-radius: 4px; color: {theme.ink};
+}}
+QListWidget#sections::item:selected {{ background: {theme.line}; color: {theme.ink}; }}
+QListWidget#sections::item:focus {{ border-color: {theme.focus}; }}
+QDialog#preferences QCheckBox {{ padding-left: 0; }}
+QLabel[role="done"] {{ font-size: 12px; color: {theme.ink}; }}
+QLabel[role="fault"] {{ font-size: 12px; color: {theme.conflict}; }}
+QLineEdit[readOnly="true"] {{ background: transparent; }}
+"""
+
+
+def _ask_folder(parent: QWidget, title: str, start: str) -> str:
+    return QFileDialog.getExistingDirectory(parent, title, start)
+
+
+class SettingsDialog(QDialog):
+    """Edits ``preferences`` and ``values`` in place, stores the former, and emits what was changed by name.
+
+    The owner stores ``values`` and does what an ``asked`` act says; ``say`` shows how it went.
+    """
+
+    changed = Signal(str)
+    asked = Signal(str)
+
+    def __init__(
+        self,
+        preferences: Preferences,
+        values: SettingsValues,
+        settings: QSettings,
+        parent: QWidget | None = None,
+        *,
+        ask_folder: Ask = _ask_folder,
+    ) -> None:
+        super().__init__(parent)
+        self.setObjectName("preferences")
+        self.setWindowTitle(tr("Settings"))
+        self.setAccessibleName(tr("Settings"))
+        self.setModal(True)
+        self._preferences = preferences
+        self._values = values
+        self._settings = settings
+        self._ask_folder = ask_folder
+        self._filling = False
+        self.controls: dict[str, QWidget] = {}
+        self._remarks: dict[str, QLabel] = {}
+        self._shown: list[Preference] = []
+        self.sections = QListWidget()
+        self.sections.setObjectName("sections")
+        self.sections.setAccessibleName(tr("Sections of the settings"))
+        self.sections.setFrameShape(QFrame.Shape.NoFrame)
+        self.sections.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.pages = QStackedWidget()
+        for section in with_languages(SECTIONS, installed()):
+            self.sections.addItem(tr(section.title))
+            self.pages.addWidget(self._page(section))
+        self.sections.currentRowChanged.connect(self.pages.setCurrentIndex)
+        self.sections.setCurrentRow(0)
+        self.done_button = button(tr("Close"), tr("Close the settings"), role="plain")
+        self.done_button.setAutoDefault(False)
+        self.done_button.clicked.connect(self.accept)
+        self._lay_out()
+        self.refresh()
+
+    # ---------------------------------------------------------------- building
+
+    def _lay_out(self) -> None:
+        middle = QHBoxLayout()
+        middle.setSpacing(0)
+        for widget in (self.sections, Hairline(Qt.Orientation.Vertical)):
+            middle.addWidget(widget)
+        middle.addWidget(self.pages, 1)
+        foot = QHBoxLayout()
+        foot.setContentsMargins(16, 12, 16, 12)
+        foot.addWidget(label(tr("Changes hold at once."), "caption"))
+        foot.addStretch(1)
+        foot.addWidget(self.done_button)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addLayout(middle, 1)
+        column.addWidget(Hairline())
+        column.addLayout(foot)
+        self._fit()
+
+    def _fit(self) -> None:
+        room = self.screen().availableSize()
+        self.sections.setFixedWidth(min(px(LIST_WIDTH), 320))
+        self.resize(min(px(WIDTH), room.width() - 32), min(px(HEIGHT), room.height() - 64))
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._fit()
+        if event.type() in (QEvent.Type.FontChange, QEvent.Type.StyleChange):
+            self.sections.doItemsLayout()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self.sections.doItemsLayout()  # rows measured before the style sheet reached them would overlap
+        self.sections.setFocus()
+
+    def _page(self, section: Section) -> QScrollArea:
+        inside = QWidget()
+        column = QVBoxLayout(inside)
+        column.setContentsMargins(24, 24, 24, 24)
+        column.setSpacing(24)
+        column.addWidget(label(tr(section.title), "title", wrap=True))
+        for item in section.items:
+            column.addLayout(self._row(item))
+            self._shown.append(item)
+        column.addStretch(1)
+        page = QScrollArea()
+        page.setWidgetResizable(True)
+        page.setFrameShape(QFrame.Shape.NoFrame)
+        page.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        page.setAccessibleName(tr(section.title))
+        page.setWidget(inside)
+        return page
+
+    def _row(self, item: Preference) -> QVBoxLayout:
+        row = QVBoxLayout()
+        row.setSpacing(4)
+        if not isinstance(item, Flag):  # a switch says its name itself
+            row.addWidget(label(tr(item.label), "setting", wrap=True))
+        row.addLayout(self._control(item))
+        row.addWidget(label(tr(item.explanation), "caption", wrap=True))
+        remark = label("", "done", wrap=True)
+        remark.setAccessibleName(tr("Remark on {setting}", setting=tr(item.label)))
+        remark.hide()
+        self._remarks[item.name] = remark
+        row.addWidget(remark)
+        return row
+
+    def _control(self, item: Preference) -> QHBoxLayout:
+        row = QHBoxLayout()
+        row.setSpacing(8)
+        made: QWidget
+        match item:
+            case Choice():
+                made = choice = choice_box(item)
+                choice.activated.connect(functools.partial(self._take_choice, item.name))
+                choice.setMinimumWidth(200)
+                row.addWidget(choice)
+            case Setting():
+                made = box = number_box(item)
+                box.valueChanged.connect(functools.partial(self._take_value, item.name))
+                box.setMinimumWidth(112)
+                row.addWidget(box)
+                row.addWidget(label(tr(item.unit), "caption"))
+            case Flag():
+                made = switch = flag_box(item.name, item.label, item.explanation)
+                switch.toggled.connect(functools.partial(self._take_value, item.name))
+                row.addWidget(switch)
+            case Folder():
+                made = self._folder(item, row)
+            case Act():
+                made = act = button(tr(item.button), role="plain")
+                act.setObjectName(item.name)
+                act.setAccessibleDescription(tr(item.explanation))
+                act.setAutoDefault(False)
+                act.clicked.connect(functools.partial(self._ask_for, item.name))
+                row.addWidget(act)
+        if not isinstance(item, Folder):
+            row.addStretch(1)
+        self.controls[item.name] = made
+        return row
+
+    def _folder(self, item: Folder, row: QHBoxLayout) -> QLineEdit:
+        """The path on a line of its own, so that it can be read at any size of text."""
+        shown = QLineEdit()
+        shown.setObjectName(item.name)
+        shown.setReadOnly(True)
+        shown.setAccessibleName(tr(item.label))
+        shown.setAccessibleDescription(tr(item.explanation))
+        choose = button(tr("Choose…"), tr("Choose the {folder}", folder=tr(item.label).lower()), role="plain")
+        usual = button(tr("Default"), tr("Take the default {folder}", folder=tr(item.label).lower()), role="plain")
+        for widget in (choose, usual):
+            widget.setAutoDefault(False)
+        choose.clicked.connect(functools.partial(self._choose_folder, item))
+        usual.clicked.connect(functools.partial(self._take_folder, item.name, ""))
+        self.controls[f"{item.name}_choose"], self.controls[f"{item.name}_default"] = choose, usual
+        buttons = QHBoxLayout()
+        buttons.setSpacing(8)
+        buttons.addWidget(choose)
+        buttons.addWidget(usual)
+        buttons.addStretch(1)
+        column = QVBoxLayout()
+        column.setSpacing(8)
+        column.addWidget(shown)
+        column.addLayout(buttons)
+        row.addLayout(column, 1)
+        return shown
+
+    # ---------------------------------------------------------------- showing
+
+    def refresh(self) -> None:
+        """Show the preferences and values as they are now."""
+        self._filling = True
+        for item in self._shown:
+            control = self.controls[item.name]
+            value = None if isinstance(item, Act) else getattr(self._holder(item.name), item.name)
+            if isinstance(control, ChoiceBox):
+                control.setCurrentIndex(max(0, control.findData(value)))
+            elif isinstance(control, NumberBox):
+                control.setValue(value)
+            elif isinstance(control, QCheckBox):
+                control.setChecked(bool(value))
+            elif isinstance(control, QLineEdit):
+                control.setText(str(value or default_data_folder()))
+                self.controls[f"{item.name}_default"].setEnabled(bool(value))
+        self._filling = False
+
+    def open_section(self, title: str) -> None:
+        """Show a section by its title in the source's language, as "Help"; an unknown one leaves what is shown."""
+        for place, section in enumerate(SECTIONS):
+            if section.title == title:
+                self.sections.setCurrentRow(place)
+
+    def say(self, name: str, text: str, *, is_error: bool = False) -> None:
+        """Say under a setting or act how it went; an empty text takes it back."""
+        remark = self._remarks[name]
+        remark.setProperty("role", "fault" if is_error else "done")
+        remark.style().unpolish(remark)  # style sheets look at properties only when polishing
+        remark.style().polish(remark)
+        remark.setText(text)
+        remark.setVisible(bool(text))
+        remark.setAccessibleDescription(text)
+
+    # ---------------------------------------------------------------- taking
+
+    def _holder(self, name: str) -> Preferences | SettingsValues:
+        return self._preferences if name in store.KEYS else self._values
+
+    def _set(self, name: str, value: object) -> None:
+        holder = self._holder(name)
+        if self._filling or getattr(holder, name) == value:
+            return
+        setattr(holder, name, value)
+        if isinstance(holder, Preferences):
+            store.write_preference(self._settings, holder, name)
+        if name in ("language", "data_folder"):
+            self.say(name, tr("This takes effect when Safelight is started next."))
+        self.refresh()
+        self.changed.emit(name)
+
+    def _take_choice(self, name: str, _index: int) -> None:
+        control = self.controls[name]
+        if isinstance(control, ChoiceBox):
+            self._set(name, control.currentData())
+
+    def _take_value(self, name: str, value: float | bool) -> None:
+        self._set(name, value)
+
+    def _take_folder(self, name: str, folder: str, _checked: bool = False) -> None:
+        try:
+            if folder:
+                ensure(Path(folder))
+        except SafelightError as error:
+            self.say(name, str(error), is_error=True)
+            return
+        self._set(name, folder)
+
+    def _choose_folder(self, item: Folder, _checked: bool = False) -> None:
+        control = self.controls[item.name]
+        start = control.text() if isinstance(control, QLineEdit) else ""
+        folder = self._ask_folder(self, tr("Choose the {folder}", folder=tr(item.label).lower()), start)
+        if folder:
+            self._take_folder(item.name, folder)
+
+    def _ask_for(self, name: str, _checked: bool = False) -> None:
+        self.asked.emit(name)
+
+    @Slot()
+    def accept(self) -> None:
+        for name in self._remarks:
+            if name not in ("language", "data_folder"):
+                self.say(name, "")
+        super().accept()

@@ -1,0 +1,15 @@
+"""Which languages there are catalogues for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import QLocale
+
+from app.language import DOMAIN, LOCALE
+
+
+def installed(folder: Path = LOCALE) -> tuple[tuple[str, str], ...]:
+    """Code and own name of each language with a catalogue; English needs none and is not among them."""
+    found = sorted(path.parent.parent.name for path in folder.glob(f"*/LC_MESSAGES/{DOMAIN}.mo"))
+    return tuple((code, QLocale(code).nativeLanguageName().capitalize() or code) for code in found)

@@ -1,0 +1,121 @@
+"""The application's preferences, declared once as data; the dialog, storage and checks are derived. Knows no Qt.
+
+A name is an attribute of ``Preferences``, or of ``SettingsValues`` for how the canvas is shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from app.settings.spec import LAYER, PACE, REDUCED_MOTION, REDUCED_MOTION_EXPLANATION, VIEW, Choice, Setting
+
+ENGLISH = "en"
+
+
+@dataclass
+class Preferences:
+    """What the user has chosen for the application. ``data_folder`` is empty for the platform's own."""
+
+    theme: str = "system"
+    text_percent: int = 100
+    language: str = ENGLISH
+    data_folder: str = ""
+    offline: bool = False
+
+
+@dataclass(frozen=True)
+class Flag:
+    """On or off."""
+
+    name: str
+    label: str
+    explanation: str
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A place on disk; empty takes the platform's own."""
+
+    name: str
+    label: str
+    explanation: str
+
+
+@dataclass(frozen=True)
+class Act:
+    """Something done at once, by a button that says what."""
+
+    name: str
+    label: str
+    explanation: str
+    button: str
+
+
+Preference = Choice | Setting | Flag | Folder | Act
+
+
+@dataclass(frozen=True)
+class Section:
+    """Preferences that are shown together."""
+
+    title: str
+    items: tuple[Preference, ...]
+
+
+THEME = Choice(
+    "theme",
+    "Theme",
+    "Darkroom is dark, Paper is light; System follows the desktop.",
+    (("system", "System"), ("darkroom", "Darkroom"), ("paper", "Paper")),
+)
+TEXT_PERCENT = Setting("text_percent", "Text size", "%", "The size of all text, on the canvas too.", 80, 200, 10)
+LANGUAGE = Choice(
+    "language",
+    "Language",
+    "Takes effect at the next start.",
+    ((ENGLISH, "English"),),
+)
+DATA_FOLDER = Folder(
+    "data_folder",
+    "Data folder",
+    "Where conversations and downloaded models are kept. A change takes effect at the next start and moves nothing: "
+    "copy the old folder's contents to take them along.",
+)
+OFFLINE = Flag(
+    "offline",
+    "Offline",
+    "No network call of any kind. Downloads wait until this is off; everything else works as before.",
+)
+OPEN_LOGS = Act(
+    "open_logs",
+    "Log",
+    "Faults are written to a file on this computer. Prompts and answers never are.",
+    "Open the log folder",
+)
+COPY_DIAGNOSTICS = Act(
+    "copy_diagnostics",
+    "Diagnostics",
+    "Versions, the device, these settings and the log's last lines, for a report of a fault. "
+    "It holds no prompt, no answer and no token.",
+    "Copy diagnostics",
+)
+SHOW_SHORTCUTS = Act("show_shortcuts", "Keyboard", "Every function has a key, or is a word away.", "Show the shortcuts")
+
+SECTIONS = (
+    Section(
+        "Appearance",
+        (THEME, TEXT_PERCENT, Flag("reduced_motion", REDUCED_MOTION, REDUCED_MOTION_EXPLANATION), LANGUAGE),
+    ),
+    Section("Canvas", (VIEW, LAYER, PACE)),
+    Section("Storage and privacy", (DATA_FOLDER, OFFLINE)),
+    Section("Help", (SHOW_SHORTCUTS, OPEN_LOGS, COPY_DIAGNOSTICS)),
+)
+
+
+def with_languages(sections: tuple[Section, ...], languages: tuple[tuple[str, str], ...]) -> tuple[Section, ...]:
+    """The sections, with these languages (code and own name) to choose from beside English."""
+    offered = replace(LANGUAGE, options=(*LANGUAGE.options, *languages))
+    return tuple(
+        replace(section, items=tuple(offered if item is LANGUAGE else item for item in section.items))
+        for section in sections
+    )

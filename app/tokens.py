@@ -1,0 +1,62 @@
+"""The access token of the hub, in the system's keyring; where none works, in this session only. Knows no widgets.
+
+Reading or writing may wait for the user to unlock the keyring, so it belongs on a thread of its own.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Literal
+
+Place = Literal["keyring", "session", "nowhere"]
+SERVICE, NAME = "Safelight", "hub access token"
+
+
+class TokenStore:
+    """One token. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._session = ""  # what no keyring would keep
+
+    def read(self) -> str:
+        """The token; empty where there is none."""
+        with self._lock:
+            return self._session or _from_keyring()
+
+    def write(self, token: str) -> Place:
+        """Keep a token; an empty one forgets it.
+
+        Returns:
+            Where it is now: "session" means until the app ends, as no keyring took it.
+        """
+        with self._lock:
+            kept = _to_keyring(token)
+            self._session = "" if kept else token
+            return "nowhere" if not token else "keyring" if kept else "session"
+
+
+def _from_keyring() -> str:
+    try:
+        import keyring
+
+        return keyring.get_password(SERVICE, NAME) or ""
+    except Exception:  # backends raise what they like: no bus, no service, locked, denied
+        return ""
+
+
+def _to_keyring(token: str) -> bool:
+    try:
+        import keyring
+        from keyring.errors import PasswordDeleteError
+
+        if token:
+            keyring.set_password(SERVICE, NAME, token)
+        else:
+            try:
+                keyring.delete_password(SERVICE, NAME)
+            except PasswordDeleteError:
+                return True  # there was none
+        return (keyring.get_password(SERVICE, NAME) or "") == token  # some backends take it and keep nothing
+    except Exception:
+        return not token

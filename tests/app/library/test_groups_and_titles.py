@@ -1,0 +1,113 @@
+"""Groups by local days, around midnight and over a change of clocks; titles from prompts."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from app.library import Summary, title_of
+from app.library.groups import group
+
+BERLIN = timezone(timedelta(hours=1))
+NOW = datetime(2025, 3, 15, 0, 0, 30, tzinfo=BERLIN)  # half a minute after midnight
+
+
+def at(when: datetime, *, pinned: bool = False) -> Summary:
+    return Summary(1, "x", 0.0, when.timestamp(), pinned)
+
+
+def header(when: datetime, now: datetime = NOW, zone=BERLIN) -> str:
+    (only,) = group([at(when)], now.timestamp(), zone)
+    return only.title
+
+
+@pytest.mark.parametrize(
+    ("when", "title"),
+    [
+        (NOW, "Today"),
+        (NOW.replace(second=0), "Today"),
+        (NOW + timedelta(days=3), "Today"),  # the clock was set back
+        (NOW - timedelta(seconds=31), "Yesterday"),
+        (datetime(2025, 3, 14, 0, 0, tzinfo=BERLIN), "Yesterday"),
+        (datetime(2025, 3, 13, 23, 59, 59, tzinfo=BERLIN), "Previous 7 days"),
+        (datetime(2025, 3, 8, 0, 0, tzinfo=BERLIN), "Previous 7 days"),
+        (datetime(2025, 3, 7, 23, 59, tzinfo=BERLIN), "Previous 30 days"),
+        (datetime(2025, 2, 13, 12, 0, tzinfo=BERLIN), "Previous 30 days"),
+        (datetime(2025, 2, 12, 12, 0, tzinfo=BERLIN), "February 2025"),
+        (datetime(2024, 12, 31, 23, 59, tzinfo=BERLIN), "December 2024"),
+    ],
+)
+def test_headers(when, title):
+    assert header(when) == title
+
+
+def test_the_day_is_that_of_the_zone():
+    now = datetime(2025, 3, 15, 12, 0, tzinfo=BERLIN)
+    late = datetime(2025, 3, 14, 23, 30, tzinfo=BERLIN)
+    assert header(late, now, BERLIN) == "Yesterday"
+    assert header(late, now, timezone(timedelta(hours=3))) == "Today"
+
+
+def test_a_day_of_23_hours_is_a_day():
+    zone = ZoneInfo("Europe/Berlin")  # 30 March 2025: clocks go from 2 to 3
+    assert (
+        header(datetime(2025, 3, 30, 0, 30, tzinfo=zone), datetime(2025, 3, 31, 0, 15, tzinfo=zone), zone)
+        == "Yesterday"
+    )
+
+
+def test_groups_keep_the_order_and_pinned_come_first():
+    summaries = [
+        at(NOW - timedelta(days=400), pinned=True),
+        at(NOW, pinned=True),
+        at(NOW),
+        at(NOW - timedelta(hours=2)),
+        at(NOW - timedelta(hours=23)),
+        at(NOW - timedelta(days=400)),
+    ]
+    groups = group(summaries, NOW.timestamp(), BERLIN)
+    assert [(g.title, len(g.summaries)) for g in groups] == [
+        ("Pinned", 2),
+        ("Today", 1),
+        ("Yesterday", 2),
+        ("February 2024", 1),
+    ]
+    assert [s for g in groups for s in g.summaries] == summaries
+
+
+def test_an_impossible_time_has_a_group():
+    (only,) = group([Summary(1, "x", 0.0, 1e20)], NOW.timestamp())
+    assert only.title == "Undated"
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("", ""),
+        (" \n\t\n", ""),
+        ("Sort 9 4 7 2 6.", "Sort 9 4 7 2 6."),
+        ("\n\n  ## Plan\tfor   today\nmore", "Plan for today"),
+        (
+            "Explain how diffusion language models differ from the usual ones",
+            "Explain how diffusion language models differ…",
+        ),
+        ("a" * 60, "a" * 47 + "…"),
+        ("bell\x07 and \x1b[31mred", "bell and [31mred"),
+        ("今" * 60, "今" * 47 + "…"),
+        ("#", ""),
+    ],
+)
+def test_titles(text, title):
+    assert title_of(text) == title
+    assert len(title_of(text)) <= 48
+
+
+def test_a_title_is_not_cut_within_a_character():
+    family = "👩\u200d👩\u200d👧"
+    for pad in range(40, 49):
+        cut = title_of("a" * pad + family * 4)
+        assert not cut.removesuffix("…").endswith("\u200d")
+        assert len(cut) <= 48
+    assert title_of("a" * 46 + "e\u0301" * 5) == "a" * 46 + "…"

@@ -1,0 +1,281 @@
+"""What is stored comes back as it was: conversations, trees of messages, undo, and nothing more than was asked for."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from dataclasses import replace
+
+import pytest
+
+from app.library import Attachment, Library, LibraryError, NewMessage, StoredMessage
+from app.library.pages import path_on_show
+
+
+def said(messages: list[StoredMessage]) -> list[str]:
+    return [message.content for message in messages]
+
+
+def path(library: Library, conversation: int) -> list[str]:
+    return said(path_on_show(library.messages(conversation)))
+
+
+@pytest.fixture
+def branched(library: Library) -> tuple[int, dict[str, int]]:
+    """p1 with the answers a1 and a2; a2 is followed by p2 and, edited, p3 with the answer a3."""
+    conversation = library.create(title="Trees")
+    ids: dict[str, int] = {}
+    for name, parent, role in (
+        ("p1", None, "user"),
+        ("a1", "p1", "assistant"),
+        ("a2", "p1", "assistant"),
+        ("p2", "a2", "user"),
+        ("p3", "a2", "user"),
+        ("a3", "p3", "assistant"),
+    ):
+        above = None if parent is None else ids[parent]
+        ids[name] = library.add(conversation, NewMessage(above, role, name))  # type: ignore[arg-type]
+    return conversation, ids
+
+
+def test_a_message_comes_back_as_it_was(library, folder, clock):
+    conversation = library.create(title="Tea", system_prompt="Be brief.", preset="Plain", model="safelight-skills")
+    told = NewMessage(
+        None,
+        "user",
+        content="zero \0, \r\n, עברית, 👩‍🔬 and \u202e",
+        thinking="hm",
+        status="failed",
+        model="m",
+        seed=2**62,
+        settings='{"a": 1}',
+        figures="{}",
+        error="out of memory",
+        attachments=(Attachment('a "file".txt', "line\n`tick`\0"), Attachment("empty", "")),
+    )
+    id = library.add(conversation, told)
+    library.close()
+    again = Library.open(folder, clock)
+    (message,) = again.messages(conversation)
+    expected = {name: getattr(told, name) for name in NewMessage.__dataclass_fields__}
+    assert {name: getattr(message, name) for name in expected} == expected
+    assert (message.id, message.conversation, message.shown) == (id, conversation, True)
+    summary = again.conversation(conversation)
+    assert (summary.title, summary.system_prompt, summary.preset, summary.model) == (
+        "Tea",
+        "Be brief.",
+        "Plain",
+        "safelight-skills",
+    )
+    assert summary.created < summary.updated == message.created
+    assert again.notice == ""
+    again.close()
+
+
+def test_half_a_character_is_replaced_and_a_pair_of_halves_joined(library):
+    conversation = library.create(title="\ud800 title")
+    id = library.add(conversation, NewMessage(None, "user", "a\udfffb \ud83d\ude00"))
+    library.update(id, thinking="\udc00")
+    (message,) = library.messages(conversation)
+    assert (message.content, message.thinking) == ("a\ufffdb 😀", "\ufffd")
+    assert library.conversation(conversation).title == "\ufffd title"
+
+
+def test_pinned_first_then_written_to_last(library):
+    first, second, third = (library.create(title=name) for name in ("first", "second", "third"))
+    library.add(second, NewMessage(None, "user", "x"))
+    library.describe(first, pinned=True)
+    library.describe(third, title="still third")  # a new title is no new place
+    assert [(s.id, s.pinned) for s in library.summaries()] == [(first, True), (second, False), (third, False)]
+    library.describe(first, pinned=False)
+    assert [s.id for s in library.summaries()] == [second, third, first]
+
+
+def test_describe_changes_what_is_given(library):
+    id = library.create(title="a", system_prompt="b", preset="c", model="d")
+    library.describe(id, system_prompt="", model="e")
+    summary = library.conversation(id)
+    assert (summary.title, summary.system_prompt, summary.preset, summary.model) == ("a", "", "c", "e")
+
+
+def test_the_newest_sibling_is_on_show_until_another_is_chosen(library, branched):
+    conversation, ids = branched
+    assert path(library, conversation) == ["p1", "a2", "p3", "a3"]
+    library.show(ids["a1"])
+    assert path(library, conversation) == ["p1", "a1"]
+    library.show(ids["a2"])
+    library.show(ids["p2"])
+    assert path(library, conversation) == ["p1", "a2", "p2"]
+    shown = {message.content: message.shown for message in library.messages(conversation)}
+    assert shown == {"p1": True, "a1": False, "a2": True, "p2": True, "p3": False, "a3": True}
+
+
+def test_an_edited_first_prompt_is_a_sibling(library, branched):
+    conversation, ids = branched
+    library.add(conversation, NewMessage(None, "user", "p1 edited"))
+    assert path(library, conversation) == ["p1 edited"]
+    library.show(ids["p1"])
+    assert path(library, conversation) == ["p1", "a2", "p3", "a3"]
+
+
+def test_removing_takes_along_what_hangs_under_it(library, branched):
+    conversation, ids = branched
+    library.remove(ids["a2"])
+    assert said(library.messages(conversation)) == ["p1", "a1"]
+    assert path(library, conversation) == ["p1", "a1"]
+    library.put_back(ids["a2"])
+    assert path(library, conversation) == ["p1", "a2", "p3", "a3"]
+
+
+def test_undo_of_a_removal_leaves_an_earlier_one(library, branched):
+    conversation, ids = branched
+    library.remove(ids["p3"])
+    assert path(library, conversation) == ["p1", "a2", "p2"]
+    library.remove(ids["a2"])
+    library.put_back(ids["a2"])
+    assert said(library.messages(conversation)) == ["p1", "a1", "a2", "p2"]
+    library.put_back(ids["p3"])
+    assert path(library, conversation) == ["p1", "a2", "p3", "a3"]
+
+
+def test_removed_siblings_give_way_to_the_next(library):
+    conversation = library.create()
+    first, second, third = (library.add(conversation, NewMessage(None, "user", name)) for name in "abc")
+    library.show(second)
+    library.remove(second)
+    assert path(library, conversation) == ["c"]
+    library.remove(third)
+    assert path(library, conversation) == ["a"]
+    library.remove(first)
+    assert library.messages(conversation) == []
+
+
+def test_deleting_can_be_undone_until_the_purge(library, branched):
+    conversation, _ids = branched
+    library.delete(conversation)
+    assert library.summaries() == []
+    assert library.summaries("p1") == []
+    with pytest.raises(LibraryError, match="deleted"):
+        library.conversation(conversation)
+    library.restore(conversation)
+    assert [s.id for s in library.summaries("p1")] == [conversation]
+    library.delete(conversation)
+    library.purge()
+    with pytest.raises(LibraryError, match="deleted"):
+        library.restore(conversation)
+
+
+def test_a_purge_really_removes(library, branched, folder):
+    conversation, ids = branched
+    library.remove(ids["a2"])
+    library.purge()
+    with pytest.raises(LibraryError):
+        library.put_back(ids["a2"])
+    assert library.summaries("a3") == []
+    assert [s.id for s in library.summaries("a1")] == [conversation]
+    library.delete(conversation)
+    library.purge()
+    library.close()
+    raw = sqlite3.connect(folder / "library.sqlite")
+    for table in ("conversations", "messages", "title_index", "message_index"):
+        assert raw.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)
+    raw.close()
+
+
+def test_a_purge_leaves_what_another_window_deleted_just_now(library, folder, clock):
+    other = Library.open(folder, clock)
+    conversation = other.create(title="wanted back")
+    message = other.add(conversation, NewMessage(None, "user", "kept"))
+    other.remove(message)
+    other.delete(conversation)
+    library.purge()
+    other.restore(conversation)
+    other.put_back(message)
+    assert path(library, conversation) == ["kept"]
+    other.delete(conversation)
+    clock.now += 3600
+    library.purge()
+    with pytest.raises(LibraryError):
+        other.restore(conversation)
+    other.close()
+
+
+def test_a_conversation_deeper_than_sqlite_follows_is_purged(library):
+    conversation, parent = library.create(), None
+    with library._writing():  # one transaction, for speed
+        from app.library.rows import insert_message
+
+        for place in range(1200):
+            role = "assistant" if place % 2 else "user"
+            parent = insert_message(library._connection, conversation, 0.0, NewMessage(parent, role, str(place)))
+    assert len(path(library, conversation)) == 1200
+    copy = library.duplicate(conversation)
+    library.remove(library.messages(copy)[5].id)
+    library.delete(conversation)
+    library.purge()
+    assert [s.id for s in library.summaries()] == [copy]
+    assert path(library, copy) == list("01234")
+
+
+def test_a_duplicate_is_deep_and_its_own(library, branched):
+    conversation, ids = branched
+    library.show(ids["p2"])
+    library.remove(ids["a3"])
+    copy = library.duplicate(conversation)
+    assert library.conversation(copy).title == "Trees (copy)"
+    assert path(library, copy) == path(library, conversation) == ["p1", "a2", "p2"]
+    assert said(library.messages(copy)) == ["p1", "a1", "a2", "p2", "p3"]
+    assert not {m.id for m in library.messages(copy)} & set(ids.values())
+    library.update(library.messages(copy)[0].id, content="changed")
+    assert path(library, conversation)[0] == "p1"
+    assert {s.id for s in library.summaries("p3")} == {copy, conversation}
+
+
+def test_whole_and_take_are_each_others_inverse(library, branched):
+    conversation, ids = branched
+    library.show(ids["a1"])
+    whole = library.whole(conversation)
+    taken = library.whole(library.take(whole))
+
+    def plain(messages):
+        numbers = {None: None} | {message.id: place for place, message in enumerate(messages)}
+        return [replace(m, id=numbers[m.id], parent=numbers[m.parent], conversation=0) for m in messages]
+
+    assert plain(taken.messages) == plain(whole.messages)
+    assert replace(taken.summary, id=0) == replace(whole.summary, id=0)
+
+
+def test_no_message_without_its_conversation_or_parent(library, branched):
+    conversation, ids = branched
+    other = library.create()
+    with pytest.raises(LibraryError, match="this message was deleted"):
+        library.add(other, NewMessage(ids["p1"], "assistant", "in the wrong tree"))
+    library.remove(ids["a2"])
+    with pytest.raises(LibraryError, match="this message was deleted"):
+        library.add(conversation, NewMessage(ids["a2"], "user", "after a removed one"))
+    library.delete(conversation)
+    with pytest.raises(LibraryError, match="this conversation was deleted"):
+        library.add(conversation, NewMessage(None, "user", "too late"))
+    with pytest.raises(LibraryError, match="this message was deleted"):
+        library.update(10_000, content="nowhere")
+    with pytest.raises(LibraryError, match="this message was deleted"):
+        library.show(10_000)
+    assert library.messages(other) == []
+    assert library.messages(10_000) == []
+
+
+def test_in_memory_nothing_is_kept():
+    library = Library.in_memory()
+    conversation = library.create(title="gone soon")
+    library.add(conversation, NewMessage(None, "user", "hello"))
+    assert [s.id for s in library.summaries("hell")] == [conversation]
+    library.close()
+    again = Library.in_memory()
+    assert again.summaries() == []
+    again.close()
+
+
+def test_only_the_owner_may_read_it(folder):
+    Library.open(folder).close()
+    if os.name == "posix":
+        assert (folder / "library.sqlite").stat().st_mode & 0o077 == 0

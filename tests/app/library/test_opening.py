@@ -1,0 +1,377 @@
+"""Opening: versions and their backups, damaged and foreign files, faults in words, a kill in the middle of it all."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from app.library import Library, LibraryError, NewMessage, opening, schema
+
+ROOT = Path(__file__).resolve().parents[3]
+NEXT_STEP = ("ALTER TABLE conversations ADD COLUMN colour TEXT NOT NULL DEFAULT 'red'",)
+
+
+def fill(folder: Path, conversations: int = 3) -> None:
+    library = Library.open(folder)
+    for place in range(conversations):
+        id = library.create(title=f"conversation {place}")
+        prompt = library.add(id, NewMessage(None, "user", f"prompt {place} " + "word " * 400))
+        library.add(id, NewMessage(prompt, "assistant", f"answer {place}"))
+    library.close()
+
+
+def titles(library: Library) -> set[str]:
+    return {summary.title for summary in library.summaries()}
+
+
+def names(folder: Path, pattern: str) -> list[str]:
+    return sorted(path.name for path in folder.glob(pattern))
+
+
+def run(folder: Path, statement: str) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(folder / "library.sqlite")) as connection, connection:
+        return connection.execute(statement).fetchall()
+
+
+# ------------------------------------------------------------------ versions
+
+
+def test_a_fresh_library_has_this_version_and_no_backup(folder):
+    fill(folder)
+    assert run(folder, "PRAGMA user_version") == [(len(schema.STEPS),)]
+    assert run(folder, "PRAGMA journal_mode") == [("wal",)]
+    assert names(folder, "*") == ["library.sqlite"]  # closing leaves one file
+
+
+def test_an_empty_file_becomes_a_library(folder):
+    folder.mkdir(parents=True)
+    (folder / "library.sqlite").touch()
+    fill(folder)
+    library = Library.open(folder)
+    assert len(library.summaries()) == 3
+    assert library.notice == ""
+    library.close()
+
+
+def test_a_migration_keeps_a_backup_of_what_was(folder, monkeypatch):
+    fill(folder)
+    monkeypatch.setattr(schema, "STEPS", (*schema.STEPS, NEXT_STEP))
+    library = Library.open(folder)
+    assert len(titles(library)) == 3
+    assert library.notice == ""
+    library.close()
+    assert run(folder, "PRAGMA user_version") == [(2,)]
+    assert run(folder, "SELECT DISTINCT colour FROM conversations") == [("red",)]
+    (backup,) = folder.glob("library-backup-v1-*.sqlite")
+    with closing(sqlite3.connect(backup)) as old:
+        assert old.execute("PRAGMA user_version").fetchone() == (1,)
+        assert old.execute("SELECT count(*) FROM messages").fetchone() == (6,)
+        assert "colour" not in {row[1] for row in old.execute("PRAGMA table_info(conversations)")}
+    Library.open(folder).close()
+    assert len(names(folder, "*backup*")) == 1  # once a migration
+
+
+def test_a_migration_that_fails_changes_nothing(folder, monkeypatch):
+    fill(folder)
+    before = run(folder, "SELECT * FROM sqlite_master")
+    monkeypatch.setattr(schema, "STEPS", (*schema.STEPS, (*NEXT_STEP, "INSERT INTO nowhere VALUES (1)")))
+    with pytest.raises(LibraryError, match="nowhere"):
+        Library.open(folder)
+    assert run(folder, "SELECT * FROM sqlite_master") == before
+    assert run(folder, "PRAGMA user_version") == [(1,)]
+    monkeypatch.undo()
+    library = Library.open(folder)
+    assert len(titles(library)) == 3
+    library.close()
+
+
+def test_no_migration_without_its_backup(folder, monkeypatch):
+    fill(folder)
+    monkeypatch.setattr(schema, "STEPS", (*schema.STEPS, NEXT_STEP))
+
+    def full(*_args: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(opening.Path, "replace", full)
+    with pytest.raises(LibraryError, match="disk is full"):
+        Library.open(folder)
+    assert run(folder, "PRAGMA user_version") == [(1,)]
+    assert names(folder, "*backup*") == []
+
+
+def test_a_newer_file_is_refused_and_left_alone(folder):
+    fill(folder)
+    run(folder, "PRAGMA user_version = 99")
+    before = (folder / "library.sqlite").read_bytes()
+    with pytest.raises(LibraryError, match="newer Safelight"):
+        Library.open(folder)
+    assert (folder / "library.sqlite").read_bytes() == before
+    assert names(folder, "*") == ["library.sqlite"]
+
+
+# ------------------------------------------------------------------ damage
+
+
+def test_what_is_no_database_is_set_aside(folder):
+    folder.mkdir(parents=True)
+    (folder / "library.sqlite").write_bytes(b"what I wrote " * 100)
+    (folder / "library.sqlite-wal").write_bytes(b"beside it")
+    library = Library.open(folder)
+    (aside,) = folder.glob("library-damaged-????????-??????.sqlite")
+    assert aside.read_bytes() == b"what I wrote " * 100
+    assert aside.with_name(aside.name + "-wal").read_bytes() == b"beside it"
+    assert aside.name in library.notice
+    library.create(title="goes on")
+    library.close()
+    library = Library.open(folder)
+    assert (titles(library), library.notice) == ({"goes on"}, "")
+    library.close()
+
+
+@pytest.mark.parametrize("left", [0, 16])
+def test_the_log_of_a_file_that_lost_its_header_is_kept(folder, left):
+    fill(folder)
+    file = folder / "library.sqlite"
+    log = b"the last messages" * 10
+    file.write_bytes(file.read_bytes()[:left] + b"\0" * (4096 if left else 0))
+    file.with_name("library.sqlite-wal").write_bytes(log)
+    Library.open(folder).close()
+    (kept,) = folder.glob("library-damaged-*.sqlite-wal")
+    assert kept.read_bytes() == log
+
+
+def test_another_programs_database_is_set_aside(folder):
+    folder.mkdir(parents=True)
+    run(folder, "CREATE TABLE recipes (name)")
+    library = Library.open(folder)
+    assert "set aside" in library.notice
+    library.close()
+    (aside,) = folder.glob("library-damaged-*.sqlite")
+    with closing(sqlite3.connect(aside)) as other:
+        assert other.execute("SELECT count(*) FROM recipes").fetchone() == (0,)
+
+
+def test_two_damaged_files_in_one_second_are_both_kept(folder, monkeypatch):
+    monkeypatch.setattr(opening, "_now", lambda: "20250101-000000")
+    folder.mkdir(parents=True)
+    for content in (b"first" * 100, b"second" * 100):
+        (folder / "library.sqlite").write_bytes(content)
+        Library.open(folder).close()
+    assert names(folder, "*damaged*") == [
+        "library-damaged-20250101-000000-2.sqlite",
+        "library-damaged-20250101-000000.sqlite",
+    ]
+    assert (folder / "library-damaged-20250101-000000-2.sqlite").read_bytes() == b"second" * 100
+
+
+def test_what_can_be_read_of_a_damaged_file_is_saved(folder):
+    fill(folder, 60)
+    file = folder / "library.sqlite"
+    content = bytearray(file.read_bytes())
+    with closing(sqlite3.connect(file)) as connection:
+        (root,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'title_index_data'").fetchone()
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+    content[(root - 1) * size : root * size] = b"\xff" * size  # the search index: none of what was said
+    middle = len(content) // 2 // size * size
+    content[middle : middle + 2 * size] = b"\xee" * 2 * size
+    file.write_bytes(content)
+    library = Library.open(folder)
+    saved = titles(library)
+    assert {"conversation 0", "conversation 59"} <= saved
+    assert str(len(saved)) in library.notice
+    complete = [s for s in library.summaries() if len(library.messages(s.id)) == 2]
+    assert len(complete) > 40
+    assert library.summaries("prompt 0")[0].snippet.startswith("prompt 0")
+    assert run(folder, "PRAGMA integrity_check") == [("ok",)]
+    library.close()
+    (aside,) = folder.glob("library-damaged-*.sqlite")
+    assert aside.read_bytes() == bytes(content)  # read, not touched
+
+
+def test_an_unreadable_header_leaves_nothing_to_save(folder):
+    fill(folder)
+    with (folder / "library.sqlite").open("r+b") as file:
+        file.seek(100)
+        file.write(b"\xff" * 3000)
+    library = Library.open(folder)
+    assert titles(library) == set()
+    assert "nothing in it could be read" in library.notice
+    library.close()
+    assert len(names(folder, "library-damaged-*.sqlite")) == 1
+
+
+# ------------------------------------------------------------------ faults
+
+
+def test_a_full_disk_is_said_and_nothing_is_half_written(library, folder):
+    conversation = library.create(title="kept")
+    first = library.add(conversation, NewMessage(None, "user", "kept too"))
+    pages = library._connection.execute("PRAGMA page_count").fetchone()[0]
+    library._connection.execute(f"PRAGMA max_page_count = {pages}")
+    for act in (
+        lambda: library.add(conversation, NewMessage(first, "assistant", "much " * 100_000)),
+        lambda: library.update(first, content="much " * 100_000),
+        lambda: library.describe(conversation, system_prompt="much " * 100_000),
+        lambda: library.duplicate(conversation) and library.update(first, content="much " * 100_000),
+    ):
+        with pytest.raises(LibraryError, match=r"the disk is full.*Free some space") as caught:
+            act()
+        assert str(folder) in str(caught.value)
+        assert "\n" not in str(caught.value)
+    assert [message.content for message in library.messages(conversation)] == ["kept too"]
+    library._connection.execute("PRAGMA max_page_count = 1000000")
+    library.add(conversation, NewMessage(first, "assistant", "there is room again"))
+    assert len(library.messages(conversation)) == 2
+
+
+def test_a_library_that_cannot_be_written_is_said_at_once(folder, monkeypatch):
+    fill(folder)
+    connect = opening._connect
+
+    def read_only(path: Path) -> sqlite3.Connection:
+        connection = connect(path)
+        connection.close()
+        return sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, isolation_level=None)
+
+    monkeypatch.setattr(opening, "_connect", read_only)
+    with pytest.raises(LibraryError, match=r"cannot be written. Allow writing"):
+        Library.open(folder)
+
+
+def test_another_program_at_the_file_is_said(folder, monkeypatch):
+    fill(folder)
+    monkeypatch.setattr(opening, "BUSY_SECONDS", 0.01)
+    library = Library.open(folder)
+    with closing(sqlite3.connect(folder / "library.sqlite", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(LibraryError, match="another program holds the library"):
+            library.create()
+        with pytest.raises(LibraryError, match="another program holds the library"):
+            Library.open(folder)
+        assert len(library.summaries()) == 3  # reading goes on
+        other.execute("COMMIT")
+    library.create()
+    library.close()
+
+
+def test_a_folder_that_cannot_be_made_is_said(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(LibraryError, match="another data folder"):
+        Library.open(tmp_path / "file")
+    with pytest.raises(LibraryError, match="another data folder"):
+        Library.open(tmp_path / "file" / "below")
+
+
+def test_a_folder_in_the_place_of_the_file_is_said(folder):
+    (folder / "library.sqlite").mkdir(parents=True)
+    with pytest.raises(LibraryError, match="cannot be used"):
+        Library.open(folder)
+
+
+def test_damage_met_later_is_said(library):
+    library.create(title="x")
+    library._connection.execute("PRAGMA writable_schema = ON")
+    library._connection.execute("UPDATE sqlite_master SET rootpage = 99999 WHERE name = 'conversations'")
+    library._connection.execute("PRAGMA writable_schema = RESET")
+    with pytest.raises(LibraryError, match=r"is damaged. Restart Safelight"):
+        library.summaries()
+
+
+# ------------------------------------------------------------------ crashes and several windows
+
+WRITER = """
+import sys
+from pathlib import Path
+from app.library import Library, NewMessage
+library = Library.open(Path(sys.argv[1]))
+conversation = library.create(title="killed")
+prompt = library.add(conversation, NewMessage(None, "user", "What survives?"))
+answer = library.add(conversation, NewMessage(prompt, "assistant", status="waiting"))
+step = 0
+while True:
+    step += 1
+    library.update(answer, content=f"draft of step {step} " + "word " * step, status="developing")
+    print(step, flush=True)
+"""
+
+
+def start(script: str, folder: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", script, str(folder)], cwd=ROOT, stdout=subprocess.PIPE, text=True, stdin=subprocess.PIPE
+    )
+
+
+@pytest.mark.skipif(os.name != "posix", reason="kill -9 is of POSIX")
+def test_a_kill_in_the_middle_of_an_answer_loses_nothing(folder):
+    with start(WRITER, folder) as writer:
+        assert writer.stdout is not None
+        seen = 0
+        while seen < 60:
+            seen = int(writer.stdout.readline())
+        writer.send_signal(signal.SIGKILL)
+        seen = max([seen, *map(int, writer.stdout.read().split())])
+    library = Library.open(folder)
+    assert library.notice == ""
+    (summary,) = library.summaries("survives")
+    prompt, answer = library.messages(summary.id)
+    assert (prompt.content, prompt.status, answer.status) == ("What survives?", "done", "stopped")
+    step = int(answer.content.split()[3])
+    assert step in (seen, seen + 1)  # what was told to have been stored, or the one after
+    assert answer.content == f"draft of step {step} " + "word " * step
+    assert library.summaries(f"step {step}") != []  # what a crash left can be searched
+    library.close()
+    assert run(folder, "PRAGMA integrity_check") == [("ok",)]
+
+
+CROWD = """
+import sys
+from pathlib import Path
+from app.library import Library, NewMessage
+sys.stdin.readline()
+library = Library.open(Path(sys.argv[1]))
+conversation = library.create(title="of one window")
+parent = None
+for place in range(60):
+    parent = library.add(conversation, NewMessage(parent, "user", f"message {place}"))
+    library.update(parent, status="developing", content="draft")
+    library.update(parent, status="done", content=f"settled {place}")
+    library.summaries("settl")
+library.close()
+"""
+
+
+def test_several_windows_at_once_corrupt_nothing(folder):
+    windows = [start(CROWD, folder) for _ in range(2)]
+    for window in windows:  # all of them make the file at the same moment
+        assert window.stdin is not None
+        window.stdin.write("go\n")
+        window.stdin.flush()
+    for window in windows:
+        window.communicate()
+        assert window.returncode == 0
+    library = Library.open(folder)
+    assert len(library.summaries()) == 2
+    for summary in library.summaries("settled"):
+        assert [m.content for m in library.messages(summary.id)] == [f"settled {place}" for place in range(60)]
+    library.close()
+    assert run(folder, "PRAGMA integrity_check") == [("ok",)]
+    assert run(folder, "PRAGMA foreign_key_check") == []
+
+
+def test_what_one_window_writes_the_other_reads(folder):
+    one, other = Library.open(folder), Library.open(folder)
+    conversation = one.create(title="shared")
+    message = other.add(conversation, NewMessage(None, "user", "from the other"))
+    assert [m.id for m in one.messages(conversation)] == [message]
+    one.delete(conversation)
+    with pytest.raises(LibraryError, match="deleted in another window"):
+        other.add(conversation, NewMessage(message, "assistant", "too late"))
+    one.close()
+    other.close()

@@ -1,0 +1,152 @@
+"""Search by title and content; whatever is typed is a valid query."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.library import NewMessage
+from app.library.search import excerpt, spans, terms_of
+
+
+@pytest.fixture
+def shelf(library):
+    """Conversations by title, each with one prompt."""
+    told = {
+        "Tea": "How long should green tea steep?",
+        "Sudoku": "Solve a hard one. Café au lait.",
+        "C++ notes": 'He said "use NOT NULL AND (x OR y)" 100% of the time_stamp',
+        "Party 🎉": "emoji 🦊 in the text",
+        "日本": "今日は東京へ行きます",
+        "שלום": "מה שלומך היום",
+        "": "a title is missing here",
+    }
+    for title, content in told.items():
+        library.add(library.create(title=title), NewMessage(None, "user", content))
+    return library
+
+
+def titles(library, query):
+    return {summary.title for summary in library.summaries(query)}
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("tea", {"Tea"}),
+        ("TE", {"Tea", "Party 🎉"}),
+        ("steep green", {"Tea"}),
+        ("ea", set()),  # words are found by their beginning
+        ("sudoku hard", {"Sudoku"}),  # one in the title, one in the text
+        ("tea hard", set()),
+        ("cafe", {"Sudoku"}),
+        ("CAFÉ", {"Sudoku"}),
+        ("cafe\u0301", {"Sudoku"}),
+        ("NOT", {"C++ notes"}),
+        ('"use', {"C++ notes"}),
+        ('"', {"C++ notes"}),
+        ("100%", {"C++ notes"}),
+        ("%", {"C++ notes"}),
+        ("(x", {"C++ notes"}),
+        ("++", {"C++ notes"}),
+        ("time_st", {"C++ notes"}),
+        ("🎉", {"Party 🎉"}),
+        ("🦊", {"Party 🎉"}),
+        ("東京", {"日本"}),
+        ("日", {"日本"}),
+        ("שלו", {"שלום"}),
+        ("missing", {""}),
+    ],
+)
+def test_what_a_query_finds(shelf, query, found):
+    assert titles(shelf, query) == found
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "AND OR NOT",
+        "NEAR(",
+        "title:tea",
+        "^tea*",
+        "-tea",
+        "tea) UNION SELECT",
+        "'; DROP TABLE messages; --",
+        "\\",
+        "_",
+        "{}[]",
+        "\0tea\0",
+        "\ud800",
+        "\u202e",
+        "*",
+        "a" * 5000,
+        " ".join(map(str, range(2000))),
+        "👩‍👩‍👧‍👦",
+        "\u0301",
+    ],
+)
+def test_no_query_is_an_error_or_changes_anything(shelf, query):
+    shelf.summaries(query)
+    assert len(shelf.summaries()) == 7
+
+
+def test_an_empty_query_finds_all_in_order(shelf):
+    assert shelf.summaries("  \t") == shelf.summaries()
+
+
+def test_the_snippet_shows_the_message_that_has_most_of_the_query(library):
+    conversation = library.create(title="Bread")
+    first = library.add(conversation, NewMessage(None, "user", "flour alone"))
+    library.add(
+        conversation, NewMessage(first, "assistant", "not very much before it and then\nflour with   water, and so on")
+    )
+    (found,) = library.summaries("water flour")
+    assert found.snippet == "…before it and then flour with water, and so on"
+    (found,) = library.summaries("bread")
+    assert found.snippet == ""
+
+
+def test_a_removed_message_is_not_found(library):
+    conversation = library.create()
+    id = library.add(conversation, NewMessage(None, "user", "secret 🗝"))
+    library.remove(id)
+    assert library.summaries("secret") == library.summaries("🗝") == []
+    library.put_back(id)
+    assert len(library.summaries("secret 🗝")) == 1
+
+
+def test_an_answer_is_found_once_it_has_ended(library):
+    conversation = library.create()
+    id = library.add(conversation, NewMessage(None, "assistant", status="waiting"))
+    library.update(id, status="developing", content="draft 🖋")
+    assert library.summaries("draft") == library.summaries("🖋") == []
+    library.update(id, status="done", content="final 🖋")
+    assert len(library.summaries("final 🖋")) == 1
+    library.update(id, content="rewritten")
+    assert library.summaries("final") == []
+    assert len(library.summaries("rewr")) == 1
+
+
+def test_a_renamed_conversation_is_found_by_its_new_title(library):
+    id = library.create(title="before")
+    library.describe(id, title="after")
+    assert library.summaries("before") == []
+    assert [s.id for s in library.summaries("after")] == [id]
+
+
+def test_spans_mark_what_was_found():
+    text = "Éclair au café, cafés and decaf"
+    assert [text[a:b] for a, b in spans(text, terms_of("cafe ecl"))] == ["Écl", "café", "café"]
+    assert spans("aaaa", terms_of("🎉")) == []
+    assert spans("x++y", terms_of("++")) == [(1, 3)]
+    assert spans("abcd", terms_of("abc ab")) == [(0, 3)]
+
+
+def test_an_excerpt_is_one_short_line():
+    text = "word " * 2000 + "needle\n\n" + "word " * 2000
+    line = excerpt(text, terms_of("needle"))
+    assert "needle" in line
+    assert "\n" not in line
+    assert line.startswith("…word")
+    assert line.endswith("…")
+    assert len(line) < 200
+    assert excerpt("short", terms_of("absent")) == "short"

@@ -1,0 +1,132 @@
+"""What the page lists, from what lies on the disk, and what can be done with it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.models.actions import actions
+from app.models.entries import Entry, entries
+from app.models.jobs import JobKind, JobProgress, Phase
+from app.models.wording import amount, disk_line, duration, progress_line
+from engine import EMBEDDED, PUBLISHED
+from engine.hub.record import Record, RemoteFile
+
+
+def by_key(folder: Path, *local: Path) -> dict[str, Entry]:
+    return {entry.key: entry for entry in entries(folder, local)}
+
+
+def model(folder: Path, **config: object) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "model.safetensors").write_bytes(b"12345678")
+    return folder
+
+
+def test_an_empty_disk_has_the_embedded_and_the_published(tmp_path: Path) -> None:
+    found = by_key(tmp_path / "none")
+    assert list(found) == [m.id for m in EMBEDDED] + [m.repo for m in PUBLISHED]
+    assert {e.state for e in found.values() if e.group == "embedded"} == {"ready"}
+    assert {e.state for e in found.values() if e.group == "published"} == {"absent"}
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_download_is_ready_only_when_it_is_whole(tmp_path: Path) -> None:
+    published = PUBLISHED[0]
+    record = Record(published.repo, "abc", (RemoteFile("config.json", 2, blob="x"), RemoteFile("a.safetensors", 10)))
+    work = tmp_path / (published.repo.replace("/", "--") + ".partial")
+    work.mkdir()
+    record.write(work)
+    (work / "config.json").write_text("{}")
+    (work / "a.safetensors.part").write_bytes(b"1234")
+    entry = by_key(tmp_path)[published.repo]
+    assert (entry.state, entry.bytes_here, entry.bytes_total, entry.load_id) == ("unfinished", 6, 12, "")
+    (work / "a.safetensors.part").write_bytes(b"1234567890")
+    assert by_key(tmp_path)[published.repo].state == "unfinished"  # all bytes, not verified
+    (work / "a.safetensors.part").rename(work / "a.safetensors")
+    whole = work.rename(work.with_suffix(""))
+    entry = by_key(tmp_path)[published.repo]
+    assert (entry.state, entry.load_id, entry.can_verify) == ("ready", str(whole), True)
+    (whole / "a.safetensors").unlink()
+    assert by_key(tmp_path)[published.repo].state == "unfinished"
+
+
+def test_other_things_in_the_data_folder(tmp_path: Path) -> None:
+    model(tmp_path / "copied")
+    packed = model(tmp_path / "google--big-packed")
+    (packed / "safelight-store.json").write_text("{}")
+    begun = model(tmp_path / "half-packed")
+    (begun / "safelight-store.partial.json").write_text('{"source": "half"}')
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a.txt").write_text("no model")
+    other = tmp_path / "some--one.partial"
+    other.mkdir()
+    gone = tmp_path / ".old.deleted"
+    model(gone)
+    found = {e.key: e for e in entries(tmp_path, ()) if e.group == "stored"}
+    assert set(found) == {str(tmp_path / "copied"), str(packed), str(begun), "some/one"}
+    assert (found[str(packed)].title, found[str(packed)].is_packed) == ("big, packed", True)
+    assert (found[str(begun)].state, found[str(begun)].source) == ("unpacked", "half")
+    assert found["some/one"].state == "unfinished"
+
+
+def test_folders_of_the_user(tmp_path: Path) -> None:
+    plain = model(tmp_path / "plain")
+    packed = model(tmp_path / "published", quantization_config={"format": "pack-quantized"})
+    gone = tmp_path / "gone"
+    found = by_key(tmp_path / "data", plain, packed, gone)
+    assert found[str(plain)].state == found[str(packed)].state == "ready"
+    assert (found[str(plain)].is_packed, found[str(packed)].is_packed) == (False, True)
+    assert found[str(gone)].state == "missing"
+    shutil.rmtree(plain)
+    assert by_key(tmp_path / "data", plain)[str(plain)].state == "missing"
+
+
+def entry(**given: Any) -> Entry:
+    return Entry(
+        **({"key": "k", "group": "stored", "state": "ready", "title": "T", "purpose": "", "folder": Path()} | given)
+    )
+
+
+@pytest.mark.parametrize(
+    ("thing", "job", "loaded", "expected"),
+    [
+        (entry(group="embedded"), None, False, ("load",)),
+        (entry(group="embedded"), None, True, ("unload",)),
+        (entry(group="published", state="absent"), None, False, ("download",)),
+        (entry(state="unfinished"), None, False, ("resume", "cancel")),
+        (entry(state="unfinished"), ("download", "running"), False, ("pause", "cancel")),
+        (entry(state="unfinished"), ("download", "queued"), False, ("cancel",)),
+        (entry(state="unfinished"), ("download", "pausing"), False, ()),
+        (entry(can_verify=True), None, False, ("load", "convert", "verify", "delete")),
+        (entry(can_verify=True), ("verify", "running"), False, ("cancel",)),
+        (entry(can_verify=True, is_packed=True), None, False, ("load", "verify", "delete")),
+        (entry(group="local"), None, False, ("load", "convert", "remove")),
+        (entry(group="local", state="missing"), None, False, ("remove",)),
+    ],
+)
+def test_what_can_be_done(
+    thing: Entry, job: tuple[JobKind, Phase] | None, loaded: bool, expected: tuple[str, ...]
+) -> None:
+    assert actions(thing, job, loaded=loaded, can_convert=True) == expected
+    without = actions(thing, job, loaded=loaded, can_convert=False)
+    assert without == tuple(action for action in expected if action != "convert")
+
+
+def test_words() -> None:
+    assert [amount(n) for n in (0, 3_190_088, 604_000_000, 17_220_000_000, 141_000_000_000)] == [
+        "0.0 MB", "3.2 MB", "604 MB", "17.2 GB", "141 GB",
+    ]  # fmt: skip
+    assert [duration(s) for s in (0.2, 89, 100, 3600 * 2 + 60)] == ["1 s", "89 s", "2 min", "2 h 1 min"]
+    running = JobProgress("k", "download", 0.25, 5_000_000_000, 20_000_000_000, 50_000_000.0, "downloading")
+    assert progress_line(running) == "5.0 GB of 20.0 GB · 25% · 50 MB a second · about 5 min left"
+    half = entry(state="unfinished", bytes_here=5_000_000_000, bytes_total=20_000_000_000)
+    assert disk_line(half, 16_000_000_000, Path("/data")) == (
+        "✓ Disk: 5.0 GB are here; the other 15.0 GB fit into 16.0 GB free"
+    )
+    assert "needs 15.0 GB, and /data has 14.0 GB free. Free 1.0 GB" in disk_line(half, 14_000_000_000, Path("/data"))

@@ -1,0 +1,105 @@
+"""Jobs in their two threads: order, stopping, failures."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from app.models.jobs import Control, Job, JobEnded, JobProgress, Jobs
+from engine import SafelightError
+
+
+@pytest.fixture
+def jobs(qtbot: QtBot) -> Iterator[Jobs]:  # noqa: ARG001 - it makes the application
+    made = Jobs()
+    yield made
+    made.shutdown()
+    assert not made.is_alive
+
+
+def waiting(gate: threading.Event) -> object:
+    def work(control: Control) -> object:
+        while not gate.wait(0.005):
+            if control.stopped:
+                return "stopped"
+        return "done"
+
+    return work
+
+
+def test_heavy_jobs_wait_for_each_other_and_light_ones_do_not(qtbot: QtBot, jobs: Jobs) -> None:
+    gate, ended = threading.Event(), []
+    jobs.ended.connect(lambda e: ended.append((e.key, e.result)))
+    assert jobs.submit(Job("a", "download", waiting(gate)))
+    assert jobs.submit(Job("b", "convert", lambda _control: "b done"))
+    assert not jobs.submit(Job("a", "download", waiting(gate)))
+    assert jobs.submit(Job("a", "plan", lambda _control: "counted"))
+    assert (jobs.phase("a", "download"), jobs.phase("b", "convert")) == ("running", "queued")
+    assert jobs.heavy_keys == ("a", "b")
+    qtbot.waitUntil(lambda: ended == [("a", "counted")])
+    gate.set()
+    qtbot.waitUntil(lambda: ended == [("a", "counted"), ("a", "done"), ("b", "b done")])
+    assert jobs.heavy_keys == ()
+
+
+def test_stopping_what_runs_and_what_waits(qtbot: QtBot, jobs: Jobs) -> None:
+    gate, ended = threading.Event(), []
+    jobs.ended.connect(ended.append)
+    jobs.submit(Job("a", "download", waiting(gate)))
+    jobs.submit(Job("b", "download", waiting(gate)))
+    jobs.cancel("b")
+    assert [(e.key, e.stopped) for e in ended] == [("b", True)]
+    jobs.pause("a")
+    assert jobs.phase("a", "download") == "pausing"
+    qtbot.waitUntil(lambda: len(ended) == 2)
+    assert (ended[1].result, ended[1].stopped) == ("stopped", True)
+
+
+def test_what_a_job_raises_comes_back(qtbot: QtBot, jobs: Jobs) -> None:
+    ended: list[JobEnded] = []
+    jobs.ended.connect(ended.append)
+
+    def known(_control: Control) -> object:
+        raise SafelightError("the disk is full; make room")
+
+    def unknown(_control: Control) -> object:
+        raise ValueError("a\nb")
+
+    jobs.submit(Job("a", "download", known))
+    jobs.submit(Job("b", "download", unknown))
+    qtbot.waitUntil(lambda: len(ended) == 2)
+    assert (str(ended[0].failure), ended[0].details) == ("the disk is full; make room", "")
+    assert str(ended[1].failure) == "Something went wrong: a b"
+    assert "ValueError" in ended[1].details
+
+
+def test_reports_are_bounded(qtbot: QtBot, jobs: Jobs) -> None:
+    told: list[JobProgress] = []
+    jobs.progressed.connect(told.append)
+
+    def busy(control: Control) -> object:
+        for count in range(10_000):
+            control.tell(count / 10_000)
+        control.tell(1.0, now=True)
+        return None
+
+    with qtbot.waitSignal(jobs.ended):
+        jobs.submit(Job("a", "download", busy))
+    assert told[-1].share == 1.0
+    assert len(told) < 100
+
+
+def test_shutdown_pauses_and_forgets(qapp: QApplication, jobs: Jobs) -> None:
+    ended: list[JobEnded] = []
+    jobs.ended.connect(ended.append)
+    jobs.submit(Job("a", "download", waiting(threading.Event())))
+    jobs.submit(Job("b", "download", waiting(threading.Event())))
+    jobs.shutdown()
+    assert not jobs.is_alive
+    assert not jobs.submit(Job("c", "plan", lambda _control: None))
+    qapp.processEvents()  # what was still on its way arrives now, and is not passed on
+    assert ended == []

@@ -1,0 +1,456 @@
+"""The models page against a hub on the loopback interface and the real embedded model."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QSettings, Qt
+from PySide6.QtWidgets import QAbstractButton, QFileDialog, QLineEdit, QMessageBox, QProgressBar
+from pytestqt.qtbot import QtBot
+
+import app.models.page
+import engine.hub.client
+from app.models.actions import Action
+from app.models.jobs import Jobs
+from app.models.page import ModelsPage
+from app.models.row import ModelRow
+from app.tokens import TokenStore
+from engine import EMBEDDED, SKILLS, PublishedModel
+from engine.catalog import resolve
+from engine.hub.client import Patience
+from engine.weights.loader import quantize
+from tests.engine.hub_server import Hub, serving
+
+ROOT = Path(__file__).resolve().parents[3]
+REPO, GATED = "someone/skills", "someone/gated"
+WEIGHTS = "model.safetensors"
+SOON = 20_000  # milliseconds; only a hanging test needs them
+
+
+class SessionTokens(TokenStore):
+    """A keyring that does not work, without asking the machine's own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.token = ""
+
+    def read(self) -> str:
+        return self.token
+
+    def write(self, token: str) -> str:  # type: ignore[override]
+        self.token = token
+        return "session" if token else "nowhere"
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    monkeypatch.setattr(engine.hub.client, "Patience", lambda: Patience(3, 0.001))
+    skills = {path.name: path.read_bytes() for path in resolve(SKILLS).iterdir()}
+    gated = {"config.json": b"{}", WEIGHTS: random.Random(5).randbytes(300_000)}
+    with serving(Hub({REPO: skills, GATED: gated})) as running:
+        yield running
+
+
+@pytest.fixture
+def open_page(qtbot: QtBot, hub: Hub, tmp_path: Path, settings: QSettings) -> Iterator[Callable[[], ModelsPage]]:
+    pages: list[ModelsPage] = []
+
+    def make() -> ModelsPage:
+        for page in pages:
+            page.shutdown()
+        published = (
+            PublishedModel(REPO, "Skills", "small tasks", 3_200_000, "26b-a4b", is_packed=False, is_gated=False),
+            PublishedModel(GATED, "Gated", "behind a door", 300_000, "26b-a4b", is_packed=True, is_gated=True),
+        )
+        options = {"published": published, "endpoint": hub.endpoint, "tokens": SessionTokens()}
+        page = ModelsPage(Jobs(), tmp_path / "models", settings, **options)  # type: ignore[arg-type]
+        qtbot.addWidget(page)
+        pages.append(page)
+        return page
+
+    yield make
+    hub.gate.set()
+    for page in pages:
+        page.shutdown()
+        assert not page._jobs.is_alive
+
+
+@pytest.fixture
+def page(open_page: Callable[[], ModelsPage]) -> ModelsPage:
+    return open_page()
+
+
+def offered(row: ModelRow) -> list[str]:
+    return [action for action, made in row.buttons.items() if made.isVisibleTo(row)]
+
+
+def press(qtbot: QtBot, row: ModelRow, action: Action) -> None:
+    assert action in offered(row)
+    qtbot.mouseClick(row.buttons[action], Qt.MouseButton.LeftButton)
+
+
+def until(qtbot: QtBot, row: ModelRow, *expected: str) -> None:
+    qtbot.waitUntil(lambda: offered(row) == list(expected), timeout=SOON)
+
+
+def half(hub: Hub, qtbot: QtBot, page: ModelsPage, key: str = REPO) -> Path:
+    """Start a download and let it stall in the middle of the weights; returns the file that is coming in."""
+    hub.stall_after = 200_000
+    press(qtbot, page.rows[key], "download")
+    return stalled(qtbot, page, key)
+
+
+def stalled(qtbot: QtBot, page: ModelsPage, key: str = REPO) -> Path:
+    """Wait until a download stalls."""
+    part = page._folder / f"{key.replace('/', '--')}.partial" / f"{WEIGHTS}.part"
+    qtbot.waitUntil(lambda: part.exists() and part.stat().st_size == 200_000, timeout=SOON)
+    return part
+
+
+def test_two_interruptions_and_then_it_can_be_loaded(qtbot: QtBot, hub: Hub, page: ModelsPage) -> None:
+    row, place = page.rows[REPO], page._folder / "someone--skills"
+    assert row.status.text() == "Not downloaded"
+    assert row.buttons["download"].text() == "Download 3.2 MB"
+    hub.drops = [1_000_000, 500_000]
+    press(qtbot, row, "download")
+    with qtbot.waitSignal(page.models_changed, timeout=SOON) as changed:
+        until(qtbot, row, "load", "convert", "verify", "delete")
+    assert (str(place), "Skills") in changed.args[0]
+    assert [sent.start for sent in hub.sent_of(WEIGHTS)] == [0, 1_000_000, 1_500_000]
+    assert row.status.text() == "3.2 MB on disk"
+    with qtbot.waitSignal(page.load_asked) as asked:
+        press(qtbot, row, "load")
+    assert asked.args == [str(place)]
+    page.show_loaded(str(place))
+    assert offered(row) == ["unload", "convert", "verify", "delete"]
+    assert not row.buttons["delete"].isEnabled()
+    assert row.buttons["delete"].toolTip() == "Unload it first"
+    with qtbot.waitSignal(page.unload_asked):
+        press(qtbot, row, "unload")
+
+
+def test_pause_restart_resume(qtbot: QtBot, hub: Hub, page: ModelsPage, open_page: Callable[[], ModelsPage]) -> None:
+    part = half(hub, qtbot, page)
+    assert offered(page.rows[REPO]) == ["pause", "cancel"]
+    press(qtbot, page.rows[REPO], "pause")
+    assert page.rows[REPO].status.text() == "Pausing…"
+    hub.gate.set()
+    until(qtbot, page.rows[REPO], "resume", "cancel")
+    here = part.stat().st_size
+    again = open_page()
+    row = again.rows[REPO]
+    assert (row.status.text(), offered(row)) == ("Paused", ["resume", "cancel"])
+    known = sum(path.stat().st_size for path in part.parent.glob("[!s]*"))  # all but the record
+    assert row.disk.text().startswith(f"✓ Disk: {known / 1e6:.1f} MB are here; the other ")
+    assert REPO not in dict(again.models)
+    press(qtbot, row, "resume")
+    until(qtbot, row, "load", "convert", "verify", "delete")
+    assert hub.sent_of(WEIGHTS)[-1].start == here
+
+
+def test_closing_pauses(qtbot: QtBot, hub: Hub, page: ModelsPage, open_page: Callable[[], ModelsPage]) -> None:
+    half(hub, qtbot, page)
+    threading.Timer(0.05, hub.gate.set).start()
+    page.shutdown()
+    assert open_page().rows[REPO].status.text() == "Paused"
+
+
+def test_cancel_removes_and_asks_first_where_much_is_lost(
+    qtbot: QtBot, hub: Hub, page: ModelsPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app.models.page, "WORTH_ASKING", 200_000)
+    part, row = half(hub, qtbot, page), page.rows[REPO]
+    press(qtbot, row, "cancel")
+    assert answer(qtbot, page, "Keep") == "Remove what is here of Skills? This frees 0.2 MB."
+    assert offered(row) == ["pause", "cancel"]
+    press(qtbot, row, "cancel")
+    answer(qtbot, page, "Delete")
+    hub.gate.set()
+    until(qtbot, row, "download")
+    assert not part.parent.exists()
+    hub.gate.clear()
+    half(hub, qtbot, page)
+    press(qtbot, row, "pause")
+    hub.gate.set()
+    until(qtbot, row, "resume", "cancel")
+    press(qtbot, row, "cancel")
+    assert "Remove what is here of Skills? This frees 0." in answer(qtbot, page, "Delete")
+    until(qtbot, row, "download")
+    assert not part.parent.exists()
+
+
+def answer(qtbot: QtBot, page: ModelsPage, text: str) -> str:
+    """Press a button of the question that is open; returns the question."""
+    box = page._question
+    assert isinstance(box, QMessageBox)
+    asked = box.text()
+    made = next(made for made in box.buttons() if made.text() == text)
+    qtbot.mouseClick(made, Qt.MouseButton.LeftButton)
+    return asked
+
+
+def test_heavy_jobs_wait_and_say_so(qtbot: QtBot, hub: Hub, page: ModelsPage) -> None:
+    half(hub, qtbot, page)
+    second = page.rows[GATED]
+    press(qtbot, second, "download")
+    assert (second.status.text(), offered(second)) == ("Waiting for Skills", ["cancel"])
+    press(qtbot, second, "cancel")
+    assert (second.status.text(), offered(second)) == ("Not downloaded", ["download"])
+
+
+def test_a_gated_model_asks_for_a_token(qtbot: QtBot, hub: Hub, page: ModelsPage, settings: QSettings) -> None:
+    hub.token = "hf_right"
+    row = page.rows[GATED]
+    assert row.token is not None
+    assert row.token.isVisibleTo(row)
+    assert f"{hub.endpoint}/{GATED}" in row.token.explanation.text()
+    press(qtbot, row, "download")
+    qtbot.waitUntil(lambda: "accept its licence" in row.notice.message.text(), timeout=SOON)
+    qtbot.keyClicks(row.token.edit, "hf_right")
+    qtbot.keyClick(row.token.edit, Qt.Key.Key_Return)
+    assert row.token.edit.text() == ""
+    qtbot.waitUntil(lambda: "kept until Safelight is closed" in row.token.status.text(), timeout=SOON)
+    press(qtbot, row, "download")
+    until(qtbot, row, "load", "verify", "delete")
+    assert not row.notice.isVisibleTo(row)
+    assert not row.token.isVisibleTo(row)
+    settings.sync()
+    assert "hf_right" not in Path(settings.fileName()).read_text()
+
+
+def test_a_model_that_turns_out_to_be_gated(qtbot: QtBot, hub: Hub, page: ModelsPage) -> None:
+    hub.token = "hf_right"
+    row = page.rows[REPO]
+    assert row.token is not None
+    assert not row.token.isVisibleTo(row)
+    press(qtbot, row, "download")
+    qtbot.waitUntil(lambda: row.token is not None and row.token.isVisibleTo(row), timeout=SOON)
+    qtbot.keyClicks(row.token.edit, "hf_right")
+    qtbot.mouseClick(row.token.save, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: row.token is not None and row.token.forget.isVisibleTo(row), timeout=SOON)
+    qtbot.mouseClick(row.token.forget, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: row.token is not None and not row.token.forget.isVisibleTo(row), timeout=SOON)
+    assert page._tokens.read() == ""
+
+
+def test_a_wrong_hash_is_told_and_never_ready(qtbot: QtBot, hub: Hub, page: ModelsPage) -> None:
+    hub.flips[WEIGHTS] = 2
+    row = page.rows[REPO]
+    press(qtbot, row, "download")
+    qtbot.waitUntil(lambda: "came damaged twice" in row.notice.message.text(), timeout=SOON)
+    assert offered(row) == ["resume", "cancel"]
+    assert not (page._folder / "someone--skills").exists()
+
+
+def test_verify(qtbot: QtBot, hub: Hub, page: ModelsPage) -> None:
+    row = page.rows[REPO]
+    press(qtbot, row, "download")
+    until(qtbot, row, "load", "convert", "verify", "delete")
+    press(qtbot, row, "verify")
+    qtbot.waitUntil(lambda: row.progress.text().startswith("✓ Verified"), timeout=SOON)
+    with (page._folder / "someone--skills" / WEIGHTS).open("r+b") as file:
+        file.seek(1000)
+        file.write(b"\xff\xfe\xfd")
+    press(qtbot, row, "verify")
+    until(qtbot, row, "resume", "cancel")
+    assert "damaged: model.safetensors" in row.notice.message.text()
+    hub.sent.clear()
+    press(qtbot, row, "resume")
+    until(qtbot, row, "load", "convert", "verify", "delete")
+    assert [sent.file for sent in hub.sent] == [WEIGHTS]
+
+
+def test_offline_stops_downloads_and_starts_none(qtbot: QtBot, hub: Hub, page: ModelsPage) -> None:
+    half(hub, qtbot, page)
+    page.set_offline(True)
+    hub.gate.set()
+    until(qtbot, page.rows[REPO], "resume", "cancel")
+    asked = hub.requests
+    for key, action in ((REPO, "resume"), (GATED, "download")):
+        made = page.rows[key].buttons[action]  # type: ignore[index]
+        assert not made.isEnabled()
+        assert "offline switch is on" in made.toolTip()
+        page._do(key, action)  # a shortcut, say
+    qtbot.waitUntil(lambda: "nothing is downloaded" in page.rows[GATED].notice.message.text(), timeout=SOON)
+    assert hub.requests == asked
+    assert page.frame.offline.isVisibleTo(page)
+    page.set_offline(False)
+    press(qtbot, page.rows[REPO], "resume")
+    until(qtbot, page.rows[REPO], "load", "convert", "verify", "delete")
+
+
+def test_a_full_disk_is_told_before_anything_is_written(
+    qtbot: QtBot, hub: Hub, page: ModelsPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=1_000_000))
+    page.refresh()
+    row = page.rows[REPO]
+    assert "✕ Disk: needs 3.2 MB" in row.disk.text()
+    press(qtbot, row, "download")
+    qtbot.waitUntil(lambda: "choose another data folder" in row.notice.message.text(), timeout=SOON)
+    assert hub.sent == []
+
+
+def test_convert_load_delete(qtbot: QtBot, page: ModelsPage, tmp_path: Path) -> None:
+    source = tmp_path / "my-model"
+    shutil.copytree(resolve(SKILLS), source)
+    page.add_folder(source)
+    row = page.rows[str(source)]
+    packed = page._folder / "my-model-packed"
+    press(qtbot, row, "convert")
+    assert row.status.text() == "Converting"
+    qtbot.waitUntil(lambda: str(packed) in page.rows, timeout=SOON)
+    made = page.rows[str(packed)]
+    until(qtbot, made, "load", "verify", "delete")
+    assert offered(row) == ["load", "remove"]  # it is converted already
+    assert (str(packed), "my-model, packed") in (page.models)
+    press(qtbot, made, "verify")
+    qtbot.waitUntil(lambda: made.progress.text().startswith("✓ Verified"), timeout=SOON)
+    press(qtbot, made, "delete")
+    size = sum(path.stat().st_size for path in packed.iterdir())
+    assert f"This frees {size / 1e6:.1f} MB on disk" in answer(qtbot, page, "Keep")
+    assert packed.exists()
+    press(qtbot, made, "delete")
+    answer(qtbot, page, "Delete")
+    qtbot.waitUntil(lambda: str(packed) not in page.rows, timeout=SOON)
+    assert list(page._folder.iterdir()) == []
+    assert offered(row) == ["load", "convert", "remove"]
+
+
+def test_a_conversion_goes_on_where_it_stood(
+    qtbot: QtBot, open_page: Callable[[], ModelsPage], settings: QSettings, tmp_path: Path
+) -> None:
+    import torch
+
+    source, packed = tmp_path / "my-model", tmp_path / "models" / "my-model-packed"
+    shutil.copytree(resolve(SKILLS), source)
+    stop = threading.Event()
+    with pytest.raises(engine.SafelightError, match="cancelled"):
+        quantize(source, packed, "auto", torch.device("cpu"), lambda share: stop.set() if share > 0.3 else None, stop)
+    written = {path.name: path.stat().st_mtime_ns for path in packed.glob("*.safetensors")}
+    assert written
+    settings.setValue("models/folders", [str(source)])
+    page = open_page()
+    row = page.rows[str(packed)]
+    assert (row.status.text(), offered(row)) == ("Conversion paused", ["resume", "cancel"])
+    assert "convert" not in offered(page.rows[str(source)])
+    press(qtbot, row, "resume")
+    until(qtbot, row, "load", "verify", "delete")
+    assert {name: (packed / name).stat().st_mtime_ns for name in written} == written
+
+
+def test_cancelling_a_conversion_removes_its_copy_only(
+    qtbot: QtBot, page: ModelsPage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, packed, begun = tmp_path / "my-model", page._folder / "my-model-packed", threading.Event()
+
+    def slow(_source: Path, destination: Path, _to: str, _device: object, progress: Any, cancel: Any) -> None:
+        destination.mkdir(parents=True)
+        (destination / "safelight-store.partial.json").write_text('{"source": "my-model"}')
+        progress(0.5)
+        begun.set()
+        while not cancel.is_set():
+            cancel.cancel.wait(0.005)
+        raise engine.SafelightError("the conversion was cancelled")
+
+    monkeypatch.setattr("engine.weights.loader.quantize", slow)
+    shutil.copytree(resolve(SKILLS), source)
+    page.add_folder(source)
+    page.show_loaded(str(source))  # what answers can be packed meanwhile
+    row = page.rows[str(source)]
+    press(qtbot, row, "convert")
+    qtbot.waitUntil(begun.is_set, timeout=SOON)
+    page.refresh()
+    assert str(packed) not in page.rows  # it is shown with its source
+    press(qtbot, row, "pause")
+    until(qtbot, row, "unload", "remove")
+    assert not row.notice.isVisibleTo(row)
+    shutil.rmtree(packed)
+    page.refresh()
+    begun.clear()
+    press(qtbot, row, "convert")
+    qtbot.waitUntil(begun.is_set, timeout=SOON)
+    press(qtbot, row, "cancel")
+    until(qtbot, row, "unload", "convert", "remove")
+    assert not packed.exists()
+    assert source.exists()
+
+
+def test_folders_of_the_user(
+    qtbot: QtBot, page: ModelsPage, open_page: Callable[[], ModelsPage], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "mine"
+    place.mkdir()
+    monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *_args: str(place))
+    qtbot.mouseClick(page.frame.add, Qt.MouseButton.LeftButton)
+    assert "is not a model folder: it has no config.json" in page.notice.message.text()
+    assert str(place) not in page.rows
+    shutil.copytree(resolve(SKILLS), place, dirs_exist_ok=True)
+    qtbot.mouseClick(page.frame.add, Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(page.frame.add, Qt.MouseButton.LeftButton)  # twice makes one
+    assert not page.notice.isVisibleTo(page)
+    again = open_page()
+    assert [key for key, entry in again._entries.items() if entry.group == "local"] == [str(place)]
+    place.rename(tmp_path / "moved")
+    again.refresh()
+    row = again.rows[str(place)]
+    assert (row.status.text(), offered(row)) == ("The folder is gone", ["remove"])
+    press(qtbot, row, "remove")
+    assert str(place) not in again.rows
+    assert (tmp_path / "moved" / "config.json").exists()
+
+
+def test_the_page_waits_for_nothing_heavy() -> None:
+    heavy = ("torch", "huggingface_hub", "httpx2", "keyring", "engine.memory")
+    code = f"import sys, app.models.page; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_memory_is_counted_once_somebody_looks(qtbot: QtBot, page: ModelsPage) -> None:
+    skills, sudoku = (page.rows[model.id] for model in EMBEDDED)
+    assert skills.memory.text() == "Memory: counting…"
+    page.resize(900, 700)
+    page.show()
+    qtbot.waitUntil(lambda: page._jobs.phase(REPO, "plan") is None and REPO in page._plans, timeout=SOON)
+    qtbot.waitUntil(lambda: sudoku.memory.text().startswith("✓ Memory: needs 13 MB of"), timeout=SOON)
+    assert "It fits, with" in sudoku.memory.text()
+    big = page.rows[REPO].memory
+    assert big.text()[0] in "✓✕"
+    assert "weights are not here yet" in big.toolTip()
+    page.show_loaded(SKILLS)
+    assert skills.memory.text().startswith("Memory: takes 13 MB")
+    assert skills.status.text().startswith("● Loaded")
+    assert skills.buttons["unload"].isVisible()
+    page.show_loaded(None)
+    assert skills.buttons["load"].isVisible()
+
+
+def test_every_control_has_a_name_and_the_keyboard_stays(qtbot: QtBot, hub: Hub, page: ModelsPage) -> None:
+    controls = [c for kind in (QAbstractButton, QLineEdit, QProgressBar) for c in page.findChildren(kind)]
+    assert len(controls) > 30
+    assert [c for c in controls if not c.accessibleName() and c.objectName() != "qt_toolbar_ext_button"] == []
+    names = [c.accessibleName() for c in page.findChildren(QAbstractButton) if c.isVisibleTo(page)]
+    assert len(names) == len(set(names))
+    page.show()
+    page.activateWindow()
+    row = page.rows[REPO]
+    row.buttons["download"].setFocus()
+    hub.stall_after = 200_000
+    qtbot.keyClick(row.buttons["download"], Qt.Key.Key_Space)
+    stalled(qtbot, page)
+    assert page.focusWidget() is row.buttons["pause"]
+    qtbot.keyClick(row.buttons["pause"], Qt.Key.Key_Space)
+    assert page.focusWidget() is row
+    hub.gate.set()
+    until(qtbot, row, "resume", "cancel")
+    assert page.focusWidget() is row.buttons["resume"]

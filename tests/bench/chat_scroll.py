@@ -1,0 +1,136 @@
+"""Opens a conversation of 500 messages of varied Markdown and scrolls through all of it; prints the times as JSON.
+
+``python -m tests.bench.chat_scroll [--messages 500] [--pixels 60]``. Not a test: times depend on the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import statistics
+import sys
+import time
+
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+
+from PySide6.QtWidgets import QApplication
+
+from app.chat.look import CanvasLook
+from app.chat.page import ChatPage
+from app.chrome import chrome
+from app.state.chat_state import Answer, ChatState
+from app.state.figures import Figures
+from app.theme import DARKROOM, apply_theme
+from engine import GenerationConfig
+
+WORDS = ("light", "noise", "token", "canvas", "step", "model", "entropy", "settle", "draft", "paper", "wave", "number")
+
+
+def sentence(rng: random.Random) -> str:
+    """Some words with a full stop, some of them marked."""
+    words = [rng.choice(WORDS) for _ in range(rng.randint(5, 18))]
+    if rng.random() < 0.4:
+        place = rng.randrange(len(words))
+        words[place] = rng.choice(("**{}**", "*{}*", "`{}`", "[{}](https://example.org)")).format(words[place])
+    return " ".join(words).capitalize() + "."
+
+
+def part(rng: random.Random) -> str:
+    """One block of Markdown."""
+    kind = rng.choice(("text", "text", "text", "list", "numbers", "code", "table", "quote", "heading", "math", "tasks"))
+    lines = [sentence(rng) for _ in range(rng.randint(2, 5))]
+    match kind:
+        case "list":
+            return "\n".join(f"- {line}" for line in lines)
+        case "numbers":
+            return "\n".join(f"{number}. {line}" for number, line in enumerate(lines, 1))
+        case "tasks":
+            return "\n".join(f"- [{'x' if number % 2 else ' '}] {line}" for number, line in enumerate(lines))
+        case "code":
+            body = "\n".join(f"    {rng.choice(WORDS)} = {rng.randint(1, 99)}  # {line[:40]}" for line in lines)
+            return f"```python\ndef {rng.choice(WORDS)}(x):\n{body}\n    return 'done'\n```"
+        case "table":
+            rows = "\n".join(f"| {rng.choice(WORDS)} | {rng.randint(1, 999)} | {rng.random():.2f} |" for _ in lines)
+            return f"| name | count | share |\n|:--|--:|:-:|\n{rows}"
+        case "quote":
+            return "\n".join(f"> {line}" for line in lines)
+        case "heading":
+            return f"## {sentence(rng)}"
+        case "math":
+            return f"So $x_{rng.randint(0, 3)} = {rng.randint(1, 9)}$ holds.\n\n$$\\frac{{a}}{{{rng.randint(2, 9)}}}$$"
+    return " ".join(lines)
+
+
+def conversation(messages: int, seed: int = 1) -> ChatState:
+    """Prompts and answers that have ended, as they come from the library."""
+    rng = random.Random(seed)
+    chat = ChatState()
+    for number in range(messages // 2):
+        answer = Answer("Safelight Skills", number, GenerationConfig())
+        answer.text = "\n\n".join(part(rng) for _ in range(rng.randint(1, 6)))
+        answer.status = "done"
+        answer.kept = Figures(12, 1, 0, 1.5, 9.0, 40.0)
+        chat.ask(" ".join(sentence(rng) for _ in range(rng.randint(1, 3))), answer)
+    return chat
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--messages", type=int, default=500)
+    parser.add_argument("--pixels", type=int, default=60, help="scrolled in each frame")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    app = QApplication.instance() or QApplication(sys.argv[:1])
+    assert isinstance(app, QApplication)
+    apply_theme(app, DARKROOM)
+    page = ChatPage(CanvasLook(DARKROOM, True, "state", True))
+    page.setStyleSheet(chrome(DARKROOM))
+    page.resize(960, 760)
+    page.show()
+    page.show_chat(conversation(2, 7), None)
+    app.processEvents()  # fonts and the Markdown reader are there, as after the first conversation
+
+    chat = conversation(options.messages, options.seed)
+    began = time.perf_counter()
+    page.show_chat(chat, None)
+    page.grab()
+    opening = time.perf_counter() - began
+
+    bar = page.scroller.verticalScrollBar()
+    frames: list[float] = []
+    worked = time.process_time()
+    for _ in range(20):
+        app.processEvents()
+    while bar.value() > 0:
+        began = time.perf_counter()
+        bar.setValue(bar.value() - options.pixels)
+        app.processEvents()  # paints, and does a slice of what is done in idle time
+        frames.append(time.perf_counter() - began)
+    worked = time.process_time() - worked
+    ordered = sorted(frames)
+    seconds = sum(frames)
+    print(
+        json.dumps(
+            {
+                "messages": options.messages,
+                "opening_ms": round(1000 * opening, 1),
+                "frames": len(frames),
+                "pixels_per_frame": options.pixels,
+                "frame_ms_median": round(1000 * statistics.median(frames), 2),
+                "frame_ms_p95": round(1000 * ordered[int(0.95 * len(ordered))], 2),
+                "frame_ms_worst": round(1000 * ordered[-1], 2),
+                "frames_over_18_ms": round(sum(frame > 0.018 for frame in frames) / len(frames), 4),
+                "fps": round(len(frames) / seconds, 1),
+                "fps_by_processor_time": round(len(frames) / worked, 1),  # what it would be on a machine of its own
+                "widgets_at_end": len(page.scroller.views),
+            },
+            indent=2,
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

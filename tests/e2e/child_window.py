@@ -1,0 +1,85 @@
+"""A window in a process of its own, to be killed or to be forbidden the network. Prints a line of JSON for each fact.
+
+``developing``: asks a long prompt, tells every draft that is on screen, and hangs at the fifth, the run still going.
+``offline``: switches offline on, forbids every use of a network, loads, asks, and looks at the models.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+FORBIDDEN = ("socket.connect", "socket.bind", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto")
+
+
+def tell(**facts: object) -> None:
+    print(json.dumps(facts), flush=True)
+
+
+def main(mode: str) -> None:
+    from PySide6.QtCore import QTimer
+
+    from app.main import application, make_window
+    from app.settings.store import default_settings
+    from app.worker import EngineLink
+    from engine import SKILLS
+
+    app = application()
+    window = make_window(EngineLink(), default_settings(), seed=3)
+    window.values.pace_ms = 0
+    window.values.overrides |= {"confidence_threshold": 0.0, "max_new_tokens": 128}
+    window.settings_changed()
+    window.show()
+    if mode == "offline":
+        window.set_offline(True)
+        sys.addaudithook(forbid)
+    window.load(SKILLS)
+    asked = False
+    drafts = 0
+
+    def look() -> None:
+        nonlocal asked, drafts
+        if window.model is None:
+            return
+        if not asked:
+            asked = True
+            window.session.progressed.connect(progressed)
+            window.asking.send("Count from 4 to 43.")
+            return
+        if mode == "offline" and window.session.active is None:
+            window.show_page("models")
+            rows = window.models.rows.values()
+            actions = [a for row in rows for a, b in row.buttons.items() if b.isVisible() and b.isEnabled()]
+            tell(answer=window.session.chat.turns[0].answer.text, actions=actions, used=used)
+            window.close()
+            app.quit()
+
+    def progressed() -> None:
+        nonlocal drafts
+        answer = window.session.chat.active
+        if mode == "developing" and answer is not None and answer.stats.total_steps and window.model is not None:
+            drafts += 1
+            tell(draft=window.model.decode(answer.draft_tokens()).text, steps=answer.stats.total_steps)
+            if drafts == 5:
+                import time
+
+                time.sleep(600)  # until the kill
+
+    timer = QTimer()
+    timer.timeout.connect(look)
+    timer.start(20)
+    app.exec()
+    window.close()
+
+
+used: list[str] = []
+
+
+def forbid(event: str, arguments: tuple[object, ...]) -> None:
+    if event in FORBIDDEN:
+        used.append(f"{event} {arguments}")
+        raise RuntimeError(f"offline, and yet: {event} {arguments}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

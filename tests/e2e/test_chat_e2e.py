@@ -1,0 +1,172 @@
+"""A chat from the first launch on, with the real embedded model and the keyboard alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QSettings, Qt
+from PySide6.QtWidgets import QApplication, QLineEdit, QWidget
+from pytestqt.qtbot import QtBot
+
+from app.main import make_window
+from app.window import MainWindow
+from app.worker import EngineLink
+from engine import SKILLS
+
+LOADING_MS = RUN_MS = 120_000
+CONTROL = Qt.KeyboardModifier.ControlModifier
+SHIFT = Qt.KeyboardModifier.ShiftModifier
+Key = Qt.Key
+
+
+@pytest.fixture
+def window(qtbot: QtBot, settings: QSettings) -> Iterator[MainWindow]:
+    window = make_window(EngineLink(), settings, seed=3)
+    qtbot.addWidget(window)
+    window.values.pace_ms = 0
+    window.settings_changed()
+    with qtbot.waitSignal(window.firstPainted):
+        window.show()
+    window.activateWindow()
+    window.load(SKILLS)
+    qtbot.waitUntil(lambda: window.model is not None, timeout=LOADING_MS)
+    yield window
+    window.close()
+
+
+def focused() -> QWidget:
+    widget = QApplication.focusWidget()
+    assert widget is not None
+    return widget
+
+
+def tab_to(qtbot: QtBot, name: str, *, back: bool = False) -> QWidget:
+    """Go on with Tab until a control of that name has the keyboard."""
+    for _ in range(200):
+        if focused().accessibleName() == name:
+            return focused()
+        qtbot.keyClick(focused(), Key.Key_Backtab if back else Key.Key_Tab)
+    raise AssertionError(f"Tab does not reach {name!r}")
+
+
+def ask(qtbot: QtBot, window: MainWindow, text: str) -> None:
+    qtbot.keyClick(window, Key.Key_L, CONTROL)
+    qtbot.keyClicks(focused(), text)
+    qtbot.keyClick(focused(), Key.Key_Return)
+    idle(qtbot, window)
+
+
+def idle(qtbot: QtBot, window: MainWindow) -> None:
+    qtbot.waitUntil(lambda: window.session.active is None, timeout=RUN_MS)
+
+
+def prompts(window: MainWindow) -> list[str]:
+    shown = [turn.prompt for turn in window.session.chat.turns]
+    assert [view.turn.prompt for view in window.page.turns] == shown
+    return shown
+
+
+def titles(window: MainWindow) -> list[str]:
+    return [summary.title for summary in window.session.library.summaries()]
+
+
+def test_from_first_launch_to_branches(qtbot: QtBot, window: MainWindow) -> None:
+    assert window.page.welcome.isVisible()
+    assert window.sidebar.nothing_yet.isVisible()
+    ask(qtbot, window, "Reverse the word robot.")
+    assert window.session.chat.turns[0].answer.text == "tobor"
+    assert titles(window) == ["Reverse the word robot."]
+    ask(qtbot, window, "What is 47 + 5?")
+
+    # regenerate, and go through the versions
+    qtbot.keyClick(window, Key.Key_R, CONTROL)
+    idle(qtbot, window)
+    second = window.session.chat.turns[1]
+    assert [answer.seed for answer in second.answers.items] == [3, 4]
+    for _ in range(2):  # past the composer, to the end of the conversation
+        tab_to(qtbot, "Send the prompt")
+    tab_to(qtbot, "Earlier version of the answer", back=True)
+    qtbot.keyClick(focused(), Key.Key_Space)
+    assert second.answers.shown == 0
+
+    # edit the first prompt: a branch
+    window.page.scroller.show_item(window.session.chat.turns[0])
+    view = window.page.turns[0]
+    view.prompt.edit.setFocus()
+    qtbot.keyClick(view.prompt.edit, Key.Key_Space)
+    qtbot.keyClick(focused(), Key.Key_A, CONTROL)
+    qtbot.keyClicks(focused(), "Reverse the word stone.")
+    qtbot.keyClick(focused(), Key.Key_Return)
+    idle(qtbot, window)
+    assert prompts(window) == ["Reverse the word stone."]
+    assert window.session.chat.turns[0].answer.text == "enots"
+    before = window.page.turns[0].prompt.versions.before
+    before.setFocus()
+    qtbot.keyClick(before, Key.Key_Space)
+    assert prompts(window) == ["Reverse the word robot.", "What is 47 + 5?"]
+
+
+def test_the_library_by_keyboard(qtbot: QtBot, window: MainWindow, tmp_path: Path) -> None:
+    for prompt in ("Reverse the word robot.", "What is 47 + 5?"):
+        qtbot.keyClick(window, Key.Key_N, CONTROL)
+        ask(qtbot, window, prompt)
+    assert titles(window) == ["What is 47 + 5?", "Reverse the word robot."]
+
+    # search by what an answer says
+    qtbot.keyClick(window, Key.Key_F, CONTROL | SHIFT)
+    qtbot.keyClicks(focused(), "tobor")
+    qtbot.waitUntil(lambda: window.sidebar.list.model().rowCount() == 2)  # a header and one conversation
+    qtbot.keyClick(focused(), Key.Key_Return)
+    assert prompts(window) == ["Reverse the word robot."]
+    qtbot.keyClick(window, Key.Key_F, CONTROL | SHIFT)
+    qtbot.keyClick(focused(), Key.Key_Escape)
+    qtbot.waitUntil(lambda: window.sidebar.list.model().rowCount() == 3)
+
+    # rename
+    qtbot.keyClick(focused(), Key.Key_Down)
+    assert focused() is window.sidebar.list
+    qtbot.keyClick(focused(), Key.Key_Home)
+    qtbot.keyClick(focused(), Key.Key_F2)
+    field = window.sidebar.list.findChild(QLineEdit)
+    qtbot.keyClick(field, Key.Key_A, CONTROL)
+    qtbot.keyClicks(field, "Sums")
+    qtbot.keyClick(field, Key.Key_Return)
+    qtbot.waitUntil(lambda: titles(window) == ["Sums", "Reverse the word robot."])
+
+    # delete, and undo that
+    window.sidebar.list.setFocus()
+    qtbot.keyClick(window.sidebar.list, Key.Key_Delete)
+    assert titles(window) == ["Reverse the word robot."]
+    qtbot.keyClick(window.sidebar.list, Key.Key_Z, CONTROL)
+    assert titles(window) == ["Sums", "Reverse the word robot."]
+    assert prompts(window) == ["What is 47 + 5?"]
+
+    # export and import
+    for form in ("markdown", "html", "json"):
+        path = tmp_path / f"sums.{form}"
+        window.shelf.ask_save = lambda _name, path=path: str(path)
+        assert window.actions_by_name.run(f"export-{form}") == ""
+        assert "52" in path.read_text(encoding="utf-8")
+    assert json.loads((tmp_path / "sums.json").read_text(encoding="utf-8"))
+    window.shelf.ask_open = lambda: str(tmp_path / "sums.json")
+    window.actions_by_name.run("import")
+    assert titles(window).count("Sums") == 2
+    assert prompts(window) == ["What is 47 + 5?"]
+    assert window.session.chat.turns[0].answer.text == "52"
+    window.shelf.ask_open = lambda: __file__
+    window.actions_by_name.run("import")
+    assert window.page.notice.isVisible()
+    assert titles(window).count("Sums") == 2
+
+
+def test_a_deleted_turn_comes_back(qtbot: QtBot, window: MainWindow) -> None:
+    ask(qtbot, window, "Reverse the word robot.")
+    ask(qtbot, window, "What is 47 + 5?")
+    window.page.turns[1].prompt.delete.click()
+    assert prompts(window) == ["Reverse the word robot."]
+    window.page.notice.undo.click()
+    assert prompts(window) == ["Reverse the word robot.", "What is 47 + 5?"]
+    assert not window.page.notice.isVisible()

@@ -1,0 +1,82 @@
+"""The real window in a process of its own: killed in the middle of an answer; and offline, without one socket."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QSettings
+from pytestqt.qtbot import QtBot
+
+from app.main import make_window
+from app.worker import EngineLink
+
+CHILD = Path(__file__).with_name("child_window.py")
+PATIENCE = 120
+
+
+@pytest.fixture
+def child() -> Iterator[Any]:
+    """Starts the window in a mode; ended at the end in any case."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(mode: str) -> subprocess.Popen[str]:
+        here = {**os.environ, "PYTHONPATH": str(CHILD.parents[2])}
+        process = subprocess.Popen([sys.executable, str(CHILD), mode], stdout=subprocess.PIPE, text=True, env=here)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait(PATIENCE)
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def facts(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
+    assert process.stdout is not None
+    for line in process.stdout:
+        yield json.loads(line)
+
+
+def test_a_kill_in_the_middle_of_an_answer_loses_nothing_that_was_on_screen(qtbot: QtBot, child: Any) -> None:
+    process = child("developing")
+    told = facts(process)
+    last = [next(told) for _ in range(5)][-1]
+    process.send_signal(signal.SIGKILL)
+    process.wait(PATIENCE)
+    written = Path(os.environ["XDG_CONFIG_HOME"]) / "Safelight" / "Safelight.conf"
+    window = make_window(EngineLink(), QSettings(str(written), QSettings.Format.IniFormat))
+    assert window.session.library.notice == ""
+    qtbot.addWidget(window)
+    try:
+        window.show()
+        window.reopen()
+        (summary,) = window.session.library.summaries()
+        assert summary.title == "Count from 4 to 43."
+        (turn,) = window.session.chat.turns
+        assert turn.prompt == "Count from 4 to 43."
+        assert turn.answer.text == last["draft"] != ""
+        assert turn.answer.status == "stopped"
+        assert turn.answer.figures.steps == last["steps"]
+        assert [view.turn for view in window.page.turns] == [turn]
+    finally:
+        window.close()
+
+
+def test_offline_means_no_socket_at_all(child: Any) -> None:
+    process = child("offline")
+    (end,) = list(facts(process))
+    assert process.wait(PATIENCE) == 0
+    assert end["used"] == []
+    assert end["answer"]
+    assert "load" in end["actions"]
+    assert "download" not in end["actions"]

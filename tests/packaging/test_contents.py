@@ -1,0 +1,71 @@
+"""What stays out of a bundle, and above all what must not."""
+
+from __future__ import annotations
+
+import contents
+import pytest
+
+KERNEL_COMPILER = [
+    "triton/backends/nvidia/bin/ptxas",
+    "triton/backends/nvidia/bin/ptxas-blackwell",
+    "triton/backends/nvidia/lib/libdevice.10.bc",
+    "triton/backends/nvidia/driver.c",
+    "triton/backends/amd/compiler.py",  # imported with the other backend
+    "triton/_C/libtriton.so",
+    "engine/kernels/expert_gemm.py",
+]
+LINKED = [
+    "nvidia/cu13/lib/libcublasLt.so.13",
+    "nvidia/cu13/lib/libcusparse.so.12",
+    "nvidia/nvshmem/lib/libnvshmem_host.so.3",
+    "nvidia/cudnn/lib/libcudnn.so.9",
+    "nvidia/cudnn/lib/libcudnn_graph.so.9",
+    "torch/lib/libtorch_cuda.so",
+]
+DESKTOP = [
+    "PySide6/Qt/plugins/platforms/libqxcb.so",
+    "PySide6/Qt/plugins/platforms/libqwayland.so",
+    "PySide6/Qt/plugins/platforms/libqoffscreen.so",
+    "PySide6/Qt/plugins/platformthemes/libqxdgdesktopportal.so",
+    "PySide6/Qt/plugins/imageformats/libqsvg.so",
+    "PySide6/Qt/plugins/imageformats/libqico.so",
+    "PySide6/Qt/plugins/imageformats/libqjpeg.so",
+    "PySide6/Qt/plugins/iconengines/libqsvgicon.so",
+    "libxcb-cursor.so.0",
+]
+
+
+@pytest.mark.parametrize("path", KERNEL_COMPILER + LINKED + DESKTOP)
+def test_what_is_needed_goes_in(path: str) -> None:
+    assert not contents.stays_out(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "nvidia/cudnn/lib/libcudnn_engines_precompiled.so.9",
+        "nvidia/cu13/lib/libcusolver.so.12",
+        "libcusolver.so.12",
+        "torch/lib/libtorch_cuda_linalg.so",
+        "triton/backends/nvidia/lib/cupti/libcupti_static.a",
+        "PySide6/Qt/plugins/platformthemes/libqgtk3.so",
+        "PySide6/Qt/plugins/imageformats/libqtiff.so",
+    ],
+)
+def test_what_nothing_uses_stays_out(path: str) -> None:
+    assert contents.stays_out(path)
+
+
+def test_without_cuda_the_kernels_stay_out_and_the_window_does_not() -> None:
+    assert all(contents.stays_out(path, cuda=False) for path in KERNEL_COMPILER if path.startswith("triton"))
+    assert not any(contents.stays_out(path, cuda=False) for path in DESKTOP)
+
+
+def test_a_link_goes_with_what_it_points_to() -> None:
+    entries = [
+        ("libcusolver.so.12", "nvidia/cu13/lib/libcusolver.so.12", "SYMLINK"),
+        ("short.so", "nvidia/cu13/lib/libcusolver.so.12", "SYMLINK"),
+        ("libcublas.so.13", "nvidia/cu13/lib/libcublas.so.13", "SYMLINK"),
+        ("nvidia/cu13/lib/libcublas.so.13", "/somewhere/libcublas.so.13", "BINARY"),
+    ]
+    assert contents.kept(entries) == entries[2:]

@@ -1,0 +1,154 @@
+"""Icon, menu entry, AppStream file and the script that installs them."""
+
+from __future__ import annotations
+
+import configparser
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tomllib
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LINUX = ROOT / "packaging" / "linux"
+ENTRY = LINUX / "safelight.desktop"
+METAINFO = LINUX / "app.safelight.safelight.metainfo.xml"
+ICONS = ROOT / "assets" / "icons"
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def read_entry(path: Path) -> configparser.SectionProxy:
+    parser = configparser.ConfigParser(interpolation=None, delimiters=("=",))
+    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    parser.read(path, encoding="utf-8")
+    return parser["Desktop Entry"]
+
+
+def unquoted(value: str) -> str:
+    """The first argument of an Exec value, read as the specification says: the file's escapes, then the quotes'."""
+    text = re.sub(r"\\(.)", r"\1", value)
+    quoted = re.fullmatch(r'"((?:[^"\\`$]|\\["`$\\])*)"', text)
+    assert quoted is not None, f"{value} is not one quoted argument"
+    return re.sub(r'\\(["`$\\])', r"\1", quoted[1]).replace("%%", "%")
+
+
+def test_entry_and_metainfo_name_the_same_program() -> None:
+    entry, root = read_entry(ENTRY), ElementTree.parse(METAINFO).getroot()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert entry["Exec"] in project["scripts"]
+    assert root.findtext("launchable") == ENTRY.name
+    assert METAINFO.name == f"{root.findtext('id')}.metainfo.xml"
+    assert root.findtext("project_license") == project["license"]
+    releases = [release.get("version") for release in root.findall("releases/release")]
+    assert releases[0] == project["version"], "the newest release is not this one"
+    main = (ROOT / "app" / "main.py").read_text(encoding="utf-8")
+    assert f'setDesktopFileName("{ENTRY.stem}")' in main, "a Wayland desktop would not find the window's entry"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["desktop-file-validate", ENTRY], ["appstreamcli", "validate", "--no-net", "--pedantic", METAINFO]],
+    ids=["desktop-file-validate", "appstreamcli"],
+)
+def test_the_validators_find_nothing(command: list[str | Path]) -> None:
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"{command[0]} is not installed")
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "hint" not in done.stdout
+
+
+def png_size(data: bytes) -> tuple[int, int]:
+    assert data.startswith(PNG)
+    return struct.unpack(">II", data[16:24])
+
+
+def test_icons_have_the_sizes_that_they_claim() -> None:
+    found = sorted(ICONS.glob("hicolor/*/apps/safelight.png"))
+    assert len(found) == 8
+    for path in found:
+        pixels = int(path.parts[-3].partition("x")[0])
+        assert png_size(path.read_bytes()) == (pixels, pixels)
+
+    data = (ICONS / "safelight.ico").read_bytes()
+    reserved, kind, count = struct.unpack_from("<HHH", data)
+    assert (reserved, kind) == (0, 1)
+    for index in range(count):
+        width, height, *_, size, at = struct.unpack_from("<BBBBHHII", data, 6 + 16 * index)
+        assert png_size(data[at : at + size]) == (width or 256, height or 256)
+
+    data = (ICONS / "safelight.icns").read_bytes()
+    assert data[:4] == b"icns"
+    assert struct.unpack(">I", data[4:8])[0] == len(data)
+    at, sizes = 8, []
+    while at < len(data):
+        length = struct.unpack(">I", data[at + 4 : at + 8])[0]
+        sizes.append(png_size(data[at + 8 : at + length])[0])
+        at += length
+    assert sizes == [16, 32, 64, 128, 256, 512, 1024]
+
+
+@pytest.fixture(params=["bundle", 'my $HOME\'s "50%" \\ bundle `x`'])
+def bundle(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """What the script looks for, without the program."""
+    folder = tmp_path / request.param
+    for source, place in ((ENTRY, "share/applications"), (METAINFO, "share/metainfo"), (LINUX / "install.sh", "")):
+        (folder / place).mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, folder / place)
+    shutil.copytree(ICONS / "hicolor", folder / "share" / "icons" / "hicolor")
+    (folder / "safelight").write_text("#!/bin/sh\necho started\n")
+    (folder / "safelight").chmod(0o755)
+    return folder
+
+
+def install(bundle: Path, home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    home.mkdir(exist_ok=True)
+    return subprocess.run(
+        [bundle / "install.sh", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"HOME": str(home), "PATH": "/usr/bin:/bin"},
+        cwd=home,
+    )
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux's menu")
+def test_install_and_uninstall(bundle: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    others = home / ".local" / "share" / "icons" / "hicolor" / "48x48" / "apps" / "other.png"
+    others.parent.mkdir(parents=True)
+    others.touch()
+    for _ in range(2):  # again over itself, as after an update
+        done = install(bundle, home)
+        assert done.returncode == 0, done.stderr
+        assert done.stderr == ""
+    entry = home / ".local" / "share" / "applications" / "safelight.desktop"
+    assert unquoted(read_entry(entry)["Exec"]) == str(bundle / "safelight")
+    assert read_entry(entry)["Name"] == "Safelight"
+    assert (others.parent / "safelight.png").exists()
+    linked = home / ".local" / "bin" / "safelight"
+    assert subprocess.run([linked], capture_output=True, text=True, check=True).stdout == "started\n"
+
+    done = install(bundle, home, "--uninstall")
+    assert done.returncode == 0, done.stderr
+    left = [path for path in home.rglob("*") if not path.is_dir()]
+    assert left == [others]
+    assert (bundle / "safelight").exists()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux's menu")
+def test_another_program_of_the_same_name_stays(bundle: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    other = home / ".local" / "bin" / "safelight"
+    other.parent.mkdir(parents=True)
+    other.write_text("mine")
+    done = install(bundle, home)
+    assert "stays as it is" in done.stderr
+    install(bundle, home, "--uninstall")
+    assert other.read_text() == "mine"
