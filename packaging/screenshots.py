@@ -1,27 +1,57 @@
-"""Takes pictures of the real window with a real embedded model: mid-denoising and settled, in both themes.
+"""Takes pictures of the real window with the real embedded model, in both themes: a fixed tour, a name a picture.
 
-The scale comes from QT_SCALE_FACTOR in the environment. Knows nothing of how the window is built inside.
+The scale comes from QT_SCALE_FACTOR in the environment. Everything happens in a temporary folder.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from PySide6.QtCore import QElapsedTimer, QEventLoop, QSettings, QTimer
+from PySide6.QtWidgets import QApplication
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from app.main import application
+from app.library import Library, NewMessage
+from app.main import application, make_window
 from app.messages import Message
 from app.window import MainWindow
 from app.worker import EngineLink
-from engine import EMBEDDED, SKILLS
+from engine import SKILLS, SUDOKU
 
 LONGEST_WAIT_MS = 120_000
+PROMPT = "Count from 4 to 43."
+RICH = """\
+A canvas begins as **noise**. At each step every position has an *entropy*
+
+$$H_i = -\\sum_v p_{iv} \\ln p_{iv}$$
+
+and those whose entropies add up to less than a bound are accepted:
+
+```python
+def accept(entropy: Tensor, bound: float) -> Tensor:
+    order = entropy.argsort()
+    within = entropy[order].cumsum(0) - entropy[order] <= bound
+    return within.scatter(0, order, within)
+```
+
+| state | what it means |
+|---|---|
+| accepted | kept under the entropy bound |
+| re-noised | replaced by a uniform random token |
+| remelted | accepted once, doubted later |
+
+- [x] stable: the best guess did not change
+- [ ] confident: the mean entropy is low
+
+> A block ends when it is both.
+"""
 
 
 def wait_for(condition: Callable[[], bool], what: str) -> None:
@@ -37,72 +67,122 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
         raise SystemExit(f"gave up waiting for {what}")
 
 
-def settle(milliseconds: int = 300) -> None:
+def settle(milliseconds: int = 400) -> None:
     """Let fades and layouts come to rest."""
     loop = QEventLoop()
     QTimer.singleShot(milliseconds, loop.quit)
     loop.exec()
 
 
+@contextmanager
+def frozen(window: MainWindow, link: EngineLink) -> Iterator[None]:
+    """Between two batches of events the window stands still; what arrives meanwhile is taken in afterwards."""
+    held: list[Message] = []
+    link.arrived.disconnect(window._take_in)
+    link.arrived.connect(held.extend)
+    yield
+    link.arrived.disconnect(held.extend)
+    link.arrived.connect(window._take_in)
+    window._take_in(held)
+
+
+def a_long_chat(library: Library) -> int:
+    """A conversation of 60 messages that ends with a rich answer."""
+    conversation = library.create(title="How a canvas settles", model=SKILLS)
+    parent = None
+    for turn in range(30):
+        asked = "How does a canvas settle?" if turn == 29 else f"Question {turn + 1}"
+        parent = library.add(conversation, NewMessage(parent, "user", asked))
+        said = RICH if turn == 29 else f"Answer {turn + 1}, in a sentence or two of plain words."
+        parent = library.add(conversation, NewMessage(parent, "assistant", said, model="Safelight Skills", seed=turn))
+    return conversation
+
+
+class Tour:
+    """Goes through the window and shoots."""
+
+    def __init__(self, window: MainWindow, link: EngineLink, out: Path) -> None:
+        self.window, self.link, self.out = window, link, out
+
+    def shoot(self, name: str, open_dialog: Callable[[], object] | None = None) -> None:
+        """A picture in each theme, of the window or of a dialog that is opened over it."""
+        for theme in ("darkroom", "paper"):
+            self.window.looks.choose(theme)
+            if open_dialog is not None:
+                open_dialog()
+            settle()
+            dialog = QApplication.activeModalWidget() or QApplication.activePopupWidget()
+            path = self.out / f"{name}-{theme}.png"
+            (dialog or self.window).grab().save(str(path))
+            print(path)
+            if dialog is not None:
+                dialog.close()
+
+    def developing(self, name: str, prompt: str) -> None:
+        """An answer at half of its last canvas, and when it has settled."""
+        window = self.window
+        window.asking.send(prompt)
+
+        def at_half() -> bool:
+            active = window.session.active
+            block = active.canvas.current if active is not None else None
+            return block is not None and not block.committed and 4 * block.accepted_count >= block.length
+
+        wait_for(lambda: at_half() or window.session.active is None, "half of the canvas")
+        with frozen(window, self.link):
+            self.shoot(name)
+        wait_for(lambda: window.session.active is None, "the answer")
+        settle(800)
+
+    def run(self, prompt: str) -> None:
+        """The whole tour."""
+        window = self.window
+        window.show()
+        self.load(SKILLS)
+        self.shoot("empty")
+        self.developing("developing", prompt)
+        self.shoot("settled")
+        window.session.open(a_long_chat(window.session.library))
+        settle()
+        self.shoot("long")
+        window.asking.delete(window.session.chat.turns[-1])
+        window.say("The library cannot be written: the disk is full. Make room; the conversation goes on in memory.")
+        self.shoot("error")
+        window.show_page("models")
+        settle(4000)  # the memory plans are counted in a thread of their own
+        self.shoot("models")
+        window.show_page("chat")
+        self.shoot("settings", window.open_settings)
+        self.shoot("palette", window.open_palette)
+        self.shoot("shortcuts", window.open_shortcuts)
+        self.load(SUDOKU)
+        window.shelf.begin()
+        self.developing("sudoku", window.page.suggestions.prompts[2])
+
+    def load(self, model: str) -> None:
+        self.window.load(model)
+        wait_for(lambda: self.window.model is not None, "the model")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the PNG files go")
-    parser.add_argument("--model", default=SKILLS, choices=[model.id for model in EMBEDDED])
-    parser.add_argument("--prompt", help="left out: the third suggestion")
-    parser.add_argument("--size", default="1120x760", metavar="WxH", help="the window in logical pixels")
+    parser.add_argument("--prompt", default=PROMPT)
+    parser.add_argument("--size", default="1280x800", metavar="WxH", help="the window in logical pixels")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--settings", action="store_true", help="open the settings strip")
-    parser.add_argument("--layer", default="state", choices=["state", "entropy"])
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE", help="a sampler setting, such as max_new_tokens=64"
-    )
+    parser.add_argument("--text", type=int, default=100, metavar="PERCENT", help="the size of all text")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     width, height = map(int, args.size.split("x"))
     application()
     link = EngineLink()
     with tempfile.TemporaryDirectory() as folder:
+        os.environ["XDG_DATA_HOME"] = folder
         settings = QSettings(f"{folder}/settings.ini", QSettings.Format.IniFormat)
-        window = MainWindow(link, settings, args.seed)
+        window = make_window(link, settings, args.seed)
         window.resize(width, height)
-        window.values.layer = args.layer
-        for name, _, value in (given.partition("=") for given in args.set):
-            window.values.overrides[name] = float(value) if "." in value else int(value)
-        window.topbar.settings.setChecked(args.settings)
-
-        def shoot(name: str) -> None:
-            for theme in ("darkroom", "paper"):
-                window.looks.choose(theme)
-                settle()
-                path = args.out / f"{name}-{theme}.png"
-                window.grab().save(str(path))
-                print(path)
-
-        def frozen_at_half() -> bool:
-            block = window.chat.turns[0].answer.canvas.current
-            return block is not None and not block.committed and 2 * block.accepted_count >= block.length
-
-        window.show()
-        shoot("start")
-        window.load(args.model)
-        wait_for(lambda: window.model is not None, "the model")
-        shoot("empty")
-        # Paused between two batches of events, the window stands still while it is grabbed.
-        window.send(args.prompt or window.page.suggestions.prompts[2])
-        wait_for(lambda: frozen_at_half() or window.chat.active is None, "half of the canvas")
-        link.arrived.disconnect(window._take_in)
-        held: list[Message] = []
-        link.arrived.connect(held.extend)
-        shoot("developing")
-        link.arrived.disconnect(held.extend)
-        link.arrived.connect(window._take_in)
-        window._take_in(held)
-        wait_for(lambda: window.chat.active is None, "the answer")
-        settle()
-        shoot("settled")
-        window.page.turns[-1].answer.canvas_toggle.setChecked(True)
-        settle()
-        shoot("canvas")
+        window.looks.set_text_percent(args.text)
+        Tour(window, link, args.out).run(args.prompt)
         window.close()
     return 0
 

@@ -1,0 +1,41 @@
+"""Where the bundled program starts: puts right what bundling changes, then hands over to the command line."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+
+LIBRARY_PATH = "LD_LIBRARY_PATH"
+
+
+def restore_library_path() -> None:
+    """Programs that we start (a browser, a file manager) get the system's libraries, not the bundle's.
+
+    The loader of our own libraries read the variable when this process began, so that they stay found.
+    """
+    original = os.environ.pop(f"{LIBRARY_PATH}_ORIG", None)
+    os.environ.pop(LIBRARY_PATH, None)
+    if original:
+        os.environ[LIBRARY_PATH] = original
+
+
+if __name__ == "__main__":
+    multiprocessing.freeze_support()  # a worker process starts this same program
+    if sys.platform.startswith("linux"):
+        restore_library_path()
+    import bundle_fixes
+
+    bundle_fixes.install()
+    if sys.argv[1:] == ["--check-bundle"]:
+        import bundle_check
+
+        sys.exit(bundle_check.main())
+    if sys.argv[1:] == ["--first-paint"]:  # ``safelight bench --window`` measures a fresh process
+        from app.main import measure_first_paint
+
+        print(measure_first_paint())
+        sys.exit(0)
+    from app.cli import main
+
+    sys.exit(main())
