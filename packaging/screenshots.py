@@ -177,7 +177,8 @@ def main() -> int:
     application()
     link = EngineLink()
     with tempfile.TemporaryDirectory() as folder:
-        os.environ["XDG_DATA_HOME"] = folder
+        os.environ["HOME"] = folder
+        os.environ["XDG_DATA_HOME"] = f"{folder}/.local/share"
         settings = QSettings(f"{folder}/settings.ini", QSettings.Format.IniFormat)
         window = make_window(link, settings, args.seed)
         window.resize(width, height)

@@ -13,6 +13,7 @@ from PySide6.QtCore import QSettings, Signal, Slot
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QMessageBox, QVBoxLayout, QWidget
 
+from app.folders import shortened
 from app.language import tr
 from app.models import wording, work
 from app.models.actions import Action, actions
@@ -127,7 +128,11 @@ class ModelsPage(QWidget):
         shown_elsewhere = {folder for key, folder in self._converting.items() if key != str(folder)}
         self._entries = {e.key: e for e in found if not (e.state == "unpacked" and e.folder in shown_elsewhere)}
         self.frame.place.setText(
-            tr("Downloads go to {folder}, which has {free} free.", folder=self._folder, free=wording.amount(self._free))
+            tr(
+                "Downloads go to {folder}, which has {free} free.",
+                folder=shortened(str(self._folder)),
+                free=wording.amount(self._free),
+            )
         )
         self._arrange()
         self._count_all()
