@@ -88,6 +88,13 @@ class Asking(QObject):
         if turns:
             self.again(turns[-1])
 
+    @Slot()
+    def inspect_last(self) -> None:
+        """Look into the last answer."""
+        turns = self._window.session.chat.turns
+        if turns:
+            self._window.inspecting.inspect(turns[-1])
+
     @Slot(object, str)
     def edit(self, turn: Turn, text: str) -> None:
         """Ask another version of a prompt."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from app.actions import Action
 from app.language import tr
-from app.topbar import CHAT, MODELS
+from app.topbar import CHAT, INSPECTOR, MODELS
 
 if TYPE_CHECKING:
     from app.window import MainWindow
@@ -52,14 +52,21 @@ def _answer(window: MainWindow) -> list[Action]:
             return tr("There is no answer yet")
         return window.reason_to_wait()
 
+    def can_inspect() -> str:
+        turns = window.session.chat.turns
+        return "" if turns and turns[-1].answer.has_trace else tr("There is no answer yet, or its run was not kept")
+
     def runs() -> str:
-        return "" if window.session.active is not None else tr("No answer is developing")
+        is_running = window.session.active is not None or window.is_forking
+        return "" if is_running else tr("No answer is developing")
 
     return [
         Action("write", tr("Write a prompt"), section, composer.edit.setFocus, ("Ctrl+L",)),
         Action("attach", tr("Attach text files"), section, composer.choose_files, ("Ctrl+Shift+A",)),
         Action("stop", tr("Stop the answer"), section, window.session.stop, ("Escape",), runs),
         Action("again", tr("Regenerate the last answer"), section, asking.again_last, ("Ctrl+R",), can_repeat),
+        Action("inspect", tr("Inspect the last answer"), section, asking.inspect_last, ("Ctrl+I",), can_inspect),
+        Action("open-run", tr("Open a recorded run"), section, lambda: window.inspecting.ask_file()),
         Action("presets", tr("Edit the presets"), section, asking.edit_presets, ("Ctrl+E",)),
     ]
 
@@ -68,7 +75,8 @@ def _view(window: MainWindow) -> list[Action]:
     section, topbar = tr("View"), window.topbar
     return [
         Action("chat", tr("Go to the chat"), section, lambda: window.show_page(CHAT), ("Ctrl+1",)),
-        Action("models", tr("Go to the models"), section, lambda: window.show_page(MODELS), ("Ctrl+2",)),
+        Action("inspector", tr("Go to the inspector"), section, lambda: window.show_page(INSPECTOR), ("Ctrl+2",)),
+        Action("models", tr("Go to the models"), section, lambda: window.show_page(MODELS), ("Ctrl+3",)),
         Action("sidebar", tr("Show or hide the conversations"), section, topbar.sidebar.toggle, ("Ctrl+B",)),
         Action("sampler", tr("Show or hide the sampler's settings"), section, topbar.strip.toggle, ("Ctrl+Shift+S",)),
         Action("theme", tr("Take the next theme"), section, window.looks.choose_next, ("Ctrl+T",)),

@@ -13,10 +13,11 @@ APP = "Safelight"
 
 @dataclass(frozen=True)
 class Folders:
-    """``data`` holds the conversations, ``models`` what is downloaded, ``logs`` the log."""
+    """``data`` holds the conversations, ``models`` what is downloaded, ``traces`` the runs, ``logs`` the log."""
 
     data: Path
     models: Path
+    traces: Path
     logs: Path
 
 
@@ -32,7 +33,7 @@ def folders(data_folder: str = "") -> Folders:
     import platformdirs
 
     data = Path(data_folder).expanduser() if data_folder else default_data_folder()
-    return Folders(data, data / "models", Path(platformdirs.user_log_path(APP, appauthor=False)))
+    return Folders(data, data / "models", data / "traces", Path(platformdirs.user_log_path(APP, appauthor=False)))
 
 
 def ensure(folder: Path) -> Path:

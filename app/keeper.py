@@ -13,6 +13,7 @@ from app.state.figures import Figures
 from app.state.versions import Versions
 from engine import GenerationConfig, SafelightError
 
+TRACE = "trace"  # among a message's settings
 STATUSES: dict[str, Status] = {"done": "done", "stopped": "stopped", "failed": "failed"}
 
 
@@ -81,6 +82,7 @@ class Keeper:
             status=answer.status,
             error=answer.error,
             figures=answer.figures.to_json(),
+            settings=_settings(answer),
         )
 
     def show(self, item: Turn | Answer) -> None:
@@ -99,8 +101,13 @@ class Keeper:
             self.library.put_back(item.id)
 
 
+def _settings(answer: Answer) -> str:
+    """What the run was asked with, and which trace it left."""
+    settings: dict[str, object] = {name: getattr(answer.config, name) for name in SETTING_NAMES}
+    return json.dumps(settings | {TRACE: answer.trace_id})
+
+
 def _row(parent: int, answer: Answer) -> NewMessage:
-    settings = {name: getattr(answer.config, name) for name in SETTING_NAMES}
     return NewMessage(
         parent,
         "assistant",
@@ -109,26 +116,29 @@ def _row(parent: int, answer: Answer) -> NewMessage:
         answer.status,
         answer.model_title,
         answer.seed,
-        json.dumps(settings),
+        _settings(answer),
         answer.figures.to_json(),
         answer.error,
     )
 
 
 def _answer(row: StoredMessage) -> Answer:
-    answer = Answer(row.model, row.seed or 0, _config(row.settings), id=row.id)
+    config, trace_id = _read_settings(row.settings)
+    answer = Answer(row.model, row.seed or 0, config, trace_id=trace_id, id=row.id)
     answer.status = STATUSES.get(row.status, "stopped")
     answer.text, answer.thinking, answer.error = row.content, row.thinking, row.error
     answer.kept = Figures.from_json(row.figures)
     return answer
 
 
-def _config(settings: str) -> GenerationConfig:
-    """The settings of a stored run, as far as they can be read; they are for reading only."""
+def _read_settings(settings: str) -> tuple[GenerationConfig, str]:
+    """The settings of a stored run, as far as they can be read (they are for reading only), and its trace's id."""
     with contextlib.suppress(ValueError, TypeError, SafelightError):
         stored = json.loads(settings)
-        return GenerationConfig().replace(**{name: stored[name] for name in SETTING_NAMES if name in stored})
-    return GenerationConfig()
+        trace_id = stored.get(TRACE)
+        config = GenerationConfig().replace(**{name: stored[name] for name in SETTING_NAMES if name in stored})
+        return config, trace_id if isinstance(trace_id, str) else ""
+    return GenerationConfig(), ""
 
 
 def _place_shown(rows: list[StoredMessage]) -> int:

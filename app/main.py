@@ -37,6 +37,7 @@ from PySide6.QtWidgets import QApplication
 from app import language, logs
 from app.faults import Faults
 from app.folders import Folders, folders
+from app.garbage import Garbage
 from app.language import tr
 from app.library import Library
 from app.selftest import SelfTest
@@ -113,6 +114,11 @@ def make_window(
     return MainWindow(link, settings, library or open_library(places.data), places, seed)
 
 
+def traces_folder(settings: QSettings) -> Path:
+    """Where runs are kept for replay."""
+    return folders(read_preferences(settings).data_folder).traces
+
+
 def run(model: str | None = None, seed: int | None = None, ask: str | None = None) -> int:
     """Open the window and stay until it is closed.
 
@@ -125,9 +131,10 @@ def run(model: str | None = None, seed: int | None = None, ask: str | None = Non
         The exit code.
     """
     app = application()
-    link = EngineLink()
+    settings = default_settings()
+    link = EngineLink(traces=None if ask is not None else traces_folder(settings))
     faults = Faults()
-    window = make_window(link, default_settings(), seed, Library.in_memory() if ask is not None else None)
+    window = make_window(link, settings, seed, Library.in_memory() if ask is not None else None)
     with contextlib.suppress(SafelightError):  # a log that cannot be written stops nobody
         logs.start(window.folders.logs)
     faults.happened.connect(window.say)
@@ -136,6 +143,7 @@ def run(model: str | None = None, seed: int | None = None, ask: str | None = Non
     window.firstPainted.connect(functools.partial(QTimer.singleShot, 0, start_loading))
     window.firstPainted.connect(window.reopen)
     interrupts = Interrupts(app)
+    garbage = Garbage(app)
     window.expect(model or SKILLS)
     window.show()
     test = SelfTest(window, ask) if ask is not None else None
@@ -145,6 +153,7 @@ def run(model: str | None = None, seed: int | None = None, ask: str | None = Non
     finally:
         link.shutdown()
         interrupts.close()
+        garbage.close()
         faults.remove()
         logs.stop()
 
@@ -155,7 +164,7 @@ def measure_first_paint() -> float:
     with tempfile.TemporaryDirectory() as folder:
         link = EngineLink()
         settings = QSettings(f"{folder}/settings.ini", QSettings.Format.IniFormat)
-        window = MainWindow(link, settings, Library.in_memory(), Folders(Path(folder), Path(folder), Path(folder)))
+        window = MainWindow(link, settings, Library.in_memory(), Folders(*[Path(folder)] * 4))
         painted: list[float] = []
 
         def note() -> None:

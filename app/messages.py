@@ -5,8 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from engine import Event, GenerationConfig, Reply, Trace
+from engine import Event, Fork, GenerationConfig, Mark, Recording, Reply, Trace
+
+if TYPE_CHECKING:
+    from engine import Influence
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,29 @@ class RunRequest:
 
 
 @dataclass(frozen=True, eq=False)
+class ForkRequest:
+    """A recorded run to go on from otherwise: by changes, or with spans of its settled text written anew."""
+
+    trace: Recording
+    changes: tuple[Fork, ...] = ()  # all that were made on the run's way, the newest last
+    marks: tuple[Mark, ...] = ()
+    seed: int = 0  # of an infilling
+    cancel: threading.Event = field(default_factory=threading.Event, compare=False)
+
+
+@dataclass(frozen=True, eq=False)
+class InfluenceRequest:
+    """How far one token of a canvas moves the others, behind the text of a run's first blocks."""
+
+    trace: Recording
+    block: int
+    canvas: tuple[int, ...]
+    position: int
+    token: int
+    temperature: float
+
+
+@dataclass(frozen=True, eq=False)
 class LoadedModel:
     """What the window needs to know of a model that lives in the engine's thread."""
 
@@ -46,6 +73,8 @@ class LoadedModel:
     is_special: Callable[[int], bool]
     decode: Callable[[Iterable[int]], Reply]
     count_tokens: Callable[[Sequence[dict[str, str]]], int]  # of a conversation, as the model's template writes it
+    encode: Callable[[str], list[int]]
+    fingerprint: str  # of its files
     context: int  # tokens of text and answer that the model has positions for
     kernels: str = ""  # which path computes, in words
 
@@ -109,6 +138,55 @@ class RunFailed:
     details: str = ""
 
 
+@dataclass(frozen=True)
+class TraceNotKept:
+    """The run goes on, and its trace is in memory only."""
+
+    message: str
+
+
+@dataclass(frozen=True, eq=False)
+class ForkStarted:
+    """A fork began; the worker appends its events to ``trace``."""
+
+    trace: Trace
+
+
+@dataclass(frozen=True)
+class ForkGrown:
+    """The fork under way has another event."""
+
+
+@dataclass(frozen=True)
+class ForkEnded:
+    """The fork is over. ``message`` says why it failed, empty if it did not."""
+
+    message: str = ""
+    details: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class InfluenceMeasured:
+    """What was asked, and what came of it: an ``engine.Influence``, or None and why not."""
+
+    request: InfluenceRequest
+    found: Influence | None
+    message: str = ""
+
+
 Message = (
-    LoadStarted | LoadProgress | ModelLoaded | ModelUnloaded | LoadFailed | MemoryUsed | RunStarted | RunFailed | Event
+    LoadStarted
+    | LoadProgress
+    | ModelLoaded
+    | ModelUnloaded
+    | LoadFailed
+    | MemoryUsed
+    | RunStarted
+    | RunFailed
+    | TraceNotKept
+    | ForkStarted
+    | ForkGrown
+    | ForkEnded
+    | InfluenceMeasured
+    | Event
 )

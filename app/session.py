@@ -182,6 +182,7 @@ class Session(QObject):
             match message:
                 case RunStarted(trace):
                     run.answer.trace = trace
+                    run.answer.trace_id = trace.header.id if trace.path is not None else ""
                 case RunFailed(text, details):
                     self._fail(run, text, details)
                 case _:

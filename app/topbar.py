@@ -14,10 +14,10 @@ from app.language import tr
 from engine import EMBEDDED
 
 HEIGHT = 52
-ROOM_FOR_FACTS = 980  # pixels
-ROOM_FOR_NAME = 720
+ROOM_FOR_FACTS = 1100  # pixels
+ROOM_FOR_NAME = 860
 OPEN_FOLDER = "open-folder"  # the chooser's last entry
-CHAT, MODELS = "chat", "models"  # the pages
+CHAT, INSPECTOR, MODELS = "chat", "inspector", "models"  # the pages
 
 
 def _tool(text: str, name: str, tip: str, *, checkable: bool = True) -> QToolButton:
@@ -51,7 +51,8 @@ class TopBar(QWidget):
         self.sidebar.toggled.connect(self.sidebar_toggled)
         self.pages = {
             CHAT: _tool(tr("Chat"), tr("Chat"), tr("Talk to a model (Ctrl+1)")),
-            MODELS: _tool(tr("Models"), tr("Models"), tr("Download, convert and load models (Ctrl+2)")),
+            INSPECTOR: _tool(tr("Inspector"), tr("Inspector"), tr("See how an answer came about (Ctrl+2)")),
+            MODELS: _tool(tr("Models"), tr("Models"), tr("Download, convert and load models (Ctrl+3)")),
         }
         for page, tool in self.pages.items():  # not a button group, of which Tab would reach one alone
             tool.clicked.connect(functools.partial(self._choose_page, page))
@@ -112,8 +113,7 @@ class TopBar(QWidget):
                 self.chooser.addItem(name, path)
         self.chooser.insertSeparator(self.chooser.count())
         self.chooser.addItem(tr("Open a folder…"), OPEN_FOLDER)
-        if shown is not None:
-            self.show_model(shown, title)
+        self.show_model(shown or "", title)
 
     def show_model(self, path_or_id: str, title: str) -> None:
         """Show which model is loaded or being loaded; an unknown folder gets an entry. Empty: none is."""

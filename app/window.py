@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSettings, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QCloseEvent, QPaintEvent, QResizeEvent
@@ -23,6 +25,7 @@ from app import icons, memory, palette, shortcuts, sidebar, statusbar
 from app.actions import Actions
 from app.asking import Asking
 from app.chat.look import CanvasLook
+from app.chat.notice import Notice
 from app.chat.page import ChatPage
 from app.chat.prompts import introduction, placeholder, suggestions
 from app.chat.wording import parameters
@@ -30,10 +33,15 @@ from app.chrome import chrome
 from app.controls import Hairline
 from app.deeds import deeds
 from app.folders import Folders
+from app.inspector import style as inspector_style
 from app.language import tr
 from app.library import Library
 from app.looks import Looks
 from app.messages import (
+    ForkEnded,
+    ForkGrown,
+    ForkStarted,
+    InfluenceMeasured,
     LoadedModel,
     LoadFailed,
     LoadProgress,
@@ -42,6 +50,7 @@ from app.messages import (
     Message,
     ModelLoaded,
     ModelUnloaded,
+    TraceNotKept,
 )
 from app.models import style as models_style
 from app.models.jobs import Jobs
@@ -57,10 +66,14 @@ from app.settings.strip import SettingsStrip
 from app.shelf import Shelf
 from app.shortcuts import ShortcutSheet
 from app.sidebar import Sidebar
+from app.state.chat_state import Turn
 from app.statusbar import StatusBar
-from app.topbar import CHAT, MODELS, TopBar
+from app.topbar import CHAT, INSPECTOR, MODELS, TopBar
 from app.worker import EngineLink
 from engine import SKILLS
+
+if TYPE_CHECKING:
+    from app.inspecting import Inspecting
 
 MEMORY_MS = 2000  # between two looks at the process's memory
 
@@ -83,7 +96,7 @@ class MainWindow(QMainWindow):
         self.resize(1280, 800)
         self.setMinimumSize(640, 480)
         self._painted = False
-        self._link = link
+        self.link = link
         self._settings = settings
         self.folders = folders
         self._reduces_motion = platform_reduces_motion()
@@ -155,14 +168,15 @@ class MainWindow(QMainWindow):
         for widget in (self.topbar, Hairline()):
             column.addWidget(widget)
         column.addLayout(body, 1)
-        for widget in (Hairline(), self.status):
+        self.notice = Notice()
+        for widget in (self.notice, Hairline(), self.status):
             column.addWidget(widget)
         self.setCentralWidget(centre)
         self.progress.setParent(centre)  # lies over the hairline, so that its coming and going moves nothing
         self.progress.raise_()
 
     def _connect(self) -> None:
-        self._link.arrived.connect(self._take_in)
+        self.link.arrived.connect(self._take_in)
         self.topbar.page_chosen.connect(self.show_page)
         self.topbar.model_chosen.connect(self.load)
         self.topbar.folder_asked.connect(self.open_folder)
@@ -178,6 +192,7 @@ class MainWindow(QMainWindow):
         self.strip.changed.connect(self.settings_changed)
         self.looks.changed.connect(self._dress)
         self.session.failed.connect(self.say)
+        self.page.inspect_asked.connect(self._inspect)
         self.session.ended.connect(self.refresh_blocking)
         self.session.path_changed.connect(self._note_conversation)
 
@@ -190,16 +205,34 @@ class MainWindow(QMainWindow):
 
     # ---------------------------------------------------------------- pages
 
+    @functools.cached_property
+    def inspecting(self) -> Inspecting:
+        """The inspector and its dealings, made when first asked for."""
+        from app.inspecting import Inspecting
+
+        made = Inspecting(self, self.looks.theme, self.values.reduced_motion)
+        self.stack.addWidget(made.page)
+        return made
+
     @Slot(str)
     def show_page(self, page: str) -> None:
-        """``chat`` or ``models``."""
+        """``chat``, ``inspector`` or ``models``."""
         self.topbar.show_page(page)
-        self.stack.setCurrentWidget(self.models if page == MODELS else self.page)
+        shown: QWidget = self.inspecting.page if page == INSPECTOR else {CHAT: self.page, MODELS: self.models}[page]
+        self.stack.setCurrentWidget(shown)
+        self.notice.hide()
+        if page == CHAT:
+            self.page.composer.edit.setFocus()
+            return
         if page == MODELS:
             self.models.refresh()
-            self.models.setFocus()
-        else:
-            self.page.composer.edit.setFocus()
+        elif self.inspecting.page.player.trace is None:
+            self.inspecting.offer()
+        shown.setFocus()
+
+    @Slot(object)
+    def _inspect(self, turn: Turn) -> None:
+        self.inspecting.inspect(turn)
 
     @Slot()
     def _show_chat(self) -> None:
@@ -211,8 +244,9 @@ class MainWindow(QMainWindow):
 
     @Slot(str, str)
     def say(self, message: str, details: str = "") -> None:
-        """Tell what went wrong, over the composer; nothing is lost by it."""
-        self.page.notice.show_message(message, details)
+        """Tell what went wrong, over the composer or, on other pages, under them; nothing is lost by it."""
+        is_chat = self.stack.currentWidget() is self.page
+        (self.page.notice if is_chat else self.notice).show_message(message, details)
 
     @Slot()
     def open_settings(self) -> None:
@@ -242,7 +276,7 @@ class MainWindow(QMainWindow):
     @Slot(str)
     def load(self, path_or_id: str = SKILLS) -> None:
         """Load a model in the engine's thread; an answer under way is stopped."""
-        self._link.load(path_or_id, self.expect(path_or_id))
+        self.link.load(path_or_id, self.expect(path_or_id))
 
     def expect(self, path_or_id: str) -> str:
         """Show that a model is going to be loaded; returns what it is called."""
@@ -264,7 +298,7 @@ class MainWindow(QMainWindow):
     def unload(self) -> None:
         """Let go of the model and its memory."""
         self._wanted = ""
-        self._link.unload()
+        self.link.unload()
 
     @Slot()
     def open_folder(self) -> None:
@@ -325,6 +359,10 @@ class MainWindow(QMainWindow):
                     self.say(text, details)
                 case ModelUnloaded() if not self._wanted:
                     self._no_model()
+                case TraceNotKept(text):
+                    self.say(text)
+                case ForkStarted() | ForkGrown() | ForkEnded() | InfluenceMeasured():
+                    self.inspecting.take(message)
                 case MemoryUsed(used, total):
                     self.status.show_memory(used, total, "cuda")
                 case ModelLoaded() | LoadFailed() | ModelUnloaded():
@@ -364,9 +402,16 @@ class MainWindow(QMainWindow):
             if self.session.chat.active is None:
                 return tr("An answer in another conversation is developing; Esc stops it")
             return tr("The answer is developing; Esc stops it")
+        if self.is_forking:
+            return tr("A fork is developing in the inspector; Esc stops it")
         if self.model is None:
             return self._loading_text if self._loading else tr("No model is loaded. Choose one above")
         return self.values.problem(self.model.defaults)
+
+    @property
+    def is_forking(self) -> bool:
+        """Whether the inspector runs something."""
+        return "inspecting" in self.__dict__ and self.inspecting.is_forking
 
     @Slot()
     def refresh_blocking(self) -> None:
@@ -374,6 +419,8 @@ class MainWindow(QMainWindow):
         reason = self.reason_to_wait()
         self.page.composer.block(reason)
         self.page.set_can_repeat(not reason)
+        if "inspecting" in self.__dict__:
+            self.inspecting.refresh()
         self.progress.setVisible(bool(self._loading))
 
     # ---------------------------------------------------------------- settings and looks
@@ -386,8 +433,10 @@ class MainWindow(QMainWindow):
         """The sampler's or the canvas's settings have changed: store them and let them hold."""
         keep_seed = self._given_seed is not None and self.values.seed == self._given_seed
         store.write_values(self._settings, self.values, self._reduces_motion, keep_seed=keep_seed)
-        self._link.pace_ms = self.values.pace_ms
+        self.link.pace_ms = self.values.pace_ms
         self.page.set_look(self._look())
+        if "inspecting" in self.__dict__:
+            self.inspecting.page.set_reduced_motion(self.values.reduced_motion)
         self.asking.settings_changed()
         self.refresh_blocking()
 
@@ -439,9 +488,12 @@ class MainWindow(QMainWindow):
                 dialog.style,
                 sidebar.style,
                 models_style.style,
+                inspector_style.style,
             )
         )
         self.sidebar.dress(theme)
+        if "inspecting" in self.__dict__:
+            self.inspecting.page.set_theme(theme)
         self.page.set_look(self._look())
 
     # ---------------------------------------------------------------- Qt's events
@@ -461,6 +513,6 @@ class MainWindow(QMainWindow):
         self._memory.stop()
         self.models.shutdown()
         self._jobs.shutdown()
-        self._link.shutdown()
+        self.link.shutdown()
         self.session.close()
         super().closeEvent(event)

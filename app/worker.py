@@ -7,9 +7,9 @@ when the first model is loaded, so that the window is painted before. Knows no w
 from __future__ import annotations
 
 import functools
-import gc
 import traceback
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QObject, Qt, QThread, QTimer, Signal, Slot
@@ -18,6 +18,12 @@ import engine
 from app.language import tr
 from app.mailbox import Mailbox
 from app.messages import (
+    ForkEnded,
+    ForkGrown,
+    ForkRequest,
+    ForkStarted,
+    InfluenceMeasured,
+    InfluenceRequest,
     LoadedModel,
     LoadFailed,
     LoadProgress,
@@ -31,7 +37,8 @@ from app.messages import (
     RunRequest,
     RunStarted,
 )
-from engine import CanvasCommitted, Event, SafelightError, StepFinished, Trace
+from app.recording import Recorder, with_unmarked
+from engine import CanvasCommitted, Event, ModelIdentity, SafelightError, StepFinished
 
 Loader = Callable[..., Any]
 Generator = Callable[..., Iterator[Event]]
@@ -49,7 +56,11 @@ class EngineWorker(QObject):
     mail = Signal()  # the mailbox turned non-empty
 
     def __init__(
-        self, mailbox: Mailbox[Message], load_model: Loader | None = None, generate: Generator | None = None
+        self,
+        mailbox: Mailbox[Message],
+        load_model: Loader | None = None,
+        generate: Generator | None = None,
+        traces: Path | None = None,
     ) -> None:
         super().__init__()
         self._mailbox = mailbox
@@ -57,6 +68,7 @@ class EngineWorker(QObject):
         self._generate = generate
         self._model: Any = None
         self._cache: Any = None  # of the last run: what a prompt shares with it is not read again
+        self._recorder = Recorder(traces, self._post)
 
     def _post(self, message: Message, hurry: Callable[[], bool] = lambda: False) -> None:
         if self._mailbox.put(message, hurry):
@@ -83,7 +95,9 @@ class EngineWorker(QObject):
 
         try:
             model = (self._load_model or engine.load_model)(request.path_or_id, progress=progress)
-            loaded = _describe(model, request)
+            identity = engine.identify_model(model, request.path_or_id, request.title)
+            loaded = _describe(model, request, identity)
+            self._recorder.model_loaded(identity)
         except _AbandonedError:
             return
         except SafelightError as error:
@@ -99,7 +113,6 @@ class EngineWorker(QObject):
     def unload(self) -> None:
         """Let go of the model."""
         self._model = self._cache = None
-        gc.collect()
         self._post(ModelUnloaded())
 
     def _tell_memory(self, hurry: Callable[[], bool]) -> None:
@@ -115,22 +128,90 @@ class EngineWorker(QObject):
             if self._model is None:
                 raise SafelightError("no model is loaded; choose one first")
             ids = self._model.chat_ids(request.messages, enable_thinking=request.think)
-            trace = Trace(self._model.name, request.messages[-1]["content"], request.config, request.seed)
+            trace = self._recorder.begin(self._model, request, ids)
             self._post(RunStarted(trace), hurry)
             generate = self._generate or engine.generate
             if self._cache is None:
                 self._cache = self._model.new_cache()
             options = {"seed": request.seed, "cancel": request.cancel, "cache": self._cache}
-            for event in generate(self._model, ids, request.config, **options):
-                trace.append(event)
+            for event in generate(self._model, ids, trace.config, **options):
+                self._recorder.append(event)
                 if isinstance(event, CanvasCommitted):
                     self._tell_memory(hurry)
                 self._post(event, hurry)
         except SafelightError as error:
+            self._recorder.end(str(error))
             self._post(RunFailed(str(error)), hurry)
         except Exception as error:  # the app must go on, whatever the libraries below raise
             self._cache = None
+            self._recorder.end(_in_words(error))
             self._post(RunFailed(_in_words(error), traceback.format_exc()), hurry)
+        else:
+            self._recorder.end()
+
+    @Slot(object)
+    def fork(self, request: ForkRequest) -> None:
+        """Take a recorded run again and go on otherwise, or write spans of it anew."""
+        header = request.trace.header
+        committed = [event for event in request.trace.events if isinstance(event, CanvasCommitted)]
+        try:
+            if self._model is None:
+                raise SafelightError("no model is loaded; choose one first")
+            ids = header.prompt_ids or self._model.chat_ids(header.messages, enable_thinking=header.think)
+            trace = self._recorder.begin_fork(self._model, request, ids)
+            self._post(ForkStarted(trace))
+            if self._cache is None:
+                self._cache = self._model.new_cache()
+            rows, steps = [event.tokens for event in committed], [event.steps for event in committed]
+            options = {"cancel": request.cancel, "cache": self._cache}
+            if request.marks:
+                run = engine.infill(self._model, ids, header.config, request.seed, rows, request.marks, **options)
+                run = with_unmarked(run, request.trace.events, {mark.block for mark in request.marks})
+            else:
+                known = request.changes[-1].block
+                rows, steps = rows[:known], steps[: known + 1]
+                run = engine.fork(self._model, ids, header.config, header.seed, rows, steps, request.changes, **options)
+            for event in run:
+                self._recorder.append(event)
+                self._post(ForkGrown(), request.cancel.is_set)
+        except SafelightError as error:
+            self._recorder.end(str(error))
+            self._post(ForkEnded(str(error)))
+        except Exception as error:  # the app must go on, whatever the libraries below raise
+            self._cache = None
+            self._recorder.end(_in_words(error))
+            self._post(ForkEnded(_in_words(error), traceback.format_exc()))
+        else:
+            self._recorder.end()
+            self._post(ForkEnded())
+
+    @Slot(object)
+    def influence(self, request: InfluenceRequest) -> None:
+        """Measure how far one token moves the others."""
+        try:
+            if self._model is None:
+                raise SafelightError("no model is loaded; choose one first")
+            header = request.trace.header
+            ids = header.prompt_ids or self._model.chat_ids(header.messages, enable_thinking=header.think)
+            committed = [event for event in request.trace.events if isinstance(event, CanvasCommitted)]
+            if self._cache is None:
+                self._cache = self._model.new_cache()
+            found = engine.influence(
+                self._model,
+                ids,
+                [event.tokens for event in committed if event.block_index < request.block],
+                request.canvas,
+                request.position,
+                request.token,
+                cache=self._cache,
+                temperature=request.temperature,
+            )
+        except SafelightError as error:
+            self._post(InfluenceMeasured(request, None, str(error)))
+        except Exception as error:  # the app must go on, whatever the libraries below raise
+            self._post(InfluenceMeasured(request, None, _in_words(error)))
+        else:
+            self._post(InfluenceMeasured(request, found))
 
 
 class EngineLink(QObject):
@@ -138,16 +219,23 @@ class EngineLink(QObject):
 
     A small model takes a step faster than an eye can follow: ``pace_ms`` keeps each step in view at least so long. The
     engine then waits for the view, so that Stop ends the run where it is seen to be. A slower model waits for nothing.
-    Must be shut down before it is destroyed.
+    Must be shut down before it is destroyed. ``traces`` is the folder where runs are kept; None keeps none.
     """
 
     arrived = Signal(object)  # list[Message], in order
     _load_asked = Signal(object)
     _unload_asked = Signal()
     _run_asked = Signal(object)
+    _fork_asked = Signal(object)
+    _influence_asked = Signal(object)
 
     def __init__(
-        self, load_model: Loader | None = None, generate: Generator | None = None, *, mailbox_limit: int = 256
+        self,
+        load_model: Loader | None = None,
+        generate: Generator | None = None,
+        *,
+        mailbox_limit: int = 256,
+        traces: Path | None = None,
     ) -> None:
         super().__init__()
         self._mailbox: Mailbox[Message] = Mailbox(mailbox_limit)
@@ -158,8 +246,8 @@ class EngineLink(QObject):
         self._pause.setSingleShot(True)
         self._pause.timeout.connect(self._drain)
         self._load_request: LoadRequest | None = None
-        self._run_request: RunRequest | None = None
-        self._worker = EngineWorker(self._mailbox, load_model, generate)
+        self._run_request: RunRequest | ForkRequest | None = None
+        self._worker = EngineWorker(self._mailbox, load_model, generate, traces)
         self._thread = QThread()
         self._thread.setObjectName("safelight-engine")
         self._thread.setStackSize(STACK_BYTES)
@@ -167,6 +255,8 @@ class EngineLink(QObject):
         self._load_asked.connect(self._worker.load, Qt.ConnectionType.QueuedConnection)
         self._unload_asked.connect(self._worker.unload, Qt.ConnectionType.QueuedConnection)
         self._run_asked.connect(self._worker.run, Qt.ConnectionType.QueuedConnection)
+        self._fork_asked.connect(self._worker.fork, Qt.ConnectionType.QueuedConnection)
+        self._influence_asked.connect(self._worker.influence, Qt.ConnectionType.QueuedConnection)
         self._worker.mail.connect(self._drain, Qt.ConnectionType.QueuedConnection)
         self._thread.start()
 
@@ -200,6 +290,15 @@ class EngineLink(QObject):
         """Generate an answer. One run at a time: the next waits for the end of this one."""
         self._run_request = request
         self._run_asked.emit(request)
+
+    def fork(self, request: ForkRequest) -> None:
+        """Go on from a recorded run otherwise; waits for the run under way."""
+        self._run_request = request
+        self._fork_asked.emit(request)
+
+    def influence(self, request: InfluenceRequest) -> None:
+        """Measure an influence; waits for the run under way."""
+        self._influence_asked.emit(request)
 
     def cancel(self) -> None:
         """Stop the run within one denoising step; does nothing when none is under way."""
@@ -239,7 +338,7 @@ class EngineLink(QObject):
             self.arrived.emit(messages[:end])
 
 
-def _describe(model: Any, request: LoadRequest) -> LoadedModel:
+def _describe(model: Any, request: LoadRequest, identity: ModelIdentity) -> LoadedModel:
     return LoadedModel(
         path_or_id=request.path_or_id,
         title=request.title,
@@ -254,6 +353,8 @@ def _describe(model: Any, request: LoadRequest) -> LoadedModel:
         is_special=model.tokenizer.is_special,
         decode=functools.partial(engine.read_reply, model.tokenizer),
         count_tokens=lambda messages: len(model.tokenizer.encode(model.chat_template.render(messages))),
+        encode=model.tokenizer.encode,
+        fingerprint=identity.fingerprint,
         context=model.config.max_position_embeddings,
     )
 

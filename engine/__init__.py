@@ -18,36 +18,83 @@ from engine.events import (
     PrefillFinished,
     StepFinished,
 )
+from engine.forks import Fork, Mark, chain
 from engine.reply import Reply, read_reply
-from engine.trace import Trace
+from engine.trace import SUFFIX as TRACE_SUFFIX
+from engine.trace import (
+    Entry,
+    GalleryTrace,
+    ModelIdentity,
+    Parent,
+    Recording,
+    Trace,
+    TraceError,
+    TraceFile,
+    TraceHeader,
+    TraceWriter,
+    gallery,
+    identify_model,
+    open_trace,
+    prune_traces,
+)
 
 if TYPE_CHECKING:
-    from engine.generation import generate
+    from engine.generation import fork, generate, infill
+    from engine.influences import Influence, influence
     from engine.model import Model, load_model
 
-_LAZY = {"generate": "engine.generation", "load_model": "engine.model", "Model": "engine.model"}
+_LAZY = {
+    "Influence": "engine.influences",
+    "Model": "engine.model",
+    "fork": "engine.generation",
+    "generate": "engine.generation",
+    "infill": "engine.generation",
+    "influence": "engine.influences",
+    "load_model": "engine.model",
+}
 
 __all__ = [
     "EMBEDDED",
     "PUBLISHED",
     "SKILLS",
     "SUDOKU",
+    "TRACE_SUFFIX",
     "CanvasCommitted",
     "CanvasStarted",
     "EmbeddedModel",
+    "Entry",
     "Event",
+    "Fork",
+    "GalleryTrace",
     "GenerationConfig",
     "GenerationFinished",
+    "Influence",
+    "Mark",
     "Model",
     "ModelConfig",
+    "ModelIdentity",
+    "Parent",
     "PrefillFinished",
     "PublishedModel",
+    "Recording",
     "Reply",
     "SafelightError",
     "StepFinished",
     "Trace",
+    "TraceError",
+    "TraceFile",
+    "TraceHeader",
+    "TraceWriter",
+    "chain",
+    "fork",
+    "gallery",
     "generate",
+    "identify_model",
+    "infill",
+    "influence",
     "load_model",
+    "open_trace",
+    "prune_traces",
     "read_reply",
 ]
 

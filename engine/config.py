@@ -198,6 +198,7 @@ class GenerationConfig:
         seed_canvas: token ids the first canvas starts from instead of noise.
         pinned: (position, token id) pairs of the first canvas that never change.
         allowed_tokens: token ids that may be sampled and used as noise; None allows all.
+        banned_tokens: token ids that never appear, though allowed; only a pinned one stays.
         top_k: how many likeliest tokens a position each step reports; 0 reports none.
     """
 
@@ -215,6 +216,7 @@ class GenerationConfig:
     pinned: tuple[tuple[int, int], ...] = ()
     allowed_tokens: tuple[int, ...] | None = None
     top_k: int = 0
+    banned_tokens: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         _whole("max_new_tokens", self.max_new_tokens, 1)
@@ -232,7 +234,7 @@ class GenerationConfig:
         if self.allowed_tokens is not None and not self.allowed_tokens:
             raise SafelightError("allowed_tokens is empty; allow at least one token or leave it out")
         _whole("pad_token_id", self.pad_token_id, 0)
-        for name in ("eos_token_ids", "allowed_tokens", "seed_canvas"):
+        for name in ("eos_token_ids", "allowed_tokens", "banned_tokens", "seed_canvas"):
             for token in getattr(self, name) or ():
                 _whole(f"each of {name}", token, 0)
         for position, token in self.pinned:

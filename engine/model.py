@@ -17,7 +17,8 @@ from engine.cache import KVCache
 from engine.chat_template import ChatTemplate, Message
 from engine.config import GenerationConfig, ModelConfig, read_json
 from engine.decoders.base import Cancel
-from engine.decoders.steppers import LastProgram, Sampler
+from engine.decoders.sampler import Sampler
+from engine.decoders.steppers import LastProgram
 from engine.device import Placement, choose
 from engine.errors import SafelightError
 from engine.layers.moe import DENSE_EXPERTS

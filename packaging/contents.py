@@ -20,7 +20,7 @@ QT_OUT = tuple(
 )  # fmt: skip
 MODULES_OUT = (
     "transformers", "accelerate", "bitsandbytes", "pytest", "_pytest", "pytestqt", "mypy", "ruff", "importlinter",
-    "tkinter", "IPython", "matplotlib", "pandas", "scipy", "PIL", "torch.utils.tensorboard",
+    "tkinter", "IPython", "matplotlib", "pandas", "scipy", "torch.utils.tensorboard",
     "triton.profiler", "setuptools", "pip",
     "_distutils_hack", "PyInstaller", *QT_OUT,
 )  # fmt: skip
@@ -29,10 +29,10 @@ MODULES_OUT = (
 MODULES_IN = ("app", "engine", "huggingface_hub", "keyring", "mdit_py_plugins", "ziamath", "qtawesome")
 
 # Fonts and tables that lie beside a package's code.
-DATA_OF = ("ziamath", "ziafont", "latex2mathml", "qtawesome")
+DATA_OF = ("app", "imageio_ffmpeg", "ziamath", "ziafont", "latex2mathml", "qtawesome")
 
 # Whoever asks importlib.metadata for a version or an entry point.
-METADATA_OF = ("safelight", "triton", "huggingface_hub", "keyring", "hf_xet", "tqdm")
+METADATA_OF = ("safelight", "triton", "huggingface_hub", "keyring", "hf_xet", "tqdm", "imageio_ffmpeg")
 
 OUT = (
     # Qt: platforms without a desktop, OpenGL (everything is painted in memory), GTK's look, what QtNetwork brings

@@ -58,6 +58,14 @@ def _no_leaked_threads(request: pytest.FixtureRequest) -> Iterator[None]:
         assert not running, f"the test leaked a thread of the engine or of the jobs: {running}"
 
 
+@pytest.fixture(autouse=True)
+def _collect_here() -> Iterator[None]:
+    """As in the app: cycles are collected in this thread, lest a Qt object dies in the engine's."""
+    gc.disable()
+    yield
+    gc.collect(1)
+
+
 @pytest.fixture
 def settings(tmp_path: Path) -> QSettings:
     """A settings file of the test's own."""

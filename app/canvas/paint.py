@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal, NamedTuple
 
+import numpy as np
 from PySide6.QtCore import QPointF, QRect, QRectF, Qt
 from PySide6.QtGui import (
     QColor,
@@ -26,6 +27,7 @@ from PySide6.QtGui import (
     QTransform,
 )
 
+from app.canvas.heat import NONE, Heat, places
 from app.canvas.hit import Geometry, Rect
 from app.language import tr
 from app.state.canvas_state import BlockState, CellState
@@ -169,6 +171,7 @@ class Look:
     focused: bool = False
     tint: float = 0.0  # 1 just after a change, falling to 0
     tinted: Mapping[int, CellState] | None = None  # what changed
+    heat: Heat | None = None  # stands in for the layer
 
 
 def state_color(state: CellState, theme: Theme) -> QColor:
@@ -189,7 +192,7 @@ def paint_block(
     """Paint the cells of a block, all or those that touch ``clip``. The background is the caller's."""
     states = block.states(calm=look.calm).tolist()
     tokens = block.tokens(calm=look.calm).tolist()
-    entropy = block.entropy.tolist() if look.layer == "entropy" and block.entropy is not None else None
+    shares = _shares(block, look)
     _paint_rules(painter, geometry, theme)
     if look.tint > 0 and look.tinted:
         for index, state in look.tinted.items():
@@ -204,14 +207,23 @@ def paint_block(
             continue
         state = states[index]
         share = None
-        if entropy is not None and state != CellState.PADDING:
-            part = entropy[index] / look.entropy_limit if look.entropy_limit > 0 else 0.0
-            share = round(_RAMP_STEPS * min(max(part, 0.0), 1.0))
+        if shares is not None and state != CellState.PADDING and shares[index] != NONE:
+            share = shares[index]
             painter.fillRect(*rect, brush.ramp[share][0])
         elif index == look.hovered:
             painter.fillRect(*rect, color(theme.line))
         brush.paint(rect, glyph(tokens[index]), state, share)
     _paint_marks(painter, geometry, theme, look)
+
+
+def _shares(block: BlockState, look: Look) -> list[int] | None:
+    """Where every cell lies on the ramp; None where no layer colours them."""
+    if look.heat is not None:
+        return look.heat.places(_RAMP_STEPS) if len(look.heat.shares) == block.length else None
+    if look.layer != "entropy" or block.entropy is None:
+        return None
+    limit = look.entropy_limit
+    return places(block.entropy / limit if limit > 0 else np.zeros(block.length, dtype=np.float32), _RAMP_STEPS)
 
 
 _FACES: dict[int, str] = {CellState.NOISE: "small", CellState.GIVEN: "bold"}
@@ -340,9 +352,10 @@ def paint_legend(
     theme: Theme,
     glyphs: Glyphs,
     entries: Sequence[CellState],
-    entropy_text: tuple[str, str] | None = None,
+    bar_text: tuple[str, str] | None = None,
+    swatches: Sequence[tuple[float, str]] = (),
 ) -> None:
-    """Paint the strip that explains the shapes and, with ``entropy_text`` (its two ends), the entropy bar."""
+    """Paint the strip that explains the shapes and the colours: a bar with its two ends' text, or some ``swatches``."""
     sample = glyphs.cell_width(["a"])
     for rect, state in zip(geometry.legend, entries, strict=True):
         brush = _CellBrush(painter, theme, glyphs, sample, rect.height - 2)
@@ -351,8 +364,30 @@ def paint_legend(
         painter.setPen(color(theme.faint_ink))
         words = QRect(rect.x + sample + 8, rect.y, rect.width, rect.height - 2)
         painter.drawText(words, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, tr(STATE_WORDS[state]))
-    if geometry.bar is not None and entropy_text is not None:
-        _paint_bar(painter, geometry.bar, theme, glyphs, entropy_text)
+    if geometry.bar is not None and swatches:
+        _paint_swatches(painter, geometry.bar, theme, glyphs, "" if bar_text is None else bar_text[0], swatches)
+    elif geometry.bar is not None and bar_text is not None:
+        _paint_bar(painter, geometry.bar, theme, glyphs, bar_text)
+
+
+def _paint_swatches(
+    painter: QPainter, rect: Rect, theme: Theme, glyphs: Glyphs, name: str, swatches: Sequence[tuple[float, str]]
+) -> None:
+    painter.setFont(glyphs.label)
+    middle = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
+    x = rect.x
+    painter.setPen(color(theme.faint_ink))
+    painter.drawText(QRect(x, rect.y, rect.width, rect.height), middle, name)
+    x += glyphs.label_width(name) + 16
+    for share, text in swatches:
+        box = QRect(x, rect.y + (rect.height - 12) // 2, 20, 12)
+        painter.fillRect(box, entropy_color(share, theme))
+        painter.setPen(QPen(color(theme.line_strong), 1))
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.drawRect(QRectF(box.x() - 0.5, box.y() - 0.5, box.width() + 1, box.height() + 1))
+        painter.setPen(color(theme.faint_ink))
+        painter.drawText(QRect(x + 28, rect.y, rect.width, rect.height), middle, text)
+        x += 28 + glyphs.label_width(text) + 20
 
 
 def _paint_bar(painter: QPainter, rect: Rect, theme: Theme, glyphs: Glyphs, text: tuple[str, str]) -> None:

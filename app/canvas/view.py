@@ -21,6 +21,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
+from app.canvas.heat import Heat
 from app.canvas.hit import MARGIN, Geometry
 from app.canvas.paint import (
     STATE_WORDS,
@@ -62,6 +63,7 @@ class CanvasView(QWidget):
         self._glyphs = Glyphs(canvas_font())
         self._calm = True
         self._layer: Layer = "state"
+        self._heat: Heat | None = None
         self._reduced_motion = False
         self._columns: int | None = None
         self._vocab_size: int | None = None
@@ -133,6 +135,21 @@ class CanvasView(QWidget):
             self._stop_fade()
             self._relayout()
 
+    def set_heat(self, heat: Heat | None) -> None:
+        """Colour the cells by a figure in place of the layer; None goes back to the layer."""
+        before, self._heat = self._heat, heat
+        if before is heat or (heat is not None and heat.same_as(before)):
+            return
+        self._stop_fade()
+        if (before is None) != (heat is None):
+            self._relayout()
+        self.update()
+
+    def reserve(self, tokens: Iterable[int]) -> None:
+        """Make the cells wide enough for these tokens too, so that they need not grow when the tokens come."""
+        self._cell_width = self._glyphs.cell_width([self._glyph(token).text for token in tokens], self._cell_width)
+        self._relayout()
+
     def set_vocabulary_size(self, size: int | None) -> None:
         """Tokens of the vocabulary, whose logarithm ends the entropy scale; None ends it at the most seen so far."""
         self._vocab_size = size
@@ -177,6 +194,15 @@ class CanvasView(QWidget):
         return self._block
 
     @property
+    def calm(self) -> bool:
+        """Whether the best guess is shown instead of the noise."""
+        return self._calm
+
+    def piece(self, token: int) -> str:
+        """How a token is written."""
+        return self._piece(token)
+
+    @property
     def selected(self) -> int:
         """The selected cell; -1 for none."""
         return self._selected
@@ -187,8 +213,12 @@ class CanvasView(QWidget):
 
     @property
     def hovered(self) -> int:
-        """The cell under the pointer; -1 for none."""
+        """The cell under the pointer, here or in another view of the block; -1 for none."""
         return self._hovered
+
+    @hovered.setter
+    def hovered(self, index: int) -> None:
+        self._hover(index)
 
     @property
     def grid(self) -> Geometry:
@@ -207,7 +237,7 @@ class CanvasView(QWidget):
         )
 
     def _start_fade(self, before: BlockState, now: BlockState) -> None:
-        if self._reduced_motion or self._layer == "entropy":
+        if self._reduced_motion or self._layer == "entropy" or self._heat is not None:
             return
         old, new = before.states(calm=self._calm), now.states(calm=self._calm)
         melted = new == CellState.REMELTED
@@ -261,13 +291,14 @@ class CanvasView(QWidget):
             columns=self._columns,
             least_rows=0 if count else EMPTY_ROWS,
             legend_widths=legend_widths(self._glyphs, self._legend()),
-            legend_height=LEGEND_HEIGHT,
-            bar_height=BAR_HEIGHT if self._layer == "entropy" else 0,
+            legend_height=max(LEGEND_HEIGHT, self._glyphs.cell_height() - 4),  # its samples are as large as cells
+            bar_height=px(BAR_HEIGHT) if self._layer == "entropy" or self._heat is not None else 0,
         )
 
     def _relayout(self) -> None:
-        old, self._geometry = self._geometry, self._lay_out(max(self.width(), 1))
-        if self._geometry != old:
+        new = self._lay_out(max(self.width(), 1))
+        if new != self._geometry:  # which has worked out where its cells stand
+            self._geometry = new
             self.updateGeometry()
             self.update()
 
@@ -330,7 +361,9 @@ class CanvasView(QWidget):
     def _entropy_limit(self) -> float:
         return math.log(self._vocab_size) if self._vocab_size and self._vocab_size > 1 else self._entropy_seen
 
-    def _entropy_text(self) -> tuple[str, str] | None:
+    def _bar_text(self) -> tuple[str, str] | None:
+        if self._heat is not None:
+            return f"{self._heat.name}  {self._heat.low}".rstrip(), self._heat.high
         if self._layer != "entropy":
             return None
         limit = self._entropy_limit()
@@ -354,11 +387,13 @@ class CanvasView(QWidget):
                 focused=self.hasFocus(),
                 tint=self._tint,
                 tinted=self._tinted,
+                heat=self._heat,
             )
             paint_block(
                 painter, self._geometry, self._block, self._theme, self._glyphs, self._glyph, look, event.rect()
             )
-        paint_legend(painter, self._geometry, self._theme, self._glyphs, self._legend(), self._entropy_text())
+        swatches = () if self._heat is None else self._heat.swatches
+        paint_legend(painter, self._geometry, self._theme, self._glyphs, self._legend(), self._bar_text(), swatches)
         if self.hasFocus() and self._selected < 0:
             painter.setPen(color(self._theme.focus))
             painter.setBrush(Qt.BrushStyle.NoBrush)
@@ -464,6 +499,8 @@ class CanvasView(QWidget):
             lines.append(tr("Entropy: {entropy} nats", entropy=f"{cell.entropy:.3f}"))
         lines.append(tr("Accepted at {steps}", steps=_steps(cell.accepted_steps)))
         lines.append(_remelts(cell.remelts))
+        if self._heat is not None and self._heat.words is not None and index < len(self._heat.shares):
+            lines.append(self._heat.words(index))
         return lines
 
 

@@ -29,6 +29,7 @@ class AnswerView(QWidget):
     stop_asked = Signal()
     again_asked = Signal()
     delete_asked = Signal()
+    inspect_asked = Signal()
     chosen = Signal(int)
     rebuilt = Signal()  # other controls than before
 
@@ -62,6 +63,7 @@ class AnswerView(QWidget):
         self.copy = button(tr("Copy"), tr("Copy the answer"), tip=tr("Copies the Markdown source"))
         self.canvas_toggle = button(tr("Show canvas"), tr("Show the canvas of the answer"))
         self.canvas_toggle.setCheckable(True)
+        self.inspect = button(tr("Inspect"), tr("Inspect how the answer came about"), tip=tr("Opens the inspector"))
         self.delete = button(
             tr("Delete version"), tr("Delete this version of the answer"), tip=tr("The other versions stay")
         )
@@ -89,7 +91,7 @@ class AnswerView(QWidget):
         foot.addWidget(self.status)
         buttons = QHBoxLayout()
         buttons.setSpacing(16)
-        for widget in (self.stop, self.again, self.copy, self.canvas_toggle, self.delete):
+        for widget in (self.stop, self.again, self.copy, self.canvas_toggle, self.inspect, self.delete):
             buttons.addWidget(widget)
         buttons.addStretch(1)
         foot.addLayout(buttons)
@@ -108,6 +110,7 @@ class AnswerView(QWidget):
         self.again.clicked.connect(self.again_asked)
         self.retry.clicked.connect(self.again_asked)
         self.delete.clicked.connect(self.delete_asked)
+        self.inspect.clicked.connect(self.inspect_asked)
         self.copy.clicked.connect(self._copy)
         self.canvas_toggle.toggled.connect(self._toggle_canvas)
         self.versions.chosen.connect(self.chosen)
@@ -128,6 +131,7 @@ class AnswerView(QWidget):
             self.again,
             self.copy,
             self.canvas_toggle,
+            self.inspect,
             self.delete,
         ]
 
@@ -240,6 +244,7 @@ class AnswerView(QWidget):
             widget.setEnabled(self._can_ask)
         self.copy.setVisible(not active and bool(answer.text.strip()))
         self.canvas_toggle.setVisible(not active and bool(self.canvases))
+        self.inspect.setVisible(answer.has_trace)
         versions = len(self._turn.answers)
         self.versions.show_versions(self._turn.answers.shown, versions, can_switch=not self._is_busy)
         self.delete.setVisible(self._can_delete and versions > 1 and not active)

@@ -51,6 +51,7 @@ class ChatPage(QWidget):
     answer_chosen = Signal(object, int)
     prompt_chosen = Signal(object, int)
     answer_delete_asked = Signal(object, int)  # a version of an answer; offered where somebody listens
+    inspect_asked = Signal(object)  # the turn whose answer is to be looked into
     files_dropped = Signal(list)  # paths
 
     def __init__(self, look: CanvasLook) -> None:
@@ -208,6 +209,7 @@ class ChatPage(QWidget):
         view.answer_chosen.connect(self.answer_chosen)
         view.prompt_chosen.connect(self.prompt_chosen)
         view.answer_delete_asked.connect(self.answer_delete_asked)
+        view.inspect_asked.connect(self.inspect_asked)
         view.rebuilt.connect(self.scroller.rechain)
         self._show_state(view)
         return view

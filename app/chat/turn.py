@@ -24,6 +24,7 @@ class TurnView(QWidget):
     answer_chosen = Signal(object, int)
     prompt_chosen = Signal(object, int)
     answer_delete_asked = Signal(object, int)
+    inspect_asked = Signal(object)
     rebuilt = Signal(object)  # its turn: it has other controls than before
 
     def __init__(self, turn: Turn, model: LoadedModel | None, look: CanvasLook) -> None:
@@ -48,6 +49,7 @@ class TurnView(QWidget):
         self.answer.again_asked.connect(self._again)
         self.answer.chosen.connect(self._choose_answer)
         self.answer.delete_asked.connect(self._delete_answer)
+        self.answer.inspect_asked.connect(self._inspect)
         self.answer.rebuilt.connect(self._rebuilt)
 
     @property
@@ -83,6 +85,10 @@ class TurnView(QWidget):
     @Slot()
     def _delete(self) -> None:
         self.delete_asked.emit(self.turn)
+
+    @Slot()
+    def _inspect(self) -> None:
+        self.inspect_asked.emit(self.turn)
 
     @Slot()
     def _delete_answer(self) -> None:

@@ -43,7 +43,8 @@ class Answer:
     thinking: str = ""
     error: str = ""
     kept: Figures | None = None  # of an answer that was read from the library
-    trace: Trace | None = None
+    trace: Trace | None = None  # of a run of this session
+    trace_id: str = ""  # of its file
     following: Versions[Turn] = field(default_factory=Versions)
     id: int | None = None  # in the library
 
@@ -68,6 +69,11 @@ class Answer:
             stats.tokens_per_forward,
             stats.tokens_per_second,
         )
+
+    @property
+    def has_trace(self) -> bool:
+        """Whether it can be looked into how it came about."""
+        return self.trace is not None or bool(self.trace_id)
 
     @property
     def is_active(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import torch
@@ -49,16 +49,52 @@ class Decoder(Protocol):
     ) -> Iterator[Event]: ...
 
 
+def keep_texts(cache: KVCache, texts: Sequence[Tensor]) -> int:
+    """Cut the cache back to what it shares with the texts, one after the other.
+
+    The first one may be kept in part, the others are kept whole or not at all: a canvas is always read in one go, so
+    that its numbers come out the same each time.
+
+    Returns:
+        How many tokens stay.
+    """
+    ids = [token for text in texts for token in text.tolist()]
+    kept = cache.keep_prefix(ids)
+    edge = len(texts[0])
+    for text in texts[1:]:
+        if edge + len(text) > kept:
+            break
+        edge += len(text)
+    return kept if kept <= edge else cache.keep_prefix(ids[:edge])
+
+
+def read(model: Denoiser, texts: Sequence[Tensor], cache: KVCache, cancel: Cancel | None = None) -> bool:
+    """Append what the cache lacks of the texts, of which it holds the beginning and nothing else.
+
+    Returns:
+        As ``commit``.
+    """
+    held, lacking = cache.length, list[Tensor]()
+    for text in texts:
+        lacking += [text[held:]]
+        held = max(0, held - len(text))
+    return _append(model, lacking, cache, cancel)
+
+
 def commit(model: Denoiser, ids: Tensor, cache: KVCache, cancel: Cancel | None = None) -> bool:
     """Append tokens (T,), T >= 0, to the cache, ``PIECE`` at a time.
 
     Returns:
         False where ``cancel`` was set between two pieces; the cache then holds those before.
     """
-    for start in range(0, len(ids), PIECE):
-        if start and cancel is not None and cancel.is_set():
+    return _append(model, [ids], cache, cancel)
+
+
+def _append(model: Denoiser, texts: Sequence[Tensor], cache: KVCache, cancel: Cancel | None) -> bool:
+    pieces = [text[start : start + PIECE] for text in texts for start in range(0, len(text), PIECE)]
+    for number, piece in enumerate(pieces):
+        if number and cancel is not None and cancel.is_set():
             return False
-        piece = ids[start : start + PIECE]
         model.prefill(piece, cache)
         cache.name(piece.tolist())
     return True

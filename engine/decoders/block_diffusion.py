@@ -1,110 +1,100 @@
 """Block diffusion: denoise a canvas until it converges, commit its argmax, go on with the next.
 
-How a step is taken is a stepper's business; see ``steppers``.
+How a step is taken is a stepper's business; see ``steppers``. A run may begin behind blocks that are known, and change
+on its way; see ``course``.
 """
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from engine.cache import KVCache
 from engine.config import GenerationConfig
-from engine.decoders.base import Cancel, Denoiser, commit
-from engine.decoders.steppers import Sampler, stepper_for
-from engine.errors import SafelightError
-from engine.events import (
-    CanvasCommitted,
-    CanvasStarted,
-    Event,
-    GenerationFinished,
-    PrefillFinished,
-    StepFinished,
-    Tokens,
-)
+from engine.decoders.base import Cancel, Denoiser, keep_texts, read
+from engine.decoders.course import Course
+from engine.decoders.development import Tally, cut_at_eos, develop, finished, room_for_blocks
+from engine.decoders.sampler import Sampler, to_host
+from engine.decoders.steppers import stepper_for
+from engine.events import Event, PrefillFinished
+from engine.forks import Fork
+
+
+@dataclass(frozen=True)
+class Past:
+    """The blocks of a run that are known and not run again: their argmax canvases (C,), and the steps they took."""
+
+    rows: tuple[Tensor, ...] = ()
+    steps: tuple[int, ...] = ()
+
+
+NOTHING = Past()
 
 
 @torch.inference_mode()  # as a decorator it is off while the generator is suspended
 def block_diffusion(
-    model: Denoiser, prompt: Tensor, config: GenerationConfig, seed: int, cancel: Cancel | None, cache: KVCache
+    model: Denoiser,
+    prompt: Tensor,
+    config: GenerationConfig,
+    seed: int,
+    cancel: Cancel | None,
+    cache: KVCache,
+    past: Past = NOTHING,
+    changes: Sequence[Fork] = (),
 ) -> Iterator[Event]:
     """Generate text after ``prompt`` (T,). Cancelling takes effect within one step.
 
-    Denoising reads nothing but the cache, so a prompt that is wholly in it is not read again.
+    Denoising reads nothing but the cache, so text that is wholly in it is not read again.
     """
     sampler = Sampler.of(model.config, config, model.device, seed)
-    room = model.config.max_position_embeddings - prompt.shape[0]
-    if room < sampler.length:
-        raise SafelightError(
-            f"the prompt is {prompt.shape[0]} tokens long and the model has {model.config.max_position_embeddings} "
-            f"positions, {sampler.length} of which a canvas needs. Shorten the prompt"
-        )
-    blocks = min(-(-config.max_new_tokens // sampler.length), room // sampler.length)
+    length, room = sampler.length, room_for_blocks(model.config, len(prompt), sampler.length)
     started = time.perf_counter()
-    reused = cache.keep_prefix(prompt.tolist())
-    cache.reserve(prompt.shape[0] + blocks * sampler.length)
-    if not commit(model, prompt[reused:], cache, cancel):
-        yield _finished("cancelled", [], 0, 0.0)
-        return
-    yield PrefillFinished(prompt.shape[0], reused, time.perf_counter() - started)
-
-    done: list[Tokens] = []
-    steps, reason, spent = 0, "length", 0.0
     stepper = stepper_for(model, cache, sampler)
-    for block in range(blocks):
-        canvas = sampler.first_canvas(block)
-        yield CanvasStarted(block, canvas.to("cpu", torch.int32).numpy(), sampler.pinned_mask(block))
-        stepper.begin(block, canvas)
-        for index in range(config.max_denoising_steps):
-            if cancel is not None and cancel.is_set():
-                yield _finished("cancelled", done, steps, spent)
-                return
-            clock = time.perf_counter()
-            step = stepper.step(index)
-            seconds = time.perf_counter() - clock
-            steps, spent = steps + 1, spent + seconds
-            yield StepFinished(
-                block,
-                index,
-                config.temperature(index),
-                step.argmax,
-                step.candidates,
-                step.entropy,
-                step.accepted,
-                step.next_canvas,
-                seconds,
-                *step.top,
-            )
-            if step.converged:
-                break
-        tokens, text_length = _cut_at_eos(step.argmax, config)
-        done.append(tokens[:text_length])
-        yield CanvasCommitted(block, tokens, text_length, index + 1, "converged" if step.converged else "step_cap")
-        if text_length < len(tokens):
-            reason = "eos"
+    course = Course(stepper, changes)
+    for block, steps in enumerate(past.steps):
+        course.pass_by(block, steps)
+    done, tally = [to_host(row) for row in past.rows], Tally(sum(past.steps))
+    held = past.rows[:-1] if stepper.commits_with_step else past.rows  # what a step has read is read so again
+    kept = keep_texts(cache, [prompt, *held])
+    cache.reserve(len(prompt) + _blocks(course.config, length, room) * length)
+    is_read = read(model, [prompt], cache, cancel)
+    for known in past.rows[max(0, kept - len(prompt)) // length :]:
+        is_read = is_read and not (cancel is not None and cancel.is_set())
+        if is_read:
+            stepper.commit(known)
+    if not is_read:
+        yield finished("cancelled", done, tally)
+        return
+    yield PrefillFinished(len(prompt), min(kept, len(prompt)), time.perf_counter() - started)
+
+    row: Tensor | None = None
+    for block in itertools.count(len(done)):
+        edits = course.open(block)
+        if block >= _blocks(course.config, length, room):
             break
-        if block + 1 < blocks:
+        if row is not None:
             clock = time.perf_counter()
-            stepper.commit(torch.from_numpy(step.argmax).long())
-            spent += time.perf_counter() - clock
-    yield _finished(reason, done, steps, spent)
+            stepper.commit(row)
+            tally.seconds += time.perf_counter() - clock
+        developed = yield from develop(course, block, edits, cancel, tally)
+        if developed is None:
+            yield finished("cancelled", done, tally)
+            return
+        tokens, text_length = cut_at_eos(developed.last.argmax, config)
+        done.append(tokens[:text_length])
+        row = torch.from_numpy(developed.last.argmax).long()
+        yield developed.committed(block, tokens, text_length)
+        if text_length < length:
+            break
+    course.close()
+    yield finished("length" if not done or len(done[-1]) == length else "eos", done, tally)
 
 
-def _cut_at_eos(tokens: Tokens, config: GenerationConfig) -> tuple[Tokens, int]:
-    """The canvas with everything after its first end token padded, and the number of tokens before that."""
-    ends = np.flatnonzero(np.isin(tokens, config.eos_token_ids))
-    if not len(ends):
-        return tokens, len(tokens)
-    first = int(ends[0])
-    tokens = tokens.copy()
-    tokens[first + 1 :] = config.pad_token_id
-    return tokens, first
-
-
-def _finished(reason: str, done: list[Tokens], steps: int, seconds: float) -> GenerationFinished:
-    tokens = np.concatenate(done) if done else np.empty(0, dtype=np.int32)
-    return GenerationFinished(reason, tokens, len(done), steps, seconds)  # type: ignore[arg-type]
+def _blocks(config: GenerationConfig, length: int, room: int) -> int:
+    """How many blocks a run comes to at most."""
+    return min(-(-config.max_new_tokens // length), room)

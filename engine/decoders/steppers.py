@@ -1,32 +1,29 @@
-"""How a denoising step is taken: plainly, or as a program on the device. And the sampler's settings as tensors.
+"""How a denoising step is taken: plainly, or as a program on the device.
 
-The plain stepper draws from one seeded generator in a fixed order: a canvas of noise a block, then a row of candidates
-and a canvas of noise a step. It is the oracle, and what golden tests hold to the reference. The device stepper takes
-the same steps with draws of its own.
+The plain stepper makes the sampler's draws. It is the oracle, and what golden tests hold to the reference. The device
+stepper takes the same steps with draws of its own.
+
+Settings can change between two steps, and draws can be left out, so that a run goes on from the middle of another.
 """
 
 from __future__ import annotations
 
 import weakref
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from engine import sampling
 from engine.cache import KVCache
-from engine.config import GenerationConfig, ModelConfig
 from engine.decoders.base import Denoiser, commit
-from engine.errors import SafelightError
+from engine.decoders.sampler import Edits, Top, non_finite, to_host
+from engine.decoders.sampler import Sampler as Sampler
 from engine.events import Tokens
 from engine.models.diffusion_gemma import DiffusionGemma
 from engine.step_graph import StepProgram
-from engine.stopping import StableAndConfident, Stopping
-
-Top = tuple[Tokens, NDArray[np.float32]] | tuple[()]
 
 
 @dataclass(frozen=True)
@@ -45,18 +42,40 @@ class Step:
 class Stepper(Protocol):
     """Takes the steps of one canvas after another."""
 
+    sampler: Sampler
+    commits_with_step: bool  # a finished canvas is read in the pass of the next one's first step
+
     def commit(self, ids: Tensor) -> None:
         """A finished canvas (C,) becomes part of the cache's text, at the latest when the next one begins."""
 
     def begin(self, block: int, canvas: Tensor) -> None:
         """A fresh canvas (C,) behind the cache's text."""
 
-    def step(self, index: int) -> Step:
+    def step(self, index: int, ahead: bool = True) -> Step:
         """Step ``index`` of the canvas, 0 upward.
+
+        Args:
+            ahead: whether the next step may begin before this one's facts are looked at; not where something changes
+                between the two.
 
         Raises:
             SafelightError: the model gave non-finite logits.
         """
+
+    def seed(self, seed: int) -> None:
+        """Begin another random stream."""
+
+    def pass_canvas(self) -> None:
+        """Leave out the draws of a canvas's first noise."""
+
+    def pass_step(self) -> None:
+        """Leave out the draws of a step."""
+
+    def adopt(self, sampler: Sampler) -> None:
+        """Other settings, between two canvases."""
+
+    def change(self, sampler: Sampler, edits: Edits) -> None:
+        """Other settings, between two steps of a canvas, which is amended to them."""
 
 
 @runtime_checkable
@@ -76,7 +95,7 @@ class LastProgram:
     def get(self, network: DiffusionGemma, cache: KVCache, sampler: Sampler) -> StepProgram:
         """The network's program on a cache, with a sampler's settings."""
         config = sampler.config
-        wanted = (weakref.ref(cache), sampler.length, config.allowed_tokens, config.top_k)
+        wanted = (weakref.ref(cache), sampler.length, *_choices(sampler), config.top_k)
         if self._program is None or self._serves != wanted:
             self._program = None  # its memory first
             self._program = StepProgram(
@@ -91,12 +110,14 @@ def stepper_for(model: Denoiser, cache: KVCache, sampler: Sampler) -> Stepper:
     if isinstance(model, Programmable):
         program = model.step_program(cache, sampler)
         if program is not None:
-            return DeviceStepper(program, sampler)
+            return DeviceStepper(model, cache, program, sampler)
     return PlainStepper(model, cache, sampler)
 
 
 class PlainStepper:
     """One step after the other in plain torch, on any device."""
+
+    commits_with_step = False
 
     def __init__(self, model: Denoiser, cache: KVCache, sampler: Sampler) -> None:
         self.model, self.cache, self.sampler = model, cache, sampler
@@ -109,23 +130,39 @@ class PlainStepper:
         self.conditioning: Tensor | None = None
         self.history: list[Tensor] = []
 
-    def step(self, index: int) -> Step:
-        sampler, config = self.sampler, self.sampler.config
+    def step(self, index: int, ahead: bool = True) -> Step:  # noqa: ARG002
+        sampler = self.sampler
         logits = self.model.denoise(self.canvas, self.cache, self.conditioning)
-        logits = sampler.scale(logits, config.temperature(index), self.block, index)
+        logits = sampler.scale(logits, sampler.config.temperature(index), self.block, index)
         candidates, entropy, accepted, self.canvas = sampler.step(logits)
         argmax = logits.argmax(dim=-1)
-        self.history = [*self.history, argmax][-config.stability_threshold - 1 :]
+        self.history.append(argmax)  # all of it: a change may ask for more stable steps than before
         self.conditioning = logits.to(self.model.dtype)  # as the reference does: in bf16 it is fed back rounded
         return Step(
-            _numpy(argmax),
-            _numpy(candidates),
+            to_host(argmax),
+            to_host(candidates),
             entropy.float().cpu().numpy(),
             accepted.cpu().numpy(),
-            _numpy(self.canvas),
+            to_host(self.canvas),
             sampler.stop(self.history, entropy),
             sampler.top(logits),
         )
+
+    def seed(self, seed: int) -> None:
+        self.sampler.generator.manual_seed(seed)
+
+    def pass_canvas(self) -> None:
+        self.sampler.noise()
+
+    def pass_step(self) -> None:
+        self.sampler.pass_step()
+
+    def adopt(self, sampler: Sampler) -> None:
+        self.sampler = sampler
+
+    def change(self, sampler: Sampler, edits: Edits) -> None:
+        self.sampler = sampler
+        self.canvas = sampler.amended(self.canvas, self.block, edits)
 
 
 class DeviceStepper:
@@ -134,149 +171,97 @@ class DeviceStepper:
     A finished canvas is committed by the first step of the next.
     """
 
-    def __init__(self, program: StepProgram, sampler: Sampler) -> None:
-        self.program, self.sampler = program, sampler
+    commits_with_step = True
+
+    def __init__(self, model: Programmable, cache: KVCache, program: StepProgram, sampler: Sampler) -> None:
+        self.model, self.cache, self.program, self.sampler = model, cache, program, sampler
         self.finished: Tensor | None = None
+        self.launched = False  # whether the next step is on its way
         program.seed(sampler.generator.initial_seed())
 
     def commit(self, ids: Tensor) -> None:
+        if self.finished is not None:  # nobody begins a canvas behind it: any one does
+            with self.program.undone():
+                self.program.begin(self.finished, None, self.sampler.config, self.finished)
+                self.program.launch(0)
+            self._advance()
         self.finished = ids
 
     def begin(self, block: int, canvas: Tensor) -> None:
         self.block = block
         self.program.begin(canvas, self.sampler.pinned_ids(block), self.sampler.config, self.finished)
-        self.program.launch(0)
-        if self.finished is not None:
-            self.program.cache.advance(len(self.finished))
-            self.program.cache.name(self.finished.tolist())
-            self.finished = None
+        self._launch(0)
+        self._advance()
 
-    def step(self, index: int) -> Step:
+    def step(self, index: int, ahead: bool = True) -> Step:
+        if not self.launched:
+            self._launch(index)
         told = self.program.collect(index)
+        self.launched = False
         if not told.finite:
             raise non_finite(self.block, index)
-        if not told.converged and index + 1 < self.sampler.config.max_denoising_steps:
-            self.program.launch(index + 1)
+        if ahead and not told.converged and index + 1 < self.sampler.config.max_denoising_steps:
+            self._launch(index + 1)
         return Step(
-            _numpy(told.argmax),
-            _numpy(told.candidates),
+            to_host(told.argmax),
+            to_host(told.candidates),
             told.entropy.numpy().copy(),
             told.accepted.numpy(),
-            _numpy(told.next_canvas),
+            to_host(told.next_canvas),
             told.converged,
-            () if told.top is None else (_numpy(told.top[0]), told.top[1].numpy().copy()),
+            () if told.top is None else (to_host(told.top[0]), told.top[1].numpy().copy()),
         )
 
+    def seed(self, seed: int) -> None:
+        self.sampler.generator.manual_seed(seed)
+        self.program.seed(seed)
 
-def non_finite(block: int, step: int) -> SafelightError:
-    """What to say of logits that are no numbers."""
-    return SafelightError(
-        f"the model gave non-finite logits in block {block}, step {step}; the weights may be damaged, or the number "
-        "type too narrow (use float32 or bfloat16)"
-    )
+    def pass_canvas(self) -> None:
+        self.sampler.noise()
 
+    def pass_step(self) -> None:
+        program = self.program
+        sampling.uniform_tokens((program.length,), program.choices, program.generator)
+        program.draw[1] += 1
 
-@dataclass(frozen=True)
-class Sampler:
-    """The settings of a run as tensors, and its random draws."""
+    def adopt(self, sampler: Sampler) -> None:
+        """Takes another program where other tokens may be sampled; the random streams go on."""
+        if _choices(sampler) != _choices(self.sampler):
+            drawn, draw = self.program.generator.get_state(), self.program.draw.clone()
+            del self.program  # its memory first
+            program = self.model.step_program(self.cache, sampler)
+            assert program is not None
+            program.generator.set_state(drawn)
+            program.draw.copy_(draw)
+            self.program = program
+        self.sampler = sampler
 
-    config: GenerationConfig
-    length: int
-    vocab_size: int
-    generator: torch.Generator
-    stop: Stopping
-    allowed: Tensor | None  # (A,) token ids
-    pinned: tuple[Tensor, Tensor] | None  # positions and token ids of the first block
-    forbidden: Tensor | None = field(repr=False)  # (V,) True where a token may not be sampled
+    def change(self, sampler: Sampler, edits: Edits) -> None:
+        """Begins the canvas anew as it stands, with what the steps before have left."""
+        canvas = sampler.amended(self.program.canvas, self.block, edits)
+        left = [part.clone() for part in _left_by_steps(self.program)]
+        self.adopt(sampler)
+        self.program.begin(canvas, sampler.pinned_ids(self.block), sampler.config)
+        for part, kept in zip(_left_by_steps(self.program), left, strict=True):
+            part.copy_(kept)
 
-    @staticmethod
-    def of(shape: ModelConfig, config: GenerationConfig, device: torch.device, seed: int) -> Sampler:
-        """Check the canvas options against the model.
+    def _advance(self) -> None:
+        """What was to be committed is part of the text now."""
+        if self.finished is not None:
+            self.cache.advance(len(self.finished))
+            self.cache.name(self.finished.tolist())
+            self.finished = None
 
-        Raises:
-            SafelightError: a token outside the vocabulary, a position outside the canvas, a seed canvas that differs in
-                size.
-        """
-        length = config.canvas_length or shape.canvas_length
-
-        def tokens(name: str, ids: tuple[int, ...]) -> Tensor:
-            for token in ids:
-                if not 0 <= token < shape.vocab_size:
-                    raise SafelightError(f"{name} has token id {token}; the vocabulary has {shape.vocab_size} tokens")
-            return torch.tensor(ids, device=device, dtype=torch.long)
-
-        if config.seed_canvas is not None:
-            tokens("seed_canvas", config.seed_canvas)
-            if len(config.seed_canvas) != length:
-                raise SafelightError(f"seed_canvas has {len(config.seed_canvas)} tokens; the canvas has {length}")
-        pinned = allowed = forbidden = None
-        if config.pinned:
-            for position, _ in config.pinned:
-                if not 0 <= position < length:
-                    raise SafelightError(f"pinned position {position} is outside the canvas of {length} tokens")
-            positions = torch.tensor([position for position, _ in config.pinned], device=device)
-            pinned = (positions, tokens("pinned", tuple(token for _, token in config.pinned)))
-        if config.allowed_tokens is not None:
-            allowed = tokens("allowed_tokens", config.allowed_tokens)
-            forbidden = torch.ones(shape.vocab_size, dtype=torch.bool, device=device)
-            forbidden[allowed] = False
-        generator = torch.Generator(device=device).manual_seed(seed)
-        stop = StableAndConfident(config.stability_threshold, config.confidence_threshold)
-        return Sampler(config, length, shape.vocab_size, generator, stop, allowed, pinned, forbidden)
-
-    def _noise(self) -> Tensor:
-        choices = self.vocab_size if self.allowed is None else self.allowed
-        return sampling.uniform_tokens((self.length,), choices, self.generator)
-
-    def first_canvas(self, block: int) -> Tensor:
-        """Noise, or the seed canvas; pinned tokens in place."""
-        canvas = self._noise()
-        if block == 0 and self.config.seed_canvas is not None:
-            canvas = torch.tensor(self.config.seed_canvas, device=canvas.device)
-        if block == 0 and self.pinned is not None:
-            canvas[self.pinned[0]] = self.pinned[1]
-        return canvas
-
-    def pinned_mask(self, block: int) -> NDArray[np.bool_]:
-        mask = np.zeros(self.length, dtype=np.bool_)
-        if block == 0:
-            mask[[position for position, _ in self.config.pinned]] = True
-        return mask
-
-    def pinned_ids(self, block: int) -> Tensor | None:
-        """The token each position is pinned to, -1 where it is free: int32 (C,); None where nothing is."""
-        if block or self.pinned is None:
-            return None
-        positions, ids = self.pinned
-        return torch.full((self.length,), -1, dtype=torch.int32, device=ids.device).index_put((positions,), ids.int())
-
-    def scale(self, logits: Tensor, temperature: float, block: int, step: int) -> Tensor:
-        """Temperature-scaled logits (C, V); forbidden tokens at -inf, pinned positions certain of their token."""
-        if not bool(torch.isfinite(logits).all()):
-            raise non_finite(block, step)
-        scaled = logits / temperature
-        if self.forbidden is not None:
-            scaled = scaled.masked_fill(self.forbidden, -torch.inf)
-        if block == 0 and self.pinned is not None:
-            positions, ids = self.pinned
-            scaled[positions] = -torch.inf
-            scaled[positions, ids] = 0.0
-        return scaled
-
-    def step(self, logits: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Candidates, entropy, accepted mask and next canvas, each (C,)."""
-        candidates = sampling.sample_candidates(logits, self.generator)
-        entropy = sampling.token_entropy(logits)
-        accepted = sampling.accept_mask(entropy, self.config.entropy_bound)
-        return candidates, entropy, accepted, sampling.renoise(candidates, accepted, self._noise())
-
-    def top(self, logits: Tensor) -> Top:
-        """The likeliest tokens of every position and their probabilities, (C, K) each; nothing if not asked for."""
-        if not self.config.top_k:
-            return ()
-        best = torch.softmax(logits, dim=-1).topk(min(self.config.top_k, self.vocab_size), dim=-1)
-        return _numpy(best.indices), best.values.float().cpu().numpy()
+    def _launch(self, index: int) -> None:
+        self.program.launch(index)
+        self.launched = True
 
 
-def _numpy(tokens: Tensor) -> Tokens:
-    return tokens.to("cpu", torch.int32).numpy()
+def _left_by_steps(program: StepProgram) -> tuple[Tensor, ...]:
+    """What a canvas's steps hand on to the next, beside the canvas itself."""
+    return program.soft, program.previous, program.unchanged, program.step
+
+
+def _choices(sampler: Sampler) -> tuple[object, ...]:
+    """What decides on the tokens that may be sampled."""
+    return sampler.config.allowed_tokens, sampler.config.banned_tokens

@@ -204,7 +204,7 @@ def test_the_report_tells_what_helps_and_nothing_private(
     logs.record(raised(ValueError(PROMPT)), "in a test")
     values = SettingsValues(overrides={"entropy_bound": 0.25}, seed=7)
     preferences = Preferences(theme="paper", offline=True, data_folder=str(tmp_path / "data"))
-    places = Folders(tmp_path / "data", tmp_path / "data" / "models", log_file.parent)
+    places = Folders(tmp_path / "data", tmp_path / "data" / "models", tmp_path / "data" / "traces", log_file.parent)
     text = diagnostics.report(preferences, values, places, Facts(str(tmp_path / "my-model"), "cpu", "plain"))
     for line in (
         f"Python: {sys.version.split()[0]}",
@@ -225,7 +225,7 @@ def test_the_report_tells_what_helps_and_nothing_private(
 
 
 def test_a_report_without_anything(tmp_path: Path) -> None:
-    places = Folders(tmp_path, tmp_path / "models", tmp_path / "no-logs")
+    places = Folders(tmp_path, tmp_path / "models", tmp_path / "traces", tmp_path / "no-logs")
     text = diagnostics.report(Preferences(), SettingsValues(), places, Facts())
     assert "Model: none" in text
     assert text.endswith("(empty)\n")

@@ -20,7 +20,7 @@ from tests.app.conftest import FakeEngine
 @pytest.fixture
 def window(qtbot: QtBot, settings: QSettings, fake: FakeEngine, tmp_path: Path) -> Iterator[MainWindow]:
     link = EngineLink(fake.load, fake.generate)
-    window = MainWindow(link, settings, Library.in_memory(), Folders(tmp_path, tmp_path, tmp_path), seed=3)
+    window = MainWindow(link, settings, Library.in_memory(), Folders(tmp_path, tmp_path, tmp_path, tmp_path), seed=3)
     qtbot.addWidget(window)
     with qtbot.waitExposed(window):
         window.show()

@@ -53,7 +53,7 @@ def open_window(qtbot: QtBot, fake: Any, settings: QSettings) -> Iterator[Open]:
     fake.gate.release(1000)
     for window in opened:
         window.close()
-        window._link.shutdown()
+        window.link.shutdown()
 
 
 def idle(qtbot: QtBot, window: MainWindow) -> None:

@@ -1,0 +1,108 @@
+"""A run as an animated GIF, written frame by frame. Knows no canvas: it is given pictures.
+
+All frames share one palette, made of the theme's own colours and what lies between them and the ground, so thin
+letters keep their shade. Only what has changed since the frame before is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from PySide6.QtGui import QColor, QImage
+
+from app.export.files import replacing
+from app.export.options import Options, chosen
+from app.export.pictures import Sheet, Style
+from app.export.run import Exportable, Share
+from app.state.replay import Replay
+from app.theme import Theme, entropy_color, readable_on
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+END_SECONDS = 2.0  # that the last frame stays at least, before it all begins again
+COLORS = 256
+
+
+def write(run: Exportable, path: Path, options: Options) -> Share:
+    """Write the frames; yields the share done.
+
+    Raises:
+        SafelightError: there is nothing to be drawn, or the file cannot be written.
+    """
+    replay = Replay(run)
+    places = chosen(replay, options)
+    style = Style.of(options)
+    sheet = Sheet(run, replay, places, style)
+    for share in sheet.measure():
+        yield 0.1 * share
+    with replacing(path) as beside, beside.open("wb") as file:
+        pictures = (sheet.image((place,)) for place in places)
+        for number in _frames(file, pictures, len(places), options, style.theme):
+            yield 0.1 + 0.9 * number / len(places)
+
+
+def _frames(file: BinaryIO, pictures: Iterator[QImage], total: int, options: Options, theme: Theme) -> Share:
+    from PIL import Image, ImageChops
+    from PIL.GifImagePlugin import getdata, getheader
+
+    colors = palette(theme, entropy=options.layer == "entropy")
+    source = Image.new("P", (16, 16))
+    source.putpalette([channel for shade in colors for channel in shade])
+    before: Image.Image | None = None
+    each = max(2, round(100 / options.fps)) * 10  # milliseconds; GIF counts in hundredths of a second
+    for number, picture in enumerate(pictures, start=1):
+        frame = as_pillow(picture).quantize(palette=source, dither=Image.Dither.NONE)
+        last = max(each, round(1000 * END_SECONDS)) if number == total else each
+        if before is None:
+            for part in list[Any](getheader(frame, info={"loop": 0, "duration": last})[0]):
+                file.write(part)
+            box = (0, 0, *frame.size)
+        else:
+            box = ImageChops.difference(_numbers(frame), _numbers(before)).getbbox() or (0, 0, 1, 1)
+            yield number - 0.5
+        for part in getdata(frame.crop(box), offset=box[:2], duration=last, disposal=1):
+            file.write(part)
+        before = frame
+        yield number
+    file.write(b";")
+
+
+def _numbers(frame: Image.Image) -> Image.Image:
+    """A frame's palette numbers as shades of grey: what can be compared."""
+    from PIL import Image
+
+    return Image.frombytes("L", frame.size, frame.tobytes())
+
+
+def palette(theme: Theme, *, entropy: bool) -> list[tuple[int, int, int]]:
+    """The 256 colours that a canvas is drawn in."""
+    ground = QColor(theme.surface_sunken)
+    quiet = [theme.faint_ink, theme.ink, theme.line, theme.line_strong]
+    states = [theme.noise, theme.candidate, theme.accepted, theme.remelted, theme.settled, theme.given, theme.padding]
+    shades = [ground]
+    if entropy:
+        ramp = [entropy_color(step / 32, theme) for step in range(33)]
+        for shade in ramp:
+            shades += [_between(shade, readable_on(shade), part / 3) for part in range(4)]
+        shades += [_between(ground, QColor(name), part / 5) for name in (*quiet, *states) for part in range(1, 6)]
+    else:
+        shades += [_between(ground, QColor(name), part / 20) for name in (*quiet, *states) for part in range(1, 21)]
+    distinct = list(dict.fromkeys((shade.red(), shade.green(), shade.blue()) for shade in shades))[:COLORS]
+    return distinct + [distinct[0]] * (COLORS - len(distinct))
+
+
+def _between(one: QColor, other: QColor, share: float) -> QColor:
+    pairs = ((one.red(), other.red()), (one.green(), other.green()), (one.blue(), other.blue()))
+    return QColor(*(round(low + (high - low) * share) for low, high in pairs))
+
+
+def as_pillow(picture: QImage) -> Image.Image:
+    """The same pixels for Pillow."""
+    from PIL import Image
+
+    plain = picture.convertToFormat(QImage.Format.Format_RGBX8888)
+    size = (plain.width(), plain.height())
+    return Image.frombytes("RGB", size, bytes(plain.constBits()), "raw", "RGBX", plain.bytesPerLine())

@@ -1,0 +1,156 @@
+"""One HTML file that replays a run in a browser, without a network and without Safelight. Paints nothing itself.
+
+The page may load nothing: its content policy allows the one script and the one style sheet in it, by their hashes. All
+that a run says comes as JSON without a single ``<``, and is put on the page as text. Entropies and probabilities are
+rounded to thousandths, which the page says; tokens, acceptances and their order are exact.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import unicodedata
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from app.canvas.paint import STATE_WORDS, glyph_of
+from app.export.files import replacing
+from app.export.options import Options, chosen
+from app.export.packing import Vocabulary, pack
+from app.export.run import Exportable, Share, ending, header_of, reply_of
+from app.language import tr
+from app.state.canvas_state import CellState
+from app.state.replay import Replay
+from app.theme import DARKROOM, PAPER, Theme, entropy_color, readable_on
+
+VERSION = 1
+SCRIPTS = ("reading.js", "grid.js", "timeline.js", "biography.js", "player.js")  # one after the other, as one script
+RAMP_STEPS = 32
+HIDDEN_SETTINGS = {"pinned", "seed_canvas", "allowed_tokens"}  # lists of token numbers that say nothing to a reader
+
+
+def write(run: Exportable, path: Path, *, prompt: bool = True) -> Share:
+    """Write the page; yields the share done. ``prompt`` False leaves out the prompt and the messages.
+
+    Raises:
+        SafelightError: the run has no canvas, or the file cannot be written.
+    """
+    replay = Replay(run)
+    chosen(replay, Options("html"))  # there must be something to be seen
+    vocabulary = Vocabulary()
+    blocks = []
+    for block in range(replay.blocks):
+        blocks.append(pack(replay.peek(block), vocabulary))
+        yield 0.9 * (block + 1) / replay.blocks
+    text = reply_of(run).text
+    header = header_of(run, prompt=prompt)
+    told = {
+        "version": VERSION,
+        "model": header.model.title or header.model.name,
+        "created": header.created[:10],
+        "seed": str(run.seed),  # a number of 63 bits is none to a browser
+        "ending": ending(run),
+        "settings": _settings(run),
+        "text": text,
+        "ends": [vocabulary.place(token) for token in run.config.eos_token_ids],
+        "states": [tr(STATE_WORDS[state]) for state in CellState],
+        "ramps": {"dark": _ramp(DARKROOM), "light": _ramp(PAPER)},
+        "blocks": blocks,
+        **_spelling(run, vocabulary),
+    }
+    if prompt:
+        told |= {"prompt": header.prompt, "messages": [dict(message) for message in header.messages]}
+    page = _page(told, text)
+    with replacing(path) as beside:
+        beside.write_text(page, encoding="utf-8", newline="\n")
+        yield 1.0
+
+
+def _page(told: dict[str, Any], text: str) -> str:
+    style = _colors() + _read("page.css")
+    script = '(() => {\n"use strict";\n' + "\n".join(_read(name) for name in SCRIPTS) + "})();\n"
+    policy = (
+        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    parts = {
+        "policy": policy,
+        "title": html.escape(f"{_printable(told['model'])} · Safelight"),
+        "style": style,
+        "text": html.escape(_printable(text)),
+        "data": safe_json(told),
+        "script": script,
+    }
+    page = _read("page.html")
+    pieces = page.split("@@")  # so that nothing in one part is taken for the place of another
+    return "".join(parts[piece] if place % 2 else piece for place, piece in enumerate(pieces))
+
+
+def safe_json(value: Any) -> str:
+    """JSON in ASCII that no HTML parser can take for markup."""
+    text = json.dumps(value, separators=(",", ":"))
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _read(name: str) -> str:
+    return (files("app.export") / "page" / name).read_text(encoding="utf-8").replace("\r\n", "\n")
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _printable(text: str) -> str:
+    """A text for the page itself, with what no page can hold, or what turns text around, replaced."""
+    return "".join("\ufffd" if unicodedata.category(c)[0] == "C" and c not in "\n\t" else c for c in text)
+
+
+def _settings(run: Exportable) -> list[tuple[str, str]]:
+    config = run.config
+    names = [name for name in config.__dataclass_fields__ if name not in HIDDEN_SETTINGS]
+    return [(name.replace("_", " "), _plain(getattr(config, name))) for name in names]
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(str(item) for item in value)
+    return tr("the model's own") if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _spelling(run: Exportable, vocabulary: Vocabulary) -> dict[str, Any]:
+    pieces = [run.piece(token) for token in vocabulary.tokens]
+    special = [run.is_special(token) for token in vocabulary.tokens]
+    glyphs = [glyph_of(piece, control) for piece, control in zip(pieces, special, strict=True)]
+    return {
+        "pieces": pieces,
+        "special": [place for place, control in enumerate(special) if control],
+        "glyphs": {  # where they are not the piece itself with its spaces marked
+            place: [glyph.text, glyph.kind]
+            for place, (piece, glyph) in enumerate(zip(pieces, glyphs, strict=True))
+            if glyph != (piece.replace(" ", "·"), "text")
+        },
+        "numbers": vocabulary.tokens,
+    }
+
+
+def _ramp(theme: Theme) -> list[tuple[str, str]]:
+    shades = [entropy_color(step / RAMP_STEPS, theme) for step in range(RAMP_STEPS + 1)]
+    return [(shade.name(), readable_on(shade).name()) for shade in shades]
+
+
+def _colors() -> str:
+    def declared(theme: Theme) -> str:
+        skipped = ("name", "dark")
+        names = [name for name in theme.__dataclass_fields__ if name not in skipped]
+        return "".join(f"--{name.replace('_', '-')}: {getattr(theme, name)}; " for name in names)
+
+    dark, light = declared(DARKROOM), declared(PAPER)
+    return (
+        f":root {{ color-scheme: dark; {dark}}}\n"
+        f"@media (prefers-color-scheme: light) {{ :root {{ color-scheme: light; {light}}} }}\n"
+        f":root[data-theme=dark] {{ color-scheme: dark; {dark}}}\n"
+        f":root[data-theme=light] {{ color-scheme: light; {light}}}\n"
+    )

@@ -1,0 +1,208 @@
+"""A run as JSON and back, lossless in what was recorded. Knows no Qt.
+
+The file, version 1, is one object, its parts in this order:
+
+* ``format`` "safelight-run" and ``version`` 1;
+* ``header``: the model, all fields of ``GenerationConfig`` as ``config``, the seed, when it was made and what it was
+  forked from; ``prompt``, ``messages`` and ``prompt_ids`` are empty where the prompt was not to be given away. The
+  model's folder is never in it;
+* ``events``, one a line, each with its ``kind`` (the class of ``engine.events``) and all of that event's fields. Arrays
+  are lists by position, two-dimensional ones lists of lists; masks are 0 and 1. Entropies are in nats, times in
+  seconds. Numbers are the shortest that read back as the same 32-bit value; one that is not finite is a string;
+* ``text`` and ``thinking``, the answer as it reads in the end, and ``failure``, what ended the run early;
+* ``pieces``, how every token in ``events`` is written, by its number, and ``special``, which are control tokens.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.export.files import replacing
+from app.export.run import Exportable, Share, header_of, reply_of
+from app.state.canvas_state import CanvasState
+from engine import (
+    CanvasCommitted,
+    CanvasStarted,
+    Event,
+    GenerationFinished,
+    PrefillFinished,
+    Reply,
+    SafelightError,
+    StepFinished,
+    Trace,
+    TraceHeader,
+)
+
+FORMAT = "safelight-run"
+VERSION = 1
+KINDS: dict[str, type[Any]] = {
+    kind.__name__: kind for kind in (PrefillFinished, CanvasStarted, StepFinished, CanvasCommitted, GenerationFinished)
+}
+MASKS = {"pinned_mask", "accepted_mask"}
+FLOATS = {"entropy", "top_probabilities"}
+
+
+def write(run: Exportable, path: Path, *, prompt: bool = True) -> Share:
+    """Write a run; yields the share done. ``prompt`` False leaves out all that was asked.
+
+    Raises:
+        SafelightError: the file cannot be written.
+    """
+    with replacing(path) as beside, beside.open("w", encoding="ascii", newline="\n") as file:
+        head: dict[str, Any] = {
+            "format": FORMAT,
+            "version": VERSION,
+            "header": json.loads(header_of(run, prompt=prompt).to_json()),
+        }
+        file.write("{\n")
+        _write_parts(file, head)
+        tokens: set[int] = set()
+        yield from _write_events(file, run, tokens)
+        reply, ordered = reply_of(run), sorted(tokens)
+        tail: dict[str, Any] = {
+            "text": reply.text,
+            "thinking": reply.thinking,
+            "failure": str(getattr(run, "failure", "")),
+        }
+        tail |= {"pieces": {str(token): run.piece(token) for token in ordered}}
+        _write_parts(file, tail)
+        file.write(f'"special": {json.dumps([token for token in ordered if run.is_special(token)])}\n}}\n')
+    yield 1.0
+
+
+def _write_parts(file: TextIO, parts: dict[str, Any]) -> None:
+    for name, value in parts.items():
+        file.write(f"{json.dumps(name)}: {json.dumps(value)},\n")
+
+
+def _write_events(file: TextIO, run: Exportable, tokens: set[int]) -> Share:
+    file.write('"events": [')
+    total = len(run.events)
+    for place, event in enumerate(run.events):
+        file.write(",\n" if place else "\n")
+        file.write(json.dumps(_event(event, tokens), allow_nan=False, separators=(",", ":")))
+        yield (place + 1) / (total + 1)
+    file.write("\n],\n")
+
+
+def _event(event: Event, tokens: set[int]) -> dict[str, Any]:
+    told: dict[str, Any] = {"kind": type(event).__name__}
+    for each in dataclasses.fields(event):
+        value = getattr(event, each.name)
+        if isinstance(value, np.ndarray) and value.dtype == np.bool_:
+            told[each.name] = value.astype(int).tolist()
+        elif isinstance(value, np.ndarray) and value.dtype == np.float32:
+            told[each.name] = _shortest(value)
+        elif isinstance(value, np.ndarray):
+            told[each.name] = value.tolist()
+            tokens.update(np.unique(value).tolist())
+        else:
+            told[each.name] = _finite(value) if isinstance(value, float) else value
+    return told
+
+
+def _shortest(values: NDArray[np.float32]) -> list[Any]:
+    if values.ndim > 1:
+        return [_shortest(row) for row in values]
+    return [_finite(float(text)) for text in values.astype(str).tolist()]
+
+
+def _finite(value: float) -> float | str:
+    return value if math.isfinite(value) else str(value)
+
+
+# --- reading -------------------------------------------------------------------------------------------------------
+
+
+def read(path: Path) -> Trace:
+    """A run from its JSON file, in memory.
+
+    Raises:
+        SafelightError: the file cannot be read, is another program's, damaged, or of a newer Safelight.
+    """
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as fault:
+        raise SafelightError(f"{path} cannot be read ({fault.strerror}). Choose another file") from None
+    except (ValueError, RecursionError):
+        raise SafelightError(f"{path.name} is not JSON. Choose a run that Safelight exported") from None
+    if not isinstance(raw, dict) or raw.get("format") != FORMAT:
+        raise SafelightError(f"{path.name} is not a run of Safelight's. Choose a run that Safelight exported")
+    if raw.get("version") != VERSION:
+        raise SafelightError(f"{path.name} is of another version of Safelight ({raw.get('version')}). Update Safelight")
+    try:
+        return _run(raw)
+    except Exception as fault:  # whatever a file that anybody may have written leads to
+        raise SafelightError(f"{path.name} is damaged ({fault}). Export the run again") from None
+
+
+def _run(raw: dict[str, Any]) -> Trace:
+    header, _unknown = TraceHeader.from_json(json.dumps(raw["header"]).encode())
+    pieces = {int(token): str(piece) for token, piece in raw["pieces"].items()}
+    special = frozenset(int(token) for token in raw["special"])
+    events = [_read_event(item) for item in raw["events"]]
+    CanvasState.of(events)  # raises where they are in no order that a run has
+    whole = _final_tokens(events)
+    reply = Reply(str(raw["text"]), str(raw["thinking"]))
+
+    def decode(tokens: Iterable[int]) -> Reply:
+        read = list(tokens)
+        if read == whole:
+            return reply
+        return Reply("".join(pieces.get(token, f"<{token}>") for token in read if token not in special))
+
+    trace = Trace(
+        header=header,
+        piece=lambda token: pieces.get(token, f"<{token}>"),
+        is_special=special.__contains__,
+        decode=decode,
+    )
+    for event in events:
+        trace.append(event)
+    if raw["failure"]:
+        trace.fail(str(raw["failure"]))
+    return trace
+
+
+def _final_tokens(events: Iterable[Event]) -> list[int] | None:
+    """The tokens that the text stands for; None where a block was cut short, whose draft is in the text too."""
+    tokens: list[int] = []
+    draft = False
+    for event in events:
+        draft = isinstance(event, StepFinished) or (draft and isinstance(event, GenerationFinished))
+        if isinstance(event, CanvasCommitted):
+            tokens += event.tokens[: event.text_length].tolist()
+    return None if draft else tokens
+
+
+def _read_event(raw: dict[str, Any]) -> Event:
+    kind = KINDS[raw["kind"]]
+    values: dict[str, Any] = {}
+    for each in dataclasses.fields(kind):
+        value = raw[each.name]
+        if isinstance(value, list):
+            values[each.name] = _array(each.name, value)
+        else:
+            values[each.name] = float(value) if each.type == "float" else value
+    event: Event = kind(**values)
+    return event
+
+
+def _array(name: str, value: list[Any]) -> NDArray[Any]:
+    if name in MASKS:
+        return np.array(value, dtype=np.bool_)
+    if name in FLOATS:
+        return np.array(_floats(value), dtype=np.float32)
+    return np.array(value, dtype=np.int32)
+
+
+def _floats(value: Any) -> Any:
+    return [_floats(item) for item in value] if isinstance(value, list) else float(value)

@@ -1,0 +1,122 @@
+"""What is to be exported and how, and which frames are meant by a few words. Knows no Qt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+from app.state.replay import NOISE, Frame, Replay
+from engine import SafelightError
+
+Format = Literal["html", "gif", "mp4", "png", "strip", "json"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+SUFFIXES: dict[Format, str] = {
+    "html": ".html",
+    "gif": ".gif",
+    "mp4": ".mp4",
+    "png": ".png",
+    "strip": ".png",
+    "json": ".json",
+}
+FPS_LOW, FPS_HIGH = 0.5, 50.0  # a GIF counts in hundredths of a second, and players slow down what is faster
+STRIP_FRAMES = 6  # of a strip for which no frames are named
+
+
+@dataclass(frozen=True)
+class Options:
+    """``frames`` are places in ``Replay.frames``; None takes what fits the format: all, the last, or a few."""
+
+    format: Format = "html"
+    prompt: bool = True  # whether the prompt is given away
+    theme: Literal["darkroom", "paper"] = "darkroom"
+    calm: bool = True
+    layer: Literal["state", "entropy"] = "state"
+    scale: int = 1  # pixels of the picture for one of the layout, 1 or 2
+    fps: float = 5.0  # frames a second of GIF and MP4
+    frames: tuple[int, ...] | None = None
+    stacked: bool = False  # a strip from top to bottom instead of from left to right
+
+    def __post_init__(self) -> None:
+        if self.format not in FORMATS:
+            raise SafelightError(f"there is no format {self.format!r}; choose one of {', '.join(FORMATS)}")
+        if self.scale not in (1, 2):
+            raise SafelightError(f"the scale must be 1 or 2, not {self.scale!r}")
+        if not FPS_LOW <= self.fps <= FPS_HIGH:
+            raise SafelightError(
+                f"the speed must be from {FPS_LOW:g} to {FPS_HIGH:g} frames a second, not {self.fps:g}"
+            )
+        if self.frames is not None and not self.frames:
+            raise SafelightError("no frames are chosen; choose at least one")
+
+
+def format_of(path: Path) -> Format:
+    """The format that a file's name ends like; ``.png`` is one step. Raises SafelightError."""
+    for format, suffix in SUFFIXES.items():
+        if path.suffix.lower() == suffix:
+            return format
+    known = ", ".join(dict.fromkeys(SUFFIXES.values()))
+    raise SafelightError(f"{path.name} does not end in any of {known}; name the format with --format")
+
+
+def chosen(replay: Replay, options: Options) -> tuple[int, ...]:
+    """Places of the frames to be drawn.
+
+    Raises:
+        SafelightError: nothing was recorded yet, or a frame is named that is not there.
+    """
+    last = len(replay.frames) - 1
+    if last < 0:
+        raise SafelightError("this run has no canvas yet, so there is nothing to export. Let it take a step first")
+    if options.frames is not None:
+        beyond = [place for place in options.frames if not 0 <= place <= last]
+        if beyond:
+            raise SafelightError(f"there is no frame {beyond[0]}; the run has frames 0 to {last}")
+        return options.frames[:1] if options.format == "png" else options.frames
+    if options.format == "png":
+        return (last,)
+    if options.format == "strip":
+        return spread(frames_of(replay, replay.blocks - 1), STRIP_FRAMES)
+    return tuple(range(last + 1))
+
+
+def spread(places: tuple[int, ...], count: int) -> tuple[int, ...]:
+    """At most ``count`` of the places, evenly spaced, the first and the last among them."""
+    if len(places) <= count or count < 2:
+        return places[-1:] if count < 2 else places
+    return tuple(places[round(place * (len(places) - 1) / (count - 1))] for place in range(count))
+
+
+def frames_of(replay: Replay, block: int) -> tuple[int, ...]:
+    """Places of a block's frames. Raises SafelightError where there is no such block."""
+    found = tuple(place for place, frame in enumerate(replay.frames) if frame.block == block)
+    if not found:
+        raise SafelightError(f"there is no block {block + 1}; the run has {replay.blocks}")
+    return found
+
+
+def parse_steps(text: str, replay: Replay, block: int) -> tuple[int, ...]:
+    """Places of what ``text`` names in a block: steps and ranges as ``0,4-8``, ``noise`` and ``end``, in any order.
+
+    Raises:
+        SafelightError: it names something else, or a step that the block does not have.
+    """
+    within = frames_of(replay, block)
+    steps = max(replay.frames[place].step for place in within)
+    places: list[int] = []
+    for word in (part.strip().lower() for part in text.split(",")):
+        if word == "noise":
+            places.append(replay.place(Frame(block, NOISE)))
+        elif word == "end":
+            places.append(within[-1])
+        else:
+            first, dash, last = word.partition("-")
+            try:
+                low = int(first)
+                high = (steps if not last else int(last)) if dash else low
+            except ValueError:
+                raise SafelightError(f"{word!r} names no step; write steps as 0,4-8,end") from None
+            if not 0 <= low <= high <= steps:
+                raise SafelightError(f"block {block + 1} has no step {word}; it has steps 0 to {steps}")
+            places += [replay.place(Frame(block, step)) for step in range(low, high + 1)]
+    return tuple(dict.fromkeys(places))

@@ -1,0 +1,102 @@
+"""The arrays of a block as the replaying page reads them: few bytes, no rounding of what is a token. Knows no page.
+
+Bytes of a block, S steps of C positions with the K likeliest tokens, before deflating:
+
+======================  ==========  ===================================================================
+noise                   3 C         the canvas before the first step
+final                   3 C         the committed canvas; left out where the block was not committed
+argmax                  3 S C
+candidate               3 S C       exclusive or with argmax
+following               3 S C       exclusive or with candidate
+accepted                S C         0 or 1
+entropy                 2 S C       thousandths of a nat
+top tokens              3 S C K     by rank; the first exclusive or with argmax
+top probabilities       2 S C K     thousandths, by rank
+======================  ==========  ===================================================================
+
+Tokens are places in the page's own list. Numbers lie in planes, lowest bytes first, so that the high bytes, nearly all
+zero, take no room once deflated.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.state.replay import BlockRecord
+
+MILLI = 1000
+MOST = 2**16 - 1
+
+
+@dataclass
+class Vocabulary:
+    """The tokens that occur in a run, in the order in which blocks first have them, the frequent ones first."""
+
+    tokens: list[int] = field(default_factory=list)
+    _places: dict[int, int] = field(default_factory=dict)
+
+    def place(self, token: int) -> int:
+        found = self._places.setdefault(token, len(self.tokens))
+        if found == len(self.tokens):
+            self.tokens.append(token)
+        return found
+
+    def places(self, tokens: NDArray[np.int32]) -> NDArray[np.uint32]:
+        """The same array with places instead of token numbers."""
+        values, inverse, counts = np.unique(tokens, return_inverse=True, return_counts=True)
+        for token, _count in Counter(dict(zip(values.tolist(), counts.tolist(), strict=True))).most_common():
+            self.place(token)
+        table = np.array([self._places[token] for token in values.tolist()], dtype=np.uint32)
+        return table[inverse.reshape(tokens.shape)] if len(values) else np.zeros(tokens.shape, dtype=np.uint32)
+
+
+def pack(block: BlockRecord, vocabulary: Vocabulary) -> dict[str, Any]:
+    """A block for the page: small facts as they are, its arrays deflated and in base 64."""
+    argmax = vocabulary.places(block.argmax)
+    candidates = vocabulary.places(block.candidates)
+    following = vocabulary.places(block.following)
+    planes = [_tokens(vocabulary.places(block.noise))]
+    if block.final is not None:
+        planes.append(_tokens(vocabulary.places(block.final)))
+    planes += [
+        _tokens(argmax),
+        _tokens(candidates ^ argmax),
+        _tokens(following ^ candidates),
+        block.accepted.astype(np.uint8).tobytes(),
+        _thousandths(block.entropy),
+    ]
+    width = 0
+    if block.top_tokens is not None and block.top_probabilities is not None:
+        top = np.moveaxis(vocabulary.places(block.top_tokens), 2, 0).copy()
+        width = len(top)
+        if width:
+            top[0] ^= argmax
+        planes += [_tokens(top), _thousandths(np.moveaxis(block.top_probabilities, 2, 0))]
+    return {
+        "length": block.length,
+        "steps": block.steps,
+        "width": width,
+        "committed": block.final is not None,
+        "textLength": block.text_length,
+        "reason": block.reason,
+        "pinned": np.flatnonzero(block.pinned).tolist(),
+        "temperature": [round(float(value), 4) for value in block.temperature],
+        "data": base64.b64encode(zlib.compress(b"".join(planes), 9)).decode("ascii"),
+    }
+
+
+def _tokens(values: NDArray[np.uint32]) -> bytes:
+    return b"".join(((values >> shift) & 255).astype(np.uint8).tobytes() for shift in (0, 8, 16))
+
+
+def _thousandths(values: NDArray[np.float32]) -> bytes:
+    finite = np.nan_to_num(values.astype(np.float64), nan=0.0, posinf=MOST / MILLI, neginf=0.0)
+    rounded = np.clip(np.rint(finite * MILLI), 0, MOST).astype(np.uint16)
+    return (rounded & 255).astype(np.uint8).tobytes() + (rounded >> 8).astype(np.uint8).tobytes()

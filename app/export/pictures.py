@@ -1,0 +1,318 @@
+"""Pictures of frames, drawn by the canvas's own painter on an image. Knows no file formats but PNG, and no clock.
+
+A ``Sheet`` lays out panels of one size, a frame each, under one heading and over one legend. Its size depends on the
+run and its options alone, so all frames of a film fit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from PySide6.QtCore import QRect, Qt
+from PySide6.QtGui import QFont, QFontMetrics, QFontMetricsF, QImage, QPainter
+
+from app.canvas.hit import GAP, MARGIN, Geometry
+from app.canvas.paint import (
+    Glyph,
+    Glyphs,
+    Layer,
+    Look,
+    glyph_of,
+    legend_entries,
+    legend_widths,
+    paint_block,
+    paint_legend,
+)
+from app.export.files import replacing
+from app.export.options import Options, chosen
+from app.export.run import Exportable, Share, header_of
+from app.language import tr, trn
+from app.state.canvas_state import BlockState
+from app.state.replay import Replay
+from app.theme import DARKROOM, PAPER, TEXT_BODY, TEXT_CANVAS, TEXT_LEAD, TEXT_SMALL, Theme, canvas_font, color, ui_font
+from engine import SafelightError
+
+SHAPE = 1.6  # width to height that a panel comes near to
+RAGGED = 0.7  # how much worse a last row with gaps is, in the logarithm of the shape
+LEAST_WIDTH = 520  # of a picture, logical pixels, so that a heading fits
+LEGEND_HEIGHT, BAR_HEIGHT = 28, 20
+CAPTION_HEIGHT = 28
+PROMPT_LINES = 3
+LARGEST_SIDE = 16_000  # pixels; beyond, most programs refuse the picture
+LARGEST_PIXELS = 2**27
+
+_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+_CAPTION = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignBottom | Qt.TextFlag.TextWordWrap
+
+
+@dataclass(frozen=True)
+class Style:
+    """How frames are drawn."""
+
+    theme: Theme
+    scale: int = 1
+    calm: bool = True
+    layer: Layer = "state"
+    prompt: bool = True
+
+    @staticmethod
+    def of(options: Options) -> Style:
+        theme = PAPER if options.theme == "paper" else DARKROOM
+        return Style(theme, options.scale, options.calm, options.layer, options.prompt)
+
+
+class Sheet:
+    """Panels of one size under one heading. ``measure`` reads every frame that will be drawn, once."""
+
+    def __init__(self, run: Exportable, replay: Replay, places: Sequence[int], style: Style, across: int = 1) -> None:
+        self.run, self.replay, self.places, self.style = run, replay, tuple(places), style
+        self.across = across
+        self.panels = 1
+        self._glyphs = _Glyphs(_exactly(canvas_font(), TEXT_CANVAS))
+        self._glyph_of_token: dict[int, Glyph] = {}
+        self._texts: set[str] = set()
+        self._most_cells = 0
+        self._given = False
+        self._limit = 0.0  # nats at the end of the entropy scale: the most of all frames
+
+    def measure(self) -> Share:
+        """Go through the frames; yields the share done. Must be run to its end before ``image``."""
+        for number, place in enumerate(self.places):
+            block = self.replay.snapshot(place)
+            self._most_cells = max(self._most_cells, block.length)
+            self._given |= bool(block.pinned_mask.any())
+            self._texts.update(self._glyph(token).text for token in set(block.tokens(calm=self.style.calm).tolist()))
+            if block.entropy is not None:
+                self._limit = max(self._limit, float(block.entropy.max(initial=0.0)))
+            yield (number + 1) / len(self.places)
+        self._lay_out()
+
+    def _glyph(self, token: int) -> Glyph:
+        if token not in self._glyph_of_token:
+            self._glyph_of_token[token] = glyph_of(self.run.piece(token), self.run.is_special(token))
+        return self._glyph_of_token[token]
+
+    # ---------------------------------------------------------------- layout
+
+    def _lay_out(self) -> None:
+        cell = self._glyphs.cell_width(sorted(self._texts)), self._glyphs.cell_height()
+        self._cell = cell
+        self._columns = shapely(self._most_cells, *cell)
+        cells = self._columns * (cell[0] + GAP) - GAP + 2 * MARGIN
+        self._panel_width = max(cells, LEAST_WIDTH if self.across == 1 else 0)
+        whole = self.across * (self._panel_width - MARGIN) + MARGIN
+        self.width = max(whole, LEAST_WIDTH)
+        bare = Geometry.from_width(self._panel_width, self._most_cells, *cell, columns=self._columns)
+        self._captions = self._caption_lines()
+        self._panel_height = bare.height - 2 * MARGIN + self._captions * CAPTION_HEIGHT
+        entries = legend_entries(self._given)
+        self._footer = Geometry.from_width(
+            self.width,
+            0,
+            *cell,
+            legend_widths=legend_widths(self._glyphs, entries),
+            legend_height=LEGEND_HEIGHT,
+            bar_height=BAR_HEIGHT if self.style.layer == "entropy" else 0,
+        )
+        self._heading = self._heading_lines()
+        self._heading_height = MARGIN + sum(height for _text, _font, height, _ink in self._heading)
+
+    def size_for(self, panels: int) -> tuple[int, int]:
+        """Pixels of a picture with so many panels, even numbers both."""
+        rows = math.ceil(panels / self.across)
+        height = self._heading_height + rows * (self._panel_height + MARGIN) + self._footer.height - MARGIN
+        scale = self.style.scale
+        return _even(self.width * scale), _even(height * scale)
+
+    def _heading_lines(self) -> list[tuple[str, QFont, int, str]]:
+        theme = self.style.theme
+        header = header_of(self.run, prompt=self.style.prompt)
+        title = _exactly(ui_font(), TEXT_LEAD)
+        title.setBold(True)
+        body, small = _exactly(ui_font(), TEXT_BODY), _exactly(ui_font(), TEXT_SMALL)
+        room = self.width - 2 * MARGIN
+        lines = [(_elided(one_line(header.model.title or header.model.name), title, room), title, 24, theme.ink)]
+        seed = tr("seed {seed}", seed=self.run.seed)
+        lines.append((_elided(seed, small, room), small, 20, theme.faint_ink))
+        if header.prompt.strip():
+            wrapped = wrap(one_line(header.prompt), QFontMetrics(body).horizontalAdvance, room, PROMPT_LINES)
+            lines += [(line, body, 22, theme.ink) for line in wrapped]
+        return [*lines, ("", small, 8, theme.ink)]
+
+    def _caption_lines(self) -> int:
+        metrics = QFontMetrics(_exactly(ui_font(), TEXT_SMALL))
+        room = self._panel_width - 2 * MARGIN
+        widest = max(metrics.horizontalAdvance(self.caption(place)) for place in self.places)
+        return 1 if widest <= room else 2
+
+    def caption(self, place: int) -> str:
+        """A frame in words."""
+        block = self.replay.snapshot(place)
+        name = [tr("Block {block}", block=block.block_index + 1)] if self.replay.blocks > 1 else []
+        return " · ".join([*name, *_told(block)])
+
+    # ---------------------------------------------------------------- drawing
+
+    def image(self, places: Sequence[int]) -> QImage:
+        """A picture with a panel for each of the frames."""
+        width, height = self.size_for(len(places))
+        if max(width, height) > LARGEST_SIDE or width * height > LARGEST_PIXELS:
+            raise SafelightError("the picture would be too large; choose fewer steps or half the scale")
+        image = QImage(width, height, QImage.Format.Format_RGB32)
+        image.setDevicePixelRatio(self.style.scale)
+        theme = self.style.theme
+        image.fill(color(theme.surface_sunken))
+        painter = QPainter(image)
+        try:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            painter.setRenderHint(QPainter.RenderHint.TextAntialiasing)
+            self._paint_heading(painter)
+            for number, place in enumerate(places):
+                row, column = divmod(number, self.across)
+                left = column * (self._panel_width - MARGIN)
+                self._paint_panel(painter, place, left, self._heading_height + row * (self._panel_height + MARGIN))
+            bottom = self._heading_height + math.ceil(len(places) / self.across) * (self._panel_height + MARGIN)
+            painter.translate(0, bottom - MARGIN + GAP)
+            entries = legend_entries(self._given)
+            paint_legend(painter, self._footer, theme, self._glyphs, entries, self._entropy_text())
+        finally:
+            painter.end()
+        return image
+
+    def _paint_heading(self, painter: QPainter) -> None:
+        top = MARGIN
+        for text, font, height, ink in self._heading:
+            painter.setFont(font)
+            painter.setPen(color(ink))
+            painter.drawText(QRect(MARGIN, top, self.width - 2 * MARGIN, height), _LEFT, text)
+            top += height
+
+    def _paint_panel(self, painter: QPainter, place: int, left: int, top: int) -> None:
+        block, theme = self.replay.snapshot(place), self.style.theme
+        painter.save()
+        painter.translate(left, top)
+        painter.setFont(_exactly(ui_font(), TEXT_SMALL))
+        painter.setPen(color(theme.faint_ink))
+        room = QRect(MARGIN, 0, self._panel_width - 2 * MARGIN, self._captions * CAPTION_HEIGHT - 8)
+        painter.drawText(room, _CAPTION, self.caption(place))
+        painter.translate(0, self._captions * CAPTION_HEIGHT - MARGIN)
+        geometry = Geometry.from_width(self._panel_width, block.length, *self._cell, columns=self._columns)
+        look = Look(calm=self.style.calm, layer=self.style.layer, entropy_limit=self._limit)
+        paint_block(painter, geometry, block, theme, self._glyphs, self._glyph, look)
+        painter.restore()
+
+    def _entropy_text(self) -> tuple[str, str] | None:
+        if self.style.layer != "entropy":
+            return None
+        return tr("entropy") + "  0", tr("{limit} nats (most shown)", limit=f"{self._limit:.2f}")
+
+
+class _Glyphs(Glyphs):
+    """The canvas's fonts, their labels too at the size of the type scale."""
+
+    def __init__(self, font: QFont) -> None:
+        super().__init__(font)
+        self.label = self.faces["label"] = _exactly(ui_font(), TEXT_SMALL)
+        self._metrics["label"] = QFontMetricsF(self.label)
+
+
+def _told(block: BlockState) -> list[str]:
+    if block.committed:
+        text = tr("{text} of {length} are text", text=block.text_length, length=block.length)
+        return [tr("committed"), trn("{count} step", "{count} steps", block.steps), text]
+    if block.step < 0:
+        return [tr("noise, before the first step")]
+    told = [
+        tr("step {step}", step=block.step),
+        tr("accepted {accepted} of {length}", accepted=block.accepted_count, length=block.length),
+    ]
+    if block.remelted_count:
+        told.append(tr("{count} remelted", count=block.remelted_count))
+    if block.mean_entropy is not None:
+        told.append(tr("mean entropy {entropy} nats", entropy=f"{block.mean_entropy:.3f}"))
+    return told
+
+
+def shapely(count: int, cell_width: int, cell_height: int) -> int:
+    """Columns for so many cells: among the numbers that fill all rows, or nearly, the one nearest to ``SHAPE``."""
+
+    def off(columns: int) -> float:
+        rows = math.ceil(count / columns)
+        ratio = (columns * cell_width) / (rows * cell_height)
+        missing = rows * columns - count
+        return abs(math.log(ratio / SHAPE)) + (RAGGED + 4 * missing / count if missing else 0.0)
+
+    return min(range(1, max(count, 1) + 1), key=off)
+
+
+def wrap(text: str, width_of: Callable[[str], int], room: int, most: int) -> list[str]:
+    """A text in at most ``most`` lines that fit ``room``; what does not fit ends in an ellipsis."""
+    lines: list[str] = []
+    words = text.split(" ")
+    line = ""
+    while words:
+        joined = f"{line} {words[0]}" if line else words[0]
+        if width_of(joined) <= room:
+            line = joined
+            words.pop(0)
+        elif line:
+            lines.append(line)
+            line = ""
+        else:  # one word longer than the line
+            fits = next((n for n in range(len(words[0]) - 1, 1, -1) if width_of(words[0][:n]) <= room), 1)
+            lines.append(words[0][:fits])
+            words[0] = words[0][fits:]
+        if len(lines) == most:
+            break
+    if len(lines) < most:
+        return [*lines, line] if line else lines
+    if words or line:
+        last = lines[-1]
+        while last and width_of(f"{last}…") > room:
+            last = last[:-1]
+        lines[-1] = f"{last}…"
+    return lines
+
+
+def one_line(text: str) -> str:
+    """A text as one line that cannot turn round what follows it."""
+    return " ".join("".join(character if character.isprintable() else " " for character in text).split())
+
+
+def _elided(text: str, font: QFont, room: int) -> str:
+    return QFontMetrics(font).elidedText(text, Qt.TextElideMode.ElideRight, room)
+
+
+def _exactly(font: QFont, pixels: int) -> QFont:
+    """A font at its size of the type scale: pictures do not follow the size that someone reads at."""
+    font.setPixelSize(pixels)
+    return font
+
+
+def _even(pixels: int) -> int:
+    return pixels + pixels % 2  # video is compressed in squares of two
+
+
+def write_png(run: Exportable, path: Path, options: Options) -> Share:
+    """One frame, or a strip of several, as PNG; yields the share done.
+
+    Raises:
+        SafelightError: there is no such frame, the picture would be too large, or the file cannot be written.
+    """
+    replay = Replay(run)
+    places = chosen(replay, options)
+    across = 1 if options.stacked else len(places)
+    sheet = Sheet(run, replay, places, Style.of(options), across)
+    for share in sheet.measure():
+        yield 0.5 * share
+    image = sheet.image(places)
+    with replacing(path) as beside:
+        if not image.save(str(beside), "PNG"):  # type: ignore[call-overload]
+            # Qt does not say why; writing a byte does.
+            with beside.open("wb") as file:
+                file.write(bytes(1 << 20))
+            raise SafelightError(f"{path} could not be written as PNG. Choose another place")
+        yield 1.0

@@ -1,0 +1,180 @@
+"""A run as an MP4 that every player plays (H.264), the frames piped to ffmpeg. Knows no canvas."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import queue
+import subprocess
+import tempfile
+import threading
+from collections.abc import Generator
+from pathlib import Path
+from typing import IO
+
+from PySide6.QtGui import QImage
+
+from app.export.files import replacing
+from app.export.options import Options, chosen
+from app.export.pictures import Sheet, Style
+from app.export.run import Exportable, Share
+from app.state.replay import Replay
+from engine import SafelightError
+
+END_SECONDS = 1.0  # that the last frame is repeated for: players go black at once
+PATIENCE_SECONDS = 0.02  # with ffmpeg, before the caller may do something else
+MISSING = "ffmpeg is missing, which MP4 needs. Install Safelight's imageio-ffmpeg again, or export a GIF"
+
+
+def write(run: Exportable, path: Path, options: Options) -> Share:
+    """Write the frames; yields the share done.
+
+    Raises:
+        SafelightError: ffmpeg is missing or fails, there is nothing to be drawn, or the file cannot be written.
+    """
+    program = yield from _ffmpeg_in_thread()
+    replay = Replay(run)
+    places = chosen(replay, options)
+    sheet = Sheet(run, replay, places, Style.of(options))
+    for share in sheet.measure():
+        yield 0.1 * share
+    repeats = max(0, math.ceil(END_SECONDS * options.fps) - 1)
+    shown = [*places, *places[-1:] * repeats]
+    with replacing(path) as beside, tempfile.TemporaryFile() as complaints:
+        encoder = _start(_command(program, sheet.size_for(1), options.fps, beside), complaints)
+        feeder = _Feeder(encoder)
+        try:
+            for number, place in enumerate(shown, start=1):
+                picture = pixels(sheet.image((place,)))
+                while not feeder.take(picture):
+                    yield 0.1 + 0.85 * (number - 1) / len(shown)
+                yield 0.1 + 0.85 * number / len(shown)
+            while not feeder.take(None):
+                yield 0.95
+            while encoder.poll() is None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    encoder.wait(PATIENCE_SECONDS)
+                yield 0.95
+        finally:
+            if encoder.poll() is None:
+                encoder.kill()
+                encoder.wait()
+            feeder.end()
+        if encoder.returncode != 0:
+            complaints.seek(0)
+            raise _failure(complaints.read(), path)
+    yield 1.0
+
+
+class _Feeder:
+    """Writes pictures to ffmpeg in a thread, so that nobody waits for it longer than ``PATIENCE_SECONDS``."""
+
+    def __init__(self, encoder: subprocess.Popen[bytes]) -> None:
+        self._encoder = encoder
+        self._waiting: queue.Queue[bytes | None] = queue.Queue(maxsize=4)
+        self._thread = threading.Thread(target=self._run, name="video-feeder")
+        self._thread.start()
+
+    def take(self, picture: bytes | None) -> bool:
+        """Whether the picture was taken; if not, ask again. None says that there are no more."""
+        try:
+            self._waiting.put(picture, timeout=PATIENCE_SECONDS)
+        except queue.Full:
+            return False
+        return True
+
+    def end(self) -> None:
+        """Wait for the thread, once ffmpeg has ended."""
+        while self._thread.is_alive():
+            with contextlib.suppress(queue.Full):
+                self._waiting.put_nowait(None)
+            self._thread.join(PATIENCE_SECONDS)
+
+    def _run(self) -> None:
+        pipe = self._encoder.stdin
+        assert pipe is not None
+        broken = False
+        while (picture := self._waiting.get()) is not None:
+            if not broken:
+                try:
+                    pipe.write(picture)
+                except OSError:  # ffmpeg has given up; it says why itself
+                    broken = True
+        with contextlib.suppress(OSError):
+            pipe.close()
+
+
+def _start(command: list[str], complaints: IO[bytes]) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=complaints,
+            creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
+        )
+    except OSError:
+        raise SafelightError(MISSING) from None
+
+
+def _ffmpeg_in_thread() -> Generator[float, None, str]:
+    """As ``ffmpeg``, which tries the program out and so takes a third of a second."""
+    found: list[str | SafelightError] = []
+
+    def look() -> None:
+        try:
+            found.append(ffmpeg())
+        except SafelightError as error:
+            found.append(error)
+
+    finder = threading.Thread(target=look, name="ffmpeg-finder")
+    finder.start()
+    try:
+        while finder.is_alive():
+            finder.join(PATIENCE_SECONDS)
+            yield 0.0
+    finally:
+        finder.join()
+    if isinstance(found[0], SafelightError):
+        raise found[0]
+    return found[0]
+
+
+def ffmpeg() -> str:
+    """Where ffmpeg is. Raises SafelightError where there is none."""
+    try:
+        import imageio_ffmpeg
+
+        return str(imageio_ffmpeg.get_ffmpeg_exe())  # type: ignore[attr-defined, no-untyped-call]
+    except (ImportError, RuntimeError, OSError):
+        raise SafelightError(MISSING) from None
+
+
+def _command(program: str, size: tuple[int, int], fps: float, path: Path) -> list[str]:
+    width, height = size
+    taken = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-framerate", f"{fps:g}", "-i", "pipe:0"]
+    threads = str(max(1, (os.cpu_count() or 2) - 1))  # one is left to the window
+    made = ["-an", "-c:v", "libx264", "-threads", threads, "-preset", "veryfast", "-crf", "18"]
+    plain = ["-pix_fmt", "yuv420p", "-map_metadata", "-1", "-movflags", "+faststart", "-f", "mp4"]
+    # The name says nothing of the format, and a name with a colon must not be taken for a protocol.
+    return [program, "-y", "-loglevel", "error", *taken, *made, *plain, f"file:{path}"]
+
+
+def _failure(complaints: bytes, path: Path) -> SafelightError:
+    said = complaints.decode(errors="replace")
+    if "No space left" in said:
+        return SafelightError(f"the disk is full, so {path} was not written. Free some space, then try again")
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    why = lines[-1][:160] if lines else "it does not say why"
+    return SafelightError(f"ffmpeg could not write {path.name} ({why}). Choose another place or export a GIF")
+
+
+def pixels(picture: QImage) -> bytes:
+    """Red, green, blue, row after row, nothing between the rows."""
+    plain = picture.convertToFormat(QImage.Format.Format_RGB888)
+    row, width = plain.bytesPerLine(), 3 * plain.width()
+    data = bytes(plain.constBits())
+    if row == width:
+        return data[: width * plain.height()]
+    return b"".join(data[place : place + width] for place in range(0, row * plain.height(), row))

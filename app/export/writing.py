@@ -1,0 +1,41 @@
+"""One call for every format. Imports what a format needs only when it is asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from app.export.options import Options
+from app.export.run import Exportable, Share
+
+
+def export(run: Exportable, path: Path, options: Options | None = None) -> Share:
+    """Write a run to a file; yields the share done, 0 to 1. Closing the generator early leaves nothing behind.
+
+    A file of that name is replaced once all is written. Pictures need a ``QGuiApplication``.
+
+    Raises:
+        SafelightError: there is nothing to export, a frame is named that is not there, ffmpeg is missing, the disk is
+            full or the file cannot be written. What was there before stands.
+    """
+    options = options or Options()
+    match options.format:
+        case "json":
+            from app.export import json
+
+            yield from json.write(run, path, prompt=options.prompt)
+        case "html":
+            from app.export import html
+
+            yield from html.write(run, path, prompt=options.prompt)
+        case "gif":
+            from app.export import gif
+
+            yield from gif.write(run, path, options)
+        case "mp4":
+            from app.export import video
+
+            yield from video.write(run, path, options)
+        case "png" | "strip":
+            from app.export import pictures
+
+            yield from pictures.write_png(run, path, options)

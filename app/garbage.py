@@ -1,0 +1,35 @@
+"""Python's cycle collector in the GUI thread alone.
+
+By itself it runs in whichever thread allocates, the engine's too; a Qt object in a cycle would then be destroyed in the
+wrong thread, and take the program along.
+"""
+
+from __future__ import annotations
+
+import gc
+
+from PySide6.QtCore import QObject, QTimer, Slot
+
+PERIOD_MS = 1000
+FULL_EVERY = 30  # periods
+
+
+class Garbage(QObject):
+    """Collects while it lives; ``close`` gives the collector back to Python."""
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._periods = 0
+        gc.disable()
+        self._timer = QTimer(self)
+        self._timer.timeout.connect(self._collect)
+        self._timer.start(PERIOD_MS)
+
+    def close(self) -> None:
+        self._timer.stop()
+        gc.enable()
+
+    @Slot()
+    def _collect(self) -> None:
+        self._periods += 1
+        gc.collect(2 if self._periods % FULL_EVERY == 0 else 1)

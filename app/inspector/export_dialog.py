@@ -1,0 +1,354 @@
+"""The dialog that writes the run on show to a file, in slices between events. Remembers nothing but the folder."""
+
+from __future__ import annotations
+
+import re
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import cast
+
+from PySide6.QtCore import QSettings, QStandardPaths, QTimer, Signal, Slot
+from PySide6.QtGui import QCloseEvent
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QDialog,
+    QFileDialog,
+    QFormLayout,
+    QHBoxLayout,
+    QLineEdit,
+    QProgressBar,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.controls import button, label
+from app.export.options import FPS_HIGH, FPS_LOW, SUFFIXES, Format, Options, frames_of, parse_steps
+from app.export.run import Share
+from app.export.writing import export
+from app.inspector.player import Player
+from app.language import tr
+from app.memory import size
+from app.settings import store
+from app.settings.fields import ChoiceBox, RealBox
+from app.theme import px
+from engine import SafelightError
+
+FOLDER_KEY = "export/folder"
+SLICE_SECONDS = 0.02
+WIDTH = 560  # pixels at 100 %
+DRAWN = ("gif", "mp4", "png", "strip")
+MOVING = ("gif", "mp4")
+FORMAT_WORDS: tuple[tuple[Format, str], ...] = (  # shown through ``tr``
+    ("html", "Web page that replays the run"),
+    ("gif", "Animation (GIF)"),
+    ("mp4", "Video (MP4)"),
+    ("png", "Picture of one step (PNG)"),
+    ("strip", "Strip of steps (PNG)"),
+    ("json", "Data (JSON)"),
+)
+
+
+class ExportDialog(QDialog):
+    """Exports the player's run. ``exported`` tells of a file that was written."""
+
+    exported = Signal(str)
+
+    def __init__(self, player: Player, parent: QWidget | None = None, settings: QSettings | None = None) -> None:
+        super().__init__(parent)
+        self.setWindowTitle(tr("Export the run"))
+        self._player = player
+        self._settings = settings if settings is not None else store.default_settings()
+        self._work: Share | None = None
+        self._replaced = Path()  # what it was said of that it will be replaced
+        self._timer = QTimer(self)
+        self._timer.timeout.connect(self._slice)
+        self._make_controls()
+        self._lay_out()
+        self._fit_format()
+        self.file.setText(str(self._folder() / self._name()))
+
+    def _make_controls(self) -> None:
+        block = self._player.frame.block + 1 if self._player.frame is not None else 1
+        self.format = _choice(tr("Format"), [(value, tr(words)) for value, words in FORMAT_WORDS])
+        self.which = _choice(
+            tr("Steps"),
+            [
+                ("fitting", tr("As suits the format")),
+                ("block", tr("All of block {block}", block=block)),
+                ("here", tr("The step on show")),
+                ("named", tr("Steps of block {block} by number", block=block)),
+            ],
+        )
+        self.steps = QLineEdit("noise,0-4,end")
+        self.steps.setAccessibleName(tr("Numbers of the steps"))
+        self.steps.setToolTip(tr("Steps and ranges such as 0,4-8, and noise or end."))
+        self.theme = _choice(tr("Theme"), [("darkroom", tr("Darkroom")), ("paper", tr("Paper"))])
+        is_dark = self.palette().window().color().lightness() < 128
+        self.theme.setCurrentIndex(0 if is_dark else 1)
+        self.view = _choice(tr("View"), [("calm", tr("Calm: best guesses")), ("raw", tr("Raw: with noise"))])
+        self.layer = _choice(tr("Layer"), [("state", tr("State")), ("entropy", tr("Entropy"))])
+        self.scale = _choice(tr("Scale"), [(1, "1×"), (2, "2×")])
+        self.direction = _choice(tr("Direction"), [(False, tr("Side by side")), (True, tr("One under another"))])
+        self.fps = RealBox()
+        self.fps.setRange(FPS_LOW, FPS_HIGH)
+        self.fps.setDecimals(1)
+        self.fps.setValue(Options().fps)
+        self.fps.setSuffix(" " + tr("frames a second"))
+        self.fps.setAccessibleName(tr("Speed, frames a second"))
+        self.prompt = QCheckBox(tr("Include the prompt"))
+        self.prompt.setChecked(True)
+        self.prompt.setToolTip(tr("Without it, nothing that was asked is in the file. What was answered is."))
+        self.file = QLineEdit()
+        self.file.setAccessibleName(tr("File"))
+        self.browse = button(tr("Choose…"), tr("Choose the file"), role="plain")
+        self.message = label("", "caption", wrap=True, selectable=True)
+        self.progress = QProgressBar()
+        self.progress.setAccessibleName(tr("Progress of the export"))
+        self.progress.setRange(0, 1000)
+        self.progress.setTextVisible(False)
+        self.close_button = button(tr("Close"), tr("Close the export"), role="plain")
+        self.go = button(tr("Export"), tr("Write the file"), role="primary")
+        for each in (self.browse, self.close_button):
+            each.setAutoDefault(False)
+        self.go.setDefault(True)
+        self.format.currentIndexChanged.connect(self._fit_format)
+        self.which.currentIndexChanged.connect(self._fit_format)
+        self.file.textEdited.connect(self._forget_question)
+        self.browse.clicked.connect(self._browse)
+        self.close_button.clicked.connect(self.reject)
+        self.go.clicked.connect(self.start)
+
+    def _lay_out(self) -> None:
+        form = QFormLayout()
+        form.setHorizontalSpacing(16)
+        form.setVerticalSpacing(8)
+        form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+        self._form = form
+        rows: tuple[tuple[str, QWidget], ...] = (
+            (tr("Format"), self.format),
+            (tr("Steps"), self.which),
+            (tr("Numbers"), self.steps),
+            (tr("Theme"), self.theme),
+            (tr("View"), self.view),
+            (tr("Layer"), self.layer),
+            (tr("Scale"), self.scale),
+            (tr("Direction"), self.direction),
+            (tr("Speed"), self.fps),
+        )
+        self._controls = [control for _words, control in rows] + [self.prompt]
+        for words, control in rows:
+            form.addRow(words, control)
+        form.addRow("", self.prompt)
+        file = QHBoxLayout()
+        file.setSpacing(8)
+        file.addWidget(self.file, 1)
+        file.addWidget(self.browse)
+        form.addRow(tr("File"), file)
+        bottom = QHBoxLayout()
+        bottom.setSpacing(8)
+        bottom.addStretch(1)
+        bottom.addWidget(self.close_button)
+        bottom.addWidget(self.go)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(24, 24, 24, 24)
+        layout.setSpacing(16)
+        layout.addLayout(form)
+        layout.addWidget(self.message)
+        layout.addWidget(self.progress)
+        layout.addStretch(1)
+        layout.addLayout(bottom)
+        self.progress.hide()
+        self.message.hide()
+        self.setMinimumWidth(px(WIDTH))
+
+    # ---------------------------------------------------------------- what is chosen
+
+    @Slot()
+    def _fit_format(self) -> None:
+        """Show what matters to the format, and let the file's name end like it."""
+        format = self._format
+        drawn = format in DRAWN
+        shown = {
+            self.which: drawn,
+            self.steps: drawn and self.which.currentData() == "named",
+            self.theme: drawn,
+            self.view: drawn,
+            self.layer: drawn,
+            self.scale: drawn,
+            self.direction: format == "strip",
+            self.fps: format in MOVING,
+        }
+        for control, visible in shown.items():
+            self._form.setRowVisible(control, visible)
+        path = Path(self.file.text())
+        if path.suffix.lower() in SUFFIXES.values():
+            self.file.setText(str(path.with_suffix(SUFFIXES[format])))
+        self._forget_question()
+        self.adjustSize()
+
+    @property
+    def _format(self) -> Format:
+        return cast(Format, self.format.currentData())
+
+    def options(self) -> Options:
+        """What is asked for. Raises SafelightError where a step is named that is not there."""
+        return Options(
+            format=self._format,
+            prompt=self.prompt.isChecked(),
+            theme=self.theme.currentData(),
+            calm=self.view.currentData() == "calm",
+            layer=self.layer.currentData(),
+            scale=self.scale.currentData(),
+            fps=self.fps.value(),
+            frames=self._frames() if self._format in DRAWN else None,
+            stacked=self.direction.currentData(),
+        )
+
+    def _frames(self) -> tuple[int, ...] | None:
+        player, which = self._player, self.which.currentData()
+        if player.replay is None or player.frame is None:
+            return None  # what writes it says that there is nothing
+        match which:
+            case "here":
+                return (player.place,)
+            case "block":
+                return frames_of(player.replay, player.frame.block)
+            case "named":
+                return parse_steps(self.steps.text(), player.replay, player.frame.block)
+        return (player.place,) if self._format == "png" else None
+
+    def _folder(self) -> Path:
+        kept = str(self._settings.value(FOLDER_KEY) or "")
+        if kept and Path(kept).is_dir():
+            return Path(kept)
+        place = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.DocumentsLocation)
+        return Path(place) if place and Path(place).is_dir() else Path.home()
+
+    def _name(self) -> str:
+        """A name for the file, which tells nothing of the prompt."""
+        trace = self._player.trace
+        model = re.sub(r"[^\w.-]+", "-", str(getattr(trace, "model_name", "")) or "run").strip("-.") or "run"
+        return f"{model[:60]}-seed-{getattr(trace, 'seed', 0)}{SUFFIXES[self._format]}"
+
+    @Slot()
+    def _browse(self) -> None:
+        suffix = SUFFIXES[self._format]
+        kinds = f"{self.format.currentText().replace('(', '').replace(')', '')} (*{suffix})"
+        found = QFileDialog.getSaveFileName(self, tr("Export the run"), self.file.text(), kinds)[0]
+        if found:
+            path = Path(found)
+            self.file.setText(str(path if path.suffix else path.with_suffix(suffix)))
+            self._forget_question()
+            self._replaced = Path(found)  # the file dialog has asked
+
+    @Slot()
+    def _forget_question(self) -> None:
+        self._replaced = Path()
+        self.go.setText(tr("Export"))
+        self._say("")
+
+    # ---------------------------------------------------------------- writing
+
+    @property
+    def is_busy(self) -> bool:
+        return self._work is not None
+
+    @Slot()
+    def start(self) -> None:
+        """Write the file; asks first, in the dialog, before one is replaced."""
+        if self.is_busy:
+            return
+        words = self.file.text().strip()
+        path = Path(words).expanduser()
+        try:
+            if not words or not path.name:
+                raise SafelightError(tr("Name a file to write to"))
+            if self._player.trace is None:
+                raise SafelightError(tr("No run is open; open one first"))
+            options = self.options()
+        except SafelightError as error:
+            self._say(str(error), wrong=True)
+            return
+        if path.exists() and not path.is_dir() and path != self._replaced:
+            self._replaced = path
+            self.go.setText(tr("Replace"))
+            self._say(tr("{name} exists. Replace it, or name another file.", name=path.name))
+            return
+        self._player.pause()
+        self._path = path
+        self._work = export(self._player.trace, path, options)
+        self._show_busy()
+        self._timer.start(0)
+
+    @Slot()
+    def _slice(self) -> None:
+        until = time.monotonic() + SLICE_SECONDS
+        try:
+            while self._work is not None and time.monotonic() < until:
+                share = next(self._work)
+                self.progress.setValue(round(1000 * share))
+        except StopIteration:
+            self._end()
+            self._settings.setValue(FOLDER_KEY, str(self._path.absolute().parent))
+            self._say(tr("Written: {path} ({size})", path=str(self._path), size=size(self._path.stat().st_size)))
+            self.exported.emit(str(self._path))
+        except SafelightError as error:
+            self._end()
+            self._say(str(error), wrong=True)
+        except BaseException:
+            self._end()
+            self._say(tr("The export failed. Try another format."), wrong=True)
+            raise
+
+    def _end(self) -> None:
+        self._timer.stop()
+        work, self._work = self._work, None
+        if work is not None:
+            with closing(work):  # type: ignore[type-var]
+                pass
+        self._replaced = Path()
+        self._show_busy()
+
+    def _show_busy(self) -> None:
+        busy = self.is_busy
+        for control in self._controls:
+            control.setEnabled(not busy)
+        self.file.setEnabled(not busy)
+        self.browse.setEnabled(not busy)
+        self.go.setEnabled(not busy)
+        self.go.setText(tr("Export"))
+        self.progress.setVisible(busy)
+        self.progress.setValue(0)
+        self.close_button.setText(tr("Cancel") if busy else tr("Close"))
+        self.close_button.setAccessibleName(tr("Stop the export") if busy else tr("Close the export"))
+        if busy:
+            self._say("")
+            self.close_button.setFocus()
+
+    def _say(self, text: str, *, wrong: bool = False) -> None:
+        self.message.setProperty("role", "error" if wrong else "caption")
+        self.message.style().polish(self.message)
+        self.message.setText(text)
+        self.message.setVisible(bool(text))
+
+    def reject(self) -> None:
+        """Stop what is under way; with nothing under way, close."""
+        if self.is_busy:
+            self._end()
+            self._say(tr("Stopped. Nothing was written."))
+        else:
+            super().reject()
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        if self.is_busy:
+            self._end()
+        super().closeEvent(event)
+
+
+def _choice(name: str, options: list[tuple[object, str]]) -> ChoiceBox:
+    made = ChoiceBox()
+    for value, words in options:
+        made.addItem(words, value)
+    made.setAccessibleName(name)
+    return made

@@ -1,0 +1,341 @@
+"""The inspector: a run, step by step, in views that share one frame and one cell. Knows no model and no window."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from PySide6.QtCore import QSize, Qt, QTimer, Signal, Slot
+from PySide6.QtGui import QFontMetrics, QKeyEvent, QResizeEvent
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QScrollArea,
+    QSizePolicy,
+    QSplitter,
+    QStackedWidget,
+    QTabWidget,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.controls import Hairline, button, label
+from app.inspector.canvas import InspectorCanvas
+from app.inspector.filmstrip import Filmstrip
+from app.inspector.keys import Keys
+from app.inspector.overview import Overview
+from app.inspector.player import Player
+from app.inspector.plots import Plots
+from app.inspector.transport import Transport
+from app.inspector.welcome import Offer, Welcome
+from app.language import tr
+from app.theme import DARKROOM, Theme, px
+
+REFRESH_MS = 60  # between two looks at a run under way
+_NOTICES = ("notice", "failure")  # of a trace, in sentences
+NARROW = 900  # pixels at 100 %; below it the linked views stand under the canvas
+
+
+class InspectorPage(QWidget):
+    """``player`` says what is on show. Panels of others are placed by ``add_panel``."""
+
+    file_asked = Signal()
+    chosen = Signal(str)  # the key of an offered run
+    closed = Signal()
+
+    def __init__(self, theme: Theme = DARKROOM, reduced_motion: bool = False, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("inspector")
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setAccessibleName(tr("Inspector"))
+        self._theme, self._reduced_motion = theme, reduced_motion
+        self._waiting = QTimer(self)
+        self._waiting.setSingleShot(True)
+        self._waiting.timeout.connect(self._take_in)
+        self._live = False
+        self._title = ""
+        self._panels: list[QWidget] = []
+        self.player = Player(self)
+        self.overview = Overview(self.player, self)
+        self.keys = Keys(self.run, self)
+        self.welcome = Welcome()
+        self.stack = QStackedWidget()
+        self.stack.addWidget(self.welcome)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addWidget(self.stack)
+        self.canvas = InspectorCanvas(self.player)
+        self.transport = Transport(self.player, self.overview)
+        self.plots = Plots(self.player, self.overview)
+        self.filmstrip = Filmstrip(self.player, self.overview)
+        self.side = QTabWidget()
+        self.side.tabBar().setAccessibleName(tr("Views of the run"))
+        self._lay_out()
+        self.welcome.file_asked.connect(self.file_asked)
+        self.welcome.chosen.connect(self.chosen)
+        self.set_theme(theme)
+        self.set_reduced_motion(reduced_motion)
+
+    # ---------------------------------------------------------------- building
+
+    def _lay_out(self) -> None:
+        self.title = label("", "trace")
+        self.title.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.facts = label("", "caption")
+        self.facts.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.open_button = button(tr("Open…"), tr("Open a trace from a file"))
+        self.open_button.clicked.connect(self.file_asked)
+        self.export_button = button(tr("Export…"), tr("Export this run"))
+        self.export_button.clicked.connect(self.export)
+        self.close_button = button(tr("Close"), tr("Close this run"))
+        self.close_button.clicked.connect(self._close)
+        head = QWidget()
+        head.setObjectName("inspector-head")
+        row = QHBoxLayout(head)
+        row.setContentsMargins(16, 8, 16, 8)
+        row.setSpacing(16)
+        names = QVBoxLayout()
+        names.setSpacing(0)
+        names.addWidget(self.title)
+        names.addWidget(self.facts)
+        row.addLayout(names, 1)
+        for made in (self.open_button, self.export_button, self.close_button):
+            row.addWidget(made)
+
+        self.left = QSplitter(Qt.Orientation.Vertical)
+        self.left.addWidget(self.canvas)
+        self.left.addWidget(self.plots)
+        self.right = QSplitter(Qt.Orientation.Vertical)
+        self.side.setDocumentMode(True)
+        self.side.setAccessibleName(tr("Views of this run"))
+        self.side.setUsesScrollButtons(True)
+        self._history = self._linked_views()
+        self.right.addWidget(self._history)
+        self.right.addWidget(self.side)
+        self.across = QSplitter(Qt.Orientation.Horizontal)
+        self.across.addWidget(self.left)
+        self.across.addWidget(self.right)
+        for splitter in (self.left, self.right, self.across):
+            splitter.setChildrenCollapsible(False)
+            splitter.setHandleWidth(5)
+        self.left.setStretchFactor(0, 3)
+        self.left.setStretchFactor(1, 2)
+        self.left.setSizes([420, 240])
+        self.right.setSizes([320, 320])
+        self.across.setStretchFactor(0, 3)
+        self.across.setStretchFactor(1, 2)
+        self.across.setSizes([740, 500])
+
+        self.views = QWidget()
+        column = QVBoxLayout(self.views)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        self.notice = label("", "remark", wrap=True, selectable=True)
+        self.notice.setContentsMargins(16, 4, 16, 4)
+        self.notice.setAccessibleName(tr("What is missing of this run"))
+        self.notice.hide()
+        column.addWidget(head)
+        column.addWidget(self.notice)
+        column.addWidget(Hairline())
+        column.addWidget(self.across, 1)
+        column.addWidget(Hairline())
+        column.addWidget(self.filmstrip)
+        column.addWidget(self.transport)
+        self.stack.addWidget(self.views)
+        self.overview.known.connect(self._show_problem)
+        self.keys.watch(self.views)
+
+    def _linked_views(self) -> QWidget:
+        """The cell's history, which is seen where there is room; the map and the text are tabs beneath it."""
+        from app.inspector.biography import Biography
+        from app.inspector.map import StepMap
+        from app.inspector.text import RenderedText
+
+        biography = Biography(self.player)
+        self._panels.append(biography)
+        self.add_panel(tr("Steps"), StepMap(self.player))
+        self.add_panel(tr("Text"), RenderedText(self.player))
+        self.keys.watch(biography)
+        return _scrolled(biography)
+
+    def add_panel(self, title: str, widget: QWidget) -> int:
+        """Place a further view among the tabs; returns its place. It is dressed if it has ``set_theme``."""
+        self._panels.append(widget)
+        self._dress(widget)
+        place = self.side.addTab(_scrolled(widget), title)
+        self.keys.watch(widget)
+        return place
+
+    def _dress(self, widget: QWidget) -> None:
+        for name, value in (("set_theme", self._theme), ("set_reduced_motion", self._reduced_motion)):
+            setter = getattr(widget, name, None)
+            if setter is not None:
+                setter(value)
+
+    # ---------------------------------------------------------------- looks
+
+    def set_theme(self, theme: Theme) -> None:
+        """Wear a theme; the style sheet is the window's."""
+        self._theme = theme
+        for part in (self.canvas, self.transport, self.plots, self.filmstrip, *self._panels):
+            self._dress(part)
+
+    def set_reduced_motion(self, reduced: bool) -> None:
+        """Nothing moves but from frame to frame."""
+        self._reduced_motion = reduced
+        for part in (self.canvas, *self._panels):
+            self._dress(part)
+
+    # ---------------------------------------------------------------- what is open
+
+    def offer(self, items: Sequence[tuple[str, str, str] | tuple[str, str, str, str]]) -> None:
+        """Runs to begin with: title, a line about it, and its key; and the heading it stands under, if any."""
+        self.welcome.offer([Offer(*item) for item in items])
+
+    def open_trace(self, trace: Any, place: int | None = None) -> None:
+        """Look at a run that has ended, from its last frame or from ``place``."""
+        self._live = False
+        self._open(trace, place)
+
+    def follow_live(self, trace: Any) -> None:
+        """Look at a run under way; ``refresh`` tells that it went on."""
+        self._live = True
+        self._open(trace, None)
+
+    @Slot()
+    def refresh(self) -> None:
+        """The run under way went on. May be called for each event; the views look a few times a second."""
+        if self._live and not self._waiting.isActive():
+            self._waiting.start(REFRESH_MS)
+
+    @Slot()
+    def _take_in(self) -> None:
+        if self.player.trace is None:
+            return
+        self.player.refresh()
+        self._describe()
+
+    def close_trace(self) -> None:
+        """Back to where runs are offered."""
+        self._live = False
+        self._waiting.stop()
+        self.player.open(None)
+        self.stack.setCurrentWidget(self.welcome)
+
+    @Slot()
+    def _close(self) -> None:
+        self.close_trace()
+        self.closed.emit()
+
+    def _open(self, trace: Any, place: int | None) -> None:
+        self._waiting.stop()
+        self.player.open(trace, place)
+        self._describe()
+        self.stack.setCurrentWidget(self.views)
+        self.setFocus()
+
+    def _describe(self) -> None:
+        trace = self.player.trace
+        self._title = " ".join(str(getattr(trace, "prompt", "") or "").split()) or tr("A run")
+        blocks = len(self.overview.steps)
+        parts = [str(getattr(trace, "model_name", "") or "")]
+        seed = getattr(trace, "seed", None)
+        if seed is not None:
+            parts.append(tr("seed {seed}", seed=seed))
+        parts.append(tr("blocks: {blocks}, steps: {steps}", blocks=blocks, steps=sum(self.overview.steps)))
+        if self._live:
+            parts.append(tr("under way"))
+        self.facts.setText(" · ".join(part for part in parts if part))
+        self.facts.setToolTip(self.facts.text())
+        self._show_problem()
+        self._elide()
+
+    @Slot()
+    def _show_problem(self) -> None:
+        """Say what cannot be read of the run, or why it ends early."""
+        replay, trace = self.player.replay, self.player.trace
+        said = [] if replay is None else [replay.problem, *(str(getattr(trace, name, "")) for name in _NOTICES)]
+        text = " ".join(dict.fromkeys(part for part in said if part))
+        if text != self.notice.text():
+            self.notice.setText(text)
+        self.notice.setVisible(bool(text))
+
+    def _elide(self) -> None:
+        metrics = QFontMetrics(self.title.font())
+        room = max(40, self.title.width())
+        self.title.setText(metrics.elidedText(self._title, Qt.TextElideMode.ElideRight, room))
+        self.title.setToolTip(self._title)
+
+    @Slot()
+    def export(self) -> None:
+        """Ask how to export the run that is open."""
+        from app.inspector.export_dialog import ExportDialog
+
+        if self.player.trace is not None:
+            self.player.pause()
+            ExportDialog(self.player, self).open()
+
+    # ---------------------------------------------------------------- keys and size
+
+    def run(self, deed: str) -> None:
+        """Do what a key says, by id."""
+        if self.player.replay is None:
+            return
+        match deed:
+            case "pause":
+                self.player.pause()
+            case "forward":
+                self.player.play(1)
+            case _:
+                self.transport.run(deed)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if self.player.replay is None or not self.keys.press(event):
+            super().keyPressEvent(event)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._arrange(self.width() < px(NARROW))
+        self._elide()
+
+    def _arrange(self, narrow: bool) -> None:
+        """In a narrow window the canvas stands above everything else, which shares the tabs."""
+        if narrow == (self.across.orientation() == Qt.Orientation.Vertical):
+            return
+        shown = self.side.currentWidget()
+        if narrow:
+            self.across.setOrientation(Qt.Orientation.Vertical)
+            self.side.insertTab(0, self._history, tr("Cell"))
+            self.side.insertTab(1, self.plots, tr("Plots"))
+            self.side.setCurrentIndex(0)
+        else:
+            self.across.setOrientation(Qt.Orientation.Horizontal)
+            self.right.insertWidget(0, self._history)
+            self.left.addWidget(self.plots)
+            self._history.show()
+            self.plots.show()
+            if shown not in (self._history, self.plots):
+                self.side.setCurrentWidget(shown)
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(320, 320)
+
+
+def _scrolled(widget: QWidget) -> QScrollArea:
+    """A view that may be taller than its place."""
+    area = _Scrolled()
+    area.setWidgetResizable(True)
+    area.setFrameShape(QFrame.Shape.NoFrame)
+    area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+    area.setMinimumHeight(96)
+    area.setWidget(widget)
+    return area
+
+
+class _Scrolled(QScrollArea):
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() in (Qt.Key.Key_PageUp, Qt.Key.Key_PageDown):
+            super().keyPressEvent(event)
+        else:
+            event.ignore()  # the arrows are the page's

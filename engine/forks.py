@@ -1,0 +1,171 @@
+"""Where a run departs from another, and what is changed there: plain data. Knows neither tensors nor models.
+
+A run is what it began with (model, prompt, settings, seed) and the changes made on its way, in order; nothing else is
+needed to take it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.config import GenerationConfig
+from engine.errors import SafelightError
+
+SETTINGS = (
+    "entropy_bound",
+    "t_min",
+    "t_max",
+    "max_denoising_steps",
+    "confidence_threshold",
+    "stability_threshold",
+    "max_new_tokens",
+)  # that a fork may change
+_WHOLE = {"max_denoising_steps", "stability_threshold", "max_new_tokens"}
+Cells = tuple[tuple[int, int], ...]  # (position, token id)
+
+
+@dataclass(frozen=True)
+class Fork:
+    """What is changed in a run, and from which step on.
+
+    A change at step 0 is made before the block's noise is drawn, one at a later step before that step's canvas is
+    looked at. A step behind a block's last one makes the block go on where it would have ended, unless nothing is
+    changed. All changes last: pins until the block is committed, everything else until the run ends.
+
+    Args:
+        block: of the run, 0 upward; the number of its blocks goes on behind the last one.
+        step: the first step that is taken with the changes, 0 to the number of steps that the block took.
+        pinned: (position, token id) pairs of the block that are held from that step on.
+        edits: pairs that are put on the canvas before that step and are free afterwards. An edited position that was
+            pinned before is released.
+        banned: token ids that never appear from that step on, in no block. One that is on the canvas is replaced.
+        seed: another random stream from that step on.
+        settings: (name, value) pairs, of those named in ``SETTINGS``.
+
+    Raises:
+        SafelightError: a value of the wrong sort, a position named twice, an unknown setting.
+    """
+
+    block: int
+    step: int
+    pinned: Cells = ()
+    edits: Cells = ()
+    banned: tuple[int, ...] = ()
+    seed: int | None = None
+    settings: tuple[tuple[str, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        cells = (*self.pinned, *self.edits)
+        for value in (self.block, self.step, *self.banned, *(number for cell in cells for number in cell)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                raise SafelightError(f"a fork's places and tokens must be whole numbers from 0, not {value!r}")
+        if len(dict(cells)) < len(cells):
+            raise SafelightError("a fork names a position twice; pin it or edit it, once")
+        if self.seed is not None:
+            if isinstance(self.seed, bool) or not isinstance(self.seed, int):
+                raise SafelightError(f"a fork's seed must be a whole number, not {self.seed!r}")
+            check_seed(self.seed)
+        for name, _ in self.settings:
+            if name not in SETTINGS:
+                raise SafelightError(f"a fork cannot change {name!r}, only {', '.join(SETTINGS)}")
+        if len(dict(self.settings)) < len(self.settings):
+            raise SafelightError("a fork changes a setting twice; name it once")
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Block and step."""
+        return self.block, self.step
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is changed."""
+        return not (self.pinned or self.edits or self.banned or self.settings) and self.seed is None
+
+    def config(self, before: GenerationConfig, *, same_block: bool) -> GenerationConfig:
+        """The settings after the change.
+
+        Args:
+            before: the settings so far; their ``pinned`` are those of the block in which they were made.
+            same_block: whether that is the block of this change; else those pins are over.
+
+        Raises:
+            SafelightError: settings that do not go together.
+        """
+        held = dict(before.pinned) if same_block else {}
+        for position, _ in self.edits:
+            held.pop(position, None)
+        held |= dict(self.pinned)
+        banned = {*before.banned_tokens, *self.banned}
+        for position, token in held.items():
+            if token in banned and (token in self.banned or (position, token) in self.pinned):
+                raise SafelightError(f"position {position} is pinned to token {token}, which is banned; release one")
+        return before.replace(
+            pinned=tuple(sorted(held.items())),
+            banned_tokens=tuple(sorted(banned)),
+            **{name: _number(name, value) for name, value in self.settings},
+        )
+
+    @staticmethod
+    def from_dict(raw: Mapping[str, Any]) -> Fork:
+        """Read what ``dataclasses.asdict`` and JSON made of a fork.
+
+        Raises:
+            SafelightError: it is not one.
+        """
+        try:
+            return Fork(
+                raw["block"],
+                raw["step"],
+                tuple((position, token) for position, token in raw.get("pinned", ())),
+                tuple((position, token) for position, token in raw.get("edits", ())),
+                tuple(raw.get("banned", ())),
+                raw.get("seed"),
+                tuple((name, value) for name, value in raw.get("settings", ())),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise SafelightError(f"this is not a fork: {error}") from error
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A span of a settled block that is to be written anew: the positions from ``start`` up to, without, ``stop``.
+
+    Raises:
+        SafelightError: an empty span, or a value of the wrong sort.
+    """
+
+    block: int
+    start: int
+    stop: int
+
+    def __post_init__(self) -> None:
+        for value in (self.block, self.start, self.stop):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                raise SafelightError(f"a marked span's block and positions must be whole numbers, not {value!r}")
+        if self.start >= self.stop:
+            raise SafelightError("the marked span is empty; mark at least one position")
+
+
+def chain(changes: Sequence[Fork], change: Fork) -> tuple[Fork, ...]:
+    """The changes of a run that is forked: those made up to the place of ``change``, then ``change``.
+
+    What was changed behind that place is left out; it belongs to a course that the run no longer takes.
+    """
+    return (*(earlier for earlier in changes if earlier.place <= change.place), change)
+
+
+def check_seed(seed: int) -> None:
+    """See that a seed is in range.
+
+    Raises:
+        SafelightError: it is not.
+    """
+    if not 0 <= seed < 2**63:
+        raise SafelightError(f"the seed must be between 0 and {2**63 - 1}, not {seed}")
+
+
+def _number(name: str, value: float) -> float:
+    """As the settings want it; JSON tells 12 and 12.0 apart no more than a spin box does."""
+    return int(value) if name in _WHOLE and isinstance(value, float) and value.is_integer() else value

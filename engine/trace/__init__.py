@@ -1,0 +1,35 @@
+"""The record of a run: in memory while it develops, and as a ``.sltrace`` file that replays without a model.
+
+``layout`` documents the file. Nothing here needs torch or a tokenizer.
+"""
+
+from __future__ import annotations
+
+from engine.trace.gallery import GalleryTrace, gallery
+from engine.trace.header import ModelIdentity, Parent, TraceHeader, new_id
+from engine.trace.identity import identify_model
+from engine.trace.layout import SUFFIX, TraceError
+from engine.trace.memory import Trace
+from engine.trace.reader import TraceFile, open_trace
+from engine.trace.recording import Entry, Recording
+from engine.trace.upkeep import prune_traces
+from engine.trace.writer import TraceWriter
+
+__all__ = [
+    "SUFFIX",
+    "Entry",
+    "GalleryTrace",
+    "ModelIdentity",
+    "Parent",
+    "Recording",
+    "Trace",
+    "TraceError",
+    "TraceFile",
+    "TraceHeader",
+    "TraceWriter",
+    "gallery",
+    "identify_model",
+    "new_id",
+    "open_trace",
+    "prune_traces",
+]

@@ -1,0 +1,237 @@
+"""What a trace says of the run before its first event: who was asked what, how, and where the run comes from."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib import metadata
+from typing import Any
+
+from engine.config import GenerationConfig
+from engine.errors import SafelightError
+from engine.forks import Fork, Mark
+from engine.trace.layout import MOST_POSITIONS, MOST_TOKENS, DamagedError
+
+MODEL_TEXTS = ("name", "title", "path", "fingerprint", "device", "dtype", "packing")
+ID = re.compile(r"[0-9a-f]{32}")
+
+
+def new_id() -> str:
+    """A name that no other trace has: 32 hexadecimal digits."""
+    return uuid.uuid4().hex
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _app_version() -> str:
+    try:
+        return metadata.version("safelight")
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+@dataclass(frozen=True)
+class ModelIdentity:
+    """Which model ran. ``fingerprint`` is that of its files (``identity``), empty where they could not be read."""
+
+    name: str
+    title: str = ""
+    path: str = ""  # what it was loaded by: a folder or an embedded model's id
+    fingerprint: str = ""
+    canvas_length: int = 0  # its own; 0 where it is not known
+    vocab_size: int = 0  # 0 where it is not known
+    eos_token_ids: tuple[int, ...] = ()
+    device: str = ""
+    dtype: str = ""
+    packing: str = ""  # how its experts are packed; empty where they are not
+
+
+@dataclass(frozen=True)
+class Parent:
+    """Where a run was forked from another: it shares all of that one before this step."""
+
+    id: str
+    block: int
+    step: int
+
+
+@dataclass(frozen=True)
+class TraceHeader:
+    """All that is fixed before a run's first event."""
+
+    model: ModelIdentity
+    prompt: str  # the last message
+    config: GenerationConfig
+    seed: int
+    messages: tuple[Mapping[str, str], ...] = ()  # role and content, as they were told to the model
+    prompt_ids: tuple[int, ...] = ()  # what the messages became
+    think: bool = False
+    parent: Parent | None = None
+    changes: tuple[Fork, ...] = ()  # all that were made on the way, the parent's too
+    marks: tuple[Mark, ...] = ()  # spans of the parent's text that this run wrote anew
+    id: str = field(default_factory=new_id)
+    created: str = field(default_factory=_now)  # ISO 8601, UTC
+    app_version: str = field(default_factory=_app_version)
+
+    @staticmethod
+    def fresh() -> dict[str, str]:
+        """An identity of its own, for a copy: id, moment and version."""
+        return {"id": new_id(), "created": _now(), "app_version": _app_version()}
+
+    @property
+    def canvas_length(self) -> int:
+        """Positions of the run's canvases."""
+        return self.config.canvas_length or self.model.canvas_length
+
+    @property
+    def created_at(self) -> datetime:
+        """``created`` as a moment."""
+        return datetime.fromisoformat(self.created)
+
+    def to_json(self) -> bytes:
+        """The HEAD record's payload."""
+        return json.dumps(dataclasses.asdict(dataclasses.replace(self, messages=_plain(self.messages)))).encode()
+
+    @staticmethod
+    def from_json(payload: bytes) -> tuple[TraceHeader, tuple[str, ...]]:
+        """A header, and the names of settings in it that this version does not know.
+
+        Raises:
+            DamagedError: it is not a header.
+        """
+        raw = read_object(payload)
+        model, parent = raw.get("model"), raw.get("parent")
+        if not isinstance(model, dict) or not isinstance(parent, dict | None):
+            raise DamagedError("its header lacks the model")
+        config, unknown = _read_config(raw.get("config"))
+        header = TraceHeader(
+            model=ModelIdentity(
+                canvas_length=whole(model, "canvas_length", 0, MOST_POSITIONS),
+                vocab_size=whole(model, "vocab_size", 0, MOST_TOKENS),
+                eos_token_ids=_tokens(model, "eos_token_ids"),
+                **{name: text(model, name) for name in MODEL_TEXTS},
+            ),
+            prompt=text(raw, "prompt"),
+            config=config,
+            seed=whole(raw, "seed", 0, 2**63 - 1),
+            messages=_read_messages(raw.get("messages")),
+            prompt_ids=_tokens(raw, "prompt_ids"),
+            think=raw.get("think") is True,
+            parent=None if parent is None else Parent(_id(parent), whole(parent, "block", 0), whole(parent, "step", 0)),
+            changes=_read_changes(raw.get("changes", [])),
+            marks=_marks(raw.get("marks", [])),
+            id=_id(raw),
+            created=text(raw, "created"),
+            app_version=text(raw, "app_version"),
+        )
+        try:
+            is_dated = header.created_at.tzinfo is not None
+        except ValueError:
+            is_dated = False
+        if not is_dated:
+            raise DamagedError("its date is none")
+        return header, unknown
+
+
+# --- reading JSON that anybody may have written --------------------------------------------------------------------
+
+
+def read_object(payload: bytes) -> dict[str, Any]:
+    """A JSON object.
+
+    Raises:
+        DamagedError: it is none.
+    """
+    try:
+        raw = json.loads(payload)
+    except (ValueError, RecursionError):
+        raise DamagedError("it is not JSON") from None
+    if not isinstance(raw, dict):
+        raise DamagedError("it is not a JSON object")
+    return raw
+
+
+def text(raw: Mapping[str, Any], name: str) -> str:
+    """A text without lone surrogates, which no file and no screen could take."""
+    value = raw.get(name)
+    if not isinstance(value, str):
+        raise DamagedError(f"its {name} is no text")
+    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def whole(raw: Mapping[str, Any], name: str, low: int, high: int = 2**31 - 1) -> int:
+    """A whole number within bounds."""
+    value = raw.get(name)
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise DamagedError(f"its {name} is out of bounds")
+    return value
+
+
+def _id(raw: Mapping[str, Any]) -> str:
+    value = text(raw, "id")
+    if not ID.fullmatch(value):  # it becomes a file's name
+        raise DamagedError("its id is none")
+    return value
+
+
+def _tokens(raw: Mapping[str, Any], name: str) -> tuple[int, ...]:
+    value = raw.get(name)
+    if not isinstance(value, list) or not all(type(token) is int and 0 <= token < MOST_TOKENS for token in value):
+        raise DamagedError(f"its {name} are no tokens")
+    return tuple(value)
+
+
+def _marks(raw: Any) -> tuple[Mark, ...]:
+    try:
+        return tuple(Mark(one["block"], one["start"], one["stop"]) for one in raw)
+    except (SafelightError, TypeError, KeyError) as error:
+        raise DamagedError(f"its marks are not valid: {error}") from None
+
+
+def _plain(messages: tuple[Mapping[str, str], ...]) -> tuple[dict[str, str], ...]:
+    return tuple(dict(message) for message in messages)
+
+
+def _read_messages(raw: Any) -> tuple[dict[str, str], ...]:
+    if not isinstance(raw, list) or not all(isinstance(message, dict) for message in raw):
+        raise DamagedError("its messages are none")
+    return tuple({"role": text(message, "role"), "content": text(message, "content")} for message in raw)
+
+
+def _read_changes(raw: Any) -> tuple[Fork, ...]:
+    if not isinstance(raw, list):
+        raise DamagedError("its changes are none")
+    try:
+        return tuple(Fork.from_dict(change) for change in raw)
+    except SafelightError as error:
+        raise DamagedError(f"its changes are none: {error}") from None
+
+
+def _read_config(raw: Any) -> tuple[GenerationConfig, tuple[str, ...]]:
+    """The settings that this version knows, and the names of others."""
+    if not isinstance(raw, dict):
+        raise DamagedError("its settings are missing")
+    known = {setting.name: setting.default for setting in dataclasses.fields(GenerationConfig)}
+    given = {name: _tuples(value) for name, value in raw.items() if name in known}
+    for name, value in given.items():
+        if isinstance(known[name], tuple) != isinstance(value, tuple) and not (
+            known[name] is None and isinstance(value, tuple)
+        ):
+            raise DamagedError(f"its setting {name} is of the wrong kind")
+    try:
+        config = GenerationConfig(**given)
+    except (SafelightError, TypeError, ValueError, OverflowError, ArithmeticError) as error:
+        raise DamagedError(f"its settings are not valid: {error}") from None
+    return config, tuple(sorted(name for name in raw if name not in known))
+
+
+def _tuples(value: Any) -> Any:
+    """Lists as tuples, as the settings have them."""
+    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value

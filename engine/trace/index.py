@@ -1,0 +1,220 @@
+"""Which records a trace file has and where, from their heads alone; how far it is good, and why no further."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from engine.trace.layout import (
+    HEAD,
+    MOST_RECORDS,
+    OPENING,
+    SIGNATURE,
+    VERSION,
+    Head,
+    TraceError,
+    opening,
+    read_head,
+)
+from engine.trace.recording import Entry, Kind
+
+if TYPE_CHECKING:
+    from io import FileIO
+
+KINDS: dict[bytes, Kind] = {b"PREF": "prefill", b"CANV": "canvas", b"STEP": "step", b"COMM": "commit", b"DONE": "end"}
+
+
+@dataclass(frozen=True)
+class Index:
+    """The records up to where the file is good. ``heads`` go with ``entries``, one an event."""
+
+    header: Head
+    heads: list[Head] = field(default_factory=list)
+    entries: list[Entry] = field(default_factory=list)
+    pieces: list[Head] = field(default_factory=list)
+    texts: list[Head] = field(default_factory=list)
+    failure: Head | None = None
+    notice: str = ""  # why there is no more; empty after the end of a run, and where ``failure`` says it
+
+    @property
+    def end(self) -> int:
+        """Bytes of the file that are good."""
+        ends = [record.end for record in (self.header, *self.heads[-1:], *self.pieces[-1:], *self.texts[-1:])]
+        return max(ends if self.failure is None else (*ends, self.failure.end))
+
+    def cut(self, place: int) -> Index:
+        """What is left where the record that begins at byte ``place`` is damaged."""
+        count = sum(head.start < place for head in self.heads)
+        kept = replace(
+            self,
+            heads=self.heads[:count],
+            entries=self.entries[:count],
+            pieces=[head for head in self.pieces if head.start < place],
+            texts=[head for head in self.texts if head.start < place],
+            failure=None,
+        )
+        return replace(kept, notice=_damaged(kept.entries))
+
+
+def read_beginning(path: Path, file: FileIO) -> Head:
+    """Check the file's first bytes.
+
+    Returns:
+        The head of its first record, that of the run's header.
+
+    Raises:
+        TraceError: this is no trace, a newer version wrote it, or it is damaged or cut off here.
+        OSError: the file cannot be read.
+    """
+    file.seek(0)
+    raw = read_exactly(file, OPENING.size)
+    expected = opening()
+    if raw[:8] != SIGNATURE[: len(raw)] or not raw:
+        raise TraceError(f"{path} is not a Safelight trace")
+    if len(raw) == OPENING.size and raw != expected:
+        _, version, crc = OPENING.unpack(raw)
+        if crc == zlib.crc32(raw[:-4]) and version > VERSION:
+            raise TraceError(
+                f"{path} was written by a newer Safelight (format {version}, this one reads {VERSION}); update this"
+            )
+        raise TraceError(f"{path} is damaged at its beginning; nothing of it can be shown")
+    head = _head_at(file, OPENING.size, file.seek(0, 2))
+    if head is None or head == "cut":
+        raise TraceError(f"{path} is cut off at its beginning; nothing of it can be shown")
+    if head == "damaged" or head.kind != b"HEAD":
+        raise TraceError(f"{path} is damaged at its beginning; nothing of it can be shown")
+    return head
+
+
+def read_index(file: FileIO, header: Head, *, is_fork: bool) -> Index:
+    """Read the heads of all records behind the header.
+
+    Args:
+        is_fork: whether the run shares blocks with another, which may be left out.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    size = file.seek(0, 2)
+    index = Index(header)
+    order = _Order(is_fork)
+    text: Head | None = None  # counts once the event after it is there
+    place = header.end
+    for _ in range(MOST_RECORDS):
+        head = _head_at(file, place, size)
+        if head is None:
+            return replace(index, notice="" if order.is_over else _unfinished(index.entries))
+        if head == "cut":
+            return replace(index, notice=_cut_off(index.entries))
+        if head == "damaged" or order.is_over:
+            break
+        place = head.end
+        if head.kind == b"PIEC":
+            index.pieces.append(head)
+        elif head.kind == b"TEXT":
+            text = head
+        elif head.kind == b"FAIL" or head.kind in KINDS:
+            if not order.allows(head):
+                break
+            if text is not None:
+                index.texts.append(text)
+                text = None
+            if head.kind == b"FAIL":
+                index = replace(index, failure=head)
+            else:
+                index.heads.append(head)
+                index.entries.append(Entry(KINDS[head.kind], head.block, head.step))
+    return replace(index, notice=_damaged(index.entries))
+
+
+def read_exactly(file: FileIO, count: int) -> bytes:
+    """That many bytes from where the file stands; fewer at its end."""
+    read = file.read(count)
+    while len(read) < count:
+        more = file.read(count - len(read))
+        if not more:
+            break
+        read += more
+    return read
+
+
+class _Order:
+    """What may follow what in a run. A fork may leave out blocks: those that it shares, those that it keeps."""
+
+    def __init__(self, is_fork: bool) -> None:
+        self._is_fork = is_fork
+        self._block, self._step = -1, -1
+        self._is_open = self._is_read = False
+        self.is_over = False
+
+    def allows(self, head: Head) -> bool:
+        """Whether the record may come next; if so it has come."""
+        kind, block, step = head.kind, head.block, head.step
+        if kind == b"CANV":
+            next_one = block > self._block if self._is_fork else block == self._block + 1
+            fits = not self._is_open and step == -1 and next_one
+            self._block, self._step, self._is_open = block, -1, True
+        elif kind == b"STEP":
+            fits = self._is_open and block == self._block and step == self._step + 1
+            self._step = step
+        elif kind == b"COMM":
+            fits = self._is_open and block == self._block and step == -1 and self._step >= 0
+            self._is_open = False
+        else:
+            fits = block == step == -1 and (kind != b"PREF" or not (self._is_open or self._is_read))
+            self._is_read = True
+            self.is_over = kind != b"PREF"
+        return fits
+
+
+def _head_at(file: FileIO, place: int, size: int) -> Head | Literal["cut", "damaged"] | None:
+    """The head of the record at a byte of a file of ``size``; None at its end."""
+    if place == size:
+        return None
+    file.seek(place)
+    raw = read_exactly(file, HEAD.size)
+    if len(raw) < HEAD.size:
+        return "cut"
+    head = read_head(raw, place + HEAD.size)
+    if head is None:
+        return "damaged"
+    return head if head.end <= size else "cut"
+
+
+# --- in words --------------------------------------------------------------------------------------------------------
+
+
+def where(entry: Entry) -> str:
+    """The place of an event."""
+    match entry.kind:
+        case "step":
+            return f"at step {entry.step} of block {entry.block}"
+        case "canvas":
+            return f"at the beginning of block {entry.block}"
+        case "commit":
+            return f"at the end of block {entry.block}"
+        case "prefill":
+            return "at the prompt"
+    return "at the end of the run"
+
+
+def _reach(entries: list[Entry]) -> str:
+    return (
+        f"it can be followed up to {where(entries[-1]).removeprefix('at ')}"
+        if entries
+        else "nothing is left of the run"
+    )
+
+
+def _damaged(entries: list[Entry]) -> str:
+    return f"The trace is damaged; {_reach(entries)}."
+
+
+def _cut_off(entries: list[Entry]) -> str:
+    return f"The trace is cut off; {_reach(entries)}."
+
+
+def _unfinished(entries: list[Entry]) -> str:
+    return f"The recording stops before the run's end; {_reach(entries)}."

@@ -1,0 +1,117 @@
+"""The trace file's frame: a signature, then records that each vouch for themselves. Knows nothing of what they hold.
+
+All numbers are little-endian. The file begins with 16 bytes: the signature (8), the format's version (u32), the CRC-32
+of those twelve. Then records, each with a head of 28 bytes before its payload:
+
+    kind     4 letters
+    stored   u32, bytes of the payload in the file
+    size     u32, bytes of the payload unpacked (zlib)
+    block    i32, -1 where it has none
+    step     i32, -1 where it has none
+    payload  u32, CRC-32 of the stored bytes
+    head     u32, CRC-32 of the 24 bytes before
+
+So a reader finds its way by the heads alone, and a file that was cut or damaged is good up to there. Kinds, in the
+order of a run (``payloads``, ``pieces`` and ``header`` say what is in them; C positions, K top candidates):
+
+    HEAD   what was asked of whom, JSON; first, once
+    PIEC   texts of tokens that the next record names and none before did
+    PREF   the prompt was read
+    CANV   a block's noise and its pinned positions
+    STEP   a denoising step
+    TEXT   the answer as it reads with the next record (COMM, DONE or FAIL), JSON
+    COMM   a block's final tokens
+    DONE   the end of the run
+    FAIL   why the run ended early, JSON; instead of DONE
+
+A record of an unknown kind is skipped. What a reader must not skip raises the version.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+
+from engine.errors import SafelightError
+
+SUFFIX = ".sltrace"
+SIGNATURE = b"\x89SLT\r\n\x1a\n"  # a byte over 127, line ends and an end-of-file: transfers as text are found out
+VERSION = 1
+OPENING = struct.Struct("<8sII")
+HEAD = struct.Struct("<4sIIiiII")
+
+MOST_POSITIONS = 65_536  # of a canvas, as in the settings
+MOST_TOP = 64  # candidates a position, as in the settings
+MOST_TOKENS = 2**24  # of a vocabulary, and of an answer
+MOST_RECORDS = 1_000_000
+MOST_JSON = 64 * 2**20  # bytes of one JSON payload, unpacked
+MOST_TEXTS = 64 * 2**20  # bytes of all texts of tokens; of all texts of the answer
+LEVEL = 1  # of zlib: by planes it finds all but a hundredth of what higher ones do, in half the time
+
+
+class TraceError(SafelightError):
+    """A trace that cannot be read or written, in one sentence."""
+
+
+class DamagedError(ValueError):
+    """A payload is not what its kind says. Told to people as a ``TraceError`` that names the place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A record's head, and where its payload begins in the file."""
+
+    kind: bytes
+    stored: int
+    size: int
+    block: int
+    step: int
+    crc: int
+    start: int
+
+    @property
+    def end(self) -> int:
+        """Where the next record begins."""
+        return self.start + self.stored
+
+
+def opening() -> bytes:
+    """The file's first bytes."""
+    begin = struct.pack("<8sI", SIGNATURE, VERSION)
+    return begin + struct.pack("<I", zlib.crc32(begin))
+
+
+def frame(kind: bytes, payload: bytes, block: int = -1, step: int = -1) -> bytes:
+    """A whole record."""
+    stored = zlib.compress(payload, LEVEL)
+    head = struct.pack("<4sIIiiI", kind, len(stored), len(payload), block, step, zlib.crc32(stored))
+    return head + struct.pack("<I", zlib.crc32(head)) + stored
+
+
+def read_head(raw: bytes, start: int) -> Head | None:
+    """The head in 28 bytes, with its payload at ``start``; None where it does not have its checksum."""
+    kind, stored, size, block, step, crc, own = HEAD.unpack(raw)
+    if zlib.crc32(raw[:-4]) != own:
+        return None
+    return Head(kind, stored, size, block, step, crc, start)
+
+
+def unpack(head: Head, stored: bytes, most: int) -> bytes:
+    """A record's payload, at most ``most`` bytes.
+
+    Raises:
+        DamagedError: too large, a wrong checksum, or another size than the head says.
+    """
+    if head.size > most:
+        raise DamagedError("it is larger than anything of its kind")
+    if len(stored) != head.stored or zlib.crc32(stored) != head.crc:
+        raise DamagedError("its checksum is wrong")
+    try:
+        inflate = zlib.decompressobj()
+        payload = inflate.decompress(stored, head.size + 1)  # never more, whatever the stream would unfold to
+    except zlib.error:
+        raise DamagedError("it cannot be unpacked") from None
+    if len(payload) != head.size or not inflate.eof or inflate.unused_data:
+        raise DamagedError("it has another size than it says")
+    return payload

@@ -1,0 +1,228 @@
+"""Opens a trace: its records' heads are read at once, what they hold when it is asked for.
+
+A file that was cut or damaged is good up to there. Needs neither the model nor torch. One that anybody may have made:
+nothing is allocated on a file's word alone, and nothing in it is run.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine.events import Event
+from engine.reply import Reply
+from engine.trace import replies
+from engine.trace.header import TraceHeader, read_object, text
+from engine.trace.index import Index, read_beginning, read_exactly, read_index, where
+from engine.trace.layout import MOST_JSON, MOST_TEXTS, DamagedError, Head, TraceError, unpack
+from engine.trace.payloads import Codec
+from engine.trace.pieces import Pieces, TokenTexts
+from engine.trace.recording import Draft, Entry, Recording
+from engine.trace.writer import replacing
+
+if TYPE_CHECKING:
+    from io import FileIO
+
+SLACK = 2**20  # what does not pack may be stored a little larger than it is
+CACHE_BYTES = 64 * 2**20  # of unpacked events: some sixty blocks of the embedded models, three of 256 tokens
+
+
+def open_trace(path: str | Path, *, check: bool = False) -> TraceFile:
+    """Open a trace file.
+
+    Args:
+        check: read all of it, so that damage anywhere shortens the trace now instead of being met later.
+
+    Raises:
+        TraceError: there is no such file, it is no trace, a newer version wrote it, or its beginning is damaged.
+    """
+    path = Path(path)
+    try:
+        file = open(path, "rb", buffering=0)  # noqa: SIM115 - closed by the trace
+    except (OSError, ValueError) as error:  # ValueError: a path that no system allows
+        why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise TraceError(f"{path} cannot be opened ({why})") from None
+    try:
+        trace = TraceFile(path, file)
+        if check:
+            trace.check()
+        return trace
+    except BaseException as error:
+        file.close()
+        if isinstance(error, OSError):
+            raise TraceError(f"{path} cannot be read ({error.strerror or error})") from None
+        raise
+
+
+class TraceFile(Recording):
+    """A trace in a file, read as it is asked for. Threads may share it; it closes itself when nobody holds it."""
+
+    def __init__(self, path: Path, file: FileIO) -> None:
+        self.path = path
+        self._file, self._lock = file, threading.RLock()
+        self.close = weakref.finalize(self, file.close)
+        self.payload_reads = 0
+        first = read_beginning(path, file)
+        try:
+            self._header, self._unknown_settings = TraceHeader.from_json(self._payload(first, MOST_JSON))
+        except DamagedError as error:
+            raise TraceError(f"{path} is damaged at its beginning: {error}; nothing of it can be shown") from None
+        self._codec = Codec(self._header.canvas_length, self._header.model.vocab_size)
+        self._cache: OrderedDict[int, tuple[Event, int]] = OrderedDict()
+        self._cached_bytes = 0
+        self._texts = TokenTexts()
+        self._replies: list[Reply] = []
+        self._use(read_index(file, first, is_fork=self._header.parent is not None))
+
+    # --- what there is -----------------------------------------------------------------------------------------------
+
+    @property
+    def header(self) -> TraceHeader:
+        return self._header
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        return self._index.entries
+
+    @property
+    def failure(self) -> str:
+        return self._failure
+
+    @property
+    def notice(self) -> str:
+        said = [self._index.notice]
+        if self._failure:
+            said.append(self._failure)
+        if self._unknown_settings:
+            names = ", ".join(self._unknown_settings)
+            said.append(f"It was made with settings that this Safelight does not know ({names}); update it to go on.")
+        return " ".join(sentence for sentence in said if sentence)
+
+    # --- events ------------------------------------------------------------------------------------------------------
+
+    def event(self, index: int) -> Event:
+        place = range(len(self._index.heads))[index]  # IndexError where there is none
+        with self._lock:
+            if place in self._cache:
+                self._cache.move_to_end(place)
+                return self._cache[place][0]
+            event, size = self._read(place)
+            self._cache[place] = event, size
+            self._cached_bytes += size
+            while self._cached_bytes > CACHE_BYTES and len(self._cache) > 1:
+                self._cached_bytes -= self._cache.popitem(last=False)[1][1]
+            return event
+
+    def _read(self, place: int) -> tuple[Event, int]:
+        head, entry = self._index.heads[place], self._index.entries[place]
+        try:
+            payload = self._payload(head, self._most(head))
+            return self._codec.decode(head.kind, payload, head.block, head.step), len(payload)
+        except (DamagedError, OSError) as error:
+            raise TraceError(f"{self.path} is damaged {where(entry)}: {_why(error)}") from None
+
+    def _payload(self, head: Head, most: int) -> bytes:
+        with self._lock:
+            self.payload_reads += 1
+            if max(head.size, head.stored) > most + SLACK:  # before room is made for it
+                raise DamagedError("it is larger than anything of its kind")
+            if self._file.closed:
+                raise OSError("it was closed")
+            self._file.seek(head.start)
+            return unpack(head, read_exactly(self._file, head.stored), most)
+
+    def check(self) -> None:
+        """Read everything; from the first damaged record on, the trace is as if it had been cut there."""
+        index = self._index
+        known = zip(index.heads, index.entries, strict=True)
+        wanted: list[tuple[Head, Entry | None]] = [*known, *((head, None) for head in (*index.pieces, *index.texts))]
+        reply = replies.EMPTY
+        for head, entry in sorted(wanted, key=lambda pair: pair[0].start):
+            try:
+                payload = self._payload(head, self._most(head))
+                if entry is not None:
+                    self._codec.decode(head.kind, payload, head.block, head.step)
+                elif head.kind == b"TEXT":
+                    reply = replies.decode(reply, payload)
+                else:
+                    Pieces(payload)
+            except DamagedError:
+                self._use(index.cut(head.start))
+                return
+
+    def _most(self, head: Head) -> int:
+        if head.kind == b"TEXT":
+            return MOST_JSON
+        return MOST_TEXTS if head.kind == b"PIEC" else self._codec.most(head.kind)
+
+    def _use(self, index: Index) -> None:
+        self._index, self._failure = index, ""
+        if index.failure is not None:
+            try:
+                self._failure = text(read_object(self._payload(index.failure, MOST_JSON)), "why")
+            except DamagedError:
+                self._failure = "The run failed; why cannot be read."
+
+    # --- texts -------------------------------------------------------------------------------------------------------
+
+    def piece(self, token: int) -> str:
+        return self._say(int(token))[0]
+
+    def is_special(self, token: int) -> bool:
+        return self._say(int(token))[1]
+
+    def _say(self, token: int) -> tuple[str, bool]:
+        """A token's text. Those that are damaged are written as numbers: who paints cannot do with an error."""
+        with self._lock:
+            while token not in self._texts and self._texts.read < len(self._index.pieces):
+                head = self._index.pieces[self._texts.read]
+                try:
+                    self._texts.add(self._payload(head, MOST_TEXTS))
+                except (DamagedError, OSError):
+                    self._texts.skip()
+            return self._texts.get(token)
+
+    def reply(self, block: int | None = None) -> Reply:
+        if block is not None and Entry("commit", block) not in self.entries:
+            raise IndexError(f"block {block} was not committed")
+        with self._lock:
+            texts = self._index.texts
+            for head in texts[len(self._replies) :]:
+                before = self._replies[-1] if self._replies else replies.EMPTY
+                try:
+                    self._replies.append(replies.decode(before, self._payload(head, MOST_JSON)))
+                except (DamagedError, OSError) as error:
+                    raise TraceError(f"the text in {self.path} cannot be read: {_why(error)}") from None
+            if block is not None:
+                return next(reply for head, reply in zip(texts, self._replies, strict=True) if head.block == block)
+            found = self._replies[-1] if self._replies else replies.EMPTY
+            return found if texts and texts[-1].block == -1 else Reply(found.text + self._loose_end(), found.thinking)
+
+    def _loose_end(self) -> str:
+        """The draft of a block at which the file ends, token by token: what it would read as, nobody wrote down."""
+        if not self.entries or self.entries[-1].kind != "step":
+            return ""
+        draft = Draft(self.config.eos_token_ids)
+        draft.fold(self.event(-1))
+        return "".join(self.piece(token) for token in draft.tokens() if not self.is_special(token))
+
+    # --- to another file ---------------------------------------------------------------------------------------------
+
+    def save(self, path: Path) -> None:
+        with replacing(path) as beside, beside.open("xb") as copy, self._lock:
+            self._file.seek(0)
+            left = self._index.end
+            while left:
+                read = self._file.read(min(left, 2**20))
+                if not read:
+                    raise OSError("it has become shorter")
+                copy.write(read)
+                left -= len(read)
+
+
+def _why(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -1,0 +1,203 @@
+"""What can be asked of the record of a run, wherever it is kept. Knows no file."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, overload
+
+import numpy as np
+
+from engine.config import GenerationConfig
+from engine.events import (
+    CanvasCommitted,
+    CanvasStarted,
+    Event,
+    GenerationFinished,
+    PrefillFinished,
+    StepFinished,
+    Tokens,
+)
+from engine.reply import Reply
+from engine.trace.header import TraceHeader
+
+Kind = Literal["prefill", "canvas", "step", "commit", "end"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What an event is, without its payload. ``block`` and ``step`` are -1 where it has none."""
+
+    kind: Kind
+    block: int = -1
+    step: int = -1
+
+
+def entry_of(event: Event) -> Entry:
+    match event:
+        case PrefillFinished():
+            return Entry("prefill")
+        case CanvasStarted():
+            return Entry("canvas", event.block_index)
+        case StepFinished():
+            return Entry("step", event.block_index, event.step)
+        case CanvasCommitted():
+            return Entry("commit", event.block_index)
+    return Entry("end")
+
+
+class Recording(ABC):
+    """A run: what was asked, what happened, and how its tokens are written. One that grows only grows at its end."""
+
+    @property
+    @abstractmethod
+    def header(self) -> TraceHeader:
+        """What was fixed before the first event."""
+
+    @property
+    @abstractmethod
+    def entries(self) -> Sequence[Entry]:
+        """What there is, in order; costs no reading."""
+
+    @abstractmethod
+    def event(self, index: int) -> Event:
+        """The event of ``entries[index]``; negative ones count from the end.
+
+        Raises:
+            IndexError: there is none.
+            TraceError: it cannot be read.
+        """
+
+    @abstractmethod
+    def piece(self, token: int) -> str:
+        """How a token of this run is written; ``<id>`` where nobody said."""
+
+    @abstractmethod
+    def is_special(self, token: int) -> bool:
+        """Whether a token is a control token."""
+
+    @abstractmethod
+    def reply(self, block: int | None = None) -> Reply:
+        """The answer as it read once ``block`` was committed; None: in the end, with the draft of a block cut short.
+
+        Raises:
+            IndexError: the block was not committed.
+            TraceError: it cannot be read.
+        """
+
+    @property
+    @abstractmethod
+    def notice(self) -> str:
+        """Why the record ends before the run did, in sentences; empty where there is nothing to say."""
+
+    @property
+    @abstractmethod
+    def failure(self) -> str:
+        """What ended the run early, in a sentence; empty where nothing did."""
+
+    @abstractmethod
+    def save(self, path: Path) -> None:
+        """Write all of it to a file, which is there whole or not at all.
+
+        Raises:
+            TraceError: it cannot be written.
+        """
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """The events in order, read as they are asked for."""
+        return Events(self)
+
+    @property
+    def text(self) -> str:
+        """The answer as it reads in the end."""
+        return self.reply().text
+
+    @property
+    def model_name(self) -> str:
+        return self.header.model.name
+
+    @property
+    def prompt(self) -> str:
+        return self.header.prompt
+
+    @property
+    def config(self) -> GenerationConfig:
+        return self.header.config
+
+    @property
+    def seed(self) -> int:
+        return self.header.seed
+
+    @property
+    def steps(self) -> list[StepFinished]:
+        """All denoising steps, in order."""
+        return [event for event in self._all("step") if isinstance(event, StepFinished)]
+
+    @property
+    def committed(self) -> list[CanvasCommitted]:
+        """The finished blocks, in order."""
+        return [event for event in self._all("commit") if isinstance(event, CanvasCommitted)]
+
+    @property
+    def result(self) -> GenerationFinished | None:
+        """How the run ended; None while it is under way or if it failed."""
+        if not self.entries or self.entries[-1].kind != "end":
+            return None
+        last = self.event(-1)
+        return last if isinstance(last, GenerationFinished) else None
+
+    def final_tokens(self) -> Tokens | None:
+        """Committed tokens before the end token, (N,)."""
+        return self.result.tokens if self.result is not None else None
+
+    def _all(self, kind: Kind) -> Iterator[Event]:
+        return (self.event(index) for index, entry in enumerate(self.entries) if entry.kind == kind)
+
+
+class Events(Sequence[Event]):
+    """The events of a recording, each read when it is asked for."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+
+    def __len__(self) -> int:
+        return len(self._recording.entries)
+
+    @overload
+    def __getitem__(self, index: int) -> Event: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Event]: ...
+    def __getitem__(self, index: int | slice) -> Event | Sequence[Event]:
+        if isinstance(index, slice):
+            return [self._recording.event(place) for place in range(*index.indices(len(self)))]
+        return self._recording.event(index)
+
+
+class Draft:
+    """The answer's tokens as events make them: committed blocks, and the best guess for the one under way."""
+
+    def __init__(self, ends: Collection[int]) -> None:
+        self._ends = ends
+        self.committed: list[int] = []
+        self._argmax: Tokens | None = None
+
+    def fold(self, event: Event) -> None:
+        """Take in the next event."""
+        if isinstance(event, StepFinished):
+            self._argmax = event.argmax_canvas
+        elif isinstance(event, CanvasCommitted):
+            self.committed += event.tokens[: event.text_length].tolist()
+            self._argmax = None
+        elif isinstance(event, GenerationFinished):
+            self.committed = event.tokens.tolist()  # a fork may have left out blocks
+
+    def tokens(self) -> list[int]:
+        """All of it, up to the first end token of the block under way."""
+        if self._argmax is None:
+            return self.committed
+        ends = np.flatnonzero(np.isin(self._argmax, list(self._ends)))
+        guess: list[int] = self._argmax[: ends[0] if len(ends) else None].tolist()
+        return self.committed + guess

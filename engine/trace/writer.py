@@ -1,0 +1,154 @@
+"""Writes a trace as it happens: each event is with the operating system before the next one is taken."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from engine.events import CanvasCommitted, Event, GenerationFinished
+from engine.reply import Reply
+from engine.trace import pieces, replies
+from engine.trace.header import TraceHeader
+from engine.trace.layout import TraceError, frame, opening
+from engine.trace.payloads import Codec
+from engine.trace.recording import Draft
+
+if TYPE_CHECKING:
+    from io import FileIO
+
+
+class TraceWriter:
+    """Writes one trace file. It appears with the first event, so a run that never began leaves none.
+
+    Args:
+        path: where; nothing may be there.
+        header: all that is known before the run; its ``canvas_length`` must be that of the events.
+        piece, is_special, decode: the model's tokenizer.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        header: TraceHeader,
+        piece: Callable[[int], str],
+        is_special: Callable[[int], bool],
+        decode: Callable[[Iterable[int]], Reply],
+    ) -> None:
+        self.path = path
+        self._header = header
+        self._piece, self._is_special, self._decode = piece, is_special, decode
+        self._codec = Codec(header.canvas_length, header.model.vocab_size)
+        self._fresh = pieces.NewTokens()
+        self._draft = Draft(header.config.eos_token_ids)
+        self._reply = replies.EMPTY
+        self._file: FileIO | None = None
+        self._size = 0
+        self._closed = False
+
+    def __enter__(self) -> TraceWriter:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def append(self, event: Event) -> None:
+        """Write the next event.
+
+        Raises:
+            TraceError: it cannot be written. What was written before stays readable; the writer is closed.
+        """
+        if self._closed:
+            raise TraceError(f"the trace {self.path} is closed; nothing more can be written to it")
+        try:
+            self._draft.fold(event)
+            records = [self._new_pieces(event)]
+            if isinstance(event, CanvasCommitted):
+                records.append(self._new_text(event.block_index, self._draft.committed))
+            elif isinstance(event, GenerationFinished):
+                records.append(self._new_text(-1, self._draft.tokens()))
+            kind, payload, block, step = self._codec.encode(event)
+            self._write(b"".join(records) + frame(kind, payload, block, step))
+        except OSError as error:
+            self._give_up()
+            raise TraceError(
+                f"the trace {self.path} cannot be written ({error.strerror or error}); check the folder and its space"
+            ) from error
+        except BaseException:
+            self._give_up()
+            raise
+
+    def close(self, failure: str = "") -> None:
+        """End the file; ``failure`` says why the run ended early. May be called again.
+
+        Raises:
+            TraceError: the end cannot be written; all before is readable.
+        """
+        if self._file is not None and failure and not self._closed:
+            record = frame(b"FAIL", json.dumps({"why": failure}).encode())
+            try:
+                self._write(self._new_text(-1, self._draft.tokens()) + record)
+            except OSError as error:
+                self._give_up()
+                raise TraceError(f"the trace {self.path} cannot be ended ({error.strerror or error})") from error
+        self._closed = True
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _new_pieces(self, event: Event) -> bytes:
+        tokens = self._fresh.of(event)
+        return frame(b"PIEC", pieces.encode(tokens, self._piece, self._is_special)) if tokens else b""
+
+    def _new_text(self, block: int, tokens: list[int]) -> bytes:
+        before, self._reply = self._reply, self._decode(tokens)
+        return frame(b"TEXT", replies.encode(before, self._reply), block)
+
+    def _write(self, records: bytes) -> None:
+        if self._file is None:
+            self._file = open(self.path, "xb", buffering=0)  # noqa: SIM115 - closed by close()
+            records = opening() + frame(b"HEAD", self._header.to_json()) + records
+        left = memoryview(records)
+        while left:
+            left = left[self._file.write(left) :]
+        self._size += len(records)
+
+    def _give_up(self) -> None:
+        """Take back what was written by half, and close."""
+        self._closed = True
+        if self._file is None:
+            return
+        with suppress(OSError):
+            self._file.truncate(self._size)
+        with suppress(OSError):
+            self._file.close()
+        self._file = None
+        if not self._size:
+            self.path.unlink(missing_ok=True)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A place beside ``path`` to write to; what stands there in the end takes ``path``'s place, or nothing happens.
+
+    Raises:
+        TraceError: that cannot be done.
+    """
+    beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        beside.unlink(missing_ok=True)
+        yield beside
+        with beside.open("rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except OSError as error:
+        raise TraceError(f"{path} cannot be written ({error.strerror or error}); choose another folder") from error
+    finally:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)

@@ -1,0 +1,147 @@
+"""Runs to export: real ones of the embedded model, and a made-up one of 256 cells with a large vocabulary."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import engine
+from app.export.options import Options
+from app.export.writing import export
+from engine import (
+    CanvasCommitted,
+    CanvasStarted,
+    GenerationConfig,
+    GenerationFinished,
+    PrefillFinished,
+    StepFinished,
+    Trace,
+)
+
+PROMPT = "Spell the word zebrafinch."
+HOSTILE = (
+    "</script><script>document.title='owned'</script>",
+    "<img src=x onerror=alert(1)>",
+    "\"'`&amp;",
+    "\u202eabc",
+    "\x00\x07\x1b[31m",
+    "\u05e9\u05dc\u05d5\u05dd",
+    "\u2028",
+    "\ud800",
+    "<!--",
+    "@@data@@",
+    "\u0301",
+)
+
+
+def whole(run: Any, path: Path, options: Options | None = None) -> Path:
+    """Export at one go."""
+    shares = list(export(run, path, options))
+    assert shares == sorted(shares)
+    assert all(0 <= share <= 1 for share in shares)
+    return path
+
+
+@pytest.fixture(scope="session")
+def model() -> Any:
+    return engine.load_model("safelight-skills")
+
+
+def record(model: Any, prompt: str, seed: int, **changes: Any) -> Trace:
+    config = model.generation_defaults.replace(top_k=8, **changes)
+    tokenizer = model.tokenizer
+    trace = Trace(
+        model.name,
+        prompt,
+        config,
+        seed,
+        piece=tokenizer.piece,
+        is_special=tokenizer.is_special,
+        decode=lambda tokens: engine.read_reply(tokenizer, tokens),
+    )
+    ids = model.chat_ids([{"role": "user", "content": prompt}])
+    for event in engine.generate(model, ids, config, seed):
+        trace.append(event)
+    return trace
+
+
+@pytest.fixture(scope="session")
+def real(model: Any) -> Trace:
+    """A run of one block with remelts."""
+    return record(model, "Spell out the numbers from 1 to 40.", 3, max_denoising_steps=12)
+
+
+@pytest.fixture(scope="session")
+def several(model: Any) -> Trace:
+    """A run of several small blocks."""
+    return record(model, "Repeat the word go ten times.", 1, canvas_length=8, max_new_tokens=32, eos_token_ids=(127,))
+
+
+def made_up(cells: int = 256, steps: int = 48, vocabulary: int = 200_000, *, hostile: bool = False) -> Trace:
+    """A run as a large model has them, from random numbers: noise of all tokens, and forty likely ones a position."""
+    rng = np.random.default_rng(7)
+    pieces = dict(enumerate(HOSTILE, start=10)) if hostile else {}
+    config = GenerationConfig(max_denoising_steps=steps, top_k=8, eos_token_ids=(1,))
+    trace = Trace(
+        "made-up",
+        PROMPT,
+        config,
+        5,
+        piece=lambda token: pieces.get(token, "<eos>" if token == 1 else f" w{token}"),
+        is_special=lambda token: token == 1,
+    )
+
+    def tokens(*shape: int) -> Any:
+        return rng.integers(10, vocabulary, shape).astype(np.int32)
+
+    likely = tokens(cells, 40)
+
+    def guesses(count: int) -> Any:
+        return np.take_along_axis(likely, np.argsort(rng.random((cells, 40)), axis=1)[:, :count], axis=1)
+
+    pinned = np.zeros(cells, dtype=np.bool_)
+    pinned[3] = True
+    final = tokens(cells)
+    if hostile:
+        final[: len(HOSTILE)] = np.arange(10, 10 + len(HOSTILE))
+    final[-5:] = 1
+    trace.append(PrefillFinished(6, 0, 0.1))
+    trace.append(CanvasStarted(0, tokens(cells), pinned))
+    for step in range(steps):
+        accepted = rng.random(cells) < (step + 1) / steps
+        argmax = np.where(rng.random(cells) < (step + 1) / steps, final, guesses(1)[:, 0]).astype(np.int32)
+        candidates = np.where(accepted, argmax, guesses(1)[:, 0]).astype(np.int32)
+        top = np.concatenate([argmax[:, None], guesses(7)], axis=1)
+        shares = -np.sort(-rng.dirichlet(np.ones(8), cells), axis=1)
+        trace.append(
+            StepFinished(
+                block_index=0,
+                step=step,
+                temperature=0.8 - 0.4 * step / steps,
+                argmax_canvas=argmax,
+                candidates=candidates,
+                entropy=(rng.random(cells) * 12).astype(np.float32),
+                accepted_mask=accepted,
+                next_canvas=np.where(accepted, candidates, tokens(cells)).astype(np.int32),
+                seconds=0.01,
+                top_tokens=top.astype(np.int32),
+                top_probabilities=shares.astype(np.float32),
+            )
+        )
+    trace.append(CanvasCommitted(0, final, cells - 5, steps, "step_cap"))
+    trace.append(GenerationFinished("eos", final[:-5], 1, steps, 1.0))
+    return trace
+
+
+@pytest.fixture(scope="session")
+def large() -> Trace:
+    return made_up()
+
+
+@pytest.fixture(scope="session")
+def hostile() -> Trace:
+    """Token 10 and on are texts that mean harm."""
+    return made_up(24, 5, 60, hostile=True)

@@ -1,0 +1,79 @@
+"""``safelight export``, as it is called."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from app.commands import export
+from app.commands.options import Parser
+from engine import SafelightError, Trace
+
+from .conftest import whole
+
+pytestmark = pytest.mark.usefixtures("qapp")
+
+
+def call(*words: str) -> int:
+    root = Parser(prog="safelight")
+    commands = root.add_subparsers(parser_class=Parser)
+    export.add_parser(commands)
+    args: argparse.Namespace = root.parse_args(["export", *words])
+    return int(args.run(args))
+
+
+@pytest.fixture
+def trace(several: Trace, tmp_path: Path) -> str:
+    several.save(tmp_path / "run.sltrace")
+    return str(tmp_path / "run.sltrace")
+
+
+def test_a_trace_file_becomes_what_its_name_ends_like(trace: str, tmp_path: Path) -> None:
+    for name in ("run.html", "run.json", "run.gif", "run.png", "run.mp4"):
+        assert call(trace, str(tmp_path / name)) == 0
+        assert (tmp_path / name).stat().st_size > 1000
+    assert call(str(tmp_path / "run.json"), str(tmp_path / "again.json")) == 0
+    assert (tmp_path / "again.json").read_bytes() == (tmp_path / "run.json").read_bytes()
+
+
+def test_a_file_and_the_run_in_memory_give_the_same_page(trace: str, several: Trace, tmp_path: Path) -> None:
+    call(trace, str(tmp_path / "file.html"))
+    assert (tmp_path / "file.html").read_bytes() == whole(several, tmp_path / "memory.html").read_bytes()
+
+
+def test_options(trace: str, several: Trace, tmp_path: Path) -> None:
+    call(trace, str(tmp_path / "run.json"), "--no-prompt")
+    assert several.prompt not in (tmp_path / "run.json").read_text()
+    assert json.loads((tmp_path / "run.json").read_text())["header"]["messages"] == []
+    call(trace, str(tmp_path / "run.gif"), "--speed", "10", "--steps", "noise,0-1", "--block", "2", "--scale", "2")
+    with Image.open(tmp_path / "run.gif") as image:
+        assert image.n_frames == 3
+        assert image.info["duration"] == 100
+    call(trace, str(tmp_path / "s.png"), "--format", "strip", "--stacked", "--raw", "--entropy", "--theme", "paper")
+    with Image.open(tmp_path / "s.png") as image:
+        assert image.height > image.width
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["run.bmp"], "does not end in any of"),
+        (["run.gif", "--speed", "0"], "the speed must be"),
+        (["run.png", "--steps", "99"], "has no step"),
+        (["run.png", "--block", "9"], "there is no block 9"),
+        (["none/run.html"], "there is no folder"),
+    ],
+)
+def test_refusals(words: list[str], message: str, trace: str, tmp_path: Path) -> None:
+    with pytest.raises(SafelightError, match=message):
+        call(trace, str(tmp_path / words[0]), *words[1:])
+
+
+def test_a_trace_that_is_none(tmp_path: Path) -> None:
+    for name in ("none.sltrace", "none.json"):
+        with pytest.raises(SafelightError):
+            call(str(tmp_path / name), str(tmp_path / "run.html"))

@@ -1,0 +1,207 @@
+"""The dialog: what it asks for is what is written; stopping, refusals, replacing, and the one thing it remembers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+from PySide6.QtCore import QSettings
+from PySide6.QtWidgets import QComboBox, QFileDialog
+
+from app.export.options import FORMATS
+from app.inspector.export_dialog import ExportDialog
+from app.inspector.player import Player
+from app.state.replay import Replay
+from engine import Trace
+
+Opened = Callable[..., ExportDialog]
+
+
+@pytest.fixture
+def opened(qtbot: Any, settings: QSettings, several: Trace) -> Opened:
+    players = []
+
+    def open(trace: Trace | None = several, place: int | None = None) -> ExportDialog:
+        player = Player()
+        players.append(player)
+        if trace is not None:
+            player.open(trace, place)
+        dialog = ExportDialog(player, None, settings)
+        qtbot.addWidget(dialog)
+        dialog.show()
+        return dialog
+
+    return open
+
+
+def pick(box: QComboBox, value: object) -> None:
+    box.setCurrentIndex(box.findData(value))
+
+
+def write(qtbot: Any, dialog: ExportDialog, path: Path) -> None:
+    dialog.file.setText(str(path))
+    with qtbot.waitSignal(dialog.exported):
+        dialog.go.click()
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_writes_every_format(
+    format: Any, opened: Opened, qtbot: Any, tmp_path: Path, settings: QSettings, several: Trace
+) -> None:
+    dialog = opened()
+    pick(dialog.format, format)
+    path = tmp_path / f"run{Path(dialog.file.text()).suffix}"
+    write(qtbot, dialog, path)
+    assert path.stat().st_size > 1000
+    assert "Written" in dialog.message.text()
+    assert str(path) in dialog.message.text()
+    assert settings.allKeys() == ["export/folder"]
+    assert settings.value("export/folder") == str(tmp_path)
+    if format == "gif":
+        with Image.open(path) as image:
+            assert image.n_frames == len(Replay(several).frames)
+
+
+def test_starts_in_the_folder_of_the_last_time_with_a_name_that_tells_no_prompt(
+    opened: Opened, settings: QSettings, tmp_path: Path
+) -> None:
+    settings.setValue("export/folder", str(tmp_path))
+    assert opened().file.text() == str(tmp_path / "safelight-skills-seed-1.html")
+    settings.setValue("export/folder", str(tmp_path / "gone"))
+    assert not opened().file.text().startswith(str(tmp_path))
+
+
+def test_shows_what_matters_to_the_format(opened: Opened) -> None:
+    dialog = opened()
+    shown = {}
+    for format in FORMATS:
+        pick(dialog.format, format)
+        shown[format] = (
+            dialog.theme.isVisible(),
+            dialog.fps.isVisible(),
+            dialog.direction.isVisible(),
+            dialog.prompt.isVisible(),
+        )
+    assert shown["html"] == shown["json"] == (False, False, False, True)
+    assert shown["gif"] == shown["mp4"] == (True, True, False, True)
+    assert shown["png"] == (True, False, False, True)
+    assert shown["strip"] == (True, False, True, True)
+    pick(dialog.format, "gif")
+    assert dialog.file.text().endswith(".gif")
+
+
+def test_what_is_asked_for_is_what_is_written(opened: Opened, qtbot: Any, tmp_path: Path, several: Trace) -> None:
+    dialog = opened(place=2)
+    dialog.prompt.setChecked(False)
+    pick(dialog.format, "json")
+    write(qtbot, dialog, tmp_path / "run.json")
+    assert json.loads((tmp_path / "run.json").read_text())["header"]["prompt"] == ""
+    pick(dialog.format, "gif")
+    pick(dialog.which, "block")
+    dialog.fps.setValue(10)
+    write(qtbot, dialog, tmp_path / "run.gif")
+    with Image.open(tmp_path / "run.gif") as image:
+        assert image.n_frames == Replay(several).first_of(1)
+        assert image.info["duration"] == 100
+    pick(dialog.which, "named")
+    dialog.steps.setText("noise,0,end")
+    assert len(dialog.options().frames or ()) == 3
+    pick(dialog.which, "here")
+    assert dialog.options().frames == (2,)
+    pick(dialog.format, "png")
+    pick(dialog.which, "fitting")
+    assert dialog.options().frames == (2,)
+
+
+def test_asks_before_it_replaces(opened: Opened, qtbot: Any, tmp_path: Path) -> None:
+    path = tmp_path / "run.html"
+    path.write_text("mine")
+    dialog = opened()
+    dialog.file.setText(str(path))
+    dialog.go.click()
+    assert not dialog.is_busy
+    assert "exists" in dialog.message.text()
+    assert dialog.go.text() == "Replace"
+    with qtbot.waitSignal(dialog.exported):
+        dialog.go.click()
+    assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
+    dialog.go.click()
+    assert "exists" in dialog.message.text()
+
+
+def test_the_file_dialogs_answer_is_not_asked_again(
+    opened: Opened, qtbot: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "run.html"
+    path.write_text("mine")
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_args: (str(path), ""))
+    dialog = opened()
+    dialog.browse.click()
+    with qtbot.waitSignal(dialog.exported):
+        dialog.go.click()
+
+
+def test_stopping_leaves_nothing_and_the_dialog_open(opened: Opened, tmp_path: Path) -> None:
+    for format in ("gif", "mp4"):
+        dialog = opened()
+        pick(dialog.format, format)
+        dialog.file.setText(str(tmp_path / f"run.{format}"))
+        dialog.go.click()
+        assert dialog.is_busy
+        assert not dialog.format.isEnabled()
+        assert dialog.close_button.text() == "Cancel"
+        dialog._timer.stop()  # so that it is not done before it is stopped
+        while dialog.progress.value() <= 100:
+            dialog._slice()
+        dialog.close_button.click()
+        assert not dialog.is_busy
+        assert dialog.isVisible()
+        assert "Nothing was written" in dialog.message.text()
+        assert dialog.format.isEnabled()
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_closing_the_window_stops_it(opened: Opened, tmp_path: Path) -> None:
+    dialog = opened()
+    pick(dialog.format, "mp4")
+    dialog.file.setText(str(tmp_path / "run.mp4"))
+    dialog.go.click()
+    dialog._slice()
+    dialog.close()
+    assert not dialog.is_busy
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_refusals_are_a_sentence(opened: Opened, qtbot: Any, tmp_path: Path) -> None:
+    dialog = opened()
+    dialog.file.setText("")
+    dialog.go.click()
+    assert dialog.message.text() == "Name a file to write to"
+    dialog.file.setText(str(tmp_path / "none" / "run.html"))
+    dialog.go.click()
+    qtbot.waitUntil(lambda: not dialog.is_busy)
+    assert "there is no folder" in dialog.message.text()
+    assert dialog.message.property("role") == "error"
+    pick(dialog.format, "png")
+    pick(dialog.which, "named")
+    dialog.steps.setText("400")
+    dialog.file.setText(str(tmp_path / "run.png"))
+    dialog.go.click()
+    assert "has no step 400" in dialog.message.text()
+
+
+def test_without_a_run(opened: Opened, tmp_path: Path) -> None:
+    dialog = opened(None)
+    dialog.file.setText(str(tmp_path / "run.html"))
+    dialog.go.click()
+    assert "No run is open" in dialog.message.text()
+
+
+def test_every_control_is_named(opened: Opened) -> None:
+    dialog = opened()
+    controls = (*dialog._controls, dialog.file, dialog.browse, dialog.close_button, dialog.go, dialog.progress)
+    assert all(control.accessibleName() or control.property("text") for control in controls)

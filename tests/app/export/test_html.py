@@ -1,0 +1,264 @@
+"""The page in a real browser: what it shows, step for step, what its keys do, and what it never does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.canvas.paint import glyph_of
+from app.export import html
+from app.export.options import Options
+from app.state.canvas_state import CellState
+from app.state.replay import Replay
+from engine import CanvasStarted, GenerationConfig, SafelightError, StepFinished, Trace
+
+from . import browser as browsers
+from .conftest import HOSTILE, PROMPT, made_up, whole
+
+CELLS = """[...document.querySelectorAll('#grid .cell')].map((cell) => [cell.textContent,
+    Number(/\\bs(\\d)\\b/.exec(cell.className)[1]), cell.classList.contains('end')])"""
+PLACE = "Number(document.getElementById('scrubber').value)"
+TEXT = "document.getElementById('text').textContent"
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    yield from browsers.start(tmp_path_factory.mktemp("browser"))
+
+
+def expected(run: Trace, place: int, *, calm: bool) -> list[list[Any]]:
+    """What the window's own reducer says that a frame shows."""
+    block = Replay(run).snapshot(place)
+    found: list[list[Any]] = []
+    for token, state in zip(block.tokens(calm=calm).tolist(), block.states(calm=calm).tolist(), strict=True):
+        glyph = glyph_of(run.piece(token), run.is_special(token))
+        gone = glyph.kind == "end" or state == CellState.PADDING
+        found.append(["" if gone else glyph.text, state, gone])
+    return found
+
+
+@pytest.mark.parametrize("name", ["real", "several", "hostile"])
+def test_every_frame_is_what_the_window_shows(
+    name: str, browser: Any, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    run = request.getfixturevalue(name)
+    path = whole(run, tmp_path / "run.html")
+    frames = Replay(run).frames
+    for view in ("calm", "raw"):
+        browser.open(path, f"frame=0&view={view}")
+        assert browser.value("Number(document.getElementById('scrubber').max)") == len(frames) - 1
+        for place in range(len(frames)):
+            assert browser.value(PLACE) == place
+            shown = browser.value(CELLS)
+            wanted = [
+                [text.encode("utf-16", "replace").decode("utf-16"), *rest]
+                for text, *rest in expected(run, place, calm=view == "calm")
+            ]
+            assert shown == wanted, (view, frames[place])
+            browser.press("ArrowRight")
+    assert browser.complaints == []
+
+
+def test_the_final_text_is_the_runs(browser: Any, real: Trace, several: Trace, large: Trace, tmp_path: Path) -> None:
+    for number, run in enumerate((real, several, large)):
+        browser.open(whole(run, tmp_path / f"{number}.html"))
+        assert browser.value(TEXT) == run.text
+        assert run.text
+
+
+def test_a_run_that_was_cut_short_shows_its_draft(browser: Any, real: Trace, tmp_path: Path) -> None:
+    cut = Trace(header=real.header, piece=real.piece, is_special=real.is_special)
+    for event in real.events[:6]:
+        cut.append(event)
+    browser.open(whole(cut, tmp_path / "run.html"))
+    assert browser.value(PLACE) == 4
+    assert browser.value(TEXT) == cut.text != ""
+    assert "draft" in browser.value("document.getElementById('unfinished').textContent")
+
+
+def test_plays_to_the_end_and_pauses(browser: Any, real: Trace, tmp_path: Path) -> None:
+    browser.open(whole(real, tmp_path / "run.html"), "frame=0")
+    last = len(Replay(real).frames) - 1
+    browser.value(
+        "document.getElementById('speed').value = '4';"
+        "document.getElementById('speed').dispatchEvent(new Event('change'))"
+    )
+    browser.press(" ")
+    assert browser.value("document.getElementById('play').getAttribute('aria-label')") == "Pause"
+    browser.wait(f"{PLACE} >= 2")
+    browser.press(" ")
+    assert browser.value("document.getElementById('play').getAttribute('aria-label')") == "Play"
+    browser.press("l")
+    browser.wait(f"{PLACE} === {last}")
+    browser.wait("document.getElementById('play').getAttribute('aria-label') === 'Play'")
+    browser.press("j")
+    browser.wait(f"{PLACE} === 0")
+    browser.press("k")
+    assert browser.complaints == []
+
+
+def test_keys_scrub(browser: Any, real: Trace, tmp_path: Path) -> None:
+    browser.open(whole(real, tmp_path / "run.html"))
+    last = len(Replay(real).frames) - 1
+    assert browser.value(PLACE) == last
+    seen = []
+    for key in ("Home", "ArrowRight", "ArrowRight", ".", ",", "ArrowLeft", "End", "ArrowRight"):
+        browser.press(key)
+        seen.append(browser.value(PLACE))
+    assert seen == [0, 1, 2, 3, 2, 1, last, last]
+
+
+def test_scrubbing_with_the_slider_shows_the_step(browser: Any, real: Trace, tmp_path: Path) -> None:
+    browser.open(whole(real, tmp_path / "run.html"))
+    browser.value(
+        "(() => { const s = document.getElementById('scrubber'); s.value = 4;s.dispatchEvent(new Event('input')); })()"
+    )
+    assert browser.value(CELLS) == expected(real, 4, calm=True)
+    assert "step 3," in browser.value("document.getElementById('scrubber').getAttribute('aria-valuetext')")
+
+
+def test_a_click_shows_the_biography(browser: Any, large: Trace, tmp_path: Path) -> None:
+    browser.open(whole(large, tmp_path / "run.html"), "frame=20")
+    record = Replay(large).record(0)
+    at = int(record.remelted.sum(axis=0).argmax())
+    assert record.remelted[:, at].sum() > 1
+    browser.click(f"#grid .cell[data-at='{at}']")
+    rows = browser.value(
+        "[...document.querySelectorAll('#history tbody tr')].map("
+        "(row) => [...row.children].map((cell) => cell.textContent))"
+    )
+    assert len(rows) == 48
+    for step, (number, guess, drawn, fate, entropy) in enumerate(rows):
+        assert number == str(step)
+        assert guess == glyph_of(large.piece(int(record.argmax[step, at])), False).text
+        assert drawn == glyph_of(large.piece(int(record.candidates[step, at])), False).text
+        assert fate.startswith("accepted") == bool(record.accepted[step, at])
+        assert (fate == "remelted") == bool(record.remelted[step, at])
+        assert float(entropy) == pytest.approx(float(record.entropy[step, at]), abs=0.00051)
+    melts = browser.value("document.querySelectorAll('#bump .melt').length")
+    assert melts == record.remelted[:, at].sum()
+    assert record.top_tokens is not None
+    dots = browser.value("document.querySelectorAll('#bump circle').length")
+    assert dots == 48 * 8
+    assert browser.value("document.querySelector('tr[aria-current=step] td').textContent") == "19"
+    top = browser.value("[...document.querySelectorAll('#top b')].map((each) => each.textContent)")
+    assert top == [glyph_of(large.piece(int(token)), False).text for token in record.top_tokens[19, at]]
+    browser.press("ArrowRight", shift=True)
+    assert browser.value(PLACE) == Replay(large).next_change(20, at, 1)
+    browser.press("Escape")
+    assert browser.value("document.getElementById('bio-rest').hidden")
+
+
+def test_the_canvas_is_a_table_in_words_that_keys_walk(browser: Any, several: Trace, tmp_path: Path) -> None:
+    browser.open(whole(several, tmp_path / "run.html"), "frame=3")
+    assert browser.value("document.querySelectorAll('[role=grid] > [role=row] > [role=gridcell]').length") == 8
+    browser.value("document.querySelector('#grid .cell').focus()")
+    browser.press("ArrowRight")
+    browser.press("ArrowRight")
+    assert browser.value(PLACE) == 3
+    words = browser.value("document.activeElement.getAttribute('aria-label')")
+    state = Replay(several).snapshot(3).cell(2, True).state
+    assert words.startswith("Position 2, “")
+    assert state.name.lower() in words
+    unnamed = browser.value(
+        "[...document.querySelectorAll('button, input, select')].filter((each) => "
+        "!(each.getAttribute('aria-label') || each.textContent || each.labels.length)).length"
+    )
+    assert unnamed == 0
+
+
+def test_blocks_are_a_film_strip(browser: Any, several: Trace, tmp_path: Path) -> None:
+    browser.open(whole(several, tmp_path / "run.html"))
+    replay = Replay(several)
+    assert replay.blocks > 1
+    assert browser.value("document.querySelectorAll('#film button').length") == replay.blocks
+    browser.click("#film button:first-child")
+    assert browser.value(PLACE) == replay.first_of(1) - 1
+
+
+def test_layers_and_themes(browser: Any, real: Trace, tmp_path: Path) -> None:
+    path = whole(real, tmp_path / "run.html")
+    browser.open(path, "frame=5&layer=entropy&theme=light")
+    light = browser.value("getComputedStyle(document.body.parentElement).backgroundColor")
+    assert browser.value("document.querySelectorAll('.cell.shaded').length") == 64
+    assert not browser.value("document.getElementById('scale').hidden")
+    browser.click("#theme")
+    assert browser.value("getComputedStyle(document.body.parentElement).backgroundColor") != light
+    for scheme, shade in (("dark", "rgb(23, 19, 16)"), ("light", "rgb(248, 243, 234)")):
+        browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        browser.open(path)
+        assert browser.value("getComputedStyle(document.body.parentElement).backgroundColor") == shade
+
+
+def test_asks_the_network_for_nothing(browser: Any, real: Trace, tmp_path: Path) -> None:
+    path = whole(real, tmp_path / "run.html")
+    browser.open(path)
+    assert [url for url in browser.requests if not url.startswith(("data:", path.as_uri()))] == []
+    text = path.read_text(encoding="utf-8")
+    assert re.findall(r"(?:src|href)\s*=\s*[\"'](?!data:)", text.split("<script", 1)[0]) == []
+    assert re.findall(r"\burl\(|@import|https?://(?!www\.w3\.org/2000/svg)", text) == []
+    assert "default-src 'none'" in text
+    assert browser.complaints == []
+
+
+def test_hostile_tokens_are_text(browser: Any, hostile: Trace, tmp_path: Path) -> None:
+    path = whole(hostile, tmp_path / "run.html")
+    text = path.read_text(encoding="utf-8")
+    assert text.count("</script>") == 2
+    assert "onerror=alert" not in text.replace("&lt;img src=x onerror", "").replace("\\u003cimg src=x onerror", "")
+    browser.open(path, "cell=0")
+    assert browser.value("document.title") == "made-up · Safelight"
+    assert browser.value("document.querySelectorAll('img').length") == 0
+    shown = browser.value(TEXT)
+    for piece in HOSTILE:
+        if piece != "\ud800":
+            assert piece in shown
+    assert browser.complaints == []
+
+
+def test_an_answer_that_calls_itself_a_prompt_is_not_taken_for_one(browser: Any, real: Trace, tmp_path: Path) -> None:
+    browser.open(whole(real, tmp_path / "with.html"))
+    assert browser.value("document.getElementById('prompt').textContent") == real.prompt
+    browser.open(whole(real, tmp_path / "without.html", Options("html", prompt=False)))
+    assert browser.value("document.getElementById('asked').hidden")
+
+
+def test_a_large_block_is_small(large: Trace, tmp_path: Path) -> None:
+    size = whole(large, tmp_path / "run.html").stat().st_size
+    assert size < 850_000  # of random numbers, which do not pack
+
+
+def test_a_real_block_is_smaller(real: Trace, tmp_path: Path) -> None:
+    assert whole(real, tmp_path / "run.html").stat().st_size < 70_000
+
+
+def test_a_run_without_a_canvas_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SafelightError, match="no canvas yet"):
+        whole(Trace("m", PROMPT, GenerationConfig(), 0), tmp_path / "run.html")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_json_within_the_page_cannot_end_its_script() -> None:
+    assert html.safe_json("</script><!--&") == '"\\u003c/script\\u003e\\u003c!--\\u0026"'
+
+
+def test_a_run_without_top_tokens_and_without_steps(browser: Any, tmp_path: Path) -> None:
+    full = made_up(12, 3, 40)
+    bare = Trace(header=full.header, piece=full.piece, is_special=full.is_special)
+    for event in full.events:
+        if isinstance(event, StepFinished):
+            event = StepFinished(**{**vars(event), "top_tokens": None, "top_probabilities": None})
+        bare.append(event)
+    browser.open(whole(bare, tmp_path / "bare.html"), "frame=2&cell=1")
+    assert browser.value("document.querySelectorAll('#history tbody tr').length") == 3
+    assert browser.value("document.getElementById('bump').hasAttribute('hidden')")
+    noise = Trace(header=full.header, piece=full.piece, is_special=full.is_special)
+    noise.append(CanvasStarted(0, np.arange(12, dtype=np.int32), np.zeros(12, dtype=np.bool_)))
+    browser.open(whole(noise, tmp_path / "noise.html"), "cell=1")
+    assert browser.value("document.getElementById('status').textContent").endswith("before the first step: noise")
+    assert browser.complaints == []

@@ -1,0 +1,106 @@
+"""JSON: nothing is lost on the way there and back, and foreign files are told apart."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from app.export import json as run_json
+from app.export.options import Options
+from app.state.replay import Replay
+from engine import Event, SafelightError, Trace
+
+from .conftest import whole
+
+
+def same(one: Event, other: Event) -> bool:
+    assert type(one) is type(other)
+    for field in dataclasses.fields(one):
+        mine, theirs = getattr(one, field.name), getattr(other, field.name)
+        if isinstance(mine, np.ndarray):
+            assert mine.dtype == theirs.dtype, field.name
+            assert np.array_equal(mine, theirs), field.name
+        else:
+            assert (mine, type(mine)) == (theirs, type(theirs)), field.name
+    return True
+
+
+@pytest.mark.parametrize("name", ["real", "several", "hostile", "large"])
+def test_nothing_is_lost(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    run: Trace = request.getfixturevalue(name)
+    back = run_json.read(whole(run, tmp_path / "run.json", Options("json")))
+    assert len(back.events) == len(run.events)
+    assert all(same(one, other) for one, other in zip(run.events, back.events, strict=True))
+    assert back.header == dataclasses.replace(run.header, model=dataclasses.replace(run.header.model, path=""))
+    assert back.reply() == run.reply()
+    for event in run.events:
+        for token in np.unique(getattr(event, "argmax_canvas", [])):
+            assert back.piece(int(token)) == run.piece(int(token))
+            assert back.is_special(int(token)) == run.is_special(int(token))
+
+
+def test_a_run_that_was_cut_short_keeps_its_draft_and_its_reason(real: Trace, tmp_path: Path) -> None:
+    cut = Trace(header=real.header, piece=real.piece, is_special=real.is_special)
+    for event in real.events[:5]:
+        cut.append(event)
+    cut.fail("The graphics card fell out.")
+    back = run_json.read(whole(cut, tmp_path / "run.json", Options("json")))
+    assert back.text == cut.text != ""
+    assert back.failure == "The graphics card fell out."
+    assert Replay(back).frames == Replay(cut).frames
+
+
+def test_numbers_that_are_none_survive(hostile: Trace, tmp_path: Path) -> None:
+    odd = Trace(header=hostile.header)
+    odd.append(hostile.events[1])
+    entropy = np.array([np.nan, np.inf, 0.1, 1e-38] + [0.0] * 20, dtype=np.float32)
+    odd.append(dataclasses.replace(hostile.steps[0], entropy=entropy))
+    back = run_json.read(whole(odd, tmp_path / "run.json", Options("json")))
+    assert np.array_equal(back.steps[0].entropy, entropy, equal_nan=True)
+
+
+def test_the_file_is_plain_json_that_says_what_it_is(several: Trace, tmp_path: Path) -> None:
+    raw = json.loads(whole(several, tmp_path / "run.json", Options("json")).read_text(encoding="ascii"))
+    assert (raw["format"], raw["version"]) == ("safelight-run", 1)
+    assert raw["text"] == several.text
+    assert [event["kind"] for event in raw["events"]][:2] == ["PrefillFinished", "CanvasStarted"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is not JSON"),
+        ("[" * 100_000, "is not JSON"),
+        ("[]", "is not a run of Safelight's"),
+        ('{"format": "safelight-conversation", "version": 1}', "is not a run of Safelight's"),
+        ('{"format": "safelight-run", "version": 2}', "another version of Safelight"),
+        ('{"format": "safelight-run", "version": 1}', "is damaged"),
+        (
+            '{"format": "safelight-run", "version": 1, "header": 3, "events": 4, "pieces": []}',
+            "is damaged",
+        ),
+    ],
+)
+def test_other_files_are_refused_in_a_sentence(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    path.write_text(text)
+    with pytest.raises(SafelightError, match=message):
+        run_json.read(path)
+
+
+def test_events_out_of_order_are_damage(several: Trace, tmp_path: Path) -> None:
+    path = whole(several, tmp_path / "run.json", Options("json"))
+    raw = json.loads(path.read_text())
+    raw["events"] = raw["events"][2:]
+    path.write_text(json.dumps(raw))
+    with pytest.raises(SafelightError, match="is damaged"):
+        run_json.read(path)
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(SafelightError, match="cannot be read"):
+        run_json.read(tmp_path / "none.json")

@@ -1,0 +1,257 @@
+"""GIF, MP4, PNG and strips: as many frames and pixels as asked for, and really drawn."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import imageio_ffmpeg
+import numpy as np
+import pytest
+from PIL import Image
+from PySide6.QtWidgets import QApplication
+
+from app.export import video
+from app.export.gif import as_pillow
+from app.export.options import Options, chosen, frames_of, parse_steps, spread
+from app.export.pictures import Sheet, Style, shapely, wrap
+from app.state.replay import Replay
+from app.theme import DARKROOM, PAPER
+from engine import SafelightError, Trace
+
+from .conftest import whole
+
+pytestmark = pytest.mark.usefixtures("qapp")
+
+
+class Film(NamedTuple):
+    facts: str
+    size: tuple[int, int]
+    frames: list[bytes]
+
+
+def read_video(path: Path) -> Film:
+    command = [video.ffmpeg(), "-i", str(path), "-f", "rawvideo", "-pix_fmt", "rgb24", "-fps_mode", "passthrough", "-"]
+    done = subprocess.run(command, capture_output=True, check=True)
+    facts = next(line for line in done.stderr.decode().splitlines() if "Video: h264" in line)
+    found = re.search(r", (\d+)x(\d+)", facts)
+    assert found is not None
+    width, height = int(found[1]), int(found[2])
+    length = 3 * width * height
+    assert len(done.stdout) % length == 0
+    frames = [done.stdout[place : place + length] for place in range(0, len(done.stdout), length)]
+    return Film(facts, (width, height), frames)
+
+
+def test_gif_has_a_frame_for_each_of_the_runs(several: Trace, tmp_path: Path) -> None:
+    frames = Replay(several).frames
+    with Image.open(whole(several, tmp_path / "run.gif", Options("gif", fps=8))) as image:
+        assert image.n_frames == len(frames)
+        assert image.info["loop"] == 0
+        durations = []
+        for number in range(image.n_frames):
+            image.seek(number)
+            durations.append(image.info["duration"])
+        assert durations[:-1] == [120] * (len(frames) - 1)
+        assert durations[-1] == 2000
+
+
+@pytest.mark.parametrize("layer", ["state", "entropy"])
+def test_gif_frames_are_the_pictures(layer: Any, real: Trace, tmp_path: Path) -> None:
+    options = Options("gif", theme="paper", layer=layer)
+    replay = Replay(real)
+    sheet = Sheet(real, replay, chosen(replay, options), Style.of(options))
+    list(sheet.measure())
+    with Image.open(whole(real, tmp_path / "run.gif", options)) as image:
+        for place in (0, 3, len(replay.frames) - 1):
+            image.seek(place)
+            wanted = np.asarray(as_pillow(sheet.image((place,)))).astype(int)
+            found = np.asarray(image.convert("RGB")).astype(int)
+            assert found.shape == wanted.shape
+            assert np.abs(found - wanted).max() < 48  # a palette of 256
+            assert np.abs(found - wanted).mean() < 2
+
+
+def test_gif_of_chosen_steps_at_twice_the_size(real: Trace, tmp_path: Path) -> None:
+    sizes = []
+    for scale in (1, 2):
+        options = Options("gif", scale=scale, frames=(0, 2, 5))
+        with Image.open(whole(real, tmp_path / f"{scale}.gif", options)) as image:
+            assert image.n_frames == 3
+            sizes.append(image.size)
+    assert sizes[1] == (2 * sizes[0][0], 2 * sizes[0][1])
+
+
+def test_mp4_has_the_frames_and_rests_on_the_last(several: Trace, tmp_path: Path) -> None:
+    frames = len(Replay(several).frames)
+    film = read_video(whole(several, tmp_path / "run.mp4", Options("mp4", fps=4)))
+    assert len(film.frames) == frames + 3  # a second in all
+    assert "yuv420p" in film.facts
+    assert " 4 fps" in film.facts
+    assert film.size[0] % 2 == film.size[1] % 2 == 0
+    first, last = (np.frombuffer(film.frames[place], np.uint8) for place in (0, -1))
+    assert first.std() > 5
+    assert np.abs(first.astype(int) - last.astype(int)).mean() > 0.5
+
+
+def test_without_ffmpeg_it_says_what_to_do(real: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> str:
+        raise RuntimeError("No ffmpeg exe could be found")
+
+    monkeypatch.setattr(imageio_ffmpeg, "get_ffmpeg_exe", missing)
+    with pytest.raises(SafelightError, match=r"ffmpeg is missing.*GIF"):
+        whole(real, tmp_path / "run.mp4", Options("mp4"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ffmpeg_that_fails_is_told(real: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refusing = tmp_path / "ffmpeg"
+    refusing.write_text("#!/bin/sh\necho 'av_interleaved_write_frame(): No space left on device' >&2\nexit 1\n")
+    refusing.chmod(0o755)
+    monkeypatch.setattr(video, "ffmpeg", lambda: str(refusing))
+    with pytest.raises(SafelightError, match="disk is full"):
+        whole(real, tmp_path / "run.mp4", Options("mp4", scale=2))
+    assert list(tmp_path.iterdir()) == [refusing]
+
+
+def test_stopping_a_video_leaves_nothing(real: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+    start = video._start
+    monkeypatch.setattr(video, "_start", lambda *args: started.append(start(*args)) or started[-1])
+    work = video.write(real, tmp_path / "run.mp4", Options("mp4"))
+    while next(work) < 0.3:
+        pass
+    work.close()  # type: ignore[attr-defined]
+    assert started[0].returncode is not None
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("theme", [DARKROOM, PAPER])
+def test_png_is_drawn_in_its_theme(theme: Any, real: Trace, tmp_path: Path) -> None:
+    path = whole(real, tmp_path / "step.png", Options("png", theme=theme.name.lower(), frames=(4,)))
+    with Image.open(path) as image:
+        pixels = np.asarray(image.convert("RGB"))
+    ground = tuple(int(theme.surface_sunken[place : place + 2], 16) for place in (1, 3, 5))
+    is_ground = (pixels == ground).all(axis=2)
+    assert is_ground[0].all()
+    assert 0.5 < is_ground.mean() < 0.98
+    accepted = tuple(int(theme.accepted[place : place + 2], 16) for place in (1, 3, 5))
+    assert (pixels == accepted).all(axis=2).any()  # an underline
+
+
+def test_png_without_frames_is_the_last(real: Trace, tmp_path: Path) -> None:
+    last = len(Replay(real).frames) - 1
+    one = whole(real, tmp_path / "one.png", Options("png")).read_bytes()
+    assert one == whole(real, tmp_path / "other.png", Options("png", frames=(last,))).read_bytes()
+    assert one != whole(real, tmp_path / "first.png", Options("png", frames=(0,))).read_bytes()
+
+
+def test_strips_lie_side_by_side_or_one_under_another(large: Trace, tmp_path: Path) -> None:
+    def size(**changes: Any) -> tuple[int, int]:
+        path = whole(large, tmp_path / "strip.png", Options("strip", **changes))
+        with Image.open(path) as image:
+            assert len(image.convert("RGB").getcolors(1 << 24)) > 20
+            return image.size
+
+    one, across, down = size(frames=(5,)), size(frames=(0, 5, 49)), size(frames=(0, 5, 49), stacked=True)
+    assert across[0] > 2.5 * one[0]
+    assert across[1] < 1.2 * one[1]
+    assert down[1] > 2 * one[1]
+    assert down[0] <= 1.5 * one[0]
+
+
+def test_a_picture_that_no_program_opens_is_refused(large: Trace, tmp_path: Path) -> None:
+    with pytest.raises(SafelightError, match="too large"):
+        whole(large, tmp_path / "strip.png", Options("strip", scale=2, frames=tuple(range(30))))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_hostile_pieces_and_prompts_are_drawn(hostile: Trace, tmp_path: Path) -> None:
+    for place in range(len(Replay(hostile).frames)):
+        whole(hostile, tmp_path / "step.png", Options("png", frames=(place,), calm=False, layer="entropy"))
+
+
+@pytest.mark.parametrize("format", ["html", "gif", "mp4", "png", "strip", "json"])
+def test_the_prompt_is_left_out_everywhere(format: Any, several: Trace, tmp_path: Path) -> None:
+    secret = "Zanzibar's \u201csecret\u201d recipe"
+    header = several.header
+    told = Trace(
+        header=type(header)(
+            header.model,
+            secret,
+            header.config,
+            header.seed,
+            messages=({"role": "user", "content": secret},),
+            prompt_ids=(77, 78, 79),
+        ),
+        piece=several.piece,
+        is_special=several.is_special,
+    )
+    for event in several.events:
+        told.append(event)
+    drawn = {}
+    for prompt in (True, False):
+        path = whole(told, tmp_path / f"{prompt}.{format}", Options(format, prompt=prompt))
+        drawn[prompt] = path.read_bytes()
+    for words in (b"Zanzibar", b"recipe", b"77,78,79", b"77, 78, 79", "Zanzibar".encode("utf-16-le")):
+        assert words not in drawn[False], words
+    if format in ("html", "json"):
+        assert b"Zanzibar" in drawn[True]
+    elif format == "mp4":
+        heights = [read_video(tmp_path / f"{prompt}.mp4").size[1] for prompt in (True, False)]
+        assert heights[0] > heights[1]
+    else:
+        with Image.open(tmp_path / f"True.{format}") as with_it, Image.open(tmp_path / f"False.{format}") as without:
+            assert with_it.height > without.height  # its lines are gone
+            assert not [value for value in without.info.values() if isinstance(value, str) and "Zanzibar" in value]
+
+
+def test_frames_by_words(several: Trace) -> None:
+    replay = Replay(several)
+    first = frames_of(replay, 0)
+    steps = len(first) - 2
+    assert steps >= 2
+    assert parse_steps("noise, 0-1,end,0", replay, 0) == (first[0], first[1], first[2], first[-1])
+    assert parse_steps("0-", replay, 1)[0] == replay.first_of(1) + 1
+    for wrong in ("", "x", "99", "1-0", "-1", "0-99"):
+        with pytest.raises(SafelightError):
+            parse_steps(wrong, replay, 0)
+    with pytest.raises(SafelightError, match="there is no block 9"):
+        frames_of(replay, 8)
+    assert spread(tuple(range(48)), 6) == (0, 9, 19, 28, 38, 47)
+    assert spread((1, 2), 6) == (1, 2)
+
+
+def test_options_are_checked() -> None:
+    for changes in ({"format": "bmp"}, {"scale": 3}, {"fps": 0.0}, {"fps": 51.0}, {"frames": ()}):
+        with pytest.raises(SafelightError):
+            Options(**changes)  # type: ignore[arg-type]
+
+
+def test_columns_fill_their_rows() -> None:
+    assert 64 % shapely(64, 22, 34) == 0
+    assert 256 % shapely(256, 120, 34) == 0
+    assert shapely(1, 22, 34) == 1
+
+
+def test_a_long_prompt_ends_in_an_ellipsis() -> None:
+    lines = wrap("one two three four five sixteenletterword", len, 9, 3)
+    assert lines == ["one two", "three", "four fiv…"] or lines[-1].endswith("…")
+    assert all(len(line) <= 9 for line in lines)
+    assert wrap("short", len, 9, 3) == ["short"]
+    assert wrap("", len, 9, 3) == []
+    assert wrap("abcdefghijklmnop", len, 8, 3) == ["abcdefgh", "ijklmnop"]
+
+
+def test_the_size_that_someone_reads_at_changes_no_picture(real: Trace, tmp_path: Path, qapp: QApplication) -> None:
+    from app.theme import set_text_percent
+
+    assert qapp is not None
+    plain = whole(real, tmp_path / "a.png", Options("png")).read_bytes()
+    set_text_percent(200)
+    try:
+        assert whole(real, tmp_path / "b.png", Options("png")).read_bytes() == plain
+    finally:
+        set_text_percent(100)

@@ -1,0 +1,551 @@
+"""The inspector's page: opening, following, canvas and layers, keys, and what is said when a part cannot be read."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QImage
+from PySide6.QtWidgets import QAbstractButton, QComboBox, QLabel, QWidget
+
+from app.chrome import chrome
+from app.inspector.canvas import InspectorCanvas
+from app.inspector.layers import LAYERS, Seen, heat
+from app.inspector.page import InspectorPage
+from app.inspector.player import NOTHING
+from app.inspector.style import style
+from app.language import use
+from app.state.canvas_state import CellState
+from app.state.replay import NOISE, Frame
+from app.theme import DARKROOM, PAPER
+from engine import SKILLS, Event, SafelightError, generate, load_model
+from engine.trace import Trace
+from tests.app.inspector.made_up import LENGTH, STEPS, Recorded, run
+from tests.app.marked import Brackets, unmarked
+
+THEMES = pytest.mark.parametrize("theme", [DARKROOM, PAPER], ids=lambda theme: theme.name)
+
+
+@pytest.fixture
+def page(qtbot) -> InspectorPage:
+    made = InspectorPage(DARKROOM, reduced_motion=True)
+    made.setStyleSheet(chrome(DARKROOM, style))
+    qtbot.addWidget(made)
+    made.resize(1280, 800)
+    made.show()
+    made.open_trace(Recorded(run()))
+    return made
+
+
+def pixels(widget: QWidget) -> QImage:
+    return widget.grab().toImage().convertToFormat(QImage.Format.Format_RGB32)
+
+
+# ---------------------------------------------------------------------------------------------------------- opening
+
+
+def test_without_a_run_it_teaches_and_offers(qtbot):
+    page = InspectorPage()
+    qtbot.addWidget(page)
+    page.resize(1000, 700)
+    page.show()
+    assert page.stack.currentWidget() is page.welcome
+    page.offer([("A sort", "3 steps", "a", "Gallery"), ("A puzzle", "9 steps", "b", "Gallery"), ("Mine", "now", "c")])
+    assert [card.offer.title for card in page.welcome.cards] == ["A sort", "A puzzle", "Mine"]
+    assert [card.accessibleDescription() for card in page.welcome.cards] == ["3 steps", "9 steps", "now"]
+    with qtbot.waitSignal(page.chosen) as told:
+        qtbot.mouseClick(page.welcome.cards[1], Qt.MouseButton.LeftButton)
+    assert told.args == ["b"]
+    with qtbot.waitSignal(page.file_asked):
+        qtbot.mouseClick(page.welcome.open, Qt.MouseButton.LeftButton)
+    page.offer([("Another", "", "d")])
+    assert [card.offer.key for card in page.welcome.cards] == ["d"]
+    for key in (Qt.Key.Key_Space, Qt.Key.Key_Right, Qt.Key.Key_L):  # nothing to go through, and no harm
+        qtbot.keyClick(page, key)
+
+
+def test_the_empty_page_says_what_the_inspector_is(qtbot):
+    page = InspectorPage()
+    qtbot.addWidget(page)
+    said = " ".join(label.text() for label in page.welcome.findChildren(QLabel))
+    for word in ("step by step", "no model is needed", "Space plays"):
+        assert word in said
+
+
+def test_opening_shows_the_end_and_what_it_is(page):
+    assert page.stack.currentWidget() is page.views
+    assert page.player.frame == Frame(1, STEPS)
+    assert page.title.text() == "Sort these"
+    assert page.facts.text() == "made-up · seed 7 · blocks: 2, steps: 8"
+    assert page.canvas.view.block.committed
+    assert page.transport.frame.text() == "Block 2, committed after step 4: the most it may take"
+    page.player.go(2)
+    assert page.transport.frame.text() == "Block 1, step 1 of 4, temperature 0.70"
+    page.player.go(0)
+    assert page.transport.frame.text() == "Block 1, noise before the first step"
+    page.player.go(5)
+    assert page.transport.frame.text() == "Block 1, committed after step 4: sure enough to stop"
+
+
+def test_closing_goes_back_to_the_offers(page, qtbot):
+    with qtbot.waitSignal(page.closed):
+        qtbot.mouseClick(page.close_button, Qt.MouseButton.LeftButton)
+    assert page.stack.currentWidget() is page.welcome
+    assert page.player.trace is None
+    assert page.canvas.view.block is None
+    page.open_trace(Recorded(run(1)))
+    assert page.canvas.view.block is not None
+
+
+def test_a_run_without_a_canvas_is_no_trouble(page, qtbot):
+    page.open_trace(Recorded([]))
+    assert page.canvas.view.block is None
+    assert page.transport.frame.text() == ""
+    assert not page.transport.isEnabled()
+    for key in (Qt.Key.Key_Space, Qt.Key.Key_Right, Qt.Key.Key_End, Qt.Key.Key_J):
+        qtbot.keyClick(page, key)
+    page.grab()
+
+
+def test_follows_a_run_under_way(page, qtbot):
+    events = run()
+    trace = Recorded([])
+    page.follow_live(trace)
+    assert "under way" in page.facts.text()
+    for count in range(1, len(events) + 1):
+        trace.events = events[:count]
+        page.refresh()
+        page.refresh()  # for each event, and more
+        qtbot.waitUntil(lambda: len(page.player.replay.frames) == len(trace.events))
+        assert page.player.place == count - 1
+        assert page.canvas.view.block.step == page.player.snapshot.step
+    assert page.transport.timeline.maximum() == len(events) - 1
+    assert "blocks: 2, steps: 8" in page.facts.text()
+    page.overview.finish()
+    assert page.overview[1].committed
+
+
+def test_looking_back_in_a_run_under_way_is_left_alone(page, qtbot):
+    events = run()
+    trace = Recorded(events[:4])
+    page.follow_live(trace)
+    page.player.go(1)
+    trace.events = events
+    page.refresh()
+    qtbot.waitUntil(lambda: page.transport.timeline.maximum() == len(events) - 1)
+    assert page.player.place == 1
+
+
+def test_a_run_that_ends_early_says_why(page):
+    trace = Recorded(run())
+    trace.notice = "The file ends in the middle of the run."
+    page.open_trace(trace)
+    assert page.notice.isVisible()
+    assert page.notice.text() == "The file ends in the middle of the run."
+    page.open_trace(Recorded(run()))
+    assert not page.notice.isVisible()
+
+
+class Unreadable(Recorded):
+    """The second block cannot be read."""
+
+    def __init__(self) -> None:
+        super().__init__([])
+        events = run()
+        whole = Trace()
+        for event in events:
+            whole.append(event)
+        self.entries = whole.entries
+
+        class Reader:
+            def __len__(self) -> int:
+                return len(events)
+
+            def __getitem__(self, place: int) -> Event:
+                if place > 6:
+                    raise SafelightError("a part of the file is damaged")
+                return events[place]
+
+        self.events = Reader()
+
+
+def test_a_part_that_cannot_be_read_says_so_and_the_rest_is_shown(page):
+    page.open_trace(Unreadable())
+    page.overview.finish()
+    assert page.overview.complete
+    assert page.notice.text() == "a part of the file is damaged"
+    page.player.go(3)
+    assert page.canvas.view.block.step == 2
+    for place in range(len(page.player.replay.frames)):
+        page.player.go(place)
+        page.grab()
+
+
+# ----------------------------------------------------------------------------------------------------------- canvas
+
+
+def test_selection_and_pointer_go_both_ways(page, qtbot):
+    view = page.canvas.view
+    page.player.select(9)
+    assert view.selected == 9
+    rect = view.grid.rect_of(5)
+    qtbot.mouseClick(view, Qt.MouseButton.LeftButton, pos=QPoint(rect.x + 3, rect.y + 3))
+    assert page.player.selection == 5
+    page.player.point(7)
+    assert view.hovered == 7
+    page.player.select(NOTHING)
+    assert view.selected == -1
+
+
+def test_canvas_shows_every_frame_as_it_was(page):
+    for place in range(len(page.player.replay.frames)):
+        page.player.go(place)
+        shown, wanted = page.canvas.view.block, page.player.replay.snapshot(place)
+        assert shown.states(calm=True).tolist() == wanted.states(calm=True).tolist()
+        assert shown.tokens(calm=False).tolist() == wanted.tokens(calm=False).tolist()
+
+
+def test_raw_and_calm(page, qtbot):
+    page.player.go(2)
+    calm = pixels(page.canvas.view)
+    qtbot.mouseClick(page.canvas.raw, Qt.MouseButton.LeftButton)
+    assert page.player.calm is False
+    assert pixels(page.canvas.view) != calm
+    qtbot.mouseClick(page.canvas.calm, Qt.MouseButton.LeftButton)
+    assert pixels(page.canvas.view) == calm
+
+
+@THEMES
+def test_every_layer_looks_different_and_has_a_legend(page, theme):
+    page.set_theme(theme)
+    page.player.go(3)  # where cells have been remelted
+    seen = {}
+    for layer in LAYERS:
+        page.canvas.set_layer(layer)
+        assert page.canvas.layers.currentData() == layer
+        seen[layer] = pixels(page.canvas.view)
+        assert (page.canvas.view.grid.bar is None) == (layer == "state")
+    for one, other in itertools.combinations(LAYERS, 2):
+        assert seen[one] != seen[other], (one, other)
+
+
+def seen_at(page: InspectorPage, place: int, *, calm: bool = True, vocabulary: int | None = None) -> Seen:
+    page.player.go(place)
+    record, frame = page.player.block, page.player.frame
+    before = None if frame.step == NOISE else record.snapshots[frame.step]
+    return Seen(record, frame.step, page.player.snapshot, before, calm, vocabulary)
+
+
+def test_entropy_is_measured_by_the_most_in_the_block(page):
+    shown = heat("entropy", seen_at(page, 1))
+    assert shown.shares.tolist() == pytest.approx(np.linspace(0, 1, LENGTH).tolist(), abs=1e-6)
+    assert shown.high == "2.00 nats (most in this block)"
+    assert heat("entropy", seen_at(page, 2)).shares.max() == pytest.approx(0.5)
+    assert np.isnan(heat("entropy", seen_at(page, 0)).shares).all()
+
+
+def test_confidence_is_the_top_probability_or_from_the_entropy(page):
+    shown = heat("confidence", seen_at(page, 1))
+    assert shown.shares.tolist() == pytest.approx([0.4] * LENGTH)
+    assert shown.words(0) == "Confidence: 60.0%"
+    assert shown.name == "probability of the likeliest token"
+    page.open_trace(Recorded(run(top=False)))
+    by_vocabulary = heat("confidence", seen_at(page, 1, vocabulary=26))
+    assert by_vocabulary.shares[-1] == pytest.approx(2.0 / math.log(26))
+    assert by_vocabulary.name == "confidence, 1 − entropy / ln 26"
+    by_most = heat("confidence", seen_at(page, 1))
+    assert by_most.shares[-1] == pytest.approx(1.0)
+    assert "most in this block" in by_most.name
+    assert heat("confidence", seen_at(page, 0)).words(0) == "Confidence: not known"
+
+
+def test_settling_appears_when_it_is_reached(page):
+    first = heat("settling", seen_at(page, 1)).shares
+    assert np.isnan(first[10])
+    assert first[0] == 0
+    second = heat("settling", seen_at(page, 2))
+    assert second.shares[10] == pytest.approx(1 / (STEPS - 1))
+    assert second.words(10) == "Settled at step 1 of 4"
+
+
+def test_remelts_count_up(page):
+    assert np.isnan(heat("remelts", seen_at(page, 2)).shares).all()
+    shown = heat("remelts", seen_at(page, 3))
+    assert np.flatnonzero(~np.isnan(shown.shares)).tolist() == [8, 9]
+    assert shown.high == "1 remelt so far"
+
+
+def test_change_tells_tokens_from_states(page):
+    seen = seen_at(page, 2)
+    shares = heat("change", seen).shares
+    assert shares[10] > 0.5
+    assert heat("change", seen).words(10) == "Another token than at the step before"
+    assert np.isnan(shares[0])
+    melted = heat("change", seen_at(page, 3))
+    assert melted.words(8) == "Another state, the same token"
+    assert melted.words(0) == "As at the step before"
+    assert heat("change", seen).swatches[0][1] == "another token"
+
+
+def test_padding_has_no_colour_in_any_layer(page):
+    page.open_trace(Recorded(run(1, text_length=20)))
+    for layer in LAYERS[1:]:
+        shown = heat(layer, seen_at(page, STEPS + 1))
+        assert np.isnan(shown.shares[20:]).all(), layer
+
+
+def test_the_tip_of_a_cell_tells_the_layers_figure(page):
+    page.player.go(2)
+    page.canvas.set_layer("settling")
+    assert page.canvas.view.cell_text(10)[-1] == "Settled at step 1 of 4"
+    page.canvas.set_layer("state")
+    assert "Settled at" not in page.canvas.view.cell_text(10)[-1]
+
+
+def test_cells_do_not_jump_while_a_block_is_gone_through(page):
+    page.player.go(0)
+    widths = set()
+    for place in range(STEPS + 2):
+        page.player.go(place)
+        widths.add(page.canvas.view.grid.cell_width)
+    assert len(widths) == 1
+
+
+def test_cells_are_as_large_as_there_is_room_for(page):
+    large = page.canvas.view.grid.cell_height
+    page.resize(1280, 520)
+    assert page.canvas.view.grid.cell_height < large
+
+
+# ------------------------------------------------------------------------------------------------------------ table
+
+
+def test_the_cells_are_a_table_of_words_kept_in_step(page, qtbot):
+    page.player.go(3)
+    table, model = page.canvas.table, page.canvas.table.cells
+    assert not table.isVisible()
+    qtbot.mouseClick(page.canvas.as_table, Qt.MouseButton.LeftButton)
+    assert table.isVisible()
+    assert model.rowCount() == LENGTH
+    headers = [model.headerData(column, Qt.Orientation.Horizontal) for column in range(model.columnCount())]
+    assert headers == ["Token", "State", "Entropy, nats", "Steps accepted", "Remelts"]
+    block = page.player.snapshot
+    token = chr(97 + int(block.tokens(calm=True)[8]) % 26)
+    row = [model.index(8, column).data() for column in range(5)]
+    assert row == [f"'{token}'", "remelted", f"{block.entropy[8]:.3f}", "2", "1"]
+    spoken = model.index(8, 0).data(Qt.ItemDataRole.AccessibleTextRole)
+    assert spoken == f"Position 8: '{token}', remelted"
+    page.player.go(4)
+    assert model.index(8, 1).data() == "accepted"
+    page.player.select(5)
+    assert table.currentIndex().row() == 5
+    table.selectRow(9)
+    assert page.player.selection == 9
+    page.player.go(0)
+    assert model.index(8, 1).data() == "noise"
+    assert model.index(8, 2).data() == "not known"
+
+
+# ------------------------------------------------------------------------------------------------------------- keys
+
+
+def test_keys_go_through_the_run(page, qtbot):
+    page.setFocus()
+    path = [
+        (Qt.Key.Key_Home, 0),
+        (Qt.Key.Key_Left, 0),
+        (Qt.Key.Key_Right, 1),
+        (Qt.Key.Key_Right, 2),
+        (Qt.Key.Key_Left, 1),
+        (Qt.Key.Key_End, 11),
+        (Qt.Key.Key_Right, 11),
+    ]
+    for key, place in path:
+        qtbot.keyClick(page, key)
+        assert page.player.place == place, key
+
+
+def test_space_and_jkl(page, qtbot):
+    page.player.go(4)
+    qtbot.keyClick(page, Qt.Key.Key_Space)
+    assert (page.player.is_playing, page.player.direction) == (True, 1)
+    assert page.transport.buttons["play"].accessibleName() == "Pause"
+    qtbot.keyClick(page, Qt.Key.Key_Space)
+    assert not page.player.is_playing
+    qtbot.keyClick(page, Qt.Key.Key_L)
+    qtbot.keyClick(page, Qt.Key.Key_L)
+    assert (page.player.is_playing, page.player.speed) == (True, 2.0)
+    assert page.transport.speed.currentData() == 2.0
+    qtbot.keyClick(page, Qt.Key.Key_J)
+    assert (page.player.is_playing, page.player.direction) == (True, -1)
+    qtbot.keyClick(page, Qt.Key.Key_K)
+    assert not page.player.is_playing
+    qtbot.keyClick(page, Qt.Key.Key_O)
+    assert page.player.loop
+    assert page.transport.buttons["loop"].isChecked()
+
+
+def test_shift_goes_to_the_next_change_of_the_selected_cell(page, qtbot):
+    page.player.go(1)
+    page.player.select(8)
+    qtbot.keyClick(page, Qt.Key.Key_Right, Qt.KeyboardModifier.ShiftModifier)
+    assert page.player.frame.step == 1  # settled, having been accepted twice
+    qtbot.keyClick(page, Qt.Key.Key_Right, Qt.KeyboardModifier.ShiftModifier)
+    assert page.player.frame.step == 2
+    assert page.player.snapshot.states(calm=True)[8] == CellState.REMELTED
+    qtbot.keyClick(page, Qt.Key.Key_Left, Qt.KeyboardModifier.ShiftModifier)
+    assert page.player.frame.step == 1
+
+
+def test_keys_work_wherever_the_keyboard_is(page, qtbot):
+    for widget in (page.canvas.view, page.canvas.calm, page.transport.timeline, page.transport.buttons["loop"]):
+        page.player.go(2)
+        widget.setFocus()
+        qtbot.keyClick(widget, Qt.Key.Key_Right)
+        assert page.player.place == 3, widget
+        qtbot.keyClick(widget, Qt.Key.Key_Home)
+        assert page.player.place == 0, widget
+
+
+def test_space_is_left_to_a_button(page, qtbot):
+    page.player.go(2)
+    button = page.transport.buttons["on"]
+    button.setFocus()
+    qtbot.keyClick(button, Qt.Key.Key_Space)
+    assert page.player.place == 3
+    assert not page.player.is_playing
+
+
+def test_cells_are_reached_by_keys(page, qtbot):
+    view = page.canvas.view
+    view.setFocus()
+    qtbot.keyClick(view, Qt.Key.Key_Down)
+    assert page.player.selection == 0
+    qtbot.keyClick(view, Qt.Key.Key_Right, Qt.KeyboardModifier.ControlModifier)
+    assert page.player.selection == 1
+    qtbot.keyClick(view, Qt.Key.Key_End, Qt.KeyboardModifier.ControlModifier)
+    assert page.player.selection == LENGTH - 1
+    place = page.player.place
+    qtbot.keyClick(view, Qt.Key.Key_Escape)
+    assert page.player.selection == NOTHING
+    assert page.player.place == place
+
+
+def test_a_field_keeps_its_keys(page, qtbot):
+    page.player.go(4)
+    page.canvas.layers.setFocus()
+    qtbot.keyClick(page.canvas.layers, Qt.Key.Key_Down)
+    assert page.canvas.layer == "entropy"
+    assert page.player.place == 4
+
+
+# ------------------------------------------------------------------------------------------------- panels, names, looks
+
+
+def test_panels_are_placed_dressed_and_their_buttons_leave_the_arrows_alone(page, qtbot):
+    from app.controls import button
+
+    class Panel(QWidget):
+        theme = None
+
+        def set_theme(self, theme) -> None:
+            self.theme = theme
+
+    panel = Panel()
+    inside = button("Fork")
+    inside.setParent(panel)
+    place = page.add_panel("Fork", panel)
+    assert page.side.tabText(place) == "Fork"
+    assert panel.theme is DARKROOM
+    page.set_theme(PAPER)
+    assert panel.theme is PAPER
+    page.side.setCurrentIndex(place)
+    page.player.go(2)
+    inside.setFocus()
+    qtbot.keyClick(inside, Qt.Key.Key_Right)
+    assert page.player.place == 3
+
+
+def test_a_narrow_page_puts_the_views_into_tabs_and_a_wide_one_takes_them_back(page):
+    wide = [page.side.tabText(place) for place in range(page.side.count())]
+    page.resize(700, 800)
+    narrow = [page.side.tabText(place) for place in range(page.side.count())]
+    assert narrow == ["Cell", "Plots", *wide]
+    page.resize(1280, 800)
+    assert [page.side.tabText(place) for place in range(page.side.count())] == wide
+    assert page.plots.isVisible()
+
+
+def test_every_control_has_a_name_and_can_be_tabbed_to(page):
+    named = (QAbstractButton, QComboBox)
+    own = (page.canvas, page.transport, page.plots)
+    for part in own:
+        for control in part.findChildren(QWidget):
+            if isinstance(control, named) and not control.objectName().startswith("qt_"):
+                if control.parentWidget() is page.canvas.table:
+                    continue  # the corner of a table
+                assert control.accessibleName(), control
+                assert control.focusPolicy() & Qt.FocusPolicy.TabFocus, control
+    assert page.canvas.view.accessibleName()
+    assert page.transport.timeline.accessibleName()
+
+
+def test_every_string_is_translated(qtbot):
+    use(Brackets())
+    try:
+        page = InspectorPage()
+        qtbot.addWidget(page)
+        page.open_trace(Recorded(run()))
+        page.overview.finish()
+        own = (page.canvas, page.transport, page.plots, page.filmstrip, page.welcome, page.open_button, page.facts)
+        data = ("made-up",)
+        found = [text for part in own for text in unmarked(part, data)]
+    finally:
+        import gettext
+
+        use(gettext.NullTranslations())
+    assert found == []
+
+
+@THEMES
+@pytest.mark.parametrize("size", [(1280, 800), (1000, 700), (640, 480)])
+def test_all_of_it_is_painted_at_any_size(page, theme, size):
+    page.set_theme(theme)
+    page.resize(*size)
+    page.overview.finish()
+    assert not page.grab().isNull()
+    assert page.canvas.view.width() <= page.width()
+
+
+def test_a_real_run_is_gone_through(qtbot):
+    model = load_model(SKILLS, device="cpu")
+    settings = model.generation_defaults.replace(max_denoising_steps=4, max_new_tokens=128, eos_token_ids=())
+    trace = Trace(SKILLS, "Hello", settings, 1, piece=model.tokenizer.piece, is_special=model.tokenizer.is_special)
+    for event in generate(model, model.chat_ids([{"role": "user", "content": "Hello"}]), settings, seed=1):
+        trace.append(event)
+    page = InspectorPage(reduced_motion=True)
+    qtbot.addWidget(page)
+    page.resize(1000, 700)
+    page.show()
+    page.open_trace(trace)
+    page.overview.finish()
+    assert page.overview.steps == [len([s for s in trace.steps if s.block_index == block]) for block in range(2)]
+    pictures = set()
+    for place in range(len(page.player.replay.frames)):
+        page.player.go(place)
+        assert page.canvas.view.block.shown.tolist() == page.player.snapshot.shown.tolist()
+        pictures.add(bytes(pixels(page.canvas.view).constBits()))
+    assert len(pictures) >= 4
+
+
+def test_canvas_stands_alone(qtbot):
+    from app.inspector.player import Player
+
+    player = Player()
+    canvas = InspectorCanvas(player)
+    qtbot.addWidget(canvas)
+    player.open(Recorded(run(1)))
+    assert canvas.view.block.committed

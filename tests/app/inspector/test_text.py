@@ -1,0 +1,306 @@
+"""Text put together from tokens, and the pane that shows it at each frame."""
+
+from __future__ import annotations
+
+import copy
+from types import SimpleNamespace
+
+import pytest
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
+from PySide6.QtGui import QMouseEvent, QTextCursor
+
+from app.inspector.player import Player
+from app.inspector.text import RenderedText
+from app.state.reading import Reading, read, shown, units
+from app.theme import DARKROOM, PAPER, color
+from engine import SKILLS, SafelightError, generate, load_model
+from tests.app.inspector import linked
+
+PIECES = {0: "<pad>", 1: "<eos>", 2: "Hi", 3: " you", 4: "\n", 5: "👩‍🔬", 6: "שלום", 7: " end", 8: "x", 9: "", 25: "~"}
+
+
+def special(token: int) -> bool:
+    return token in (0, 1)
+
+
+def read_pieces(*tokens: int) -> Reading:
+    return read(tokens, PIECES.__getitem__, special)
+
+
+# -------------------------------------------------------------------------------------------------------- data
+
+
+def test_ranges_of_positions():
+    reading = read_pieces(2, 3, 1, 4, 9, 7)
+    assert reading.text == "Hi you\n end"
+    assert reading.edges == (0, 2, 6, 6, 7, 7, 11)
+    assert [reading.span(p) for p in (0, 1, 2, 3)] == [(0, 2), (2, 6), (6, 6), (6, 7)]
+    assert [reading.position_at(offset) for offset in range(-1, 12)] == [-1, 0, 0, 1, 1, 1, 1, 3, 5, 5, 5, 5, -1]
+    with pytest.raises(IndexError, match="text of 6 positions"):
+        reading.span(6)
+
+
+def test_offsets_are_what_qt_counts():
+    reading = read_pieces(5, 2, 6)
+    assert units("👩‍🔬") == 5
+    assert reading.edges == (0, 5, 7, 11)
+    assert {reading.position_at(offset) for offset in range(5)} == {0}
+    assert read((), str, special).position_at(0) == -1
+
+
+def test_every_position_has_its_place():
+    tokens = [2, 9, 1, 5, 4, 6, 0, 3, 8] * 5
+    reading = read(tokens, PIECES.__getitem__, special)
+    for position, token in enumerate(tokens):
+        low, high = reading.span(position)
+        assert high - low == (0 if special(token) else units(PIECES[token]))
+        assert all(reading.position_at(offset) == position for offset in range(low, high))
+    assert reading.edges[-1] == units(reading.text)
+
+
+def test_nothing_is_swallowed_or_obeyed():
+    assert shown("a\tb\nc") == "a\tb\nc"
+    assert shown("a\u2029b\u2028c\x0bd") == "a\nb\nc\nd"
+    assert shown("a\r\nb") == "a\nb"
+    assert shown("\x00\u202e\ufdd0\udc80\U0001ffff") == "◇◇◇◇◇"
+    assert shown("👩‍🔬é שלום") == "👩‍🔬é שלום"  # joiners belong to what they join
+
+
+# -------------------------------------------------------------------------------------------------------- widget
+
+
+def run() -> list:
+    """Two blocks of four: the first is committed with its end after two positions, the second is a draft."""
+    return [
+        linked.started(4),
+        linked.step_event(0, (2, 8, 1, 8), (2, 3, 1, 8), (True, False, True, False)),
+        linked.step_event(1, (2, 3, 1, 8), (2, 3, 1, 8), (True, True, True, False)),
+        linked.committed((2, 3, 4, 6), 4, 2),
+        linked.started(4, 1),
+        linked.step_event(0, (5, 7, 1, 8), (5, 7, 1, 8), (True, False, True, False), block=1),
+        linked.committed((5, 7, 1, 0), 2, 1, 1),
+    ]
+
+
+def trace_of(events: list) -> linked.FakeTrace:
+    trace = linked.FakeTrace(events, PIECES, special=(0, 1))
+    trace.config = SimpleNamespace(eos_token_ids=(1,))
+    return trace
+
+
+@pytest.fixture
+def player(qapp) -> Player:  # noqa: ARG001 - a timer needs it
+    player = Player()
+    player.open(trace_of(run()))
+    return player
+
+
+@pytest.fixture
+def view(qtbot, player) -> RenderedText:
+    view = RenderedText(player)
+    qtbot.addWidget(view)
+    view.resize(400, 240)
+    view.show()
+    qtbot.waitExposed(view)
+    return view
+
+
+def texts(view: RenderedText, player: Player) -> list[str]:
+    found = []
+    for place in range(len(player.replay.frames)):
+        player.go(place)
+        found.append(view.pane.toPlainText())
+        assert found[-1] == view.text
+    return found
+
+
+FIRST = "Hi you\nשלום"
+READS = ["~~~~", "Hixx", "Hi youx", FIRST, FIRST + "~~~~", FIRST + "👩‍🔬 endx", FIRST + "👩‍🔬 end"]
+
+
+def test_the_text_reads_as_at_the_frame(view, player):
+    player.go(0)
+    assert texts(view, player) == READS
+    for place in (6, 2, 5, 0, 3):  # and in any order
+        player.go(place)
+        assert view.pane.toPlainText() == READS[place]
+
+
+def marks(view: RenderedText) -> dict[str, list[tuple[int, int]]]:
+    """Where each background is."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    for mark in view.pane.extraSelections():
+        cursor = mark.cursor
+        name = mark.format.background().color().name() if mark.format.hasProperty(0x820) else "none"
+        found.setdefault(name, []).append((cursor.selectionStart(), cursor.selectionEnd()))
+    return found
+
+
+@pytest.mark.parametrize("theme", [DARKROOM, PAPER], ids=lambda theme: theme.name)
+def test_the_selected_and_the_hovered_cell_are_tinted(view, player, theme):
+    view.set_theme(theme)
+    player.go(2)
+    player.select(0)
+    player.point(1)
+    assert marks(view)[color(theme.selection).name()] == [(0, 2)]
+    assert marks(view)[color(theme.line_strong).name()] == [(2, 6)]
+    player.go(5)  # the next block begins behind the first one's text
+    assert marks(view)[color(theme.selection).name()] == [(11, 16)]
+    player.point(-1)
+    player.select(-1)
+    assert [key for key in marks(view) if key != "none"] == []
+
+
+def test_what_is_behind_the_drafts_end_is_faint(view, player):
+    player.go(5)
+    faint = [mark for mark in view.pane.extraSelections() if mark.format.foreground().color() == color(DARKROOM.noise)]
+    assert [(mark.cursor.selectionStart(), mark.cursor.selectionEnd()) for mark in faint] == [(20, 21)]
+    player.go(6)
+    assert view.pane.extraSelections() == []
+
+
+def character(view: RenderedText, offset: int) -> QPoint:
+    """The middle of a character in the pane."""
+    here, there = QTextCursor(view.pane.document()), QTextCursor(view.pane.document())
+    here.setPosition(offset)
+    there.setPosition(offset)
+    there.movePosition(QTextCursor.MoveOperation.NextCharacter)
+    a, b = view.pane.cursorRect(here), view.pane.cursorRect(there)
+    return QPoint((a.left() + b.left()) // 2, a.center().y())
+
+
+def test_a_click_selects_the_cell(view, player, qtbot):
+    player.go(5)
+    for offset, position in ((11, 0), (16, 1), (19, 1), (20, 3)):
+        qtbot.mouseClick(view.pane.viewport(), Qt.MouseButton.LeftButton, pos=character(view, offset))
+        assert player.selection == position, offset
+    qtbot.mouseClick(view.pane.viewport(), Qt.MouseButton.LeftButton, pos=character(view, 0))
+    assert player.selection == 3  # the block before has no cells on show
+    qtbot.mouseClick(view.pane.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(380, 180))
+    assert player.selection == 3
+
+
+def test_text_from_right_to_left_is_clicked_where_it_stands(view, player, qtbot):
+    player.go(3)
+    qtbot.mouseClick(view.pane.viewport(), Qt.MouseButton.LeftButton, pos=character(view, 9))
+    assert player.selection == 3
+
+
+def test_pointing_is_linked(view, player):
+    player.go(2)
+    none = Qt.MouseButton.NoButton
+    where = QPointF(character(view, 4))
+    view.pane.mouseMoveEvent(
+        QMouseEvent(QEvent.Type.MouseMove, where, where, none, none, Qt.KeyboardModifier.NoModifier)
+    )
+    assert player.hover == 1
+    view.pane.viewportEvent(QEvent(QEvent.Type.Leave))
+    assert player.hover == -1
+
+
+def test_enter_selects_at_the_cursor(view, player, qtbot):
+    player.go(2)
+    cursor = view.pane.textCursor()
+    cursor.setPosition(3)
+    view.pane.setTextCursor(cursor)
+    qtbot.keyClick(view.pane, Qt.Key.Key_Return)
+    assert player.selection == 1
+    assert view.pane.toPlainText() == READS[2]
+    qtbot.keyClicks(view.pane, "abc")
+    assert view.pane.toPlainText() == READS[2]
+
+
+def test_words_follow_the_frame(view, player):
+    player.go(0)
+    assert view.accessibleDescription() == "Block 1, before the first step: noise."
+    player.go(2)
+    assert view.accessibleDescription() == "Block 1, draft at step 1."
+    player.select(1)
+    assert view.caption.text() == "Position 1: ' you'"
+    player.select(2)
+    assert view.caption.text() == "Position 2: '<eos>', which has no text of its own."
+    player.go(6)
+    assert view.accessibleDescription() == "Block 2, committed."
+    player.select(3)
+    assert view.caption.text() == "Position 3: '<pad>', padding behind the end of the text."
+    player.open(None)
+    assert (view.pane.toPlainText(), view.accessibleDescription()) == ("", "No text yet.")
+
+
+def test_markup_is_text(view, player):
+    trace = trace_of(run())
+    trace.pieces = {**PIECES, 2: "<b>bold</b>"}
+    player.open(trace, 2)
+    assert view.pane.toPlainText() == "<b>bold</b> youx"
+
+
+def test_it_grows_with_a_live_run(view, player):
+    events = run()
+    trace = trace_of(events[:1])
+    player.open(trace)
+    for place, event in enumerate(events[1:], start=1):
+        trace.events.append(event)
+        player.refresh()
+        assert view.pane.toPlainText() == READS[place]
+
+
+def test_a_damaged_block_is_said_and_the_rest_is_shown(view, player):
+    class Damaged(list):
+        broken = False
+
+        def __getitem__(self, place):
+            if self.broken and place == 3:
+                raise SafelightError("the file is damaged at block 1")
+            return super().__getitem__(place)
+
+    trace = trace_of(run())
+    trace.entries = [SimpleNamespace(kind=kind, block=block, step=step) for kind, block, step in KINDS]
+    trace.events = Damaged(trace.events)
+    trace.events.broken = True
+    player.open(trace, 5)
+    assert view.pane.toPlainText() == "[Block 1 cannot be read.]👩‍🔬 endx"
+
+
+KINDS = [
+    ("canvas", 0, -1),
+    ("step", 0, 0),
+    ("step", 0, 1),
+    ("commit", 0, -1),
+    ("canvas", 1, -1),
+    ("step", 1, 0),
+    ("commit", 1, -1),
+]
+
+
+def test_reading_the_text_reads_no_steps(view, player):
+    asked = []
+
+    class Watched(list):
+        def __getitem__(self, place):
+            asked.append(place)
+            return super().__getitem__(place)
+
+    trace = trace_of(run())
+    trace.entries = [SimpleNamespace(kind=kind, block=block, step=step) for kind, block, step in KINDS]
+    trace.events = Watched(trace.events)
+    player.open(trace)
+    assert view.pane.toPlainText() == READS[-1]
+    assert not {0, 1, 2} & set(asked)  # of the first block its commit alone
+
+
+def test_a_real_run_in_several_blocks(view, player):
+    model = load_model(SKILLS, device="cpu")
+    prompt = model.chat_ids([{"role": "user", "content": "Count from 4 to 43."}])
+    trace = linked.FakeTrace(list(generate(model, prompt, model.generation_defaults, seed=1)))
+    trace.piece, trace.is_special = model.tokenizer.piece, model.tokenizer.is_special
+    trace.config = copy.copy(model.generation_defaults)
+    player.open(trace)
+    assert player.replay.blocks > 1
+    assert view.pane.toPlainText() == model.tokenizer.decode(trace.events[-1].tokens)
+    for place in reversed(range(len(player.replay.frames))):
+        player.go(place)
+        before = [event for event in trace.events if type(event).__name__ == "CanvasCommitted"]
+        before = before[: player.frame.block]
+        start = model.tokenizer.decode([token for event in before for token in event.tokens[: event.text_length]])
+        assert view.pane.toPlainText().startswith(start)
+        assert view.pane.toPlainText() == view.text

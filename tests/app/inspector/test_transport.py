@@ -1,0 +1,338 @@
+"""Transport, timeline and filmstrip, and the figures they are drawn from."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QEvent, QObject, QPoint, Qt
+from PySide6.QtGui import QColor, QImage, QRegion
+from PySide6.QtWidgets import QToolTip, QWidget
+
+from app.inspector.filmstrip import Filmstrip
+from app.inspector.overview import Overview, figures_of
+from app.inspector.player import SPEEDS, Player
+from app.inspector.timeline import Timeline
+from app.inspector.transport import Transport
+from app.state.canvas_state import CellState
+from app.state.replay import Frame, Replay
+from app.theme import DARKROOM, PAPER
+from engine import SafelightError
+from engine.trace import Trace
+from tests.app.inspector.made_up import LENGTH, STEPS, Recorded, run
+
+
+@pytest.fixture
+def parts(qtbot):
+    """A player with all that follows it here."""
+    player = Player()
+    overview = Overview(player, player)
+    transport, strip = Transport(player, overview), Filmstrip(player, overview)
+    for widget in (transport, strip):
+        qtbot.addWidget(widget)
+        widget.resize(900, widget.sizeHint().height())
+    transport.show()
+    player.open(Recorded(run()))
+    overview.finish()
+    return SimpleNamespace(
+        player=player, overview=overview, transport=transport, timeline=transport.timeline, strip=strip
+    )
+
+
+def pixels(widget: QWidget) -> QImage:
+    return widget.grab().toImage().convertToFormat(QImage.Format.Format_RGB32)
+
+
+def has_colour(image: QImage, code: str, left: int, right: int, top: int, bottom: int) -> bool:
+    wanted = QColor(code)
+    return any(image.pixelColor(x, y) == wanted for x in range(left, right) for y in range(top, bottom))
+
+
+# --------------------------------------------------------------------------------------------------------- figures
+
+
+def test_figures_are_those_of_the_record():
+    record = Replay(Recorded(run(1, text_length=20))).record(0)
+    figures = figures_of(record)
+    assert (figures.steps, figures.counted, figures.committed, figures.stopped_early) == (STEPS, 20, True, True)
+    assert figures.mean_entropy.tolist() == record.mean_entropy.tolist()
+    assert figures.mean_entropy[0] == pytest.approx(np.linspace(0, 2, LENGTH)[:20].mean())
+    assert figures.accepted.tolist() == [6, 6, 4, 6]
+    assert figures.changes.tolist() == [0, 1, 0, 0]
+    assert figures.remelts.tolist() == [0, 0, 2, 0]
+    assert figures.bursts.tolist() == [2]
+    assert figures.kl_to_final[-1] == 0
+    assert (figures.states == CellState.PADDING).sum() == LENGTH - 20
+    assert figures_of(Replay(Recorded(run(1, top=False))).record(0)).kl_to_previous is None
+
+
+def test_steps_are_known_at_once_and_figures_in_idle_time(qtbot):
+    player = Player()
+    overview = Overview(player, player)
+    player.open(Recorded(run(12)))
+    assert overview.steps == [STEPS] * 12
+    assert not overview.complete
+    order: list[int] = []
+    overview.known.connect(order.append)
+    player.go_to_block(4)
+    qtbot.waitUntil(lambda: overview.complete)
+    assert order[0] in (4, 11)  # what is on show comes first
+    assert sorted(order) == list(range(12))
+
+
+def test_nothing_but_the_block_on_show_is_read_while_frames_follow_each_other(qtbot):
+    player = Player()
+    overview = Overview(player, player)
+    player.open(Recorded(run(5)), 0)
+    player.toggle()
+    overview._work()
+    overview._work()
+    assert [block for block in range(5) if overview[block] is not None] == [0]
+    player.pause()
+    qtbot.waitUntil(lambda: overview.complete)
+
+
+def test_another_run_forgets_the_figures(parts):
+    assert parts.overview.complete
+    parts.player.open(Recorded(run(3)))
+    assert parts.overview[0] is None
+    parts.player.open(None)
+    assert parts.overview.steps == []
+    assert parts.overview.complete
+
+
+def test_figures_follow_a_block_that_grows(qtbot):
+    events = run(1)
+    trace = Recorded(events[:2])
+    player = Player()
+    overview = Overview(player, player)
+    player.open(trace)
+    overview.finish()
+    assert overview[0].steps == 1
+    trace.events = events
+    player.refresh()
+    qtbot.waitUntil(lambda: overview[0].committed)
+    assert overview[0].steps == STEPS
+
+
+@pytest.mark.usefixtures("qapp")
+def test_what_cannot_be_read_is_asked_for_once():
+    whole = Trace()
+    for event in run(2):
+        whole.append(event)
+    asked: list[int] = []
+
+    class Reader:
+        def __len__(self) -> int:
+            return len(whole.entries)
+
+        def __getitem__(self, place: int):
+            asked.append(place)
+            raise SafelightError("the file is damaged")
+
+    player = Player()
+    overview = Overview(player, player)
+    player.open(SimpleNamespace(events=Reader(), entries=whole.entries, piece=str, is_special=bool))
+    overview.finish()
+    assert overview.complete
+    assert len(asked) == 2
+    assert player.replay.problem == "the file is damaged"
+
+
+# -------------------------------------------------------------------------------------------------------- transport
+
+
+def test_every_button_has_a_name_a_key_and_does_it(parts, qtbot):
+    player, buttons = parts.player, parts.transport.buttons
+    names = [made.accessibleName() for made in buttons.values()]
+    assert len(set(names)) == len(names) == 9
+    for made in buttons.values():
+        assert "(" in made.toolTip()  # its key
+
+    def press(deed: str) -> int:
+        qtbot.mouseClick(buttons[deed], Qt.MouseButton.LeftButton)
+        return player.place
+
+    assert [press(deed) for deed in ("first", "on", "on", "back", "last")] == [0, 1, 2, 1, 11]
+    press("reverse")
+    assert (player.is_playing, player.direction) == (True, -1)
+    press("play")
+    assert not player.is_playing
+    press("loop")
+    assert player.loop
+    press("loop")
+    assert not player.loop
+
+
+def test_buttons_for_changes_wait_for_a_cell(parts, qtbot):
+    player, buttons = parts.player, parts.transport.buttons
+    assert not buttons["change-on"].isEnabled()
+    player.go(1)
+    player.select(8)
+    assert buttons["change-on"].isEnabled()
+    qtbot.mouseClick(buttons["change-on"], Qt.MouseButton.LeftButton)
+    assert player.place == 2
+    qtbot.mouseClick(buttons["change-back"], Qt.MouseButton.LeftButton)
+    assert player.place == 1
+
+
+def test_speeds_can_be_chosen(parts):
+    speed = parts.transport.speed
+    assert [speed.itemData(place) for place in range(speed.count())] == list(SPEEDS)
+    assert speed.currentText() == "1×"
+    speed.setCurrentIndex(0)
+    speed.activated.emit(0)
+    assert parts.player.speed == 0.1
+    parts.player.set_speed(4)
+    assert speed.currentText() == "4×"
+
+
+# --------------------------------------------------------------------------------------------------------- timeline
+
+
+def test_timeline_is_a_slider_over_all_frames(parts):
+    timeline: Timeline = parts.timeline
+    assert (timeline.minimum(), timeline.maximum(), timeline.value()) == (0, 11, 11)
+    parts.player.go(4)
+    assert timeline.value() == 4
+    timeline.setValue(7)  # as assistive technology does
+    assert parts.player.place == 7
+
+
+def test_places_on_the_timeline_go_both_ways(parts):
+    timeline: Timeline = parts.timeline
+    for place in range(12):
+        assert timeline.place_at(timeline.x_of(place)) == place
+    assert timeline.place_at(-50) == 0
+    assert timeline.place_at(1e6) == 11
+
+
+def test_click_and_drag_go_there(parts, qtbot):
+    timeline, player = parts.timeline, parts.player
+
+    def at(place: int) -> QPoint:
+        return QPoint(round(timeline.x_of(place)), 18)
+
+    player.toggle()
+    qtbot.mousePress(timeline, Qt.MouseButton.LeftButton, pos=at(3))
+    assert player.place == 3
+    assert not player.is_playing
+    for place in (4, 6, 2):
+        qtbot.mouseMove(timeline, at(place))
+    qtbot.mouseRelease(timeline, Qt.MouseButton.LeftButton, pos=at(2))
+    assert player.place in (2, 3)  # a window system may leave the moves out
+
+
+def test_pointing_tells_a_frames_facts(parts):
+    timeline = parts.timeline
+    assert timeline.facts(0) == ["Block 1, noise"]
+    assert timeline.facts(3) == [
+        "Block 1, step 2 of 4",
+        "Temperature 0.60",
+        "Mean entropy 0.333 nats",
+        "4 of 24 accepted",
+        "2 remelts",
+        "0 changes of the best guess",
+    ]
+    assert timeline.facts(5) == [
+        "Block 1, committed",
+        "4 steps",
+        "Stopped early: sure enough",
+        "24 positions of text",
+    ]
+    assert "Stopped at the cap on steps" in timeline.facts(11)
+    timeline._point(3, QPoint(10, 10))
+    assert "Temperature 0.60" in QToolTip.text()
+    QToolTip.hideText()
+
+
+@pytest.mark.parametrize("theme", [DARKROOM, PAPER], ids=lambda theme: theme.name)
+def test_marks_of_early_stops_and_bursts_are_drawn(parts, theme):
+    parts.transport.set_theme(theme)
+    parts.player.go(0)
+    timeline = parts.timeline
+    image = pixels(timeline)
+
+    def around(place: int, code: str) -> bool:
+        x = round(timeline.x_of(place))
+        return has_colour(image, code, x - 2, x + 2, 0, 18)
+
+    assert around(5, theme.accepted), "the first block stopped early"
+    assert not around(11, theme.accepted), "the second did not"
+    assert around(3, theme.remelted)
+    assert around(9, theme.remelted)
+    assert not around(2, theme.remelted)
+
+
+class Regions(QObject):
+    """What of a widget is painted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.painted = QRegion()
+
+    def eventFilter(self, _watched, event) -> bool:
+        if event.type() == QEvent.Type.Paint:
+            self.painted = self.painted.united(event.region())
+        return False
+
+
+def test_moving_repaints_the_handle_and_the_way_but_not_all(parts, qtbot):
+    timeline = parts.timeline
+    parts.player.go(2)
+    qtbot.wait(30)
+    watch = Regions()
+    timeline.installEventFilter(watch)
+    parts.player.go(5)
+    qtbot.waitUntil(lambda: not watch.painted.isEmpty())
+    for place in (2, 3, 5):
+        assert watch.painted.contains(QPoint(round(timeline.x_of(place)), 18)), place
+    for place in (0, 8, 11):
+        assert not watch.painted.contains(QPoint(round(timeline.x_of(place)), 18)), place
+
+
+# --------------------------------------------------------------------------------------------------------- filmstrip
+
+
+def test_filmstrip_is_for_several_blocks(parts):
+    assert parts.strip.isVisibleTo(None)
+    parts.player.open(Recorded(run(1)))
+    assert not parts.strip.isVisible()
+
+
+def test_filmstrip_goes_to_blocks(parts, qtbot):
+    parts.player.open(Recorded(run(5)))
+    inside = parts.strip.strip
+    qtbot.mouseClick(inside, Qt.MouseButton.LeftButton, pos=inside.rect_of(2).center())
+    assert parts.player.frame == Frame(2, STEPS)
+    for key, block in ((Qt.Key.Key_Right, 3), (Qt.Key.Key_Left, 2), (Qt.Key.Key_End, 4), (Qt.Key.Key_Home, 0)):
+        qtbot.keyClick(inside, key)
+        assert parts.player.frame == Frame(block, STEPS)
+    qtbot.keyClick(inside, Qt.Key.Key_Left)
+    assert parts.player.frame.block == 0
+    parts.player.go(parts.player.replay.first_of(3))
+    assert inside.accessibleDescription().startswith("Block 4 of 5, 4 steps")
+
+
+def test_pictures_are_drawn_only_when_seen(parts):
+    parts.player.open(Recorded(run(40)))
+    parts.overview.finish()
+    parts.strip.resize(400, parts.strip.height())
+    parts.strip.show()
+    parts.strip.grab()
+    assert 0 < len(parts.strip.strip._pictures) < 12
+    parts.player.go(0)
+    parts.strip.grab()
+    assert 0 in parts.strip.strip._pictures
+
+
+def test_the_block_on_show_is_brought_into_sight(parts):
+    parts.player.open(Recorded(run(40)))
+    parts.strip.resize(400, parts.strip.height())
+    parts.strip.show()
+    bar = parts.strip.horizontalScrollBar()
+    parts.player.go_to_block(0)
+    assert bar.value() < 16
+    parts.player.go_to_block(39)
+    assert bar.value() > bar.maximum() / 2

@@ -1,0 +1,69 @@
+"""Two runs beside each other, on real runs of the embedded model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from app.state.compare import counterpart, differing, first_divergence
+from app.state.replay import NOISE, Frame, Replay
+from engine import GenerationConfig, StepFinished, Trace, generate, load_model
+from engine.model import Model
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return load_model("safelight-skills")
+
+
+def run(model: Model, seed: int, prompt: str = "Count from 4 to 43.", **changes: float) -> Trace:
+    config: GenerationConfig = model.generation_defaults.replace(**changes)
+    trace = Trace(model.name, prompt, config, seed)
+    for event in generate(model, model.chat_ids([{"role": "user", "content": prompt}]), config, seed=seed):
+        trace.append(event)
+    return trace
+
+
+def test_a_run_does_not_differ_from_itself(model: Model) -> None:
+    one, other = Replay(run(model, 3)), Replay(run(model, 3))
+    assert one.blocks == 3
+    assert first_divergence(one, other) is None
+    for place, frame in enumerate(one.frames):
+        assert counterpart(frame, other) == place
+        assert not differing(one.snapshot(place), other.snapshot(place), calm=False).any()
+
+
+def test_another_seed_differs_from_the_first_noise_on(model: Model) -> None:
+    one, other = Replay(run(model, 3)), Replay(run(model, 4))
+    assert first_divergence(one, other) == Frame(0, NOISE)
+    assert differing(one.snapshot(0), other.snapshot(0), calm=False).mean() > 0.5
+
+
+def test_the_first_step_that_differs_is_found(model: Model) -> None:
+    trace = run(model, 3)
+    changed = run(model, 3)
+    place = next(i for i, e in enumerate(changed.events) if isinstance(e, StepFinished) and e.block_index == 1)
+    step = changed.events[place]
+    assert isinstance(step, StepFinished)
+    canvas = step.next_canvas.copy()
+    canvas[5] += 1
+    changed.events[place] = replace(step, next_canvas=canvas)
+    one, other = Replay(trace), Replay(changed)
+    found = first_divergence(one, other)
+    assert found == Frame(1, step.step)
+    mask = differing(one.snapshot(one.place(found)), other.snapshot(other.place(found)), calm=False)
+    assert np.flatnonzero(mask).tolist() == [5]
+
+
+def test_a_shorter_run_is_met_at_its_end(model: Model) -> None:
+    long, short = Replay(run(model, 3)), Replay(run(model, 3, max_new_tokens=64))
+    assert short.blocks == 1
+    assert first_divergence(long, short) == Frame(1, NOISE)
+    assert counterpart(Frame(2, 0), short) is None
+    capped = Replay(run(model, 3, max_denoising_steps=1))
+    last = Frame(0, long.record(0).steps)
+    assert counterpart(last, capped) == len(capped.record(0).snapshots) - 1
+    assert differing(long.snapshot(0), None, calm=True).all()
+    assert not len(differing(None, long.snapshot(0), calm=True))

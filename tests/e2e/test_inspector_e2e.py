@@ -1,0 +1,175 @@
+"""The inspector in the real window with the real embedded model: open, fork, write anew, measure, compare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QSettings, Qt
+from pytestqt.qtbot import QtBot
+
+from app.main import make_window, traces_folder
+from app.state.canvas_state import CanvasState
+from app.window import MainWindow
+from app.worker import EngineLink
+from engine import SKILLS, SUDOKU, CanvasCommitted, StepFinished
+
+RUN_MS = 120_000
+CONTROL = Qt.KeyboardModifier.ControlModifier
+
+
+@pytest.fixture
+def window(qtbot: QtBot, settings: QSettings) -> Iterator[MainWindow]:
+    window = make_window(EngineLink(traces=traces_folder(settings)), settings, seed=3)
+    qtbot.addWidget(window)
+    window.values.pace_ms = 0
+    window.settings_changed()
+    with qtbot.waitSignal(window.firstPainted):
+        window.show()
+    window.load(SKILLS)
+    qtbot.waitUntil(lambda: window.model is not None, timeout=RUN_MS)
+    yield window
+    window.close()
+
+
+def ask(qtbot: QtBot, window: MainWindow, text: str) -> Any:
+    window.asking.send(text)
+    qtbot.waitUntil(lambda: window.session.active is None, timeout=RUN_MS)
+    return window.session.chat.turns[-1].answer.trace
+
+
+def steps(trace: Any) -> list[StepFinished]:
+    return [event for event in trace.events if isinstance(event, StepFinished)]
+
+
+def run_fork(qtbot: QtBot, window: MainWindow) -> Any:
+    """Press the button, and wait for the end."""
+    before = window.inspecting.page.player.trace
+    window.inspecting.forks.run.click()
+    qtbot.waitUntil(
+        lambda: not window.inspecting.is_forking and window.inspecting.page.player.trace is not before, timeout=RUN_MS
+    )
+    return window.inspecting.page.player.trace
+
+
+def test_an_answer_is_opened_and_shows_what_was_shown(qtbot: QtBot, window: MainWindow) -> None:
+    trace = ask(qtbot, window, "Count from 4 to 43.")
+    qtbot.keyClick(window, Qt.Key.Key_I, CONTROL)
+    page = window.inspecting.page
+    assert window.stack.currentWidget() is page
+    live = CanvasState()
+    shown = []
+    for event in trace.events:
+        live.fold(event)
+        if type(event).__name__ in ("CanvasStarted", "StepFinished", "CanvasCommitted") and live.current is not None:
+            shown.append(live.current.tokens(calm=False).copy())
+    replay = page.player.replay
+    assert replay is not None
+    assert len(shown) == len(replay.frames)
+    assert all(np.array_equal(replay.snapshot(i).tokens(calm=False), tokens) for i, tokens in enumerate(shown))
+    path = trace.path
+    assert path is not None
+    window.inspecting.open_key(str(path))  # and from its file, without a model
+    kept = page.player.replay
+    assert kept is not None
+    assert all(np.array_equal(kept.snapshot(i).tokens(calm=False), tokens) for i, tokens in enumerate(shown))
+
+
+def test_a_fork_without_a_change_is_the_run_itself(qtbot: QtBot, window: MainWindow) -> None:
+    trace = ask(qtbot, window, "Count from 4 to 43.")
+    window.inspecting.inspect(window.session.chat.turns[-1])
+    player = window.inspecting.page.player
+    assert player.replay is not None
+    player.go(player.replay.first_of(1) + 1)
+    fork = run_fork(qtbot, window)
+    assert fork.header.parent.id == trace.header.id
+    pairs = list(zip(steps(trace), steps(fork), strict=True))
+    for was, now in pairs:
+        assert np.array_equal(was.next_canvas, now.next_canvas)
+        assert np.array_equal(was.entropy, now.entropy)
+    qtbot.waitUntil(lambda: "same throughout" in window.inspecting.compare.facts.text())
+    assert window.inspecting.forks.tree.topLevelItemCount() >= 1
+    root = window.inspecting.forks.tree.topLevelItem(0)
+    assert root is not None
+    assert root.childCount() == 1
+
+
+def test_a_pinned_cell_and_a_banned_token(qtbot: QtBot, window: MainWindow) -> None:
+    ask(qtbot, window, "Reverse the word robot.")
+    window.inspecting.inspect(window.session.chat.turns[-1])
+    player, forks = window.inspecting.page.player, window.inspecting.forks
+    player.go(0)
+    player.select(0)
+    forks.token.setEditText("x")
+    forks.pin.click()
+    forks.token.setEditText("o")
+    forks.ban.click()
+    assert window.model is not None
+    (pinned,), (banned,) = window.model.encode("x"), window.model.encode("o")
+    fork = run_fork(qtbot, window)
+    for step in steps(fork):
+        assert step.argmax_canvas[0] == step.next_canvas[0] == pinned
+        assert banned not in step.next_canvas
+        assert banned not in step.argmax_canvas
+    assert "o" not in window.model.decode(fork.final_tokens()).text
+    forks.token.setEditText("two tokens")
+    forks.ban.click()
+    assert "must be one" in forks.problem.text()
+
+
+def test_a_span_is_written_anew_and_the_rest_stays(qtbot: QtBot, window: MainWindow) -> None:
+    trace = ask(qtbot, window, "Count from 4 to 43.")
+    window.inspecting.inspect(window.session.chat.turns[-1])
+    player, forks = window.inspecting.page.player, window.inspecting.forks
+    player.go_to_block(1)
+    forks.first.setValue(4)
+    forks.last.setValue(9)
+    forks.infill.click()
+    qtbot.waitUntil(lambda: not window.inspecting.is_forking and player.trace is not trace, timeout=RUN_MS)
+    (before,) = [e for e in trace.events if isinstance(e, CanvasCommitted) and e.block_index == 1]
+    first, after, last = [e for e in player.trace.events if isinstance(e, CanvasCommitted)]
+    old = [e for e in trace.events if isinstance(e, CanvasCommitted)]
+    assert np.array_equal(first.tokens, old[0].tokens)
+    assert np.array_equal(last.tokens, old[2].tokens)
+    kept = np.r_[0:4, 10 : len(before.tokens)]
+    assert np.array_equal(before.tokens[kept], after.tokens[kept])
+    qtbot.waitUntil(lambda: player.replay is not None and player.replay.blocks == 3)
+    player.go_to_block(1)
+    forks.run.click()
+    assert "written anew" in forks.problem.text()
+
+
+def test_influence_is_measured(qtbot: QtBot, window: MainWindow) -> None:
+    ask(qtbot, window, "Reverse the word robot.")
+    window.inspecting.inspect(window.session.chat.turns[-1])
+    player, view = window.inspecting.page.player, window.inspecting.influence
+    assert player.replay is not None
+    player.go(len(player.replay.frames) - 1)
+    assert window.model is not None
+    window.inspecting._measure(1, window.model.encode("x")[0])
+    qtbot.waitUntil(lambda: view.influence is not None, timeout=RUN_MS)
+    assert view.influence is not None
+    assert view.influence.kl[1] == 0
+    assert view.influence.kl.max() > 0
+
+
+def test_a_run_of_another_model_is_looked_at_but_not_gone_on_from(qtbot: QtBot, window: MainWindow) -> None:
+    ask(qtbot, window, "Reverse the word robot.")
+    window.load(SUDOKU)
+    qtbot.waitUntil(lambda: window.model is not None, timeout=RUN_MS)
+    window.inspecting.inspect(window.session.chat.turns[-1])
+    assert not window.inspecting.forks.run.isEnabled()
+    assert "load that model" in window.inspecting.forks.place.text()
+
+
+def test_a_damaged_file_is_said(window: MainWindow, tmp_path: Any) -> None:
+    foreign = tmp_path / "foreign.sltrace"
+    foreign.write_bytes(b"no trace at all")
+    window.show_page("inspector")
+    window.inspecting.open_key(str(foreign))
+    assert window.notice.isVisible()
+    assert "foreign.sltrace" in window.notice.message.text()
+    window.show_page("chat")
+    assert not window.notice.isVisible()
