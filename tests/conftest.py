@@ -6,9 +6,10 @@ import gc
 import os
 import sys
 import threading
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")  # before anything imports Qt
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: on tiny models a second thread only waits for the first
@@ -40,9 +41,30 @@ def _own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
             core.QSettings.setPath(kind, core.QSettings.Scope.UserScope, str(folder / "settings"))
 
 
+_owners: weakref.WeakSet[Any] = weakref.WeakSet()  # of Qt threads, as they come into being
+_owners_are_watched: list[bool] = []
+
+
+def _watch_owners() -> None:
+    from app.models.jobs import Jobs
+    from app.worker import EngineLink
+
+    for kind in (EngineLink, Jobs):
+
+        def begin(self: Any, *args: Any, _begin: Any = kind.__init__, **named: Any) -> None:
+            _begin(self, *args, **named)
+            _owners.add(self)
+
+        kind.__init__ = begin  # type: ignore[method-assign]
+    _owners_are_watched.append(True)
+
+
 @pytest.fixture(autouse=True)
 def _no_leaked_threads(request: pytest.FixtureRequest) -> Iterator[None]:
     """A thread that a test starts must have ended when the test ends."""
+    uses_qt = "qapp" in request.fixturenames
+    if uses_qt and not _owners_are_watched:
+        _watch_owners()
     before = set(threading.enumerate())
     yield
     for thread in set(threading.enumerate()) - before:
@@ -50,11 +72,8 @@ def _no_leaked_threads(request: pytest.FixtureRequest) -> Iterator[None]:
         if not isinstance(thread, threading._DummyThread):
             thread.join(PATIENCE_SECONDS)
             assert not thread.is_alive(), f"the test leaked the thread {thread.name}"
-    if "qapp" in request.fixturenames and "app.worker" in sys.modules:
-        from app.models.jobs import Jobs
-        from app.worker import EngineLink
-
-        running = [thing for thing in gc.get_objects() if type(thing) in (EngineLink, Jobs) and thing.is_alive]
+    if uses_qt:
+        running = [owner for owner in _owners if owner.is_alive]
         assert not running, f"the test leaked a thread of the engine or of the jobs: {running}"
 
 
