@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from engine import (
+    SKILLS,
     CanvasCommitted,
     CanvasStarted,
     Event,
@@ -20,6 +21,12 @@ from engine import (
     SafelightError,
     StepFinished,
 )
+
+if TYPE_CHECKING:
+    from PySide6.QtCore import QSettings
+    from pytestqt.qtbot import QtBot
+
+    from app.window import MainWindow
 
 LENGTH = 8
 END = 1
@@ -144,3 +151,29 @@ class FakeEngine:
 def fake() -> FakeEngine:
     """An engine without tensors."""
     return FakeEngine()
+
+
+@pytest.fixture
+def open_window(qtbot: QtBot, fake: FakeEngine, settings: QSettings) -> Iterator[Callable[..., MainWindow]]:
+    """Opens windows that are closed again at the end."""
+    from app.main import make_window  # the window, and with it Qt, only where a test asks for it
+    from app.worker import EngineLink
+
+    opened: list[MainWindow] = []
+
+    def open_one(model: str | None = SKILLS, seed: int | None = None) -> MainWindow:
+        window = make_window(EngineLink(fake.load, fake.generate), settings, seed)
+        opened.append(window)
+        qtbot.addWidget(window)
+        with qtbot.waitSignal(window.firstPainted):
+            window.show()
+        if model is not None:
+            window.load(model)
+            qtbot.waitUntil(lambda: window.model is not None)
+        return window
+
+    yield open_one
+    fake.gate.release(1000)
+    for window in opened:
+        window.close()
+        window.link.shutdown()

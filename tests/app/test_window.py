@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -24,36 +24,11 @@ from PySide6.QtWidgets import (
 from pytestqt.qtbot import QtBot
 
 from app.chat.notice import DetailsDialog
-from app.main import make_window
 from app.window import MainWindow
-from app.worker import EngineLink
 from engine import SKILLS, SUDOKU
 from engine.tasks import skills, sudoku
 
 Open = Callable[..., MainWindow]
-
-
-@pytest.fixture
-def open_window(qtbot: QtBot, fake: Any, settings: QSettings) -> Iterator[Open]:
-    """Opens windows that are closed again at the end."""
-    opened: list[MainWindow] = []
-
-    def open_one(model: str | None = SKILLS, seed: int | None = None) -> MainWindow:
-        window = make_window(EngineLink(fake.load, fake.generate), settings, seed)
-        opened.append(window)
-        qtbot.addWidget(window)
-        with qtbot.waitSignal(window.firstPainted):
-            window.show()
-        if model is not None:
-            window.load(model)
-            qtbot.waitUntil(lambda: window.model is not None)
-        return window
-
-    yield open_one
-    fake.gate.release(1000)
-    for window in opened:
-        window.close()
-        window.link.shutdown()
 
 
 def idle(qtbot: QtBot, window: MainWindow) -> None:

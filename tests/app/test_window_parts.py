@@ -5,7 +5,7 @@ from __future__ import annotations
 import gettext
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,39 +19,16 @@ from app import language
 from app.faults import Faults
 from app.folders import default_data_folder
 from app.library import Library
-from app.main import make_window, open_library
+from app.main import open_library
 from app.palette import Palette
 from app.settings.dialog import SettingsDialog
 from app.shortcuts import ShortcutSheet
 from app.window import MainWindow
-from app.worker import EngineLink
 from engine import EMBEDDED, PUBLISHED, SKILLS
 from tests.app.marked import Brackets, unmarked
 
 Open = Callable[..., MainWindow]
 CONTROL = Qt.KeyboardModifier.ControlModifier
-
-
-@pytest.fixture
-def open_window(qtbot: QtBot, fake: Any, settings: QSettings) -> Iterator[Open]:
-    """Opens windows that are closed again at the end."""
-    opened: list[MainWindow] = []
-
-    def open_one(model: str | None = SKILLS) -> MainWindow:
-        window = make_window(EngineLink(fake.load, fake.generate), settings, 3)
-        opened.append(window)
-        qtbot.addWidget(window)
-        with qtbot.waitSignal(window.firstPainted):
-            window.show()
-        if model is not None:
-            window.load(model)
-            qtbot.waitUntil(lambda: window.model is not None)
-        return window
-
-    yield open_one
-    fake.gate.release(1000)
-    for window in opened:
-        window.close()
 
 
 def ask(qtbot: QtBot, window: MainWindow, text: str) -> None:
