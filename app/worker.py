@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ from app.messages import (
     RunStarted,
 )
 from app.recording import Recorder, with_unmarked
-from engine import CanvasCommitted, Event, ModelIdentity, SafelightError, StepFinished
+from engine import CanvasCommitted, Event, ModelIdentity, SafelightError, StepFinished, TraceHeader
 
 Loader = Callable[..., Any]
 Generator = Callable[..., Iterator[Event]]
@@ -120,20 +120,31 @@ class EngineWorker(QObject):
         if found is not None:
             self._post(MemoryUsed(*found), hurry)
 
+    def _require_model(self) -> None:
+        if self._model is None:
+            raise SafelightError("no model is loaded; choose one first")
+
+    def _own_cache(self) -> Any:
+        """The cache of the last run, or a new one."""
+        if self._cache is None:
+            self._cache = self._model.new_cache()
+        return self._cache
+
+    def _prompt_of(self, header: TraceHeader) -> Sequence[int]:
+        """What a recorded run was asked, as tokens."""
+        return header.prompt_ids or self._model.chat_ids(header.messages, enable_thinking=header.think)
+
     @Slot(object)
     def run(self, request: RunRequest) -> None:
         """Generate one answer, event by event."""
         hurry = request.cancel.is_set
         try:
-            if self._model is None:
-                raise SafelightError("no model is loaded; choose one first")
+            self._require_model()
             ids = self._model.chat_ids(request.messages, enable_thinking=request.think)
             trace = self._recorder.begin(self._model, request, ids)
             self._post(RunStarted(trace), hurry)
             generate = self._generate or engine.generate
-            if self._cache is None:
-                self._cache = self._model.new_cache()
-            options = {"seed": request.seed, "cancel": request.cancel, "cache": self._cache}
+            options = {"seed": request.seed, "cancel": request.cancel, "cache": self._own_cache()}
             for event in generate(self._model, ids, trace.config, **options):
                 self._recorder.append(event)
                 if isinstance(event, CanvasCommitted):
@@ -152,18 +163,14 @@ class EngineWorker(QObject):
     @Slot(object)
     def fork(self, request: ForkRequest) -> None:
         """Take a recorded run again and go on otherwise, or write spans of it anew."""
-        header = request.trace.header
-        committed = [event for event in request.trace.events if isinstance(event, CanvasCommitted)]
         try:
-            if self._model is None:
-                raise SafelightError("no model is loaded; choose one first")
-            ids = header.prompt_ids or self._model.chat_ids(header.messages, enable_thinking=header.think)
+            self._require_model()
+            header, committed = request.trace.header, request.trace.committed
+            ids = self._prompt_of(header)
             trace = self._recorder.begin_fork(self._model, request, ids)
             self._post(ForkStarted(trace))
-            if self._cache is None:
-                self._cache = self._model.new_cache()
             rows, steps = [event.tokens for event in committed], [event.steps for event in committed]
-            options = {"cancel": request.cancel, "cache": self._cache}
+            options = {"cancel": request.cancel, "cache": self._own_cache()}
             if request.marks:
                 run = engine.infill(self._model, ids, header.config, request.seed, rows, request.marks, **options)
                 run = with_unmarked(run, request.trace.events, {mark.block for mark in request.marks})
@@ -189,26 +196,22 @@ class EngineWorker(QObject):
     def influence(self, request: InfluenceRequest) -> None:
         """Measure how far one token moves the others."""
         try:
-            if self._model is None:
-                raise SafelightError("no model is loaded; choose one first")
-            header = request.trace.header
-            ids = header.prompt_ids or self._model.chat_ids(header.messages, enable_thinking=header.think)
-            committed = [event for event in request.trace.events if isinstance(event, CanvasCommitted)]
-            if self._cache is None:
-                self._cache = self._model.new_cache()
+            self._require_model()
+            ids = self._prompt_of(request.trace.header)
             found = engine.influence(
                 self._model,
                 ids,
-                [event.tokens for event in committed if event.block_index < request.block],
+                [event.tokens for event in request.trace.committed if event.block_index < request.block],
                 request.canvas,
                 request.position,
                 request.token,
-                cache=self._cache,
+                cache=self._own_cache(),
                 temperature=request.temperature,
             )
         except SafelightError as error:
             self._post(InfluenceMeasured(request, None, str(error)))
         except Exception as error:  # the app must go on, whatever the libraries below raise
+            self._cache = None
             self._post(InfluenceMeasured(request, None, _in_words(error)))
         else:
             self._post(InfluenceMeasured(request, found))
