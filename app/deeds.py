@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from app.actions import Action
 from app.language import tr
-from app.topbar import CHAT, INSPECTOR, MODELS
+from app.topbar import CHAT, INSPECTOR, MODELS, SUDOKU
 
 if TYPE_CHECKING:
     from app.window import MainWindow
@@ -57,7 +57,7 @@ def _answer(window: MainWindow) -> list[Action]:
         return "" if turns and turns[-1].answer.has_trace else tr("There is no answer yet, or its run was not kept")
 
     def runs() -> str:
-        is_running = window.session.active is not None or window.is_forking
+        is_running = window.session.active is not None or window.is_forking or window.is_solving
         return "" if is_running else tr("No answer is developing")
 
     return [
@@ -76,7 +76,8 @@ def _view(window: MainWindow) -> list[Action]:
     return [
         Action("chat", tr("Go to the chat"), section, lambda: window.show_page(CHAT), ("Ctrl+1",)),
         Action("inspector", tr("Go to the inspector"), section, lambda: window.show_page(INSPECTOR), ("Ctrl+2",)),
-        Action("models", tr("Go to the models"), section, lambda: window.show_page(MODELS), ("Ctrl+3",)),
+        Action("sudoku", tr("Go to Sudoku"), section, lambda: window.show_page(SUDOKU), ("Ctrl+3",)),
+        Action("models", tr("Go to the models"), section, lambda: window.show_page(MODELS), ("Ctrl+4",)),
         Action("sidebar", tr("Show or hide the conversations"), section, topbar.sidebar.toggle, ("Ctrl+B",)),
         Action("sampler", tr("Show or hide the sampler's settings"), section, topbar.strip.toggle, ("Ctrl+Shift+S",)),
         Action("theme", tr("Take the next theme"), section, window.looks.choose_next, ("Ctrl+T",)),

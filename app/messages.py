@@ -34,6 +34,25 @@ class RunRequest:
 
 
 @dataclass(frozen=True, eq=False)
+class TrialRequest:
+    """A run that belongs to no conversation, as of a puzzle; ``cancel`` stops it within one denoising step."""
+
+    messages: tuple[dict[str, str], ...]
+    config: GenerationConfig
+    seed: int
+    think: bool = False
+    keep: bool = True  # its trace as a file, too
+    cancel: threading.Event = field(default_factory=threading.Event, compare=False)
+
+
+@dataclass(frozen=True)
+class AdapterRequest:
+    """An adapter to put on the loaded model in place of the one that is there: a folder, an embedded one's id, or none."""
+
+    path_or_id: str | None
+
+
+@dataclass(frozen=True, eq=False)
 class ForkRequest:
     """A recorded run to go on from otherwise: by changes, or with spans of its settled text written anew."""
 
@@ -77,6 +96,8 @@ class LoadedModel:
     fingerprint: str  # of its files
     context: int  # tokens of text and answer that the model has positions for
     kernels: str = ""  # which path computes, in words
+    adapter: str | None = None  # the folder or id of the adapter that is on it
+    adapter_title: str = ""
 
 
 @dataclass(frozen=True)
@@ -104,6 +125,19 @@ class ModelLoaded:
 @dataclass(frozen=True)
 class ModelUnloaded:
     """No model is loaded any more, and its memory is free."""
+
+
+@dataclass(frozen=True)
+class AdapterChanged:
+    """The loaded model has this adapter, or none, from now on.
+
+    ``message`` says why the one that was asked for could not be had; then the model has what it had before.
+    """
+
+    path_or_id: str | None
+    title: str = ""
+    message: str = ""
+    details: str = ""
 
 
 @dataclass(frozen=True)
@@ -166,6 +200,28 @@ class ForkEnded:
 
 
 @dataclass(frozen=True, eq=False)
+class TrialStarted:
+    """A trial began; the worker appends its events to ``trace``."""
+
+    trace: Trace
+
+
+@dataclass(frozen=True)
+class TrialGrown:
+    """The trial under way has another event. ``is_step``: it is a denoising step, which a pace holds in view."""
+
+    is_step: bool = False
+
+
+@dataclass(frozen=True)
+class TrialEnded:
+    """The trial is over. ``message`` says why it failed, empty if it did not."""
+
+    message: str = ""
+    details: str = ""
+
+
+@dataclass(frozen=True, eq=False)
 class InfluenceMeasured:
     """What was asked, and what came of it: an ``engine.Influence``, or None and why not."""
 
@@ -180,6 +236,7 @@ Message = (
     | ModelLoaded
     | ModelUnloaded
     | LoadFailed
+    | AdapterChanged
     | MemoryUsed
     | RunStarted
     | RunFailed
@@ -187,6 +244,9 @@ Message = (
     | ForkStarted
     | ForkGrown
     | ForkEnded
+    | TrialStarted
+    | TrialGrown
+    | TrialEnded
     | InfluenceMeasured
     | Event
 )

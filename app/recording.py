@@ -13,7 +13,7 @@ from typing import Any
 
 import engine
 from app.language import tr
-from app.messages import ForkRequest, RunRequest, TraceNotKept
+from app.messages import ForkRequest, RunRequest, TraceNotKept, TrialRequest
 from engine import (
     Event,
     GenerationConfig,
@@ -68,8 +68,14 @@ class Recorder:
         """The runs that follow are this model's."""
         self._model = model
 
-    def begin(self, model: Any, request: RunRequest, ids: Sequence[int]) -> Trace:
-        """A run begins, with these tokens as its prompt.
+    def adapter_changed(self, adapter: Any) -> None:
+        """The runs that follow are the model's with this ``engine.Adapter``, or with none."""
+        if self._model is not None:
+            name, told = ("", "") if adapter is None else (adapter.title, adapter.fingerprint)
+            self._model = dataclasses.replace(self._model, adapter=name, adapter_fingerprint=told)
+
+    def begin(self, model: Any, request: RunRequest | TrialRequest, ids: Sequence[int], *, keep: bool = True) -> Trace:
+        """A run begins, with these tokens as its prompt. Without ``keep`` it is taken down in memory only.
 
         Returns:
             Its trace, which grows from now on.
@@ -83,7 +89,7 @@ class Recorder:
             prompt_ids=tuple(int(token) for token in ids),
             think=request.think,
         )
-        return self._open(model, header)
+        return self._open(model, header, keep=keep)
 
     def begin_fork(self, model: Any, request: ForkRequest, ids: Sequence[int]) -> Trace:
         """A recorded run is taken otherwise; the blocks before the change are taken down as they were.
@@ -110,11 +116,11 @@ class Recorder:
                     self.append(event)
         return trace
 
-    def _open(self, model: Any, header: TraceHeader) -> Trace:
+    def _open(self, model: Any, header: TraceHeader, *, keep: bool = True) -> Trace:
         tokenizer = model.tokenizer
         decode = functools.partial(engine.read_reply, tokenizer)
         self._trace = Trace(header=header, piece=tokenizer.piece, is_special=tokenizer.is_special, decode=decode)
-        if self._folder is not None:
+        if self._folder is not None and keep:
             path = self._folder / f"{header.id}{engine.TRACE_SUFFIX}"
             self._writer = TraceWriter(path, header, tokenizer.piece, tokenizer.is_special, decode)
             self._trace.path = path

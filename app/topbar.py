@@ -17,7 +17,7 @@ HEIGHT = 52
 ROOM_FOR_FACTS = 1100  # pixels
 ROOM_FOR_NAME = 860
 OPEN_FOLDER = "open-folder"  # the chooser's last entry
-CHAT, INSPECTOR, MODELS = "chat", "inspector", "models"  # the pages
+CHAT, INSPECTOR, SUDOKU, MODELS = "chat", "inspector", "sudoku", "models"  # the pages
 
 
 def _tool(text: str, name: str, tip: str, *, checkable: bool = True) -> QToolButton:
@@ -52,7 +52,8 @@ class TopBar(QWidget):
         self.pages = {
             CHAT: _tool(tr("Chat"), tr("Chat"), tr("Talk to a model (Ctrl+1)")),
             INSPECTOR: _tool(tr("Inspector"), tr("Inspector"), tr("See how an answer came about (Ctrl+2)")),
-            MODELS: _tool(tr("Models"), tr("Models"), tr("Download, convert and load models (Ctrl+3)")),
+            SUDOKU: _tool(tr("Sudoku"), tr("Sudoku"), tr("Watch a model solve a puzzle (Ctrl+3)")),
+            MODELS: _tool(tr("Models"), tr("Models"), tr("Download, convert and load models (Ctrl+4)")),
         }
         for page, tool in self.pages.items():  # not a button group, of which Tab would reach one alone
             tool.clicked.connect(functools.partial(self._choose_page, page))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,6 +40,7 @@ from app.language import tr
 from app.library import Library
 from app.looks import Looks
 from app.messages import (
+    AdapterChanged,
     ForkEnded,
     ForkGrown,
     ForkStarted,
@@ -51,6 +54,9 @@ from app.messages import (
     ModelLoaded,
     ModelUnloaded,
     TraceNotKept,
+    TrialEnded,
+    TrialGrown,
+    TrialStarted,
 )
 from app.models import style as models_style
 from app.models.jobs import Jobs
@@ -68,12 +74,13 @@ from app.shortcuts import ShortcutSheet
 from app.sidebar import Sidebar
 from app.state.chat_state import Turn
 from app.statusbar import StatusBar
-from app.topbar import CHAT, INSPECTOR, MODELS, TopBar
+from app.topbar import CHAT, INSPECTOR, MODELS, SUDOKU, TopBar
 from app.worker import EngineLink
 from engine import SKILLS
 
 if TYPE_CHECKING:
     from app.inspecting import Inspecting
+    from app.solving import Solving
 
 MEMORY_MS = 2000  # between two looks at the process's memory
 
@@ -214,11 +221,26 @@ class MainWindow(QMainWindow):
         self.stack.addWidget(made.page)
         return made
 
+    @functools.cached_property
+    def solving(self) -> Solving:
+        """The Sudoku page and its dealings, made when first asked for."""
+        from app.solving import Solving
+
+        made = Solving(self, self.looks.theme, self.values.reduced_motion)
+        self.stack.addWidget(made.page)
+        return made
+
     @Slot(str)
     def show_page(self, page: str) -> None:
-        """``chat``, ``inspector`` or ``models``."""
+        """``chat``, ``inspector``, ``sudoku`` or ``models``."""
         self.topbar.show_page(page)
-        shown: QWidget = self.inspecting.page if page == INSPECTOR else {CHAT: self.page, MODELS: self.models}[page]
+        made: dict[str, Callable[[], QWidget]] = {
+            CHAT: lambda: self.page,
+            INSPECTOR: lambda: self.inspecting.page,
+            SUDOKU: lambda: self.solving.page,
+            MODELS: lambda: self.models,
+        }
+        shown = made[page]()
         self.stack.setCurrentWidget(shown)
         self.notice.hide()
         if page == CHAT:
@@ -226,7 +248,7 @@ class MainWindow(QMainWindow):
             return
         if page == MODELS:
             self.models.refresh()
-        elif self.inspecting.page.player.trace is None:
+        elif page == INSPECTOR and self.inspecting.page.player.trace is None:
             self.inspecting.offer()
         shown.setFocus()
 
@@ -324,6 +346,15 @@ class MainWindow(QMainWindow):
         self.page.offer(suggestions(model.name, random.Random()))
         self._show_model()
 
+    def _adapter_changed(self, change: AdapterChanged) -> None:
+        if change.message:
+            self.say(change.message, change.details)
+        elif self.model is not None:
+            self.model = dataclasses.replace(self.model, adapter=change.path_or_id, adapter_title=change.title)
+            self._show_model()
+        if "solving" in self.__dict__:
+            self.solving.adapter_changed(change)
+
     def _no_model(self) -> None:
         self.model = None
         self._loading = ""
@@ -363,6 +394,10 @@ class MainWindow(QMainWindow):
                     self.say(text)
                 case ForkStarted() | ForkGrown() | ForkEnded() | InfluenceMeasured():
                     self.inspecting.take(message)
+                case TrialStarted() | TrialGrown() | TrialEnded():
+                    self.solving.take(message)
+                case AdapterChanged():
+                    self._adapter_changed(message)
                 case MemoryUsed(used, total):
                     self.status.show_memory(used, total, "cuda")
                 case ModelLoaded() | LoadFailed() | ModelUnloaded():
@@ -402,11 +437,18 @@ class MainWindow(QMainWindow):
             if self.session.chat.active is None:
                 return tr("An answer in another conversation is developing; Esc stops it")
             return tr("The answer is developing; Esc stops it")
+        if self.is_solving:
+            return tr("A puzzle is being solved; Esc stops it")
         if self.is_forking:
             return tr("A fork is developing in the inspector; Esc stops it")
         if self.model is None:
             return self._loading_text if self._loading else tr("No model is loaded. Choose one above")
         return self.values.problem(self.model.defaults)
+
+    @property
+    def is_solving(self) -> bool:
+        """Whether the Sudoku page runs something."""
+        return "solving" in self.__dict__ and self.solving.is_busy
 
     @property
     def is_forking(self) -> bool:
@@ -421,6 +463,8 @@ class MainWindow(QMainWindow):
         self.page.set_can_repeat(not reason)
         if "inspecting" in self.__dict__:
             self.inspecting.refresh()
+        if "solving" in self.__dict__:
+            self.solving.refresh()
         self.progress.setVisible(bool(self._loading))
 
     # ---------------------------------------------------------------- settings and looks
@@ -437,6 +481,8 @@ class MainWindow(QMainWindow):
         self.page.set_look(self._look())
         if "inspecting" in self.__dict__:
             self.inspecting.page.set_reduced_motion(self.values.reduced_motion)
+        if "solving" in self.__dict__:
+            self.solving.page.set_reduced_motion(self.values.reduced_motion)
         self.asking.settings_changed()
         self.refresh_blocking()
 
@@ -494,6 +540,8 @@ class MainWindow(QMainWindow):
         self.sidebar.dress(theme)
         if "inspecting" in self.__dict__:
             self.inspecting.page.set_theme(theme)
+        if "solving" in self.__dict__:
+            self.solving.page.set_theme(theme)
         self.page.set_look(self._look())
 
     # ---------------------------------------------------------------- Qt's events

@@ -18,6 +18,8 @@ import engine
 from app.language import tr
 from app.mailbox import Mailbox
 from app.messages import (
+    AdapterChanged,
+    AdapterRequest,
     ForkEnded,
     ForkGrown,
     ForkRequest,
@@ -36,6 +38,10 @@ from app.messages import (
     RunFailed,
     RunRequest,
     RunStarted,
+    TrialEnded,
+    TrialGrown,
+    TrialRequest,
+    TrialStarted,
 )
 from app.recording import Recorder, with_unmarked
 from engine import CanvasCommitted, Event, ModelIdentity, SafelightError, StepFinished, TraceHeader
@@ -193,6 +199,54 @@ class EngineWorker(QObject):
             self._post(ForkEnded())
 
     @Slot(object)
+    def trial(self, request: TrialRequest) -> None:
+        """Generate an answer that belongs to no conversation."""
+        if request.cancel.is_set():
+            self._post(TrialEnded())
+            return
+        hurry = request.cancel.is_set
+        try:
+            self._require_model()
+            ids = self._model.chat_ids(request.messages, enable_thinking=request.think)
+            trace = self._recorder.begin(self._model, request, ids, keep=request.keep)
+            self._post(TrialStarted(trace), hurry)
+            generate = self._generate or engine.generate
+            options = {"seed": request.seed, "cancel": request.cancel, "cache": self._own_cache()}
+            for event in generate(self._model, ids, trace.config, **options):
+                self._recorder.append(event)
+                self._post(TrialGrown(is_step=isinstance(event, StepFinished)), hurry)
+        except SafelightError as error:
+            self._recorder.end(str(error))
+            self._post(TrialEnded(str(error)))
+        except Exception as error:  # the app must go on, whatever the libraries below raise
+            self._cache = None
+            self._recorder.end(_in_words(error))
+            self._post(TrialEnded(_in_words(error), traceback.format_exc()))
+        else:
+            self._recorder.end()
+            self._post(TrialEnded())
+
+    @Slot(object)
+    def adapt(self, request: AdapterRequest) -> None:
+        """Put an adapter on the model, or take it off."""
+        path = request.path_or_id
+        try:
+            self._require_model()
+            if path is None:
+                engine.unload_adapter(self._model)
+            else:
+                engine.load_adapter(self._model, path)
+        except SafelightError as error:
+            self._post(AdapterChanged(path, message=str(error)))
+        except Exception as error:  # the app must go on, whatever the libraries below raise
+            self._post(AdapterChanged(path, message=_in_words(error), details=traceback.format_exc()))
+        else:
+            self._cache = None  # what it holds was read without this adapter
+            adapter = self._model.adapter
+            self._recorder.adapter_changed(adapter)
+            self._post(AdapterChanged(path, "" if adapter is None else adapter.title))
+
+    @Slot(object)
     def influence(self, request: InfluenceRequest) -> None:
         """Measure how far one token moves the others."""
         try:
@@ -230,6 +284,8 @@ class EngineLink(QObject):
     _unload_asked = Signal()
     _run_asked = Signal(object)
     _fork_asked = Signal(object)
+    _trial_asked = Signal(object)
+    _adapter_asked = Signal(object)
     _influence_asked = Signal(object)
 
     def __init__(
@@ -249,7 +305,7 @@ class EngineLink(QObject):
         self._pause.setSingleShot(True)
         self._pause.timeout.connect(self._drain)
         self._load_request: LoadRequest | None = None
-        self._run_request: RunRequest | ForkRequest | None = None
+        self._run_request: RunRequest | ForkRequest | TrialRequest | None = None
         self._worker = EngineWorker(self._mailbox, load_model, generate, traces)
         self._thread = QThread()
         self._thread.setObjectName("safelight-engine")
@@ -259,6 +315,8 @@ class EngineLink(QObject):
         self._unload_asked.connect(self._worker.unload, Qt.ConnectionType.QueuedConnection)
         self._run_asked.connect(self._worker.run, Qt.ConnectionType.QueuedConnection)
         self._fork_asked.connect(self._worker.fork, Qt.ConnectionType.QueuedConnection)
+        self._trial_asked.connect(self._worker.trial, Qt.ConnectionType.QueuedConnection)
+        self._adapter_asked.connect(self._worker.adapt, Qt.ConnectionType.QueuedConnection)
         self._influence_asked.connect(self._worker.influence, Qt.ConnectionType.QueuedConnection)
         self._worker.mail.connect(self._drain, Qt.ConnectionType.QueuedConnection)
         self._thread.start()
@@ -299,6 +357,15 @@ class EngineLink(QObject):
         self._run_request = request
         self._fork_asked.emit(request)
 
+    def trial(self, request: TrialRequest) -> None:
+        """Generate an answer that belongs to no conversation; waits for the run under way."""
+        self._run_request = request
+        self._trial_asked.emit(request)
+
+    def adapt(self, path_or_id: str | None) -> None:
+        """Put an adapter on the loaded model, or take it off; waits for the run under way."""
+        self._adapter_asked.emit(AdapterRequest(path_or_id))
+
     def influence(self, request: InfluenceRequest) -> None:
         """Measure an influence; waits for the run under way."""
         self._influence_asked.emit(request)
@@ -332,13 +399,18 @@ class EngineLink(QObject):
                 return
             end = len(messages)
             if self._pace_ms and not cancelled:
-                steps = (place for place, message in enumerate(messages) if isinstance(message, StepFinished))
+                steps = (place for place, message in enumerate(messages) if _is_step(message))
                 first = next(steps, None)
                 if first is not None:
                     end = first + 1
                     self._pause.start(self._pace_ms)
             self._held = messages[end:]
             self.arrived.emit(messages[:end])
+
+
+def _is_step(message: Message) -> bool:
+    """Whether a pace holds this in view."""
+    return message.is_step if isinstance(message, TrialGrown) else isinstance(message, StepFinished)
 
 
 def _describe(model: Any, request: LoadRequest, identity: ModelIdentity) -> LoadedModel:

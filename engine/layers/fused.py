@@ -46,6 +46,7 @@ class FusedLayers:
         spans: one a kind of layer, alike in ``text_rows``.
         """
         config = self.network.config
+        self.network.rows.text = next(iter(spans.values())).text_rows
         normed = self.blocks[0].input_layernorm(x)
         for index, (block, layer, norms) in enumerate(zip(self.blocks, config.layers, self.norms, strict=True)):
             span = spans[layer.kind]

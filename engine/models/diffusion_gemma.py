@@ -17,6 +17,7 @@ from engine.errors import SafelightError
 from engine.layers.attention import Extend, Span
 from engine.layers.block import Block
 from engine.layers.embedding import TokenTable
+from engine.layers.lora import Rows
 from engine.layers.mlp import SelfConditioning
 from engine.layers.norm import RMSNorm
 from engine.layers.rope import cos_sin, inverse_frequencies
@@ -32,6 +33,7 @@ class DiffusionGemma(nn.Module):
         self.layers = nn.ModuleList(Block(config, layer) for layer in config.layers)
         self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.self_conditioning = SelfConditioning(config)
+        self.rows = Rows()  # of what runs through the layers, for adapters
         self._frequencies: dict[LayerConfig, Tensor] = {}
         # The reference keeps sqrt(H) in the table's type, which rounds it in bf16.
         root = torch.tensor(config.hidden_size**0.5, dtype=torch.float64, device="cpu")
@@ -146,6 +148,7 @@ class DiffusionGemma(nn.Module):
 
         The first ``text_rows`` of the T are text, the rest a canvas.
         """
+        self.rows.text = text_rows
         ropes = self.ropes(positions, x.dtype)
         for block, layer, extend in zip(self.layers, self.config.layers, extends, strict=True):
             x = block(x, ropes[layer], masks.get(layer.kind), extend, text_rows)

@@ -51,6 +51,8 @@ class ModelIdentity:
     device: str = ""
     dtype: str = ""
     packing: str = ""  # how its experts are packed; empty where they are not
+    adapter: str = ""  # what the adapter on it is called; empty where there was none
+    adapter_fingerprint: str = ""  # of the adapter's files
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The two embedded models: shapes and schedules, as data."""
+"""The embedded models: shapes and schedules, as data."""
 
 from __future__ import annotations
 
@@ -58,5 +58,9 @@ RECIPES = {
     ),
     "skills": Recipe(
         "skills", hidden_size=128, layers=6, canvas_length=64, max_position_embeddings=512, max_new_tokens=256, batch=64
+    ),
+    # What adapters are trained on: the skills on a canvas that holds a Sudoku, of which it sees a little.
+    "base": Recipe(
+        "base", hidden_size=128, layers=6, canvas_length=96, max_position_embeddings=512, max_new_tokens=288, batch=64
     ),
 }

@@ -46,6 +46,7 @@ def rate(step: int, steps: int, recipe: Recipe) -> float:
     return max(0.0, min((step + 1) / recipe.warmup_steps, 1.0, falling))
 
 
+HAS_BF16 = torch.cpu._is_avx512_bf16_supported()  # elsewhere it is emulated, ten times slower
 TAIL = 0.25  # weight of the eos tokens that fill a canvas after the first one
 
 
@@ -80,6 +81,7 @@ class Trainer:
     ) -> None:
         self.recipe, self.folder, self.steps, self.step = recipe, folder, steps, 0
         folder.mkdir(parents=True, exist_ok=True)
+        self.trained = start is not None  # it has learnt the easy part: hard puzzles, long walks, half the rates
         self.generator = torch.Generator().manual_seed(seed)
         self.model = DiffusionGemma(recipe.model_config())
         initialise(self.model, self.generator)
@@ -101,47 +103,47 @@ class Trainer:
     def _pools(self, seed: int) -> list[tuple[int, Pool]]:
         """(every so many steps, pool): longer prefixes come in a pool of their own."""
         recipe, vocabulary = self.recipe, self.model.config.vocab_size
-        if recipe.name == "sudoku":
+        drawn: list[tuple[int, int, SudokuSource | SkillSource]] = []  # every so many steps, so many rows, from there
+        if recipe.name != "sudoku":
+            drawn += [(1, recipe.batch, SkillSource(recipe.canvas_length, seed, long=False))]
+            drawn += [(4 if self.trained else 2, recipe.batch // 2, SkillSource(recipe.canvas_length, seed, long=True))]
+        if recipe.name != "skills":
             path = self.folder / "puzzles.txt"
             for done in minimal_puzzles(recipe.puzzles, path):
                 if done % 500 == 0:
                     print(f"puzzles {done}", flush=True)
             self.sudoku = SudokuSource(path, recipe.canvas_length, seed)
-            self.sources = [self.sudoku]
-            return [(1, Pool(self.sudoku.draw, recipe.batch, vocabulary, self.generator))]
-        short = SkillSource(recipe.canvas_length, seed, long=False)
-        rest = SkillSource(recipe.canvas_length, seed, long=True)
-        self.sources = [short, rest]
-        return [
-            (1, Pool(short.draw, recipe.batch, vocabulary, self.generator)),
-            (2, Pool(rest.draw, recipe.batch // 2, vocabulary, self.generator)),
-        ]
+            often = (1, recipe.batch) if recipe.name == "sudoku" else (3, recipe.batch // 2)
+            drawn += [(*often, self.sudoku)]
+        self.sources = [source for _, _, source in drawn]
+        return [(every, Pool(source.draw, rows, vocabulary, self.generator)) for every, rows, source in drawn]
 
     def _forward(self, ids: Tensor, present: Tensor, canvas: Tensor, soft: Tensor) -> Tensor:
         padded = present if self.recipe.name != "sudoku" else None
-        _, prefix = encode(self.model, ids, padded)
+        with torch.set_grad_enabled(not self.trained):  # which saves a third; how prompts are read has been learnt
+            _, prefix = encode(self.model, ids, padded)
         return predict(self.model, canvas, soft, prefix, padded)
 
     def run(self, save_every: int = 200) -> None:
         started, first = time.time(), self.step
         sums: dict[str, float] = {}
         while self.step < self.steps:
-            factor = rate(self.step, self.steps, self.recipe)
+            factor = rate(self.step, self.steps, self.recipe) * (0.5 if self.trained else 1.0)
             for group in self.muon.param_groups:
                 group["lr"] = self.recipe.muon_lr * factor
             for group in self.adam.param_groups:
                 group["lr"] = self.recipe.adam_lr * factor
             if self.recipe.name == "sudoku":
-                self.sudoku.givens = (32, 60) if self.step < 600 else (25, 50)
+                self.sudoku.givens = (24, 46) if self.trained else (32, 60) if self.step < 600 else (25, 50)
             for index, (every, pool) in enumerate(self.pools):
                 if self.step % every:
                     continue
-                with torch.autocast("cpu", dtype=torch.bfloat16):
+                with torch.autocast("cpu", dtype=torch.bfloat16, enabled=HAS_BF16):
                     logits = self.forward(pool.ids, pool.present, pool.canvas, pool.soft)
                 surprise = F.cross_entropy(logits.flatten(0, 1), pool.target.flatten(), reduction="none")
                 loss = (surprise * weights(pool.target).flatten()).sum() / len(pool.target)
                 loss.backward()  # type: ignore[no-untyped-call]
-                late = self.step >= (1 - self.recipe.late_share) * self.steps
+                late = self.trained or self.step >= (1 - self.recipe.late_share) * self.steps
                 right = pool.advance(logits.detach(), self.recipe.retire_late if late else self.recipe.retire_early)
                 for key, value in ((f"loss{index}", loss.item()), (f"right{index}", right)):
                     sums[key] = value if key not in sums else 0.98 * sums[key] + 0.02 * value

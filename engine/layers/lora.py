@@ -1,0 +1,63 @@
+"""Low-rank adapters beside linear layers: out = base(x) + scaling * up(down(x)). Knows no files.
+
+Source: Hu et al. 2021, arXiv 2106.09685. Text and canvas may have adapters of their own, as the two modes share weights.
+An adapter hangs on its layer as a forward hook: the layer, packed or not, stays as it is and is found by its old name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+@dataclass
+class Rows:
+    """How many of the rows under way are text; those after them are a canvas."""
+
+    text: int = 0
+
+
+class LowRank(nn.Module):
+    """x (..., in) -> scaling * up(down(x)), (..., out). ``up`` begins as zeros, so that nothing is changed."""
+
+    def __init__(self, inputs: int, outputs: int, rank: int, scaling: float = 1.0) -> None:
+        super().__init__()
+        self.scaling = scaling
+        self.down = nn.Parameter(torch.zeros(rank, inputs))
+        self.up = nn.Parameter(torch.zeros(outputs, rank))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(F.linear(x, self.down), self.up) * self.scaling
+
+
+class LayerAdapter(nn.Module):
+    """What is added to one linear layer, in each mode; None adds nothing."""
+
+    def __init__(self, causal: LowRank | None, denoise: LowRank | None) -> None:
+        super().__init__()
+        self.causal, self.denoise = causal, denoise
+
+    def attach(self, layer: nn.Module, rows: Rows) -> torch.utils.hooks.RemovableHandle:
+        """Add this to the layer's output from now on, until the handle is removed."""
+
+        def add(_: nn.Module, args: tuple[Tensor], out: Tensor) -> Tensor:
+            changed: Tensor = self(args[0], out, rows.text)
+            return changed
+
+        return layer.register_forward_hook(add)
+
+    def forward(self, x: Tensor, out: Tensor, text_rows: int) -> Tensor:
+        """x (..., T, in) of which the first ``text_rows`` are text, and the layer's output (..., T, out) -> the sum."""
+        if text_rows == 0:
+            return out if self.denoise is None else out + self.denoise(x)
+        if text_rows == x.shape[-2]:
+            return out if self.causal is None else out + self.causal(x)
+        text, canvas = (slice(None, text_rows), slice(text_rows, None))
+        parts = [
+            out[..., rows, :] if adapter is None else out[..., rows, :] + adapter(x[..., rows, :])
+            for adapter, rows in ((self.causal, text), (self.denoise, canvas))
+        ]
+        return torch.cat(parts, dim=-2)
