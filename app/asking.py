@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QUrl, Slot
 from PySide6.QtGui import QDesktopServices, QGuiApplication
 
-from app import diagnostics
 from app.chat.prompts import prepare, prepare_with_files
 from app.folders import ensure
 from app.language import tr
@@ -233,6 +232,8 @@ class Asking(QObject):
     def diagnostics(self) -> str:
         """The report for the clipboard."""
         window = self._window
+        from app import diagnostics
+
         facts = diagnostics.Facts()
         if window.model is not None:
             facts = diagnostics.Facts(window.model.title, window.model.device, window.model.kernels)

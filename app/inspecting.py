@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +11,12 @@ from PySide6.QtWidgets import QFileDialog
 
 import engine
 from app.inspector.compare import Compare
+from app.inspector.compare_words import run_title, short_difference
 from app.inspector.fork_panel import ForkPanel, RunItem
 from app.inspector.influence_view import InfluenceView
 from app.inspector.page import InspectorPage
-from app.language import tr
+from app.inspector.run_cards import Offer
+from app.language import tr, trn
 from app.messages import (
     ForkEnded,
     ForkGrown,
@@ -24,9 +27,10 @@ from app.messages import (
     Message,
 )
 from app.state.chat_state import Turn
+from app.state.compare import asked
 from app.theme import Theme
 from app.topbar import INSPECTOR
-from engine import Fork, Mark, SafelightError, TraceHeader
+from engine import Fork, GalleryTrace, Mark, SafelightError, TraceHeader
 
 if TYPE_CHECKING:
     from app.window import MainWindow
@@ -45,13 +49,10 @@ class Inspecting(QObject):
         self._live: dict[str, Any] = {}  # runs of this session, by id
         self.forks = ForkPanel(page.player)
         self.influence = InfluenceView(page.player)
-        self.compare = Compare(page.player)
-        for title, panel in (
-            (tr("Fork"), self.forks),
-            (tr("Influence"), self.influence),
-            (tr("Compare"), self.compare),
-        ):
-            page.add_panel(title, panel)
+        self.compare = Compare(page.player, page.overview)
+        page.add_panel(tr("Fork"), self.forks, works=True)
+        page.add_panel(tr("Influence"), self.influence, works=True)
+        page.add_view(tr("Compare"), tr("Compare this run with another"), self.compare)
         self._forking = False
         self.forks.fork_asked.connect(self._fork)
         self.forks.infill_asked.connect(self._infill)
@@ -62,31 +63,71 @@ class Inspecting(QObject):
         page.file_asked.connect(self.ask_file)
         page.chosen.connect(self.open_key)
         page.closed.connect(self.offer)
-        self.compare.other_asked.connect(self._ask_other)
+        self.compare.wanted.connect(self._offer_others)
+        self.compare.chosen.connect(self._compare_with)
+        self.compare.file_asked.connect(self._ask_other)
         window.session.progressed.connect(page.refresh)
-        window.session.ended.connect(page.refresh)
+        window.session.ended.connect(page.run_ended)
 
     # ---------------------------------------------------------------- which run
 
     @Slot()
     def offer(self) -> None:
         """Offer the gallery and the runs that were kept last."""
+        offers = [Offer(tr(one.title), tr(one.note), str(one.path), tr("Gallery")) for one in self._gallery()]
+        for header, key in self._headers(self._kept()[:RECENT]):
+            offers.append(Offer(_prompt(header), f"{_when(header)} · {run_title(header)}", key, tr("Your runs")))
+        self.page.offer(offers)
+
+    @Slot()
+    def _offer_others(self) -> None:
+        """Offer all runs that the one on show can be compared with, those of the same prompt first."""
+        trace = self.page.player.trace
+        if trace is None:
+            return
+        here = trace.header
+        gallery = {str(one.path): one for one in self._gallery()}
+        found = [(header, key, tr("This session")) for header, key in self._of_session()]
+        found += [(header, key, tr("Your runs")) for header, key in self._headers(self._kept()[:RECENT])]
+        found += [(header, key, tr("Gallery")) for header, key in self._headers(one.path for one in gallery.values())]
+        seen = {here.id}
         offers = []
+        for header, key, section in found:
+            if header.id in seen:
+                continue
+            seen.add(header.id)
+            alike = asked(header) == asked(here)
+            of = tr(gallery[key].title) if key in gallery else ""
+            if alike:
+                title, hint = run_title(header), short_difference(here, header)
+                offers.append(Offer(title, " · ".join(filter(None, (of or _when(header), hint))), key, _alike()))
+            else:
+                offers.append(Offer(of or _prompt(header), run_title(header), key, section))
+        order = (_alike(), tr("This session"), tr("Your runs"), tr("Gallery"))
+        self.compare.offer(sorted(offers, key=lambda offer: order.index(offer.section)))
+
+    def _gallery(self) -> tuple[GalleryTrace, ...]:
         try:
-            found = engine.gallery()
+            return engine.gallery()
         except SafelightError as error:
             self._window.say(str(error))
-            found = ()
-        offers += [(tr(one.title), tr(one.note), str(one.path), tr("Gallery")) for one in found]
-        for path in self._kept()[:RECENT]:
+            return ()
+
+    @staticmethod
+    def _headers(paths: Iterable[Path]) -> Iterator[tuple[TraceHeader, str]]:
+        """Of those files that can be read; the others are told of when they are asked for by name."""
+        for path in paths:
             try:
-                header = engine.open_trace(path).header
+                yield engine.open_trace(path).header, str(path)
             except SafelightError:
-                continue  # it is told when it is asked for by name
-            hint = tr("{model}, seed {seed}", model=header.model.title or header.model.name, seed=header.seed)
-            when = header.created_at.astimezone().strftime("%x %H:%M")
-            offers.append((" ".join(header.prompt.split())[:80], f"{when} · {hint}", str(path), tr("Your runs")))
-        self.page.offer(offers)
+                continue
+
+    def _of_session(self) -> list[tuple[TraceHeader, str]]:
+        """The runs that are in memory: forks, and the answers of the conversation on show; the newest first."""
+        answers = [answer.trace for turn in self._window.session.chat.turns for answer in turn.answers.items]
+        found = [*self._live.values(), *(trace for trace in answers if trace is not None and trace.events)]
+        keyed = [(trace.header, self._key(trace)) for trace in found]
+        return sorted(keyed, key=lambda one: one[0].created, reverse=True)
 
     def _kept(self) -> list[Path]:
         """Files of runs, the newest first."""
@@ -130,7 +171,12 @@ class Inspecting(QObject):
     @Slot()
     def _ask_other(self) -> None:
         path = self._ask_path()
-        trace = self._read(path) if path else None
+        if path:
+            self._compare_with(path)
+
+    @Slot(str)
+    def _compare_with(self, key: str) -> None:
+        trace = self._read(key)
         if trace is not None:
             self.compare.set_other(trace)
 
@@ -172,19 +218,16 @@ class Inspecting(QObject):
     def _opened(self) -> None:
         self.influence.clear()
         self.refresh()
-        trace = self.page.player.trace
-        if trace is not None:
-            self.forks.show_runs(self._tree(), self._key(trace))
+        trace, other = self.page.player.trace, self.compare.trace
+        if trace is None:
+            return
+        self.forks.show_runs(self._tree(), self._key(trace))
+        if other is not None and (other.header.id == trace.header.id or asked(other.header) != asked(trace.header)):
+            self.compare.set_other(None)
 
     def _tree(self) -> list[RunItem]:
         """The kept runs and those of this session, parents before their forks."""
-        headers: dict[str, tuple[Any, str]] = {}
-        for path in self._kept()[:RECENT]:
-            try:
-                header = engine.open_trace(path).header
-            except SafelightError:
-                continue
-            headers[header.id] = (header, str(path))
+        headers = {header.id: (header, key) for header, key in self._headers(self._kept()[:RECENT])}
         for trace in [*self._live.values(), self.page.player.trace]:
             headers.setdefault(trace.header.id, (trace.header, self._key(trace)))
         items = []
@@ -196,7 +239,13 @@ class Inspecting(QObject):
     @staticmethod
     def _run_title(header: TraceHeader) -> str:
         if header.marks:
-            return tr("Block {block}: a span written anew", block=header.marks[0].block + 1)
+            blocks = sorted({mark.block + 1 for mark in header.marks})
+            return trn(
+                "Block {blocks}: {count} span written anew",
+                "Block {blocks}: {count} spans written anew",
+                len(header.marks),
+                blocks=", ".join(map(str, blocks)),
+            )
         if header.changes:
             newest = header.changes[-1]
             return tr("Forked at block {block}, step {step}", block=newest.block + 1, step=newest.step)
@@ -221,11 +270,10 @@ class Inspecting(QObject):
             return
         self._start(ForkRequest(trace, changes=changes))
 
-    @Slot(int, object)
-    def _infill(self, block: int, positions: tuple[int, ...]) -> None:
-        trace = self.page.player.trace
-        mark = Mark(block, positions[0], positions[-1] + 1)
-        self._start(ForkRequest(trace, marks=(mark,), seed=self._window.values.next_seed()))
+    @Slot(object)
+    def _infill(self, marks: tuple[Mark, ...]) -> None:
+        request = ForkRequest(self.page.player.trace, marks=marks, seed=self._window.values.next_seed())
+        self._start(request)
 
     def _start(self, request: ForkRequest) -> None:
         refusal = self.refusal()
@@ -246,11 +294,13 @@ class Inspecting(QObject):
                 self.compare.set_other(parent)
             case ForkGrown():
                 self.page.refresh()
-            case ForkEnded(problem, _):
+            case ForkEnded(problem, details):
                 self._forking = False
-                self.page.refresh()
+                self.page.run_ended()
                 self.refresh()
                 self.forks.say(problem)
+                if details:
+                    self._window.say(problem, details)
                 if self.page.player.trace is not None:
                     self.forks.show_runs(self._tree(), self._key(self.page.player.trace))
             case InfluenceMeasured(request, found, problem):
@@ -301,3 +351,15 @@ class Inspecting(QObject):
         except SafelightError as error:
             self._window.say(str(error))
             return None
+
+
+def _prompt(header: TraceHeader) -> str:
+    return " ".join(header.prompt.split())[:80]
+
+
+def _when(header: TraceHeader) -> str:
+    return header.created_at.astimezone().strftime("%x %H:%M")
+
+
+def _alike() -> str:
+    return tr("The same prompt")

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from app.language import tr, trn
 from app.state.attachment import Attachment
 from engine import SKILLS, SUDOKU, SafelightError
-from engine.tasks import skills, sudoku
 
 
 @dataclass(frozen=True)
@@ -23,10 +22,14 @@ class Suggestion:
 def suggestions(model_name: str, rng: random.Random) -> list[Suggestion]:
     """Prompts that show what a model can do; puzzles are drawn afresh."""
     if model_name == SUDOKU:
+        from engine.tasks import sudoku  # the tasks are not needed to paint the window
+
         return [
             Suggestion(label, sudoku.to_prompt(sudoku.generate(rng, givens, givens).board)) for label, givens in _bins()
         ]
     if model_name == SKILLS:
+        from engine.tasks import skills
+
         texts: Sequence[str] = skills.suggestions()  # it was trained on these very words, in English
     else:
         texts = (
@@ -85,6 +88,8 @@ def prepare(model_name: str, text: str) -> str:
         raise SafelightError(tr("Write something first."))
     if model_name != SUDOKU:
         return text.strip()
+    from engine.tasks import sudoku
+
     try:
         return sudoku.to_prompt(sudoku.parse(text))
     except sudoku.PuzzleError as error:

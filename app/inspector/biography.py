@@ -72,6 +72,7 @@ class Biography(QWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
+        self.chart.set_room(self.height() - self.title.sizeHint().height() - 3 * SPACE_2)
         wide = self.width() >= px(WIDE)
         way = QBoxLayout.Direction.LeftToRight if wide else QBoxLayout.Direction.TopToBottom
         if way != self._split.direction():

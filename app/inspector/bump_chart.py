@@ -17,6 +17,7 @@ from app.state.biography import History, history_of
 from app.theme import color, px
 
 ROW, ENTROPY, LABELS, NUMBERS, GAP = 24, 40, 20, 20, 12  # pixels, at 100 %
+LEAST_ROW, LEAST_ENTROPY = 15, 28  # where there is little room
 LEAST_COLUMN, MOST_COLUMN = 12, 56
 LIGHT = 0.6  # opacity of a history that is only pointed at
 
@@ -30,6 +31,7 @@ class BumpChart(StepsArea):
         super().__init__(player, LEAST_COLUMN, MOST_COLUMN, parent)
         self.bio: History | None = None
         self._light = True
+        self._room = 0  # pixels of height to fit into, if that can be; 0 for as much as is wanted
         self._picture: QPixmap | None = None
         self._picture_of: tuple[object, ...] = ()
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -68,13 +70,33 @@ class BumpChart(StepsArea):
             column=self.column,
             steps=self.bio.steps,
             top=px(LABELS) if self.bio.depth else px(4),
-            row=px(ROW) if self.bio.depth else px(2 * ROW),
+            row=self._row(),
             depth=self.bio.depth,
             outside=self.bio.samples_outside,
             gap=px(GAP),
-            entropy=px(ENTROPY),
+            entropy=px(LEAST_ENTROPY if self._is_tight else ENTROPY),
             gutter=self.gutter(),
         )
+
+    def set_room(self, height: int) -> None:
+        """The height it should fit into; rows come closer together for it, as far as they can be told apart."""
+        if height != self._room:
+            self._room = height
+            self._picture = None
+            self.setFixedHeight(self.sizeHint().height())
+            self.viewport().update()
+
+    @property
+    def _is_tight(self) -> bool:
+        return 0 < self._room < px(LABELS + 8 * ROW + GAP + ENTROPY + NUMBERS)
+
+    def _row(self) -> int:
+        if self.bio is not None and not self.bio.depth:
+            return px(2 * ROW)
+        if not self._is_tight:
+            return px(ROW)
+        rows = 8 if self.bio is None else self.bio.depth + self.bio.samples_outside
+        return max(px(LEAST_ROW), min(px(ROW), (self._room - px(LABELS + GAP + LEAST_ENTROPY + NUMBERS)) // rows))
 
     def load(self) -> None:
         record, position = self.record, self.position
@@ -97,8 +119,12 @@ class BumpChart(StepsArea):
 
     def sizeHint(self) -> QSize:
         plot = self.plot()
-        tall = px(LABELS + 8 * ROW + GAP + ENTROPY) if plot is None else plot.bottom
+        tall = self._empty_height() if plot is None else plot.bottom
         return QSize(px(420), round(tall + px(NUMBERS)) + self.horizontalScrollBar().sizeHint().height())
+
+    def _empty_height(self) -> int:
+        whole = px(LABELS + 8 * ROW + GAP + ENTROPY)
+        return max(px(96), min(whole, self._room - px(NUMBERS + GAP))) if self._room > 0 else whole
 
     def minimumSizeHint(self) -> QSize:
         return QSize(px(200), self.sizeHint().height())

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from PySide6.QtCore import QEvent, QObject, QRect, Qt, Slot
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QButtonGroup, QComboBox, QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
 from app.canvas.view import CanvasView
 from app.controls import button, label
@@ -76,10 +76,8 @@ class InspectorCanvas(QWidget):
         self._connect()
 
     def _build(self) -> None:
-        group = QButtonGroup(self)
-        for made in (self.calm, self.raw):
+        for made in (self.calm, self.raw):  # in no group, of which Tab would reach one alone
             made.setCheckable(True)
-            group.addButton(made)
         self.calm.setChecked(True)
         self.as_table.setCheckable(True)
         for layer in LAYERS:
@@ -116,7 +114,8 @@ class InspectorCanvas(QWidget):
 
     def _connect(self) -> None:
         player = self._player
-        self.calm.toggled.connect(self.set_calm)
+        self.calm.clicked.connect(lambda: self.set_calm(True))
+        self.raw.clicked.connect(lambda: self.set_calm(False))
         self.as_table.toggled.connect(self.table.setVisible)
         self.layers.currentIndexChanged.connect(self._choose_layer)
         self.view.cellSelected.connect(player.select)
@@ -139,7 +138,8 @@ class InspectorCanvas(QWidget):
     @Slot(bool)
     def set_calm(self, calm: bool) -> None:
         """The best guess instead of noise, or the canvas as the model had it."""
-        (self.calm if calm else self.raw).setChecked(True)
+        self.calm.setChecked(calm)
+        self.raw.setChecked(not calm)
         self._player.calm = calm
         self.view.set_calm(calm)
         self.table.refresh()

@@ -15,6 +15,7 @@ from app.state.canvas_state import BlockState, CellState
 
 _NO_PARENT = QModelIndex()
 TOKEN, STATE, ENTROPY, ACCEPTED, REMELTS = range(5)
+NUMBERS = (ENTROPY, ACCEPTED, REMELTS)
 
 
 class CellsModel(QAbstractTableModel):
@@ -49,6 +50,9 @@ class CellsModel(QAbstractTableModel):
         return 0 if parent.isValid() else REMELTS + 1
 
     def headerData(self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        if role == Qt.ItemDataRole.TextAlignmentRole and orientation == Qt.Orientation.Horizontal:
+            side = Qt.AlignmentFlag.AlignRight if section in NUMBERS else Qt.AlignmentFlag.AlignLeft
+            return int(side | Qt.AlignmentFlag.AlignVCenter)
         if role != Qt.ItemDataRole.DisplayRole:
             return None
         if orientation == Qt.Orientation.Vertical:
@@ -66,7 +70,7 @@ class CellsModel(QAbstractTableModel):
                 text=self._text(row, TOKEN),
                 state=self._text(row, STATE),
             )
-        if role == Qt.ItemDataRole.TextAlignmentRole and index.column() in (ENTROPY, ACCEPTED, REMELTS):
+        if role == Qt.ItemDataRole.TextAlignmentRole and index.column() in NUMBERS:
             return int(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         return None
 

@@ -12,7 +12,6 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QListWidget,
     QListWidgetItem,
-    QSpinBox,
     QTreeWidget,
     QTreeWidgetItem,
     QVBoxLayout,
@@ -21,10 +20,12 @@ from PySide6.QtWidgets import (
 
 from app.controls import Hairline, button, label
 from app.inspector.player import NOTHING, Player
+from app.inspector.spans import Spans, fit_rows
 from app.language import tr
 from app.settings.fields import NumberBox, number_box
 from app.settings.spec import SAMPLER, SEED
-from engine import Fork, SafelightError
+from app.theme import px
+from engine import Fork, Mark, SafelightError
 
 KNOBS = ("entropy_bound", "t_max", "t_min", "max_denoising_steps")
 PIN, PUT, BAN = "pin", "put", "ban"
@@ -53,7 +54,7 @@ class ForkPanel(QWidget):
     """Emits what is asked for; ``block`` says why nothing can be run now."""
 
     fork_asked = Signal(object)  # engine.Fork
-    infill_asked = Signal(int, object)  # block index, positions
+    infill_asked = Signal(object)  # a tuple of engine.Mark
     run_chosen = Signal(str)  # key
 
     def __init__(self, player: Player) -> None:
@@ -74,21 +75,18 @@ class ForkPanel(QWidget):
         self.ban = button(tr("Ban"), tr("Ban the token"), tip=tr("It appears nowhere from here on"))
         self.changes = QListWidget()
         self.changes.setAccessibleName(tr("Changes"))
-        self.changes.setMaximumHeight(96)
         self.remove = button(tr("Remove"), tr("Remove the selected change"))
         self.boxes: dict[str, NumberBox] = {s.name: number_box(s) for s in SAMPLER if s.name in KNOBS}
         self.seed = number_box(SEED)
         self.run = button(tr("Go on from here"), tr("Run on from this step with the changes"), role="primary")
-        self.first, self.last = QSpinBox(), QSpinBox()
-        self.first.setAccessibleName(tr("First position"))
-        self.last.setAccessibleName(tr("Last position"))
-        self.infill = button(tr("Write anew"), tr("Re-noise these positions and keep all others"), role="plain")
+        self.spans = Spans(player)
         self.problem = label("", "error", wrap=True)
         self.problem.setAccessibleName(tr("Problem"))
         self.problem.hide()
         self.tree = QTreeWidget()
         self.tree.setHeaderHidden(True)
         self.tree.setAccessibleName(tr("Runs"))
+        self.tree.setMinimumHeight(px(120))
         self._lay_out()
         self._connect()
         self._show_place()
@@ -106,14 +104,6 @@ class ForkPanel(QWidget):
         for row, setting in enumerate((*settings, SEED)):
             grid.addWidget(label(tr(setting.label), "caption"), row, 0)
             grid.addWidget(self.seed if setting is SEED else self.boxes[setting.name], row, 1)
-        span = QHBoxLayout()
-        span.setSpacing(8)
-        span.addWidget(label(tr("Positions"), "caption"))
-        span.addWidget(self.first)
-        span.addWidget(label(tr("to"), "caption"))
-        span.addWidget(self.last)
-        span.addWidget(self.infill)
-        span.addStretch(1)
         column = QVBoxLayout(self)
         column.setContentsMargins(16, 16, 16, 16)
         column.setSpacing(8)
@@ -125,10 +115,9 @@ class ForkPanel(QWidget):
         column.addWidget(self.run, 0, Qt.AlignmentFlag.AlignLeft)
         column.addWidget(self.problem)
         column.addWidget(Hairline())
-        column.addWidget(label(tr("Write a span of a settled block anew, the rest pinned"), "caption", wrap=True))
-        column.addLayout(span)
+        column.addWidget(self.spans)
         column.addWidget(Hairline())
-        column.addWidget(label(tr("Runs"), "caption"))
+        column.addWidget(label(tr("Runs"), "setting"))
         column.addWidget(self.tree, 1)
 
     def _connect(self) -> None:
@@ -137,7 +126,7 @@ class ForkPanel(QWidget):
         self.ban.clicked.connect(lambda: self._add(BAN))
         self.remove.clicked.connect(self._remove)
         self.run.clicked.connect(self._ask)
-        self.infill.clicked.connect(self._ask_infill)
+        self.spans.asked.connect(self._ask_infill)
         self.tree.itemActivated.connect(self._choose)
         self._player.opened.connect(self._opened)
         self._player.placed.connect(self._show_place)
@@ -152,6 +141,7 @@ class ForkPanel(QWidget):
     def block(self, reason: str) -> None:
         """Why nothing can be run now; empty if something can."""
         self._blocked = reason
+        self.spans.block(reason)
         self._show_place()
 
     def say(self, problem: str) -> None:
@@ -195,12 +185,9 @@ class ForkPanel(QWidget):
         can_run = frame is not None and not self._blocked
         self.run.setEnabled(can_run)
         self.run.setToolTip(self._blocked)
-        self.infill.setEnabled(can_run and record is not None and record.final is not None)
         if frame is None or record is None:
             self.place.setText(tr("Open a run to fork it."))
             return
-        for box in (self.first, self.last):
-            box.setRange(0, record.length - 1)
         step = min(frame.step + 1, record.steps)
         where = tr("From block {block}, step {step} on", block=frame.block + 1, step=step)
         cell = tr("cell {position} is selected", position=selection) if has_cell else tr("select a cell to pin it")
@@ -269,6 +256,7 @@ class ForkPanel(QWidget):
                 case _:
                     text = tr("{token} banned", token=piece)
             self.changes.addItem(QListWidgetItem(text))
+        fit_rows(self.changes)
         self.changes.setVisible(bool(self._changes))
         self.remove.setVisible(bool(self._changes))
 
@@ -301,12 +289,10 @@ class ForkPanel(QWidget):
             self.say("")
             self.fork_asked.emit(fork)
 
-    @Slot()
-    def _ask_infill(self) -> None:
-        frame = self._player.frame
-        first, last = sorted((self.first.value(), self.last.value()))
-        if frame is not None and not self._blocked:
-            self.infill_asked.emit(frame.block, tuple(range(first, last + 1)))
+    @Slot(object)
+    def _ask_infill(self, marks: tuple[Mark, ...]) -> None:
+        self.say("")
+        self.infill_asked.emit(marks)
 
     @Slot(QTreeWidgetItem, int)
     def _choose(self, item: QTreeWidgetItem, _column: int) -> None:

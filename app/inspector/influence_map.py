@@ -3,40 +3,17 @@
 from __future__ import annotations
 
 import html
-from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
 from PySide6.QtCore import QEvent, QRect, QSize, Qt, Signal
 from PySide6.QtGui import QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from app.canvas.hit import Geometry
 from app.canvas.paint import Glyph, Glyphs
+from app.inspector.influence_scale import Influence
+from app.inspector.wording import in_nats
 from app.language import tr
 from app.theme import DARKROOM, TEXT_BODY, Theme, canvas_font, color, entropy_color, px, readable_on
-
-
-@dataclass(frozen=True, eq=False)
-class Influence:
-    """One measurement: a token changed, one step run, and each position's distribution before and after."""
-
-    position: int
-    before: int  # tokens
-    after: int
-    kl: NDArray[np.float64]  # (C,) nats
-    excluded: int  # the position that is left out: influence on itself says nothing
-
-    @property
-    def most(self) -> float:
-        """The largest, nats; 0 where nothing moved."""
-        return float(np.delete(self.kl, self.excluded).max(initial=0.0))
-
-    def moved(self, count: int) -> list[tuple[int, float]]:
-        """The ``count`` positions that moved most, with their nats; none of those that did not move."""
-        order = np.argsort(-self.kl, kind="stable").tolist()
-        found = [(place, float(self.kl[place])) for place in order if place != self.excluded and self.kl[place] > 0]
-        return found[:count]
 
 
 class InfluenceMap(QWidget):
@@ -123,7 +100,7 @@ class InfluenceMap(QWidget):
         painter.fillRect(clip, color(theme.surface_sunken))
         if self._influence is None:
             return
-        most = self._influence.most or 1.0
+        shares = self._influence.scale.shares(self._influence.kl)
         painter.setFont(self._glyphs.font)
         for place, rect in enumerate(grid.cells):
             cell = QRect(*rect)
@@ -134,7 +111,7 @@ class InfluenceMap(QWidget):
                 self._paint_changed(painter, cell)
                 ink = color(theme.ink)
             else:
-                shade = entropy_color(float(self._influence.kl[place]) / most, theme)
+                shade = entropy_color(float(shares[place]), theme)
                 painter.fillRect(cell, shade)
                 ink = readable_on(shade)
             painter.setPen(ink)
@@ -206,8 +183,10 @@ class InfluenceMap(QWidget):
             raise IndexError("nothing was measured")
         if place == self._influence.excluded:
             return tr("Position {position}: its token was changed.", position=place)
-        nats = f"{float(self._influence.kl[place]):.4f}"
-        return tr("Position {position} moved by {nats} nats.", position=place, nats=nats)
+        moved = float(self._influence.kl[place])
+        if not moved:
+            return tr("Position {position} did not move.", position=place)
+        return tr("Position {position} moved by {nats} nats.", position=place, nats=in_nats(moved))
 
     def event(self, event: QEvent) -> bool:
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:

@@ -20,9 +20,11 @@ from PySide6.QtWidgets import (
 from app.canvas.paint import glyph_of
 from app.controls import button, label
 from app.inspector.history_words import percent, quoted
-from app.inspector.influence_map import Influence, InfluenceMap
+from app.inspector.influence_map import InfluenceMap
+from app.inspector.influence_scale import Influence
 from app.inspector.marks_legend import Entry, Legend
 from app.inspector.player import NOTHING, Player
+from app.inspector.wording import in_nats
 from app.language import tr, trn
 from app.theme import DARKROOM, SPACE_2, SPACE_4, Theme, color
 
@@ -67,6 +69,7 @@ class InfluenceView(QWidget):
         )
         self.map = InfluenceMap()
         self.legend = Legend()
+        self.scale = label("", "caption", wrap=True)
         self.list = QListWidget()
         self.list.setAccessibleName(tr("Positions that moved most"))
         self.list.setUniformItemSizes(True)
@@ -80,8 +83,9 @@ class InfluenceView(QWidget):
         column.addLayout(self._form)
         for part in (self.problem, self.teaching, self.what, self.how):
             column.addWidget(part)
+        column.addWidget(self.legend)  # over the map, where it is in sight however large that is
+        column.addWidget(self.scale)
         column.addWidget(self._area, 3)
-        column.addWidget(self.legend)
         column.addWidget(self.list, 2)
         column.addStretch()
         self.setAccessibleName(tr("Measured influence"))
@@ -97,18 +101,17 @@ class InfluenceView(QWidget):
         self.tokens.setMinimumContentsLength(12)
         self.text = QLineEdit()
         self.text.setAccessibleName(tr("Text of the token to put there"))
-        self.text.setPlaceholderText(tr("one token, as text"))
+        self.text.setPlaceholderText(tr("or one token, as text"))
         self.text.setClearButtonEnabled(True)
         self.measure = button(tr("Measure"), tr("Measure the influence of this change"), role="primary")
         self._form = QGridLayout()
         self._form.setHorizontalSpacing(SPACE_2)
         self._form.setVerticalSpacing(SPACE_2)
-        self._form.addWidget(self.cell, 0, 0, 1, 3)
-        self._form.addWidget(self.tokens, 1, 0)
-        self._form.addWidget(self.text, 1, 1)
-        self._form.addWidget(self.measure, 1, 2)
-        self._form.setColumnStretch(0, 3)
-        self._form.setColumnStretch(1, 2)
+        self._form.addWidget(self.cell, 0, 0, 1, 2)
+        self._form.addWidget(self.tokens, 1, 0, 1, 2)
+        self._form.addWidget(self.text, 2, 0)
+        self._form.addWidget(self.measure, 2, 1)
+        self._form.setColumnStretch(0, 1)
 
     def _connect(self) -> None:
         player = self._player
@@ -280,7 +283,7 @@ class InfluenceView(QWidget):
             most, nats = listed[0]
             count = int((np.delete(influence.kl, influence.excluded) >= NOTABLE).sum())
             moved = trn("{count} position moved", "{count} positions moved", count)
-            head += " " + tr("Position {most} moved most, by {nats} nats.", most=most, nats=f"{nats:.3f}")
+            head += " " + tr("Position {most} moved most, by {nats} nats.", most=most, nats=in_nats(nats))
             head += " " + tr("{moved} by {notable} nats or more.", moved=moved, notable=NOTABLE)
         else:
             head += " " + tr("No other position moved.")
@@ -290,7 +293,7 @@ class InfluenceView(QWidget):
         for place, nats in listed:
             text = tr(
                 "{nats} nats   position {position}   {token}",
-                nats=f"{nats:.4f}",
+                nats=in_nats(nats),
                 position=place,
                 token=quoted(piece(tokens[place])),
             )
@@ -298,15 +301,16 @@ class InfluenceView(QWidget):
             item.setData(_POSITION, place)
         self.list.setCurrentRow(-1)
         self.list.blockSignals(False)
-        scale = tr("KL, 0 to {most} nats", most=f"{influence.most:.3f}")
-        self.legend.set_entries([Entry(scale, None), Entry(tr("the changed token, left out"), _draw_changed)])
+        scale = Entry(influence.scale.ends(), None, influence.scale.marks)
+        self.scale.setText(influence.scale.kind())
+        self.legend.set_entries([scale, Entry(tr("the changed token, left out"), _draw_changed)])
         self.map.setAccessibleDescription(head)
-        self.setAccessibleDescription(f"{head} {self.how.text()}")
+        self.setAccessibleDescription(f"{head} {self.how.text()} {influence.scale.ends()}. {influence.scale.kind()}")
         self._show_parts()
 
     def _show_parts(self) -> None:
         measured = self._influence is not None
-        for part in (self.what, self.how, self._area, self.legend):
+        for part in (self.what, self.how, self._area, self.legend, self.scale):
             part.setVisible(measured)
         self.list.setVisible(self._influence is not None and self._influence.most > 0)
         self.teaching.setVisible(not measured)

@@ -28,8 +28,8 @@ class StepMap(QWidget):
         column.setContentsMargins(SPACE_4, SPACE_2, SPACE_4, SPACE_4)
         column.setSpacing(SPACE_2)
         column.addWidget(self.caption)
+        column.addWidget(self.legend)  # over the map, where it stays in sight
         column.addWidget(self.area, 1)
-        column.addWidget(self.legend)
         self.setAccessibleName(tr("Map of positions and steps"))
         player.placed.connect(self._tell)
         player.opened.connect(self._tell)

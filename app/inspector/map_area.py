@@ -260,7 +260,7 @@ class MapArea(StepsArea):
         return QSize(px(420), px(320))
 
     def minimumSizeHint(self) -> QSize:
-        return QSize(px(200), px(120))
+        return QSize(px(200), px(72))
 
     # ---------------------------------------------------------------- pointing and keys
 

@@ -21,10 +21,11 @@ Draw = Callable[[QPainter, QRectF, Theme], None]
 
 @dataclass(frozen=True)
 class Entry:
-    """A sample and what it means. ``draw`` None is the scale of colours, from 0 to what the words say."""
+    """A sample and what it means. ``draw`` None is the scale of colours, from its lower to its upper end."""
 
     words: str
     draw: Draw | None
+    marks: tuple[float, ...] = ()  # on the scale, 0 to 1
 
 
 class Legend(QWidget):
@@ -82,7 +83,7 @@ class Legend(QWidget):
             if entry.draw is not None:
                 entry.draw(painter, sample, self._theme)
             else:
-                _paint_scale(painter, sample.adjusted(0, px(4), 0, -px(4)), self._theme)
+                _paint_scale(painter, sample.adjusted(0, px(4), 0, -px(4)), entry.marks, self._theme)
             painter.setPen(color(self._theme.faint_ink))
             words = QRectF(rect.x + size + px(6), rect.y, rect.width, rect.height)
             painter.drawText(words, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, entry.words)
@@ -106,7 +107,7 @@ def _font() -> QFont:
     return font
 
 
-def _paint_scale(painter: QPainter, bar: QRectF, theme: Theme) -> None:
+def _paint_scale(painter: QPainter, bar: QRectF, marks: Sequence[float], theme: Theme) -> None:
     shades = QLinearGradient(QPointF(bar.left(), 0), QPointF(bar.right(), 0))
     for stop in range(16):
         shades.setColorAt(stop / 15, entropy_color(stop / 15, theme))
@@ -114,3 +115,7 @@ def _paint_scale(painter: QPainter, bar: QRectF, theme: Theme) -> None:
     painter.setPen(QPen(color(theme.line_strong), 1))
     painter.setBrush(Qt.BrushStyle.NoBrush)
     painter.drawRect(bar)
+    for share in marks:
+        x = bar.left() + share * bar.width()
+        painter.setPen(QPen(color(theme.ink), 1))
+        painter.drawLine(QPointF(x, bar.bottom() - 1), QPointF(x, bar.bottom() + px(3)))

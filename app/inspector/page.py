@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from PySide6.QtCore import QSize, Qt, QTimer, Signal, Slot
-from PySide6.QtGui import QFontMetrics, QKeyEvent, QResizeEvent
+from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
+    QPushButton,
     QScrollArea,
-    QSizePolicy,
     QSplitter,
     QStackedWidget,
     QTabWidget,
@@ -21,6 +21,8 @@ from PySide6.QtWidgets import (
 
 from app.controls import Hairline, button, label
 from app.inspector.canvas import InspectorCanvas
+from app.inspector.compare_words import model_words
+from app.inspector.elided import Elided
 from app.inspector.filmstrip import Filmstrip
 from app.inspector.keys import Keys
 from app.inspector.overview import Overview
@@ -34,6 +36,7 @@ from app.theme import DARKROOM, Theme, px
 REFRESH_MS = 60  # between two looks at a run under way
 _NOTICES = ("notice", "failure")  # of a trace, in sentences
 NARROW = 900  # pixels at 100 %; below it the linked views stand under the canvas
+TALL = 1080  # from here on a tab that is worked in leaves room for the cell's history beneath
 
 
 class InspectorPage(QWidget):
@@ -53,8 +56,8 @@ class InspectorPage(QWidget):
         self._waiting.setSingleShot(True)
         self._waiting.timeout.connect(self._take_in)
         self._live = False
-        self._title = ""
         self._panels: list[QWidget] = []
+        self._worked_in: list[QWidget] = []
         self.player = Player(self)
         self.overview = Overview(self.player, self)
         self.keys = Keys(self.run, self)
@@ -79,16 +82,14 @@ class InspectorPage(QWidget):
     # ---------------------------------------------------------------- building
 
     def _lay_out(self) -> None:
-        self.title = label("", "trace")
-        self.title.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        self.facts = label("", "caption")
-        self.facts.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.title, self.facts = Elided("trace"), Elided("caption")
         self.open_button = button(tr("Open…"), tr("Open a trace from a file"))
         self.open_button.clicked.connect(self.file_asked)
         self.export_button = button(tr("Export…"), tr("Export this run"))
         self.export_button.clicked.connect(self.export)
         self.close_button = button(tr("Close"), tr("Close this run"))
         self.close_button.clicked.connect(self._close)
+        self.view_buttons: list[QPushButton] = []
         head = QWidget()
         head.setObjectName("inspector-head")
         row = QHBoxLayout(head)
@@ -99,6 +100,10 @@ class InspectorPage(QWidget):
         names.addWidget(self.title)
         names.addWidget(self.facts)
         row.addLayout(names, 1)
+        self._switch = QHBoxLayout()
+        self._switch.setSpacing(16)
+        row.addLayout(self._switch)
+        row.addSpacing(16)
         for made in (self.open_button, self.export_button, self.close_button):
             row.addWidget(made)
 
@@ -107,11 +112,12 @@ class InspectorPage(QWidget):
         self.left.addWidget(self.plots)
         self.right = QSplitter(Qt.Orientation.Vertical)
         self.side.setDocumentMode(True)
+        self.side.tabBar().setDrawBase(False)
         self.side.setAccessibleName(tr("Views of this run"))
         self.side.setUsesScrollButtons(True)
+        self.right.addWidget(self.side)
         self._history = self._linked_views()
         self.right.addWidget(self._history)
-        self.right.addWidget(self.side)
         self.across = QSplitter(Qt.Orientation.Horizontal)
         self.across.addWidget(self.left)
         self.across.addWidget(self.right)
@@ -121,10 +127,13 @@ class InspectorPage(QWidget):
         self.left.setStretchFactor(0, 3)
         self.left.setStretchFactor(1, 2)
         self.left.setSizes([420, 240])
-        self.right.setSizes([320, 320])
+        self.right.setSizes([300, 340])
         self.across.setStretchFactor(0, 3)
         self.across.setStretchFactor(1, 2)
         self.across.setSizes([740, 500])
+
+        self.main = QStackedWidget()
+        self.add_view(tr("Run"), tr("Look at this run alone"), self.across)
 
         self.views = QWidget()
         column = QVBoxLayout(self.views)
@@ -137,12 +146,13 @@ class InspectorPage(QWidget):
         column.addWidget(head)
         column.addWidget(self.notice)
         column.addWidget(Hairline())
-        column.addWidget(self.across, 1)
+        column.addWidget(self.main, 1)
         column.addWidget(Hairline())
         column.addWidget(self.filmstrip)
         column.addWidget(self.transport)
         self.stack.addWidget(self.views)
         self.overview.known.connect(self._show_problem)
+        self.side.currentChanged.connect(self._give_room)
         self.keys.watch(self.views)
 
     def _linked_views(self) -> QWidget:
@@ -153,18 +163,55 @@ class InspectorPage(QWidget):
 
         biography = Biography(self.player)
         self._panels.append(biography)
-        self.add_panel(tr("Steps"), StepMap(self.player))
-        self.add_panel(tr("Text"), RenderedText(self.player))
+        self.add_panel(tr("Steps"), StepMap(self.player), scrolls=False)
+        self.add_panel(tr("Text"), RenderedText(self.player), scrolls=False)
         self.keys.watch(biography)
-        return _scrolled(biography)
+        return biography  # it scrolls by itself
 
-    def add_panel(self, title: str, widget: QWidget) -> int:
-        """Place a further view among the tabs; returns its place. It is dressed if it has ``set_theme``."""
+    def add_panel(self, title: str, widget: QWidget, *, works: bool = False, scrolls: bool = True) -> int:
+        """Place a further view among the tabs; returns its place. It is dressed if it has ``set_theme``.
+
+        Args:
+            works: it is worked in rather than looked at; where height is short, it has all of it.
+            scrolls: it may be taller than its place. One that scrolls in itself needs no second bar.
+        """
         self._panels.append(widget)
         self._dress(widget)
-        place = self.side.addTab(_scrolled(widget), title)
+        area = _scrolled(widget) if scrolls else widget
+        if works:
+            self._worked_in.append(area)
+        place = self.side.addTab(area, title)
         self.keys.watch(widget)
         return place
+
+    @Slot()
+    def _give_room(self) -> None:
+        """Take the history away where a tab needs its room; not where it is a tab itself."""
+        if self.across.orientation() == Qt.Orientation.Horizontal:
+            short = self.height() < px(TALL)
+            self._history.setVisible(not (short and self.side.currentWidget() in self._worked_in))
+
+    def add_view(self, title: str, name: str, widget: QWidget) -> int:
+        """Place something that can stand in the views' stead; returns its place. ``name`` says what its switch does."""
+        if self.view_buttons:
+            self._panels.append(widget)
+            self._dress(widget)
+            self.keys.watch(widget)
+        place = self.main.addWidget(widget)
+        made = button(title, name)
+        made.setCheckable(True)  # in no group, of which Tab would reach one alone
+        made.setChecked(not self.view_buttons)
+        made.clicked.connect(lambda: self.show_view(place))
+        self._switch.addWidget(made)
+        self.view_buttons.append(made)
+        made.installEventFilter(self.keys)
+        return place
+
+    def show_view(self, place: int) -> None:
+        """Show the views of the run (0), or what was placed in their stead."""
+        for at, made in enumerate(self.view_buttons):
+            made.setChecked(at == place)
+        self.main.setCurrentIndex(place)
 
     def _dress(self, widget: QWidget) -> None:
         for name, value in (("set_theme", self._theme), ("set_reduced_motion", self._reduced_motion)):
@@ -209,6 +256,14 @@ class InspectorPage(QWidget):
             self._waiting.start(REFRESH_MS)
 
     @Slot()
+    def run_ended(self) -> None:
+        """The run under way is over, if it is one that is followed; all of it is taken in."""
+        if self._live:
+            self._live = False
+            self._waiting.stop()
+            self._take_in()
+
+    @Slot()
     def _take_in(self) -> None:
         if self.player.trace is None:
             return
@@ -220,6 +275,7 @@ class InspectorPage(QWidget):
         self._live = False
         self._waiting.stop()
         self.player.open(None)
+        self.show_view(0)
         self.stack.setCurrentWidget(self.welcome)
 
     @Slot()
@@ -236,19 +292,19 @@ class InspectorPage(QWidget):
 
     def _describe(self) -> None:
         trace = self.player.trace
-        self._title = " ".join(str(getattr(trace, "prompt", "") or "").split()) or tr("A run")
+        title = " ".join(str(getattr(trace, "prompt", "") or "").split()) or tr("A run")
         blocks = len(self.overview.steps)
-        parts = [str(getattr(trace, "model_name", "") or "")]
+        header = getattr(trace, "header", None)
+        parts = [str(getattr(trace, "model_name", "") or "") if header is None else model_words(header)]
         seed = getattr(trace, "seed", None)
         if seed is not None:
             parts.append(tr("seed {seed}", seed=seed))
         parts.append(tr("blocks: {blocks}, steps: {steps}", blocks=blocks, steps=sum(self.overview.steps)))
         if self._live:
             parts.append(tr("under way"))
-        self.facts.setText(" · ".join(part for part in parts if part))
-        self.facts.setToolTip(self.facts.text())
+        self.title.set_whole(title)
+        self.facts.set_whole(" · ".join(part for part in parts if part))
         self._show_problem()
-        self._elide()
 
     @Slot()
     def _show_problem(self) -> None:
@@ -259,12 +315,6 @@ class InspectorPage(QWidget):
         if text != self.notice.text():
             self.notice.setText(text)
         self.notice.setVisible(bool(text))
-
-    def _elide(self) -> None:
-        metrics = QFontMetrics(self.title.font())
-        room = max(40, self.title.width())
-        self.title.setText(metrics.elidedText(self._title, Qt.TextElideMode.ElideRight, room))
-        self.title.setToolTip(self._title)
 
     @Slot()
     def export(self) -> None:
@@ -296,7 +346,7 @@ class InspectorPage(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._arrange(self.width() < px(NARROW))
-        self._elide()
+        self._give_room()
 
     def _arrange(self, narrow: bool) -> None:
         """In a narrow window the canvas stands above everything else, which shares the tabs."""
@@ -310,9 +360,9 @@ class InspectorPage(QWidget):
             self.side.setCurrentIndex(0)
         else:
             self.across.setOrientation(Qt.Orientation.Horizontal)
-            self.right.insertWidget(0, self._history)
+            self.right.addWidget(self._history)
             self.left.addWidget(self.plots)
-            self._history.show()
+            self._give_room()
             self.plots.show()
             if shown not in (self._history, self.plots):
                 self.side.setCurrentWidget(shown)

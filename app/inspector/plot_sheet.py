@@ -8,6 +8,7 @@ from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, Qt
 from PySide6.QtGui import QFont, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen, QPixmap, QResizeEvent
 from PySide6.QtWidgets import QToolTip, QWidget
 
+from app.inspector.wording import tick
 from app.language import tr
 from app.theme import TEXT_SMALL, color, px, ui_font
 
@@ -96,7 +97,7 @@ class Sheet(QWidget):
         metrics = painter.fontMetrics()
         for area, top in zip(self._areas, tops, strict=True):
             high = area.bottom() - area.height() / HEADROOM
-            for text, y in (("0", area.bottom()), (f"{top:g}", high + metrics.ascent() / 2)):
+            for text, y in (("0", area.bottom()), (tick(top), high + metrics.ascent() / 2)):
                 painter.drawText(QPointF(area.left() - 6 - metrics.horizontalAdvance(text), y), text)
 
     # ---------------------------------------------------------------- the mark

@@ -51,8 +51,7 @@ class Plots(QWidget):
         self.missing = label("", "caption")
         self._block = -1  # the one drawn; -1 for all
         for made in (self.whole, self.one):
-            made.setCheckable(True)
-            made.setAutoExclusive(True)
+            made.setCheckable(True)  # in no group, of which Tab would reach one alone
         self.whole.setChecked(True)
         bar = QHBoxLayout()
         bar.setContentsMargins(16, 4, 16, 0)
@@ -71,7 +70,8 @@ class Plots(QWidget):
         self._redraw = QTimer(self)
         self._redraw.setSingleShot(True)
         self._redraw.timeout.connect(self.draw)
-        self.one.toggled.connect(self._on_span)
+        self.whole.clicked.connect(lambda: self.show_span(whole=True))
+        self.one.clicked.connect(lambda: self.show_span(whole=False))
         player.opened.connect(self._on_opened)
         player.grown.connect(self._later)
         player.placed.connect(self._on_placed)
@@ -100,8 +100,10 @@ class Plots(QWidget):
         self.sheet.clear()
         self._later()
 
-    @Slot(bool)
-    def _on_span(self) -> None:
+    def show_span(self, *, whole: bool) -> None:
+        """Plot the whole run, or the block on show."""
+        self.whole.setChecked(whole)
+        self.one.setChecked(not whole)
         self._later(at_once=True)
 
     @Slot()
@@ -198,7 +200,7 @@ class Plots(QWidget):
                 axis.setTickFont(font)
                 axis.enableAutoSIPrefix(False)
             left = plot.getAxis("left")
-            left.setWidth(px(60))
+            left.setWidth(px(68))
             left.setStyle(showValues=False)  # two are enough, and ``Sheet`` writes them
             left.setLabel(title, color=theme.faint_ink, **{"font-size": f"{px(TEXT_SMALL)}px"})
             bottom = plot.getAxis("bottom")

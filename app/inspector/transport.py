@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import Qt, Slot
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from app import icons
-from app.controls import button, chain_tabs, label
+from app.controls import button, chain_tabs
+from app.inspector.elided import Elided
 from app.inspector.overview import Overview
 from app.inspector.player import NOTHING, SPEEDS, Player
 from app.inspector.timeline import Timeline, TimelineKey
@@ -42,9 +43,7 @@ class Transport(QWidget):
         self._deeds = {deed.id: deed for deed in self._declare()}
         self.timeline = Timeline(player, overview)
         self.key = TimelineKey()
-        self.frame = label("", "frame")
-        self.frame.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        self.frame.setAccessibleName(tr("Frame on show"))
+        self.frame = Elided("frame")
         self.speed = QComboBox()
         for speed in SPEEDS:
             self.speed.addItem(tr("{speed}×", speed=f"{speed:g}"), speed)
@@ -134,12 +133,9 @@ class Transport(QWidget):
         frame = player.frame
         self.setEnabled(frame is not None)
         if frame is None:
-            self.frame.setText("")
+            self.frame.set_whole("")
             return
-        text = frame_words(frame, self._overview.steps[frame.block], player.snapshot)
-        if text != self.frame.text():
-            self.frame.setText(text)
-            self.frame.setToolTip(text)
+        self.frame.set_whole(frame_words(frame, self._overview.steps[frame.block], player.snapshot))
         for deed in ("change-back", "change-on"):
             self.buttons[deed].setEnabled(player.selection != NOTHING)
 

@@ -1,11 +1,15 @@
-"""Frames in words. Knows no widget."""
+"""Frames and figures in words. Knows no widget."""
 
 from __future__ import annotations
+
+import math
 
 from app.inspector.overview import BlockFigures
 from app.language import tr, trn
 from app.state.canvas_state import BlockState
 from app.state.replay import NOISE, Frame
+
+_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def frame_words(frame: Frame, steps: int, snapshot: BlockState | None) -> str:
@@ -52,3 +56,24 @@ def facts(frame: Frame, steps: int, figures: BlockFigures | None) -> list[str]:
         trn("{count} change of the best guess", "{count} changes of the best guess", int(figures.changes[step])),
     ]
     return lines
+
+
+def in_nats(value: float) -> str:
+    """A figure with two or three digits that count, whatever its size; the unit is the caller's."""
+    if value == 0 or value >= 0.001:
+        return f"{value:.3f}" if value < 100 else f"{value:.0f}"
+    power = math.floor(math.log10(value))
+    return tr("{digits} × 10{power}", digits=f"{value / 10.0**power:.1f}", power=str(power).translate(_SUPERSCRIPT))
+
+
+def power_of_ten(power: int) -> str:
+    """10⁻³, and so on; 1 and 0.1 as they are."""
+    return {0: "1", -1: "0.1", 1: "10"}.get(power, "10" + str(power).translate(_SUPERSCRIPT))
+
+
+def tick(value: float) -> str:
+    """A figure at a scale, in as few letters as can be."""
+    if value == 0 or value >= 0.001:
+        return f"{value:g}"
+    power = math.floor(math.log10(value) + 1e-9)
+    return f"{value / 10.0**power:.0f}·10{str(power).translate(_SUPERSCRIPT)}"

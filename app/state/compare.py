@@ -1,21 +1,75 @@
-"""Two runs beside each other: where they first differ, and in which cells. Knows neither Qt nor torch."""
+"""Two runs beside each other: what was asked otherwise, where they first differ, in which cells. No Qt, no torch."""
 
 from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from app.state.canvas_state import BlockState, Mask
 from app.state.replay import NOISE, Frame, Replay
+from engine import TraceHeader
+
+UNSEEN = ("top_k", "pad_token_id")  # settings of what is reported, which change no token
 
 
-def differing(one: BlockState | None, other: BlockState | None, *, calm: bool) -> Mask:
-    """(C,) of the first canvas: cells that show another token in the second, or are not there."""
+@dataclass(frozen=True)
+class Difference:
+    """Something that was otherwise for one run than for the other.
+
+    ``name`` is a field of ``GenerationConfig``, or model, weights, adapter, adapter_weights, prompt, thinking or seed.
+    """
+
+    name: str
+    one: Any
+    other: Any
+
+
+def differences(one: TraceHeader, other: TraceHeader) -> tuple[Difference, ...]:
+    """What the two runs were asked otherwise; the settings last, in their own order."""
+    pairs: list[tuple[str, Any, Any]] = [
+        ("model", model_title(one), model_title(other)),
+        ("adapter", one.model.adapter, other.model.adapter),
+        ("prompt", asked(one), asked(other)),
+        ("thinking", one.think, other.think),
+        ("seed", one.seed, other.seed),
+    ]
+    if one.model.adapter == other.model.adapter:
+        pairs.insert(2, ("adapter_weights", one.model.adapter_fingerprint, other.model.adapter_fingerprint))
+    prints = one.model.fingerprint, other.model.fingerprint
+    if model_title(one) == model_title(other) and all(prints):
+        pairs.insert(1, ("weights", *prints))
+    settings = [field.name for field in dataclasses.fields(one.config) if field.name not in UNSEEN]
+    pairs += [(name, getattr(one.config, name), getattr(other.config, name)) for name in settings]
+    return tuple(Difference(*pair) for pair in pairs if pair[1] != pair[2])
+
+
+def model_title(header: TraceHeader) -> str:
+    """What the run's model is called."""
+    return header.model.title or header.model.name
+
+
+def asked(header: TraceHeader) -> tuple[tuple[str, str], ...]:
+    """What the run was an answer to: role and text of each message, or the prompt alone where there are none."""
+    told = tuple((str(one.get("role", "")), str(one.get("content", ""))) for one in header.messages)
+    return told or (("user", header.prompt),)
+
+
+def differing(one: BlockState | None, other: BlockState | None, *, calm: bool, no_text: Sequence[int] = ()) -> Mask:
+    """(C,) of the first canvas: cells that show another token in the second, or are not there.
+
+    Tokens of ``no_text``, as end and padding, are all one: behind the end it makes no difference which stands there.
+    """
     if one is None:
         return np.zeros(0, dtype=np.bool_)
     found = np.ones(one.length, dtype=np.bool_)
     if other is not None:
         common = min(one.length, other.length)
-        found[:common] = one.tokens(calm=calm)[:common] != other.tokens(calm=calm)[:common]
+        here, there = one.tokens(calm=calm)[:common], other.tokens(calm=calm)[:common]
+        found[:common] = (here != there) & ~(np.isin(here, no_text) & np.isin(there, no_text))
     return found
 
 
@@ -30,13 +84,14 @@ def counterpart(frame: Frame, other: Replay) -> int | None:
     return other.first_of(frame.block) + min(frame.step - NOISE, len(record.snapshots) - 1)
 
 
-def first_divergence(one: Replay, other: Replay) -> Frame | None:
+def first_divergence(one: Replay, other: Replay, start: int = 0) -> Frame | None:
     """The first frame whose canvas, noise included, is not the same in both runs; None where all are the same.
 
-    Where one run goes on and the other has ended, that is the first frame that only one has.
+    Where one run goes on and the other has ended, that is the first frame that only one has. Blocks before ``start``
+    are known to be the same.
     """
-    for block in range(min(one.blocks, other.blocks)):
-        mine, theirs = one.record(block), other.record(block)
+    for block in range(start, min(one.blocks, other.blocks)):
+        mine, theirs = one.peek(block), other.peek(block)
         for place, (here, there) in enumerate(zip(mine.snapshots, theirs.snapshots, strict=False)):
             if not np.array_equal(here.shown, there.shown):
                 return Frame(block, place + NOISE)
@@ -45,3 +100,12 @@ def first_divergence(one: Replay, other: Replay) -> Frame | None:
     if one.blocks != other.blocks:
         return Frame(min(one.blocks, other.blocks), NOISE)
     return None
+
+
+def has(replay: Replay, frame: Frame) -> bool:
+    """Whether the run has this frame."""
+    try:
+        replay.place(frame)
+    except KeyError:
+        return False
+    return True

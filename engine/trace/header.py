@@ -9,7 +9,6 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from importlib import metadata
 from typing import Any
 
 from engine.config import GenerationConfig
@@ -18,6 +17,7 @@ from engine.forks import Fork, Mark
 from engine.trace.layout import MOST_POSITIONS, MOST_TOKENS, DamagedError
 
 MODEL_TEXTS = ("name", "title", "path", "fingerprint", "device", "dtype", "packing")
+LATER_TEXTS = ("adapter", "adapter_fingerprint")  # which runs taken down by older versions do not have
 ID = re.compile(r"[0-9a-f]{32}")
 
 
@@ -31,6 +31,8 @@ def _now() -> str:
 
 
 def _app_version() -> str:
+    from importlib import metadata  # takes a while, and comes with the whole of the e-mail package
+
     try:
         return metadata.version("safelight")
     except metadata.PackageNotFoundError:
@@ -119,6 +121,7 @@ class TraceHeader:
                 vocab_size=whole(model, "vocab_size", 0, MOST_TOKENS),
                 eos_token_ids=_tokens(model, "eos_token_ids"),
                 **{name: text(model, name) for name in MODEL_TEXTS},
+                **{name: text(model, name) for name in LATER_TEXTS if name in model},
             ),
             prompt=text(raw, "prompt"),
             config=config,

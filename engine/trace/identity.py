@@ -24,6 +24,7 @@ def identify_model(model: Any, path_or_id: str | Path, title: str = "") -> Model
         found = fingerprint(catalog.resolve(path_or_id))
     except (SafelightError, OSError, ValueError):
         found = ""  # the model runs all the same
+    adapter = getattr(model, "adapter", None)
     experts = getattr(getattr(model, "precision", None), "experts", None)
     return ModelIdentity(
         name=str(model.name),
@@ -36,6 +37,8 @@ def identify_model(model: Any, path_or_id: str | Path, title: str = "") -> Model
         device=str(model.device),
         dtype=str(getattr(model, "dtype", "")).removeprefix("torch."),
         packing="" if experts is None else str(experts),
+        adapter="" if adapter is None else adapter.title,
+        adapter_fingerprint="" if adapter is None else adapter.fingerprint,
     )
 
 

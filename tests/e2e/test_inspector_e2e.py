@@ -10,7 +10,9 @@ import pytest
 from PySide6.QtCore import QSettings, Qt
 from pytestqt.qtbot import QtBot
 
+import engine
 from app.main import make_window, traces_folder
+from app.messages import ForkEnded
 from app.state.canvas_state import CanvasState
 from app.window import MainWindow
 from app.worker import EngineLink
@@ -89,7 +91,9 @@ def test_a_fork_without_a_change_is_the_run_itself(qtbot: QtBot, window: MainWin
     for was, now in pairs:
         assert np.array_equal(was.next_canvas, now.next_canvas)
         assert np.array_equal(was.entropy, now.entropy)
+    window.inspecting.page.show_view(1)
     qtbot.waitUntil(lambda: "same throughout" in window.inspecting.compare.facts.text())
+    assert "The left run goes on from the right one at block 2" in window.inspecting.compare.asked.text()
     assert window.inspecting.forks.tree.topLevelItemCount() >= 1
     root = window.inspecting.forks.tree.topLevelItem(0)
     assert root is not None
@@ -119,21 +123,23 @@ def test_a_pinned_cell_and_a_banned_token(qtbot: QtBot, window: MainWindow) -> N
     assert "must be one" in forks.problem.text()
 
 
-def test_a_span_is_written_anew_and_the_rest_stays(qtbot: QtBot, window: MainWindow) -> None:
+def test_spans_are_written_anew_and_the_rest_stays(qtbot: QtBot, window: MainWindow) -> None:
     trace = ask(qtbot, window, "Count from 4 to 43.")
     window.inspecting.inspect(window.session.chat.turns[-1])
     player, forks = window.inspecting.page.player, window.inspecting.forks
     player.go_to_block(1)
-    forks.first.setValue(4)
-    forks.last.setValue(9)
-    forks.infill.click()
+    for first, last in ((4, 6), (8, 9)):
+        forks.spans.first.setValue(first)
+        forks.spans.last.setValue(last)
+        forks.spans.add.click()
+    forks.spans.run.click()
     qtbot.waitUntil(lambda: not window.inspecting.is_forking and player.trace is not trace, timeout=RUN_MS)
     (before,) = [e for e in trace.events if isinstance(e, CanvasCommitted) and e.block_index == 1]
     first, after, last = [e for e in player.trace.events if isinstance(e, CanvasCommitted)]
     old = [e for e in trace.events if isinstance(e, CanvasCommitted)]
     assert np.array_equal(first.tokens, old[0].tokens)
     assert np.array_equal(last.tokens, old[2].tokens)
-    kept = np.r_[0:4, 10 : len(before.tokens)]
+    kept = np.r_[0:4, 7, 10 : len(before.tokens)]
     assert np.array_equal(before.tokens[kept], after.tokens[kept])
     qtbot.waitUntil(lambda: player.replay is not None and player.replay.blocks == 3)
     player.go_to_block(1)
@@ -153,6 +159,32 @@ def test_influence_is_measured(qtbot: QtBot, window: MainWindow) -> None:
     assert view.influence is not None
     assert view.influence.kl[1] == 0
     assert view.influence.kl.max() > 0
+
+
+def test_two_seeds_of_a_prompt_are_compared_in_two_clicks(qtbot: QtBot, window: MainWindow) -> None:
+    first = ask(qtbot, window, "Reverse the word robot.")
+    window.sidebar.new_asked.emit()
+    window.values.seed = 4
+    ask(qtbot, window, "Reverse the word robot.")
+    window.inspecting.inspect(window.session.chat.turns[-1])
+    page, compare = window.inspecting.page, window.inspecting.compare
+    page.view_buttons[1].click()
+    (card,) = [card for card in compare.runs.cards if "seed 3" in card.offer.title]
+    assert card.offer.section == "The same prompt"
+    card.click()
+    assert compare.currentWidget() is compare.both
+    assert "seed: 4 and 3" in compare.asked.text()
+    assert compare.trace.header.id == first.header.id
+
+
+def test_the_details_of_a_fork_that_failed_are_reached(window: MainWindow) -> None:
+    window.show_page("inspector")
+    window.inspecting.open_key(str(engine.gallery()[0].path))
+    window.inspecting.take(ForkEnded("The fork could not be made.", "Traceback: a detail"))
+    assert window.inspecting.forks.problem.text() == "The fork could not be made."
+    assert window.notice.isVisible()
+    assert window.notice.details.isVisible()
+    assert window.notice.message.text() == "The fork could not be made."
 
 
 def test_a_run_of_another_model_is_looked_at_but_not_gone_on_from(qtbot: QtBot, window: MainWindow) -> None:

@@ -155,7 +155,8 @@ def test_the_header_says_everything(tmp_path: Path) -> None:
         prompt_ids=(2, 105, 4),
         think=True,
     )
-    told = dataclasses.replace(told, config=config, seed=2**63 - 1)
+    adapted = dataclasses.replace(told.model, adapter="Sudoku", adapter_fingerprint="f00d")
+    told = dataclasses.replace(told, model=adapted, config=config, seed=2**63 - 1)
     found = open_trace(write(tmp_path / "run.sltrace", made_up(), told)).header
     assert found == dataclasses.replace(told, messages=found.messages)
     assert found.messages[0]["content"] == "Be \N{GRINNING FACE} short.\n"

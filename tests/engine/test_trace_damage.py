@@ -227,6 +227,13 @@ def test_a_header_with_more_than_is_known_is_read(opened: Opened) -> None:
     assert found.prompt.encode() == "\N{REPLACEMENT CHARACTER} lone".encode()
 
 
+def test_a_header_from_before_adapters_is_read(opened: Opened) -> None:
+    raw = raw_header()
+    for name in ("adapter", "adapter_fingerprint"):
+        del raw["model"][name]
+    assert opened(built(head=json.dumps(raw).encode())).header.model.adapter == ""
+
+
 def test_records_of_a_kind_unknown_are_skipped(opened: Opened) -> None:
     codec = Codec(LENGTH, VOCABULARY)
     records = []

@@ -1,57 +1,188 @@
-"""A run made by hand for the page and its parts, with everything in it known."""
+"""Runs made by hand for the inspector's page and its views, with everything in them known."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from engine import CanvasCommitted, CanvasStarted, Event, StepFinished
+from engine import (
+    CanvasCommitted,
+    CanvasStarted,
+    Event,
+    GenerationConfig,
+    ModelIdentity,
+    StepFinished,
+    TraceHeader,
+)
 
 LENGTH, STEPS = 24, 4
+SHORT, SHORT_TEXT = 6, 4  # positions, and those before the end, of ``short_run``
+END, PAD = 1, 0
 
 
-def run(blocks: int = 2, top: bool = True, text_length: int = LENGTH) -> list[Event]:
+class Recorded:
+    """A run in memory: its events, how it was asked for, how a token is written, and which are control tokens."""
+
+    def __init__(
+        self,
+        events: Sequence[Event],
+        pieces: dict[int, str] | None = None,
+        special: Sequence[int] = (END,),
+        header: TraceHeader | None = None,
+    ) -> None:
+        self.events = list(events)
+        self.pieces = pieces or {}
+        self.special = set(special)
+        self.header = header or asked()
+        self.config = self.header.config
+
+    @property
+    def prompt(self) -> str:
+        return self.header.prompt
+
+    @property
+    def model_name(self) -> str:
+        return self.header.model.name
+
+    @property
+    def seed(self) -> int:
+        return self.header.seed
+
+    def piece(self, token: int) -> str:
+        return self.pieces.get(token, "<eos>" if token == END else chr(ord("a") + token % 26))
+
+    def is_special(self, token: int) -> bool:
+        return token in self.special
+
+
+def asked(
+    seed: int = 7, *, adapter: str = "", prompt: str = "Sort these", parent: object = None, **settings: object
+) -> TraceHeader:
+    """How a run was asked for; ``settings`` are the sampler's."""
+    config = GenerationConfig(eos_token_ids=(END,), pad_token_id=PAD, **settings)
+    return TraceHeader(ModelIdentity("made-up", adapter=adapter), prompt, config, seed, parent=parent)
+
+
+def step_event(
+    step: int,
+    argmax: Sequence[int],
+    candidates: Sequence[int],
+    accepted: Sequence[bool],
+    *,
+    block: int = 0,
+    entropy: Sequence[float] | None = None,
+    top: tuple[Sequence[Sequence[int]], Sequence[Sequence[float]]] | None = None,
+    noise: int | np.ndarray = 25,
+    temperature: float = 0.5,
+    seconds: float = 0.01,
+) -> StepFinished:
+    """A step; where nothing is accepted, ``noise`` comes next."""
+    mask = np.array(accepted, dtype=np.bool_)
+    sampled = np.array(candidates, dtype=np.int32)
+    return StepFinished(
+        block_index=block,
+        step=step,
+        temperature=temperature,
+        argmax_canvas=np.array(argmax, dtype=np.int32),
+        candidates=sampled,
+        entropy=np.array([0.5] * len(mask) if entropy is None else entropy, dtype=np.float32),
+        accepted_mask=mask,
+        next_canvas=np.where(mask, sampled, noise).astype(np.int32),
+        seconds=seconds,
+        top_tokens=None if top is None else np.array(top[0], dtype=np.int32),
+        top_probabilities=None if top is None else np.array(top[1], dtype=np.float32),
+    )
+
+
+def started(length: int, block: int = 0, pinned: Sequence[int] = ()) -> CanvasStarted:
+    mask = np.zeros(length, dtype=np.bool_)
+    mask[list(pinned)] = True
+    return CanvasStarted(block, np.full(length, 25, dtype=np.int32), mask)
+
+
+def committed(
+    tokens: Sequence[int], text_length: int, steps: int, block: int = 0, reason: str = "converged"
+) -> CanvasCommitted:
+    return CanvasCommitted(block, np.array(tokens, dtype=np.int32), text_length, steps, reason)
+
+
+def run(blocks: int = 2, top: bool = True, text_length: int = LENGTH, seed: int = 4, steps: int = STEPS) -> list[Event]:
     """Cells 4 to 7 settle, 8 and 9 are remelted at the third step, the argmax of 10 changes at the second.
 
     The first block stops early, the others at the cap.
     """
-    rng = np.random.default_rng(4)
+    rng = np.random.default_rng(seed)
     events: list[Event] = []
     for block in range(blocks):
         final = rng.integers(2, 26, LENGTH).astype(np.int32)
         noise = rng.integers(2, 26, LENGTH).astype(np.int32)
         events.append(CanvasStarted(block, noise, np.zeros(LENGTH, dtype=np.bool_)))
-        for step in range(STEPS):
+        for step in range(steps):
             guess = final.copy()
             if step < 1:
                 guess[10] = (final[10] + 1) % 26
             accepted = np.zeros(LENGTH, dtype=np.bool_)
             accepted[4:8] = True
             accepted[8:10] = step != 2
-            entropy = np.linspace(0, 2.0 / (step + 1), LENGTH).astype(np.float32)
-            tops = shares = None
+            tops = None
             if top:
-                tops = np.stack([guess, (guess + 3) % 26], axis=1).astype(np.int32)
                 shares = np.tile(np.array([[0.6 + 0.1 * step, 0.1]], np.float32), (LENGTH, 1))
-            following = np.where(accepted, guess, rng.integers(2, 26, LENGTH)).astype(np.int32)
-            args = (block, step, 0.8 - 0.1 * step, guess, guess, entropy, accepted, following, 0.1, tops, shares)
-            events.append(StepFinished(*args))
+                tops = (np.stack([guess, (guess + 3) % 26], axis=1), shares)
+            events.append(
+                step_event(
+                    step,
+                    guess,
+                    guess,
+                    accepted,
+                    block=block,
+                    entropy=np.linspace(0, 2.0 / (step + 1), LENGTH),
+                    top=tops,
+                    noise=rng.integers(2, 26, LENGTH),
+                    temperature=0.8 - 0.1 * step,
+                    seconds=0.1,
+                )
+            )
         length = text_length if block == blocks - 1 else LENGTH
-        events.append(CanvasCommitted(block, final, length, STEPS, "step_cap" if block else "converged"))
+        events.append(committed(final, length, steps, block, "step_cap" if block else "converged"))
     return events
 
 
-class Recorded:
-    """A run in memory, with how it was asked for."""
+def short_run(blocks: int = 1) -> list[Event]:
+    """Three steps; position 1 is remelted at step 2; the last two positions end up as padding."""
+    events: list[Event] = []
+    for block in range(blocks):
+        events.append(started(SHORT, block))
+        for step in range(3):
+            accepted = [True, step == 1, step > 0, False, True, True]
+            entropy = [0.0, 2.0 - step, 0.5, 1.0, 3.0, 0.0]
+            top = ([[5, 6, 7]] * SHORT, [[0.7, 0.2, 0.1]] * SHORT)
+            events.append(step_event(step, [5] * SHORT, [5] * SHORT, accepted, block=block, entropy=entropy, top=top))
+        events.append(committed([5] * SHORT_TEXT + [1, 0], SHORT_TEXT, 3, block))
+    return events
 
-    prompt = "Sort these"
-    model_name = "made-up"
-    seed = 7
 
-    def __init__(self, events: list[Event]) -> None:
-        self.events = events
-
-    def piece(self, token: int) -> str:
-        return chr(97 + token % 26)
-
-    def is_special(self, _token: int) -> bool:
-        return False
+def random_run(steps: int = 48, length: int = 256, blocks: int = 1, depth: int = 8, seed: int = 0) -> list[Event]:
+    """A large run that looks like one: entropy falls, more and more is accepted, some of it is remelted."""
+    rng = np.random.default_rng(seed)
+    events: list[Event] = []
+    for block in range(blocks):
+        final = rng.integers(200, 260, length).astype(np.int32)
+        settled = rng.integers(0, steps, length)
+        events.append(started(length, block))
+        for step in range(steps):
+            tops = rng.integers(2, 200, (length, depth + 8))
+            top = np.stack([np.array(list(dict.fromkeys(row.tolist()))[:depth]) for row in tops])
+            done = step >= settled
+            top[done, 0] = final[done]
+            sharp = np.where(done, 3.0, 0.5 + step / steps)[:, None]
+            shares = np.exp(-sharp * np.arange(depth)) * (0.5 + 0.5 * rng.random((length, depth)))
+            shares = -np.sort(-shares / shares.sum(axis=1, keepdims=True), axis=1)
+            sampled = top[np.arange(length), (rng.random(length) < 0.2).astype(int)]
+            accepted = done & (rng.random(length) < 0.85)
+            entropy = np.where(done, 0.02, 4.0 * (1 - step / steps)) * rng.random(length)
+            events.append(
+                step_event(step, top[:, 0], sampled, accepted, block=block, entropy=entropy, top=(top, shares), noise=7)
+            )
+        events.append(committed(final, length if block < blocks - 1 else round(0.8 * length), steps, block))
+    return events

@@ -18,7 +18,7 @@ from app.state.biography import OUTSIDE, Ranked, history_of
 from app.state.replay import Replay
 from app.theme import DARKROOM, PAPER, color, luminance, set_text_percent
 from engine import SKILLS, generate, load_model
-from tests.app.inspector import linked
+from tests.app.inspector import made_up
 
 A, B, C, D, E = 10, 11, 12, 13, 14  # k l m n o
 LIFE = [  # argmax, sampled, accepted, top three, their shares: of position 0
@@ -32,17 +32,17 @@ LIFE = [  # argmax, sampled, accepted, top three, their shares: of position 0
 
 def life(top: bool = True, commit: bool = True) -> list:
     """Five steps of two positions; the second is the end from the start."""
-    events = [linked.started(2)]
+    events = [made_up.started(2)]
     for step, (argmax, sampled, accepted, tokens, shares) in enumerate(LIFE):
         tops = ([tokens, (1, A, B)], [shares, (0.98, 0.01, 0.01)]) if top else None
         entropy = (1.0 - 0.2 * step, 0.01)
-        told = linked.step_event(step, (argmax, 1), (sampled, 1), (accepted, True), entropy=entropy, top=tops)
+        told = made_up.step_event(step, (argmax, 1), (sampled, 1), (accepted, True), entropy=entropy, top=tops)
         events.append(told)
-    return [*events, linked.committed((A, 1), 1, 5)] if commit else events
+    return [*events, made_up.committed((A, 1), 1, 5)] if commit else events
 
 
 def bio_of(events: list, position: int = 0):
-    return history_of(Replay(linked.FakeTrace(events)).record(0), position)
+    return history_of(Replay(made_up.Recorded(events)).record(0), position)
 
 
 def letter(token: int) -> str:
@@ -52,7 +52,7 @@ def letter(token: int) -> str:
 @pytest.fixture
 def player(qapp) -> Player:  # noqa: ARG001 - a timer needs it
     player = Player()
-    player.open(linked.FakeTrace(life()))
+    player.open(made_up.Recorded(life()))
     return player
 
 
@@ -91,7 +91,7 @@ def test_a_line_is_cut_where_its_token_is_not_recorded():
     events = life()
     line = next(line for line in bio_of(events).lines if line.token == C)
     assert [[point.step for point in stretch] for stretch in line.stretches] == [[0, 1, 2, 3]]
-    again = linked.step_event(5, (A, 1), (A, 1), (True, True), top=([(A, C, B), (1, A, B)], [(1, 0, 0), (1, 0, 0)]))
+    again = made_up.step_event(5, (A, 1), (A, 1), (True, True), top=([(A, C, B), (1, A, B)], [(1, 0, 0), (1, 0, 0)]))
     line = next(line for line in bio_of([*events[:-1], again]).lines if line.token == C)
     assert [[point.step for point in stretch] for stretch in line.stretches] == [[0, 1, 2, 3], [5]]
 
@@ -116,7 +116,7 @@ def test_without_top_candidates_there_are_no_lines():
 
 
 def test_a_block_without_steps():
-    bio = bio_of([linked.started(3)])
+    bio = bio_of([made_up.started(3)])
     assert (bio.steps, bio.lines, bio.argmax_runs, bio.settled_at) == (0, (), (), 0)
     assert history_in_words(bio, letter) == "No step was taken yet."
 
@@ -130,7 +130,7 @@ def test_the_history_in_words():
     said = history_in_words(bio_of(life(commit=False)), letter)
     assert said == "Accepted at 3 of 5 steps, remelted once, best guess since step 3: 'k'."
     assert history_in_words(bio_of(life(), 1), letter).endswith("as 'b'. It is padding behind the end of the text.")
-    pinned = [linked.started(2, pinned=[0]), *life()[1:]]
+    pinned = [made_up.started(2, pinned=[0]), *life()[1:]]
     assert history_in_words(bio_of(pinned), letter) == "Given: pinned as 'k' from the start."
 
 
@@ -241,7 +241,7 @@ def test_words_and_table_follow_the_frame(view, player):
 
 
 def test_it_says_when_candidates_were_not_recorded(view, player):
-    player.open(linked.FakeTrace(life(top=False)))
+    player.open(made_up.Recorded(life(top=False)))
     player.select(0)
     assert "were not recorded" in view.note.text()
     assert "were not recorded" in view.accessibleDescription()
@@ -289,7 +289,7 @@ def test_the_cursor_is_where_the_frame_is(view, player):
 
 
 def test_a_long_block_scrolls_to_the_cursor(view, player):
-    player.open(linked.FakeTrace(linked.random_run(48, 8)), 0)
+    player.open(made_up.Recorded(made_up.random_run(48, 8)), 0)
     player.select(3)
     bar = view.chart.horizontalScrollBar()
     assert bar.maximum() > 0
@@ -354,7 +354,7 @@ def test_a_real_run(view, player):
     model = load_model(SKILLS, device="cpu")
     settings = model.generation_defaults.replace(max_denoising_steps=6, top_k=8, confidence_threshold=0.0)
     prompt = model.chat_ids([{"role": "user", "content": "Write the times table of 8."}])
-    trace = linked.FakeTrace(list(generate(model, prompt, settings, seed=3)))
+    trace = made_up.Recorded(list(generate(model, prompt, settings, seed=3)))
     trace.piece, trace.is_special = model.tokenizer.piece, model.tokenizer.is_special
     player.open(trace)
     record = player.replay.record(0)

@@ -1,46 +1,28 @@
-"""The map of positions and steps, and the view of measured influence: both light what the player points at."""
+"""The map of positions and steps, which lights what the player points at."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QColor, QMouseEvent
 
-from app.inspector.influence_map import Influence
-from app.inspector.influence_view import InfluenceView
 from app.inspector.map import StepMap
 from app.inspector.map_area import entropy_top, heat
 from app.inspector.player import Player
 from app.state.replay import Replay
 from app.theme import DARKROOM, PAPER, color, entropy_color
 from engine import SKILLS, generate, load_model
-from tests.app.inspector import linked
+from tests.app.inspector import made_up
+from tests.app.inspector.made_up import short_run
 
 LENGTH, TEXT = 6, 4
 THEMES = pytest.mark.parametrize("theme", [DARKROOM, PAPER], ids=lambda theme: theme.name)
 
 
-def run(blocks: int = 1) -> list:
-    """Three steps; position 1 is remelted at step 2; the last two positions end up as padding."""
-    events = []
-    for block in range(blocks):
-        events.append(linked.started(LENGTH, block))
-        for step in range(3):
-            accepted = [True, step == 1, step > 0, False, True, True]
-            entropy = [0.0, 2.0 - step, 0.5, 1.0, 3.0, 0.0]
-            top = ([[5, 6, 7]] * LENGTH, [[0.7, 0.2, 0.1]] * LENGTH)
-            events.append(
-                linked.step_event(step, [5] * LENGTH, [5] * LENGTH, accepted, block=block, entropy=entropy, top=top)
-            )
-        events.append(linked.committed([5] * TEXT + [1, 0], TEXT, 3, block))
-    return events
-
-
 @pytest.fixture
 def player(qapp) -> Player:  # noqa: ARG001 - a timer needs it
     player = Player()
-    player.open(linked.FakeTrace(run(2)), 2)
+    player.open(made_up.Recorded(short_run(2)), 2)
     return player
 
 
@@ -76,7 +58,7 @@ def shade_at(view: StepMap, point: QPoint) -> QColor:
 
 @THEMES
 def test_heat_is_entropy_without_padding(theme):
-    record = Replay(linked.FakeTrace(run())).record(0)
+    record = Replay(made_up.Recorded(short_run())).record(0)
     assert entropy_top(record) == 2.0  # the 3 nats of position 4 are padding
     image = heat(record, theme)
     assert (image.width(), image.height()) == (3, LENGTH)
@@ -86,7 +68,7 @@ def test_heat_is_entropy_without_padding(theme):
 
 
 def test_heat_before_the_end_is_known():
-    record = Replay(linked.FakeTrace(run()[:-1])).record(0)
+    record = Replay(made_up.Recorded(short_run()[:-1])).record(0)
     assert entropy_top(record) == 3.0
     assert QColor(heat(record, DARKROOM).pixel(0, 4)) == entropy_color(1.0, DARKROOM)
 
@@ -146,7 +128,7 @@ def test_keys(view, player, qtbot):
 
 
 def test_a_selected_row_scrolls_into_sight(view, player):
-    player.open(linked.FakeTrace(linked.random_run(4, 256)))
+    player.open(made_up.Recorded(made_up.random_run(4, 256)))
     bar = view.area.verticalScrollBar()
     assert bar.maximum() > 0
     for position in (200, 255, 0, 100):
@@ -177,9 +159,9 @@ def test_in_words(view, player):
     view.grab()
 
 
-def test_it_grows_with_a_live_run(view, player):
-    events = run()
-    trace = linked.FakeTrace(events[:2])
+def test_it_grows_with_a_live_short_run(view, player):
+    events = short_run()
+    trace = made_up.Recorded(events[:2])
     player.open(trace)
     assert view.area.steps == 1
     trace.events += events[2:4]
@@ -192,7 +174,7 @@ def test_it_grows_with_a_live_run(view, player):
 
 
 def test_before_the_first_step(view, player):
-    player.open(linked.FakeTrace(run()[:1]))
+    player.open(made_up.Recorded(short_run()[:1]))
     view.grab()
     player.select(3)
     assert view.area.step_at(200) == -1
@@ -203,7 +185,7 @@ def test_a_real_run_is_mapped(view, player):
     model = load_model(SKILLS, device="cpu")
     settings = model.generation_defaults.replace(max_denoising_steps=6, confidence_threshold=0.0)
     prompt = model.chat_ids([{"role": "user", "content": "Write the times table of 8."}])
-    trace = linked.FakeTrace(list(generate(model, prompt, settings, seed=3)))
+    trace = made_up.Recorded(list(generate(model, prompt, settings, seed=3)))
     trace.piece, trace.is_special = model.tokenizer.piece, model.tokenizer.is_special
     player.open(trace)
     for place in range(len(player.replay.frames)):
@@ -215,124 +197,3 @@ def test_a_real_run_is_mapped(view, player):
             counted = slice(0, record.text_length)
             assert f"{int(live.accepted_mask[counted].sum())} accepted" in view.area.words()
     view.grab()
-
-
-# -------------------------------------------------------------------------------------------------------- influence
-
-KL = np.array([0.0, 9.0, 0.02, 0.5, 0.001, 0.0])
-
-
-@pytest.fixture
-def influence(qtbot, player) -> InfluenceView:
-    view = InfluenceView(player)
-    qtbot.addWidget(view)
-    view.resize(480, 600)
-    view.show()
-    qtbot.waitExposed(view)
-    return view
-
-
-def test_a_position_has_no_influence_on_itself():
-    found = Influence(1, 5, 6, KL, 1)
-    assert found.most == 0.5
-    assert found.moved(2) == [(3, 0.5), (2, 0.02)]
-    assert found.moved(9) == [(3, 0.5), (2, 0.02), (4, 0.001)]
-    nothing = Influence(1, 5, 5, np.zeros(6), 1)
-    assert (nothing.most, nothing.moved(9)) == (0.0, [])
-
-
-def test_the_empty_view_teaches(influence):
-    assert "Select a cell" in influence.teaching.text()
-    assert influence.teaching.isVisible()
-    assert not influence.map.isVisible()
-    assert not influence.measure.isEnabled()
-
-
-def test_asking_with_a_recorded_candidate(influence, player, qtbot):
-    player.select(2)
-    assert influence.cell.text() == "Position 2: change 'f' to"
-    assert [influence.tokens.itemData(place) for place in range(influence.tokens.count())] == [6, 7]
-    influence.tokens.setCurrentIndex(1)
-    with qtbot.waitSignal(influence.asked) as asked:
-        qtbot.mouseClick(influence.measure, Qt.MouseButton.LeftButton)
-    assert asked.args == [2, 7]
-
-
-def test_asking_with_text(influence, player, qtbot):
-    player.select(2)
-    qtbot.keyClicks(influence.text, " x")
-    assert not influence.tokens.isEnabled()
-    with qtbot.waitSignal(influence.asked_text) as asked:
-        qtbot.keyClick(influence.text, Qt.Key.Key_Return)
-    assert asked.args == [2, " x"]
-    influence.set_busy(True)
-    assert not influence.measure.isEnabled()
-    influence.show_problem("That is two tokens; type one.")
-    assert influence.problem.isVisible()
-    assert influence.measure.isEnabled()
-
-
-def test_a_refusal_is_said(influence, player):
-    player.select(2)
-    influence.set_refusal("Load the model of this run to measure.")
-    assert influence.cell.text() == "Load the model of this run to measure."
-    assert not influence.measure.isEnabled()
-    influence.set_refusal("")
-    assert influence.measure.isEnabled()
-
-
-def test_a_measurement_is_shown_and_linked(influence, player, qtbot):
-    player.select(1)
-    influence.show_influence(1, 5, 6, KL)
-    assert influence.what.text() == (
-        "Position 1 changed from 'f' to 'g', block 1, step 1. Position 3 moved most, by 0.500 nats. "
-        "2 positions moved by 0.01 nats or more."
-    )
-    assert "Without self-conditioning" in influence.how.text()
-    assert influence.legend.words[0] == "KL, 0 to 0.500 nats"
-    listed = [influence.list.item(row).text() for row in range(influence.list.count())]
-    assert [text.split("   ")[:2] for text in listed] == [
-        ["0.5000 nats", "position 3"],
-        ["0.0200 nats", "position 2"],
-        ["0.0010 nats", "position 4"],
-    ]
-    influence.list.setCurrentRow(1)
-    assert player.selection == 2
-    x, y, w, h = influence.map.grid.rect_of(3)
-    move(influence.map, QPoint(x + w // 2, y + h // 2))
-    assert player.hover == 3
-    qtbot.mouseClick(influence.map, Qt.MouseButton.LeftButton, pos=QPoint(x + w // 2, y + h // 2))
-    assert player.selection == 3
-    qtbot.keyClick(influence.map, Qt.Key.Key_Left)
-    assert player.selection == 2
-    assert influence.map.cell_words(1) == "Position 1: its token was changed."
-    assert influence.map.cell_words(3) == "Position 3 moved by 0.5000 nats."
-
-
-@THEMES
-def test_the_map_of_influence_is_coloured(influence, player, theme):
-    influence.set_theme(theme)
-    influence.show_influence(1, 5, 6, KL)
-    player.select(-1)
-    image = influence.map.grab().toImage()
-    for place, share in ((0, 0.0), (3, 1.0)):
-        x, y, _, _ = influence.map.grid.rect_of(place)
-        assert QColor(image.pixel(x + 1, y + 1)) == entropy_color(share, theme)
-
-
-def test_nothing_moved(influence):
-    influence.show_influence(1, 5, 5, np.zeros(LENGTH))
-    assert "No other position moved" in influence.what.text()
-    assert not influence.list.isVisible()
-
-
-def test_a_measurement_of_another_canvas_is_refused(influence):
-    with pytest.raises(ValueError, match="not of the canvas on show"):
-        influence.show_influence(1, 5, 6, np.zeros(3))
-
-
-def test_another_trace_forgets_the_measurement(influence, player):
-    influence.show_influence(1, 5, 6, KL)
-    player.open(linked.FakeTrace(run()))
-    assert influence.influence is None
-    assert influence.teaching.isVisible()

@@ -14,7 +14,7 @@ from app.inspector.text import RenderedText
 from app.state.reading import Reading, read, shown, units
 from app.theme import DARKROOM, PAPER, color
 from engine import SKILLS, SafelightError, generate, load_model
-from tests.app.inspector import linked
+from tests.app.inspector import made_up
 
 PIECES = {0: "<pad>", 1: "<eos>", 2: "Hi", 3: " you", 4: "\n", 5: "👩‍🔬", 6: "שלום", 7: " end", 8: "x", 9: "", 25: "~"}
 
@@ -72,19 +72,18 @@ def test_nothing_is_swallowed_or_obeyed():
 def run() -> list:
     """Two blocks of four: the first is committed with its end after two positions, the second is a draft."""
     return [
-        linked.started(4),
-        linked.step_event(0, (2, 8, 1, 8), (2, 3, 1, 8), (True, False, True, False)),
-        linked.step_event(1, (2, 3, 1, 8), (2, 3, 1, 8), (True, True, True, False)),
-        linked.committed((2, 3, 4, 6), 4, 2),
-        linked.started(4, 1),
-        linked.step_event(0, (5, 7, 1, 8), (5, 7, 1, 8), (True, False, True, False), block=1),
-        linked.committed((5, 7, 1, 0), 2, 1, 1),
+        made_up.started(4),
+        made_up.step_event(0, (2, 8, 1, 8), (2, 3, 1, 8), (True, False, True, False)),
+        made_up.step_event(1, (2, 3, 1, 8), (2, 3, 1, 8), (True, True, True, False)),
+        made_up.committed((2, 3, 4, 6), 4, 2),
+        made_up.started(4, 1),
+        made_up.step_event(0, (5, 7, 1, 8), (5, 7, 1, 8), (True, False, True, False), block=1),
+        made_up.committed((5, 7, 1, 0), 2, 1, 1),
     ]
 
 
-def trace_of(events: list) -> linked.FakeTrace:
-    trace = linked.FakeTrace(events, PIECES, special=(0, 1))
-    trace.config = SimpleNamespace(eos_token_ids=(1,))
+def trace_of(events: list) -> made_up.Recorded:
+    trace = made_up.Recorded(events, PIECES, special=(0, 1))
     return trace
 
 
@@ -291,7 +290,7 @@ def test_reading_the_text_reads_no_steps(view, player):
 def test_a_real_run_in_several_blocks(view, player):
     model = load_model(SKILLS, device="cpu")
     prompt = model.chat_ids([{"role": "user", "content": "Count from 4 to 43."}])
-    trace = linked.FakeTrace(list(generate(model, prompt, model.generation_defaults, seed=1)))
+    trace = made_up.Recorded(list(generate(model, prompt, model.generation_defaults, seed=1)))
     trace.piece, trace.is_special = model.tokenizer.piece, model.tokenizer.is_special
     trace.config = copy.copy(model.generation_defaults)
     player.open(trace)

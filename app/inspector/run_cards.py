@@ -1,0 +1,133 @@
+"""Runs to choose from, as cards under headings, in as many columns as there is room for. Knows runs by a key only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from PySide6.QtCore import QSize, Qt, Signal, Slot
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QGridLayout, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+
+from app.controls import label
+from app.language import tr
+from app.theme import px
+
+CARD_WIDTH = 300  # pixels at 100 %, at least
+GAP = 12
+MOST_COLUMNS = 3
+
+
+class Offer(NamedTuple):
+    """A run that can be opened. ``section`` is the heading it stands under."""
+
+    title: str
+    hint: str
+    key: str
+    section: str = ""
+
+
+class Card(QPushButton):
+    """A run's title and a line about it; one button."""
+
+    def __init__(self, offer: Offer, name: str) -> None:
+        super().__init__()
+        self.offer = offer
+        self.setProperty("role", "card")
+        self.setAccessibleName(name)
+        self.setAccessibleDescription(offer.hint)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
+        self.title = label(offer.title, "card-title", wrap=True)
+        self.hint = label(offer.hint, "card-hint", wrap=True)
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(16, 12, 16, 12)
+        self._column.setSpacing(4)
+        for part in (self.title, self.hint):
+            part.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+            self._column.addWidget(part)
+        self._column.addStretch(1)
+
+    def sizeHint(self) -> QSize:
+        width = max(self.width(), px(200))
+        return QSize(width, self._column.totalHeightForWidth(width))
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(px(160), self._column.totalHeightForWidth(max(self.width(), px(160))))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        if event.size().width() != event.oldSize().width():
+            self.updateGeometry()
+
+
+def _opening(title: str) -> str:
+    return tr("Open {title}", title=title)
+
+
+class RunCards(QWidget):
+    """Emits the key of the run that is chosen. ``name`` says what a card of a title does."""
+
+    chosen = Signal(str)
+
+    def __init__(self, name: Callable[[str], str] = _opening, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._name = name
+        self.cards: list[Card] = []
+        self._offers: list[Offer] = []
+        self._columns = 0
+        self._host: QWidget | None = None
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        policy = self.sizePolicy()
+        policy.setVerticalPolicy(QSizePolicy.Policy.Minimum)
+        self.setSizePolicy(policy)
+
+    def offer(self, offers: Sequence[Offer]) -> None:
+        """Show these runs as cards, in their sections."""
+        if list(offers) != self._offers:
+            self._offers = list(offers)
+            self._build()
+
+    def _build(self) -> None:
+        if self._host is not None:
+            self._column.removeWidget(self._host)
+            self._host.hide()
+            self._host.deleteLater()
+        self._host = QWidget()
+        self.cards = []
+        column = QVBoxLayout(self._host)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(GAP)
+        self._columns = self._fitting()
+        for section in dict.fromkeys(offer.section for offer in self._offers):
+            if section:
+                column.addWidget(label(section, "title"))
+            grid = QGridLayout()
+            grid.setSpacing(GAP)
+            for place in range(self._columns):
+                grid.setColumnStretch(place, 1)
+            for place, offer in enumerate(offer for offer in self._offers if offer.section == section):
+                card = Card(offer, self._name(offer.title))
+                card.clicked.connect(self._choose)
+                grid.addWidget(card, place // self._columns, place % self._columns)
+                self.cards.append(card)
+            for place in range(grid.count(), self._columns):  # so that cards are as wide in every section
+                grid.addWidget(QWidget(), 0, place)
+            column.addLayout(grid)
+            column.addSpacing(GAP)
+        self._column.addWidget(self._host)
+
+    def _fitting(self) -> int:
+        return max(1, min(MOST_COLUMNS, (self.width() + GAP) // (px(CARD_WIDTH) + GAP)))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        if self._offers and self._fitting() != self._columns:
+            self._build()
+
+    @Slot()
+    def _choose(self) -> None:
+        card = self.sender()
+        if isinstance(card, Card):
+            self.chosen.emit(card.offer.key)

@@ -1,0 +1,314 @@
+"""Two runs side by side: which can be chosen, what is said of both, and going through them in step."""
+
+from __future__ import annotations
+
+import gettext
+
+import numpy as np
+import pytest
+from PySide6.QtCore import Qt
+
+from app.inspector.compare import Compare
+from app.inspector.compare_figures import UNKNOWN, figures_of_run
+from app.inspector.compare_words import asked_in_words, run_title, short_difference
+from app.inspector.page import InspectorPage
+from app.inspector.run_cards import Offer
+from app.language import use
+from app.state.canvas_state import CanvasState
+from app.state.compare import Difference, differences, differing
+from app.state.replay import NOISE, Frame
+from app.theme import PAPER
+from engine import Parent
+from tests.app.inspector.made_up import (
+    END,
+    LENGTH,
+    PAD,
+    STEPS,
+    Recorded,
+    asked,
+    committed,
+    run,
+    started,
+    step_event,
+)
+from tests.app.marked import Brackets, unmarked
+
+
+@pytest.fixture
+def page(qtbot) -> InspectorPage:
+    page = InspectorPage(reduced_motion=True)
+    qtbot.addWidget(page)
+    page.compare = Compare(page.player, page.overview)
+    page.add_view("Compare", "Compare this run with another", page.compare)
+    page.resize(1280, 800)
+    page.show()
+    page.open_trace(Recorded(run()), 0)
+    page.show_view(1)
+    return page
+
+
+@pytest.fixture
+def compare(page) -> Compare:
+    return page.compare
+
+
+def parted_at(block: int, step: int) -> list:
+    """As ``run``, but one cell is another from a step on."""
+    events = run()
+    place = next(i for i, e in enumerate(events) if getattr(e, "step", None) == step and e.block_index == block)
+    was = events[place]
+    events[place] = step_event(
+        step, was.argmax_canvas, was.candidates, was.accepted_mask, block=block, noise=was.next_canvas ^ 1
+    )
+    return events
+
+
+# ------------------------------------------------------------------------------------------------ what was asked
+
+
+def test_what_was_asked_otherwise_is_found_in_all_its_parts():
+    assert differences(asked(7), asked(7)) == ()
+    found = differences(asked(7), asked(8, adapter="Sudoku", entropy_bound=0.4, top_k=4))
+    assert found == (
+        Difference("adapter", "", "Sudoku"),
+        Difference("seed", 7, 8),
+        Difference("entropy_bound", 0.1, 0.4),
+    )
+    assert [one.name for one in differences(asked(7), asked(7, prompt="Count"))] == ["prompt"]
+
+
+def test_differences_in_words():
+    assert asked_in_words(asked(7), asked(7)) == "The same model, prompt, seed and settings."
+    assert asked_in_words(asked(7), asked(8, adapter="Sudoku")) == (
+        "What differs: adapter: none and Sudoku; seed: 7 and 8."
+    )
+    assert asked_in_words(asked(pinned=((0, 5),)), asked(entropy_bound=0.4, prompt="Count")) == (
+        "What differs: the prompt; entropy bound: 0.1 nats and 0.4 nats; pinned cells: 1 and 0."
+    )
+    assert run_title(asked(8, adapter="Sudoku")) == "made-up with Sudoku, seed 8"
+    assert short_difference(asked(7), asked(8, adapter="Sudoku")) == "adapter Sudoku, seed 8"
+
+
+def test_a_fork_is_told_beside_its_parent():
+    parent = asked()
+    fork = asked(parent=Parent(parent.id, 1, 3))
+    assert asked_in_words(fork, parent).endswith("The left run goes on from the right one at block 2, step 3.")
+    assert short_difference(fork, parent) == "what this run was made from"
+    assert short_difference(parent, fork) == "made from this run"
+    assert asked_in_words(parent, fork).endswith("The right run goes on from the left one at block 2, step 3.")
+
+
+def test_behind_the_end_it_makes_no_difference_which_token_says_so():
+    def state(*tokens: int):
+        return CanvasState.of([started(4), committed(tokens, 2, 0)]).blocks[-1]
+
+    one, other = state(5, END, PAD, PAD), state(5, END, END, 6)
+    assert differing(one, other, calm=True).tolist() == [False, False, True, True]
+    assert differing(one, other, calm=True, no_text=(END, PAD)).tolist() == [False, False, False, True]
+
+
+# ------------------------------------------------------------------------------------------------------ choosing
+
+
+def test_without_another_run_those_to_choose_from_are_shown(page, compare, qtbot):
+    assert compare.currentWidget() is compare.chooser
+    assert not compare.back.isVisible()
+    page.show_view(0)
+    with qtbot.waitSignal(compare.wanted):
+        page.show_view(1)
+    compare.offer([Offer("Seed 8", "now", "a", "The same prompt"), Offer("A word", "", "b", "Gallery")])
+    assert [card.accessibleName() for card in compare.runs.cards] == ["Compare with Seed 8", "Compare with A word"]
+    with qtbot.waitSignal(compare.chosen) as told:
+        qtbot.mouseClick(compare.runs.cards[0], Qt.MouseButton.LeftButton)
+    assert told.args == ["a"]
+    with qtbot.waitSignal(compare.file_asked):
+        compare.open_file.click()
+
+
+def test_another_run_is_chosen_and_the_choice_taken_back(compare, qtbot):
+    compare.set_other(Recorded(run(), header=asked(8)))
+    assert compare.currentWidget() is compare.both
+    with qtbot.waitSignal(compare.wanted):
+        compare.choose.click()
+    assert compare.currentWidget() is compare.chooser
+    compare.back.click()
+    assert compare.currentWidget() is compare.both
+    compare.set_other(None)
+    assert compare.currentWidget() is compare.chooser
+    assert compare.other.trace is None
+
+
+def test_nothing_is_read_while_it_is_not_seen(page, compare):
+    page.show_view(0)
+    compare.set_other(Recorded(run(), header=asked(8)))
+    page.player.go(3)
+    assert compare.other.trace is None
+    page.show_view(1)
+    assert compare.other.place == 3
+
+
+# ------------------------------------------------------------------------------------------------------- in step
+
+
+def test_both_go_through_the_steps_together(page, compare):
+    other = Recorded(run(seed=5), header=asked(8))
+    compare.set_other(other)
+    for place in range(len(page.player.replay.frames)):
+        page.player.go(place)
+        assert compare.other.frame == page.player.frame
+        left, right = compare.left.view, compare.right.view
+        assert left.block.shown.tolist() == page.player.snapshot.shown.tolist()
+        assert right.block.shown.tolist() == compare.other.snapshot.shown.tolist()
+        wanted = page.player.snapshot.tokens(calm=True) != compare.other.snapshot.tokens(calm=True)
+        assert left.marks.tolist() == right.marks.tolist() == wanted.tolist()
+        assert left.grid.cell_width == right.grid.cell_width
+        assert left.grid.columns == right.grid.columns
+    assert compare.left.title.toolTip() == "made-up, seed 7"
+    assert compare.right.title.toolTip() == "made-up, seed 8"
+    assert compare.asked.text() == "What differs: seed: 7 and 8."
+
+
+def test_a_cell_is_lit_on_both_sides(page, compare, qtbot):
+    compare.set_other(Recorded(run(), header=asked(8)))
+    page.player.select(9)
+    assert (compare.left.view.selected, compare.right.view.selected) == (9, 9)
+    page.player.point(3)
+    assert (compare.left.view.hovered, compare.right.view.hovered) == (3, 3)
+    qtbot.keyClick(compare.right.view, Qt.Key.Key_Right)
+    assert page.player.place == 1  # the arrows are the page's
+
+
+def test_marked_cells_are_painted(page, compare):
+    compare.set_other(Recorded(run(), header=asked(8)))
+    page.player.go(2)
+    plain = compare.left.view.grab().toImage()
+    assert not compare.left.view.marks.any()
+    compare.left.view.set_marks(np.arange(LENGTH) == 3)
+    marked = compare.left.view.grab().toImage()
+    rect = compare.left.view.grid.rect_of(3)
+    changed = [
+        (x, y)
+        for x in range(rect.x - 8, rect.x + rect.width + 8)
+        for y in range(rect.y - 4, rect.y + rect.height + 4)
+        if plain.pixel(x, y) != marked.pixel(x, y)
+    ]
+    assert changed
+    assert all(rect.x <= x < rect.x + rect.width and rect.y <= y < rect.y + rect.height for x, y in changed)
+
+
+def test_the_first_divergence_is_said_and_gone_to(page, compare):
+    compare.set_other(Recorded(parted_at(1, 2), header=asked(7)))
+    assert "They first differ at block 2, step 2." in compare.facts.text()
+    compare.diverge.click()
+    assert page.player.frame == Frame(1, 2)
+    compare.set_other(Recorded(run(seed=5), header=asked(8)))
+    assert "They first differ in the noise of block 1." in compare.facts.text()
+    compare.diverge.click()
+    assert page.player.frame == Frame(0, NOISE)
+
+
+def test_the_same_run_is_the_same_throughout(compare):
+    compare.set_other(Recorded(run()))
+    assert compare.facts.text() == "No cell differs here. The two runs are the same throughout."
+    assert not compare.diverge.isEnabled()
+
+
+def test_a_run_that_has_ended_earlier_stays_at_its_end(page, compare):
+    compare.set_other(Recorded(run(blocks=1)))
+    assert "same as far as both go; the left one goes on" in compare.facts.text()
+    compare.diverge.click()
+    assert page.player.frame == Frame(1, NOISE)
+    assert compare.right.view.block is None
+    assert compare.right.where.toolTip() == "This run has no block 2."
+    page.player.go(1)
+    assert compare.right.view.block is not None
+
+
+def test_a_run_under_way_is_compared_as_it_grows(page, compare, qtbot):
+    events, trace = parted_at(1, 2), Recorded([])
+    page.follow_live(trace)
+    compare.set_other(Recorded(run()))
+    for count in range(1, len(events) + 1):
+        trace.events = events[:count]
+        page.refresh()
+        qtbot.waitUntil(lambda: len(page.player.replay.frames) == len(trace.events))
+        said = compare.facts.text()
+        parted = count > 2 * (STEPS + 2) - 2 - 1  # the step 2 of the second block is there
+        assert ("first differ at block 2, step 2" in said) == parted, (count, said)
+        assert ("the right one goes on" in said) == (not parted)
+    page.run_ended()
+    assert "under way" not in page.facts.toolTip()
+
+
+# ------------------------------------------------------------------------------------------------------- figures
+
+
+def test_figures_of_both_runs_stand_beside_each_other(page, compare):
+    assert figures_of_run(page.overview)[2:] == (UNKNOWN,) * 4
+    compare.set_other(Recorded(run(blocks=1, text_length=12), header=asked(8)))
+    page.overview.finish()
+    compare._other_overview.finish()
+    left, right = ([label.text() for label in side] for side in compare.figures.values)
+    assert left == ["2", "8", "6.0", "4", "1", "0.250"]
+    assert right == ["1", "4", "3.0", "2", "1", "0.120"]
+    assert compare.figures.values[1][1].accessibleName() == "Steps, right: 4"
+
+
+def test_the_entropy_of_the_block_on_show_is_drawn(page, compare):
+    compare.set_other(Recorded(run(blocks=1), header=asked(8)))
+    page.overview.finish()
+    compare._other_overview.finish()
+    curves = compare.figures.curves
+    one, other = curves.values
+    assert one.tolist() == other.tolist() == page.overview[0].mean_entropy.tolist()
+    before = curves.grab().toImage()
+    page.player.go(STEPS + 3)
+    assert curves.block == 1
+    assert curves.values[1] is None
+    assert curves.grab().toImage() != before
+    assert curves.accessibleDescription().startswith("left from 1.000")
+
+
+# ------------------------------------------------------------------------------------------------------ the page
+
+
+def test_the_switch_is_told_and_reached_by_keys(page, compare):
+    run_view, compare_view = page.view_buttons
+    assert (run_view.isChecked(), compare_view.isChecked()) == (False, True)
+    run_view.click()
+    assert page.main.currentWidget() is page.across
+    assert (run_view.isChecked(), compare_view.isChecked()) == (True, False)
+    for made in page.view_buttons:
+        made.setFocus()
+        assert all(other.focusPolicy() & Qt.FocusPolicy.TabFocus for other in page.view_buttons)
+    compare_view.click()
+    page.close_trace()
+    page.open_trace(Recorded(run()))
+    assert page.main.currentWidget() is page.across
+    assert compare.isHidden()
+
+
+def test_it_wears_the_theme_and_fits_small_windows(page, compare):
+    compare.set_other(Recorded(run(seed=5), header=asked(8)))
+    page.set_theme(PAPER)
+    for size in ((1600, 1000), (1000, 700), (640, 480)):
+        page.resize(*size)
+        assert not page.grab().isNull()
+        assert compare.left.view.width() <= compare.width() // 2
+
+
+def test_every_string_is_translated(qtbot):
+    use(Brackets())
+    try:
+        page = InspectorPage()
+        qtbot.addWidget(page)
+        compare = Compare(page.player, page.overview)
+        qtbot.addWidget(compare)
+        compare.resize(2000, 800)  # nothing is cut off
+        compare.show()
+        page.player.open(Recorded(run()), 1)
+        compare.set_other(Recorded(run(seed=5), header=asked(8)))
+        found = unmarked(compare)
+    finally:
+        use(gettext.NullTranslations())
+    assert found == []

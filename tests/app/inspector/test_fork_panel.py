@@ -1,0 +1,219 @@
+"""The fork panel: changes at a frame, spans to write anew, and the tree of runs. It emits what is asked for."""
+
+from __future__ import annotations
+
+import gettext
+
+import pytest
+from PySide6.QtCore import Qt
+
+from app.inspector import spans as spans_module
+from app.inspector.fork_panel import ForkPanel, RunItem
+from app.inspector.player import NOTHING, Player
+from app.inspector.spans import merged
+from app.language import use
+from engine import Fork, Mark
+from tests.app.inspector.made_up import LENGTH, STEPS, Recorded, asked, run
+from tests.app.marked import Brackets, unmarked
+
+
+@pytest.fixture
+def player(qapp) -> Player:  # noqa: ARG001 - a timer needs it
+    player = Player()
+    player.open(Recorded(run()), 2)  # step 1 of the first block
+    return player
+
+
+@pytest.fixture
+def panel(qtbot, player) -> ForkPanel:
+    panel = ForkPanel(player)
+    qtbot.addWidget(panel)
+    panel.resize(400, 900)
+    panel.show()
+    player.opened.emit()
+    return panel
+
+
+def listed(panel: ForkPanel) -> list[str]:
+    return [panel.changes.item(row).text() for row in range(panel.changes.count())]
+
+
+def spans(panel: ForkPanel) -> list[str]:
+    return [panel.spans.list.item(row).text() for row in range(panel.spans.list.count())]
+
+
+def add(panel: ForkPanel, first: int, last: int) -> None:
+    panel.spans.first.setValue(first)
+    panel.spans.last.setValue(last)
+    panel.spans.add.click()
+
+
+# ----------------------------------------------------------------------------------------------------------- changes
+
+
+def test_a_cell_is_needed_to_pin_but_not_to_ban(panel, player):
+    assert not panel.pin.isEnabled()
+    assert panel.ban.isEnabled()
+    assert "select a cell" in panel.place.text()
+    player.select(6)
+    assert panel.pin.isEnabled()
+    assert panel.place.text() == "From block 1, step 2 on; cell 6 is selected."
+
+
+def test_recorded_candidates_are_offered_and_become_changes(panel, player, qtbot):
+    player.select(6)
+    token = int(player.block.top_tokens[2, 6, 1])
+    assert panel.token.count() == 2
+    assert panel.token.itemData(1) == token
+    panel.token.setCurrentIndex(1)
+    panel.pin.click()
+    panel.token.setCurrentIndex(0)
+    panel.ban.click()
+    assert listed(panel) == [
+        f"Cell 6 pinned to {player.piece(token)!r}",
+        f"{player.piece(int(player.block.top_tokens[2, 6, 0]))!r} banned",
+    ]
+    with qtbot.waitSignal(panel.fork_asked) as told:
+        panel.run.click()
+    assert told.args == [Fork(0, 2, pinned=((6, token),), banned=(int(player.block.top_tokens[2, 6, 0]),))]
+
+
+def test_a_later_change_of_a_cell_takes_the_place_of_an_earlier_one(panel, player):
+    player.select(6)
+    panel.token.setCurrentIndex(0)
+    panel.pin.click()
+    panel.token.setCurrentIndex(1)
+    panel.put.click()
+    assert len(listed(panel)) == 1
+    assert "put into cell 6" in listed(panel)[0]
+    panel.changes.setCurrentRow(0)
+    panel.remove.click()
+    assert panel.draft() == Fork(0, 2)
+    assert not panel.changes.isVisible()
+
+
+def test_settings_and_seed_are_told_only_where_they_differ(panel):
+    assert panel.draft().is_empty
+    panel.boxes["entropy_bound"].setValue(0.4)
+    panel.seed.setValue(11)
+    assert panel.draft() == Fork(0, 2, seed=11, settings=(("entropy_bound", 0.4),))
+
+
+def test_typed_text_must_be_one_token(panel, player):
+    player.select(6)
+    panel.token.setEditText("xy")
+    panel.pin.click()
+    assert "Load the model of this run" in panel.problem.text()
+    panel.set_encoder(lambda text: [ord(letter) - 97 for letter in text])
+    panel.pin.click()
+    assert panel.problem.text() == "'xy' is 2 tokens; it must be one."
+    panel.token.setEditText("x")
+    panel.pin.click()
+    assert not panel.problem.isVisible()
+    assert panel.draft().pinned == ((6, 23),)
+
+
+def test_what_stands_in_the_way_is_said_and_nothing_is_asked(panel, qtbot):
+    panel.block("Load a model to go on from this run.")
+    assert not panel.run.isEnabled()
+    assert not panel.spans.run.isEnabled()
+    assert panel.run.toolTip() == "Load a model to go on from this run."
+    assert panel.place.text().endswith("Load a model to go on from this run.")
+    with qtbot.assertNotEmitted(panel.infill_asked), qtbot.assertNotEmitted(panel.fork_asked):
+        panel.run.click()
+        panel.spans.run.click()
+
+
+def test_another_run_begins_afresh(panel, player):
+    player.select(6)
+    panel.pin.click()
+    add(panel, 2, 3)
+    player.open(Recorded(run(), header=asked(12, entropy_bound=0.7)))
+    assert listed(panel) == []
+    assert spans(panel) == []
+    assert panel.boxes["entropy_bound"].value() == pytest.approx(0.7)
+    assert panel.draft().is_empty
+
+
+# ------------------------------------------------------------------------------------------------------------- spans
+
+
+def test_one_span_needs_no_list(panel, qtbot):
+    panel.spans.first.setValue(9)
+    panel.spans.last.setValue(4)
+    with qtbot.waitSignal(panel.infill_asked) as told:
+        panel.spans.run.click()
+    assert told.args == [(Mark(0, 4, 10),)]
+
+
+def test_several_spans_in_several_blocks(panel, player, qtbot):
+    add(panel, 4, 6)
+    player.go_to_block(1)
+    add(panel, 0, 0)
+    text = "".join(player.piece(token) for token in player.replay.record(0).final[4:7].tolist())
+    assert spans(panel)[0] == f"Block 1, positions 4 to 6: {text!r}"
+    assert spans(panel)[1].startswith("Block 2, position 0: ")
+    assert panel.spans.run.text() == "Write 2 spans anew"
+    with qtbot.waitSignal(panel.infill_asked) as told:
+        panel.spans.run.click()
+    assert told.args == [(Mark(0, 4, 7), Mark(1, 0, 1))]
+    panel.spans.list.setCurrentRow(0)
+    panel.spans.remove.click()
+    assert panel.spans.marks() == (Mark(1, 0, 1),)
+    panel.spans.list.setCurrentRow(0)
+    panel.spans.remove.click()
+    assert not panel.spans.list.isVisible()
+    assert panel.spans.run.text() == "Write anew"
+
+
+def test_spans_that_touch_become_one():
+    marks = [Mark(0, 8, 9), Mark(0, 2, 4), Mark(1, 4, 6), Mark(0, 4, 6), Mark(0, 3, 5)]
+    assert merged(marks) == [Mark(0, 2, 6), Mark(0, 8, 9), Mark(1, 4, 6)]
+
+
+def test_a_selected_cell_is_the_span_and_shift_takes_its_other_end(panel, player, monkeypatch):
+    player.select(5)
+    assert (panel.spans.first.value(), panel.spans.last.value()) == (5, 5)
+    monkeypatch.setattr(
+        spans_module.QApplication, "keyboardModifiers", staticmethod(lambda: Qt.KeyboardModifier.ShiftModifier)
+    )
+    player.select(9)
+    assert (panel.spans.first.value(), panel.spans.last.value()) == (5, 9)
+    player.select(NOTHING)
+    assert (panel.spans.first.value(), panel.spans.last.value()) == (5, 9)
+
+
+def test_only_settled_blocks_are_written_anew(panel, player):
+    player.open(Recorded(run(1)[: STEPS + 1]))  # without the commit
+    assert not panel.spans.add.isEnabled()
+    assert not panel.spans.run.isEnabled()
+    assert panel.spans.text.text().endswith("this block is not settled")
+    assert panel.spans.last.maximum() == LENGTH - 1
+
+
+# -------------------------------------------------------------------------------------------------------------- tree
+
+
+def test_runs_are_a_tree_that_is_walked(panel, qtbot):
+    panel.show_runs([RunItem("a", "", "Sort"), RunItem("b", "a", "Forked"), RunItem("c", "gone", "Alone")], "b")
+    assert panel.tree.topLevelItemCount() == 2
+    child = panel.tree.topLevelItem(0).child(0)
+    assert panel.tree.currentItem() is child
+    with qtbot.waitSignal(panel.run_chosen) as told:
+        panel.tree.itemActivated.emit(child, 0)
+    assert told.args == ["b"]
+
+
+def test_every_string_is_translated(qtbot, player):
+    use(Brackets())
+    try:
+        panel = ForkPanel(player)
+        qtbot.addWidget(panel)
+        player.select(6)
+        panel.ban.click()
+        add(panel, 2, 5)
+        panel.changes.clear()  # of data in words
+        found = [text for text in unmarked(panel) if "%" not in text]
+    finally:
+        use(gettext.NullTranslations())
+    assert found == []

@@ -1,0 +1,230 @@
+"""Measured influence: asking for it, the map of what moved, and the scale it is shown on."""
+
+from __future__ import annotations
+
+import gettext
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
+from PySide6.QtGui import QColor, QMouseEvent
+
+from app.inspector.influence_scale import Influence, Scale
+from app.inspector.influence_view import InfluenceView
+from app.inspector.player import Player
+from app.inspector.wording import in_nats, power_of_ten, tick
+from app.language import use
+from app.theme import DARKROOM, PAPER, entropy_color
+from tests.app.inspector import made_up
+from tests.app.inspector.made_up import SHORT, short_run
+from tests.app.marked import Brackets, unmarked
+
+THEMES = pytest.mark.parametrize("theme", [DARKROOM, PAPER], ids=lambda theme: theme.name)
+KL = np.array([0.0, 9.0, 0.02, 0.5, 0.001, 0.0])
+
+
+@pytest.fixture
+def player(qapp) -> Player:  # noqa: ARG001 - a timer needs it
+    player = Player()
+    player.open(made_up.Recorded(short_run(2)), 2)
+    return player
+
+
+def move(widget, point: QPoint) -> None:
+    none = Qt.MouseButton.NoButton
+    where = QPointF(point)
+    widget.mouseMoveEvent(QMouseEvent(QEvent.Type.MouseMove, where, where, none, none, Qt.KeyboardModifier.NoModifier))
+
+
+@pytest.fixture
+def influence(qtbot, player) -> InfluenceView:
+    view = InfluenceView(player)
+    qtbot.addWidget(view)
+    view.resize(480, 600)
+    view.show()
+    qtbot.waitExposed(view)
+    return view
+
+
+def test_a_position_has_no_influence_on_itself():
+    found = Influence(1, 5, 6, KL, 1)
+    assert found.most == 0.5
+    assert found.moved(2) == [(3, 0.5), (2, 0.02)]
+    assert found.moved(9) == [(3, 0.5), (2, 0.02), (4, 0.001)]
+    nothing = Influence(1, 5, 5, np.zeros(6), 1)
+    assert (nothing.most, nothing.moved(9)) == (0.0, [])
+
+
+def test_the_empty_view_teaches(influence):
+    assert "Select a cell" in influence.teaching.text()
+    assert influence.teaching.isVisible()
+    assert not influence.map.isVisible()
+    assert not influence.measure.isEnabled()
+
+
+def test_asking_with_a_recorded_candidate(influence, player, qtbot):
+    player.select(2)
+    assert influence.cell.text() == "Position 2: change 'f' to"
+    assert [influence.tokens.itemData(place) for place in range(influence.tokens.count())] == [6, 7]
+    influence.tokens.setCurrentIndex(1)
+    with qtbot.waitSignal(influence.asked) as asked:
+        qtbot.mouseClick(influence.measure, Qt.MouseButton.LeftButton)
+    assert asked.args == [2, 7]
+
+
+def test_asking_with_text(influence, player, qtbot):
+    player.select(2)
+    qtbot.keyClicks(influence.text, " x")
+    assert not influence.tokens.isEnabled()
+    with qtbot.waitSignal(influence.asked_text) as asked:
+        qtbot.keyClick(influence.text, Qt.Key.Key_Return)
+    assert asked.args == [2, " x"]
+    influence.set_busy(True)
+    assert not influence.measure.isEnabled()
+    influence.show_problem("That is two tokens; type one.")
+    assert influence.problem.isVisible()
+    assert influence.measure.isEnabled()
+
+
+def test_a_refusal_is_said(influence, player):
+    player.select(2)
+    influence.set_refusal("Load the model of this run to measure.")
+    assert influence.cell.text() == "Load the model of this run to measure."
+    assert not influence.measure.isEnabled()
+    influence.set_refusal("")
+    assert influence.measure.isEnabled()
+
+
+def test_a_measurement_is_shown_and_linked(influence, player, qtbot):
+    player.select(1)
+    influence.show_influence(1, 5, 6, KL)
+    assert influence.what.text() == (
+        "Position 1 changed from 'f' to 'g', block 1, step 1. Position 3 moved most, by 0.500 nats. "
+        "2 positions moved by 0.01 nats or more."
+    )
+    assert "Without self-conditioning" in influence.how.text()
+    assert influence.legend.words[0] == "KL, 0 to 0.500 nats"
+    listed = [influence.list.item(row).text() for row in range(influence.list.count())]
+    assert [text.split("   ")[:2] for text in listed] == [
+        ["0.500 nats", "position 3"],
+        ["0.020 nats", "position 2"],
+        ["0.001 nats", "position 4"],
+    ]
+    influence.list.setCurrentRow(1)
+    assert player.selection == 2
+    x, y, w, h = influence.map.grid.rect_of(3)
+    move(influence.map, QPoint(x + w // 2, y + h // 2))
+    assert player.hover == 3
+    qtbot.mouseClick(influence.map, Qt.MouseButton.LeftButton, pos=QPoint(x + w // 2, y + h // 2))
+    assert player.selection == 3
+    qtbot.keyClick(influence.map, Qt.Key.Key_Left)
+    assert player.selection == 2
+    assert influence.map.cell_words(1) == "Position 1: its token was changed."
+    assert influence.map.cell_words(3) == "Position 3 moved by 0.500 nats."
+
+
+@THEMES
+def test_the_map_of_influence_is_coloured(influence, player, theme):
+    influence.set_theme(theme)
+    influence.show_influence(1, 5, 6, KL)
+    player.select(-1)
+    image = influence.map.grab().toImage()
+    for place, share in ((0, 0.0), (3, 1.0)):
+        x, y, _, _ = influence.map.grid.rect_of(place)
+        assert QColor(image.pixel(x + 1, y + 1)) == entropy_color(share, theme)
+
+
+def test_nothing_moved(influence):
+    influence.show_influence(1, 5, 5, np.zeros(SHORT))
+    assert "No other position moved" in influence.what.text()
+    assert not influence.list.isVisible()
+
+
+def test_a_measurement_of_another_canvas_is_refused(influence):
+    with pytest.raises(ValueError, match="not of the canvas on show"):
+        influence.show_influence(1, 5, 6, np.zeros(3))
+
+
+def test_another_trace_forgets_the_measurement(influence, player):
+    influence.show_influence(1, 5, 6, KL)
+    player.open(made_up.Recorded(short_run()))
+    assert influence.influence is None
+    assert influence.teaching.isVisible()
+
+
+# ------------------------------------------------------------------------------------------------------- scale
+
+
+FAR = np.array([1e-7, 0.0, 2e-6, 1e-4, 3e-6, 0.5])
+
+
+def test_the_scale_is_chosen_by_the_spread():
+    near = Influence(1, 5, 6, KL, 1)
+    assert near.scale == Scale(0.5)
+    far = Influence(1, 5, 6, FAR, 1)
+    assert far.scale == Scale(0.5, -7)
+    assert Influence(1, 5, 5, np.zeros(6), 1).scale == Scale(0.0)
+
+
+def test_the_changed_position_has_no_part_in_the_scale():
+    kl = FAR.copy()
+    kl[1] = 90.0
+    assert Influence(1, 5, 6, kl, 1).scale == Scale(0.5, -7)
+
+
+def test_a_logarithmic_scale_tells_small_figures_apart():
+    scale = Scale(1.0, -7)
+    shares = scale.shares(np.array([0.0, 1e-9, 1e-7, 1e-6, 1e-3, 1.0]))
+    assert shares.tolist() == pytest.approx([0, 0, 0, 1 / 7, 4 / 7, 1])
+    assert Scale(1.0).shares(np.array([0.0, 0.25, 1.0])).tolist() == [0, 0.25, 1]
+    assert scale.marks == pytest.approx([place / 7 for place in range(8)])
+    assert Scale(1.0).marks == ()
+
+
+def test_at_most_seven_powers_of_ten_are_shown():
+    kl = np.full(9, 1e-11)
+    kl[0] = 0.5
+    assert Influence(3, 5, 6, kl, 3).scale.low == -7
+
+
+def test_the_scale_is_told_in_words_over_the_map(influence):
+    influence.show_influence(1, 5, 6, FAR)
+    assert influence.legend.words[0] == "KL, 10⁻⁷ or less to 0.500 nats"
+    assert "ten times" in influence.scale.text()
+    assert "ten times" in influence.accessibleDescription()
+    assert influence.legend.y() < influence._area.y()
+    influence.show_influence(1, 5, 6, KL)
+    assert influence.scale.text().startswith("Linear scale")
+    assert influence.map.cell_words(2) == "Position 2 moved by 0.020 nats."
+    assert influence.map.cell_words(0) == "Position 0 did not move."
+
+
+@THEMES
+def test_a_logarithmic_map_is_coloured(influence, theme):
+    influence.set_theme(theme)
+    influence.show_influence(1, 5, 6, FAR)
+    image = influence.map.grab().toImage()
+    for place, share in ((0, 0.0), (5, 1.0)):
+        x, y, _, _ = influence.map.grid.rect_of(place)
+        assert QColor(image.pixel(x + 1, y + 1)) == entropy_color(share, theme)
+    x, y, _, _ = influence.map.grid.rect_of(3)
+    assert QColor(image.pixel(x + 1, y + 1)) not in (entropy_color(0.0, theme), entropy_color(1.0, theme))
+
+
+def test_figures_of_any_size_are_read():
+    assert [in_nats(value) for value in (0.0, 0.5, 340.0, 3.4e-7)] == ["0.000", "0.500", "340", "3.4 × 10⁻⁷"]
+    assert [power_of_ten(power) for power in (0, -1, -7)] == ["1", "0.1", "10⁻⁷"]
+    assert [tick(value) for value in (0, 1, 0.02, 2e-5, 1e-6)] == ["0", "1", "0.02", "2·10⁻⁵", "1·10⁻⁶"]
+
+
+def test_every_string_is_translated(qtbot, player):
+    use(Brackets())
+    try:
+        view = InfluenceView(player)
+        qtbot.addWidget(view)
+        player.select(2)
+        view.show_influence(1, 5, 6, FAR)
+        found = unmarked(view, ("'f'", "'g'", "'h'"))
+    finally:
+        use(gettext.NullTranslations())
+    assert found == []
