@@ -7,7 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from engine.catalog import EMBEDDED, PUBLISHED, SKILLS, SUDOKU, EmbeddedModel, PublishedModel
+from engine.catalog import (
+    ADAPTERS,
+    BASE,
+    EMBEDDED,
+    PUBLISHED,
+    SKILLS,
+    SUDOKU,
+    EmbeddedAdapter,
+    EmbeddedModel,
+    PublishedModel,
+)
 from engine.config import GenerationConfig, ModelConfig
 from engine.errors import SafelightError
 from engine.events import (
@@ -39,28 +49,38 @@ from engine.trace import (
 )
 
 if TYPE_CHECKING:
+    from engine.adapters import Adapter, load_adapter, unload_adapter
     from engine.generation import fork, generate, infill
     from engine.influences import Influence, influence
     from engine.model import Model, load_model
+    from engine.training.finetune import train_adapter
 
 _LAZY = {
+    "Adapter": "engine.adapters",
     "Influence": "engine.influences",
     "Model": "engine.model",
     "fork": "engine.generation",
     "generate": "engine.generation",
     "infill": "engine.generation",
     "influence": "engine.influences",
+    "load_adapter": "engine.adapters",
     "load_model": "engine.model",
+    "train_adapter": "engine.training.finetune",
+    "unload_adapter": "engine.adapters",
 }
 
 __all__ = [
+    "ADAPTERS",
+    "BASE",
     "EMBEDDED",
     "PUBLISHED",
     "SKILLS",
     "SUDOKU",
     "TRACE_SUFFIX",
+    "Adapter",
     "CanvasCommitted",
     "CanvasStarted",
+    "EmbeddedAdapter",
     "EmbeddedModel",
     "Entry",
     "Event",
@@ -92,10 +112,13 @@ __all__ = [
     "identify_model",
     "infill",
     "influence",
+    "load_adapter",
     "load_model",
     "open_trace",
     "prune_traces",
     "read_reply",
+    "train_adapter",
+    "unload_adapter",
 ]
 
 

@@ -25,6 +25,20 @@ class EmbeddedModel:
 
 
 @dataclass(frozen=True)
+class EmbeddedAdapter:
+    """A small adapter that ships with the app."""
+
+    id: str
+    title: str
+    purpose: str
+    base: str  # id of the embedded model that it goes on
+
+    @property
+    def folder(self) -> Path:
+        return ASSETS / "adapters" / self.id
+
+
+@dataclass(frozen=True)
 class Shape:
     """A published model whose config ships with the app, to plan for and to measure; its weights do not."""
 
@@ -56,6 +70,12 @@ class PublishedModel:
 EMBEDDED = (
     EmbeddedModel("safelight-skills", "Safelight Skills", "small text tasks and small talk"),
     EmbeddedModel("safelight-sudoku", "Safelight Sudoku", "solves Sudoku puzzles"),
+    EmbeddedModel(
+        "safelight-base", "Safelight Base", "text skills on a longer canvas; what the Sudoku adapter is trained on"
+    ),
+)
+ADAPTERS = (
+    EmbeddedAdapter("sudoku-lora", "Sudoku adapter", "teaches Safelight Base to solve Sudokus", "safelight-base"),
 )
 SHAPES = (Shape("26b-a4b", "DiffusionGemma 26B-A4B"),)
 PUBLISHED = (
@@ -78,7 +98,7 @@ PUBLISHED = (
         is_gated=True,
     ),
 )
-SKILLS, SUDOKU = (model.id for model in EMBEDDED)
+SKILLS, SUDOKU, BASE = (model.id for model in EMBEDDED)
 
 
 def shape(id: str) -> Shape:
@@ -112,4 +132,24 @@ def resolve(path_or_id: str | Path, *, shapes: bool = False) -> Path:
         raise SafelightError(f"{folder} is a file; give the model's folder")
     if not (folder / "config.json").exists():
         raise SafelightError(f"{folder} is not a model folder: it has no config.json")
+    return folder
+
+
+def resolve_adapter(path_or_id: str | Path) -> Path:
+    """The folder of an embedded adapter's id or of a path.
+
+    Raises:
+        SafelightError: no such folder, or a folder without an adapter in it.
+    """
+    for adapter in ADAPTERS:
+        if str(path_or_id) == adapter.id:
+            return adapter.folder
+    folder = Path(path_or_id).expanduser()
+    known = ", ".join(adapter.id for adapter in ADAPTERS)
+    if not folder.exists():
+        raise SafelightError(f"there is no adapter at {folder}; give an adapter's folder or one of: {known}")
+    if not folder.is_dir():
+        raise SafelightError(f"{folder} is a file; give the adapter's folder")
+    if not (folder / "adapter_config.json").exists():
+        raise SafelightError(f"{folder} is not an adapter's folder: it has no adapter_config.json")
     return folder

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from engine import catalog, kernels
+from engine.adapters import Adapter, AdapterSlot
 from engine.cache import KVCache
 from engine.chat_template import ChatTemplate, Message
 from engine.config import GenerationConfig, ModelConfig, read_json
@@ -36,9 +37,10 @@ LEAST_CONTEXT = 4096  # tokens that must fit for a model to be loaded
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """What ``load_model`` returns; immutable but for its last program, used by one thread at a time."""
+    """What ``load_model`` returns; immutable but for its adapter and last program, used by one thread at a time."""
 
     name: str
+    folder: Path
     network: DiffusionGemma
     tokenizer: Tokenizer
     chat_template: ChatTemplate
@@ -48,6 +50,7 @@ class Model:
     skipped_vision_tensors: int
     precision: Precision
     last_program: LastProgram = field(default_factory=LastProgram, init=False, repr=False)
+    adapter_slot: AdapterSlot = field(default_factory=AdapterSlot, init=False, repr=False)
 
     @property
     def config(self) -> ModelConfig:
@@ -62,8 +65,13 @@ class Model:
         return self.placement.dtype
 
     @property
+    def adapter(self) -> Adapter | None:
+        """The adapter that is on it; see ``load_adapter``."""
+        return self.adapter_slot.adapter
+
+    @property
     def parameter_count(self) -> int:
-        """Numbers in the weights."""
+        """Numbers in the weights, without an adapter's."""
         plain = sum(parameter.numel() for parameter in self.network.parameters())
         return plain + sum(math.prod(weight.shape) for weight in packed_weights(self.network))
 
@@ -144,6 +152,7 @@ def load_model(
     weights = open_weights(folder, config, quantization, placement.device, placement.dtype, found.precision)
     return Model(
         name=folder.name,
+        folder=folder,
         network=weights.load(progress, cancel),
         tokenizer=tokenizer,
         chat_template=template,

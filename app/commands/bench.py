@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     with terminal.note(f"Running {model.name} {args.runs} times …"):
         result = measure(model, args.runs, running.seed(args), config)
     if args.json:
-        record = result.as_dict()
+        record = result.as_dict() | running.who(model)
         if launch is not None:
             record["window_seconds"] = launch
         running.print_json(record)
@@ -79,6 +79,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run_shape(args: argparse.Namespace) -> int:
+    if args.adapter is not None:
+        raise SafelightError("--adapter goes on a model with weights of its own; leave out --shape")
     if not args.random_weights:
         raise SafelightError("--shape is measured with random weights; add --random-weights to say that you know")
     folder = catalog.resolve(args.shape, shapes=True)

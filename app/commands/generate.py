@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
                 "prefill_seconds": outcome.prefill_seconds,
                 "load_seconds": model.load_seconds,
                 "seed": seed,
-                "model": model.name,
+                **running.who(model),
                 "device": str(model.device),
             }
         )

@@ -67,9 +67,12 @@ KNOBS = (
 
 
 def add_model(parser: argparse.ArgumentParser, default: str) -> None:
-    """``--model``, ``--device``, ``--dtype``, ``--quantization`` and ``--seed``."""
+    """``--model``, ``--adapter``, ``--device``, ``--dtype``, ``--quantization`` and ``--seed``."""
     group = parser.add_argument_group("model")
     group.add_argument("--model", metavar="DIR_OR_ID", help=f"a model folder or an embedded model (default: {default})")
+    group.add_argument(
+        "--adapter", metavar="DIR_OR_ID", help="a LoRA adapter's folder, or an embedded one, which brings its model"
+    )
     group.add_argument("--device", default="auto", metavar="NAME", help="auto, cpu, cuda or cuda:N (default: auto)")
     group.add_argument("--dtype", default="auto", choices=("auto", "float32", "bfloat16"), help="(default: auto)")
     add_quantization(group)

@@ -20,6 +20,7 @@ from engine import (
     GenerationFinished,
     PrefillFinished,
     StepFinished,
+    catalog,
 )
 
 if TYPE_CHECKING:
@@ -48,10 +49,21 @@ class Outcome:
 
 
 def load(args: argparse.Namespace, default: str) -> Model:
-    """The model that the options name, with a note on a terminal's standard error while it loads."""
-    name = args.model or getattr(args, "window_model", None) or default
+    """The model and adapter that the options name, with a note on a terminal's standard error while they load."""
+    if args.adapter is not None:
+        catalog.resolve_adapter(args.adapter)  # a mistyped one is told before a large model is loaded
+    bases = {adapter.id: adapter.base for adapter in engine.ADAPTERS}
+    name = args.model or getattr(args, "window_model", None) or bases.get(args.adapter, default)
     with terminal.note(f"Loading {name} …"):
-        return engine.load_model(name, device=args.device, dtype=args.dtype, quantization=args.quantization)
+        model = engine.load_model(name, device=args.device, dtype=args.dtype, quantization=args.quantization)
+        if args.adapter is not None:
+            engine.load_adapter(model, args.adapter)
+    return model
+
+
+def who(model: Model) -> dict[str, str]:
+    """What ran, for a JSON record: the model's name, and its adapter's where it has one."""
+    return {"model": model.name} | ({} if model.adapter is None else {"adapter": model.adapter.name})
 
 
 def seed(args: argparse.Namespace) -> int:

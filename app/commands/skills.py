@@ -87,14 +87,14 @@ def run(args: argparse.Namespace) -> int:
                 score.canvas_steps += outcome.canvas_steps
         if stopped:
             break
-    _show(args, scores, model.name, seed)
+    _show(args, scores, running.who(model), seed)
     if stopped:
         terminal.say("stopped; the table holds what was run")
         return 130
     return 0
 
 
-def _show(args: argparse.Namespace, scores: dict[str, Score], model: str, seed: int) -> None:
+def _show(args: argparse.Namespace, scores: dict[str, Score], who: dict[str, str], seed: int) -> None:
     scores = {name: score for name, score in scores.items() if score.count}
     total = Score(
         sum(score.count for score in scores.values()),
@@ -112,11 +112,12 @@ def _show(args: argparse.Namespace, scores: dict[str, Score], model: str, seed: 
                 "count": total.count,
                 "steps_per_canvas": total.steps_per_canvas,
                 "seed": seed,
-                "model": model,
+                **who,
             }
         )
         return
-    table = terminal.table(f"{model}, held-out tasks, seed {seed}", "skill", "exact", "of", "rate", "steps per canvas")
+    heading = f"{' + '.join(who.values())}, held-out tasks, seed {seed}"
+    table = terminal.table(heading, "skill", "exact", "of", "rate", "steps per canvas")
     for name, score in (*scores.items(), ("all", total)):
         title = skills.SKILLS[name].title if name in skills.SKILLS else "All skills"
         rate = f"{100 * score.rate:.1f} %"

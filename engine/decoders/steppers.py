@@ -97,12 +97,16 @@ class LastProgram:
         config = sampler.config
         wanted = (weakref.ref(cache), sampler.length, *_choices(sampler), config.top_k)
         if self._program is None or self._serves != wanted:
-            self._program = None  # its memory first
+            self.drop()  # its memory first
             self._program = StepProgram(
                 network, cache, sampler.length, sampler.forbidden, sampler.allowed, config.top_k
             )
             self._serves = wanted
         return self._program
+
+    def drop(self) -> None:
+        """Forget the program: what it has captured is no longer what the network does."""
+        self._program = None
 
 
 def stepper_for(model: Denoiser, cache: KVCache, sampler: Sampler) -> Stepper:

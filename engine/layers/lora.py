@@ -1,7 +1,7 @@
 """Low-rank adapters beside linear layers: out = base(x) + scaling * up(down(x)). Knows no files.
 
-Source: Hu et al. 2021, arXiv 2106.09685. Text and canvas may have adapters of their own, as the two modes share weights.
-An adapter hangs on its layer as a forward hook: the layer, packed or not, stays as it is and is found by its old name.
+Source: Hu et al. 2021, arXiv 2106.09685. The two modes share weights, and each may have an adapter of its own. An adapter
+hangs on its layer as a forward hook: the layer, packed or not, stays as it is and is found by its old name.
 """
 
 from __future__ import annotations

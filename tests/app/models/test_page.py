@@ -417,7 +417,7 @@ def test_the_page_waits_for_nothing_heavy() -> None:
 
 
 def test_memory_is_counted_once_somebody_looks(qtbot: QtBot, page: ModelsPage) -> None:
-    skills, sudoku = (page.rows[model.id] for model in EMBEDDED)
+    skills, sudoku, _ = (page.rows[model.id] for model in EMBEDDED)
     assert skills.memory.text() == "Memory: counting…"
     page.resize(900, 700)
     page.show()

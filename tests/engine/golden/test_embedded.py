@@ -16,6 +16,7 @@ from tests.engine.golden.reference import VISION, Reference
 TOLERANCE = 1e-3  # logits of a trained model reach 30
 PROMPTS = {
     "safelight-skills": "What is 47 + 38?",
+    "safelight-base": "What is 47 + 38?",
     "safelight-sudoku": "\n".join(
         ["530070000", "600195000", "098000060", "800060003", "400803001"] + ["000000000"] * 4
     ),

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
+from engine.adapters import attach
 from engine.config import GenerationConfig
 from engine.layers.attention import Span
 from engine.layers.fused import FusedLayers
 from engine.models.diffusion_gemma import DiffusionGemma
 from engine.step_graph import StepProgram
+from tests.engine.adapting import random_adapters
 from tests.engine.packing import packable
 from tests.engine.tiny import CANVAS, WINDOW, tokens
 
@@ -47,10 +49,13 @@ def test_fused_layers(length: int, text: int) -> None:
             torch.testing.assert_close(new[:, :, written], old[:, :, written], atol=2e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("adapted", [False, True])
 @torch.inference_mode()
-def test_a_step_that_commits() -> None:
-    """As a program takes it by the fused layers, against one that takes it plainly."""
+def test_a_step_that_commits(adapted: bool) -> None:
+    """As a program takes it by the fused layers, against one that takes it plainly; also with an adapter a mode."""
     made = packable()
+    if adapted:
+        attach(made, random_adapters(made))
     told = []
     for fused in (None, FusedLayers(made)):
         cache = made.new_cache()

@@ -1,0 +1,124 @@
+"""Puts an adapter on a loaded model and takes it off again; the base stays where it is."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path, PureWindowsPath
+from typing import TYPE_CHECKING
+
+from torch.utils.hooks import RemovableHandle
+
+from engine import catalog
+from engine.adapters.lora_config import CONFIG, TENSORS
+from engine.adapters.reading import AdapterFiles
+from engine.adapters.targets import Adapters, attach
+from engine.errors import SafelightError
+from engine.models.diffusion_gemma import DiffusionGemma
+from engine.trace.identity import fingerprint
+from engine.weights import store
+
+if TYPE_CHECKING:
+    from engine.model import Model
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """An adapter that is on a model."""
+
+    name: str  # an embedded one's id, else its folder's name
+    title: str
+    folder: Path
+    fingerprint: str  # SHA-256 over both its files
+    rank: int  # the largest
+    parameter_count: int
+
+
+class AdapterSlot:
+    """Where a network's adapter is held: none, or one."""
+
+    def __init__(self) -> None:
+        self.adapter: Adapter | None = None
+        self._handles: list[RemovableHandle] = []
+
+    def put(self, network: DiffusionGemma, adapter: Adapter, layers: Adapters) -> None:
+        """In place of the one that is there."""
+        self.clear()
+        self._handles = attach(network, layers)  # the hooks keep the matrices
+        self.adapter = adapter
+
+    def clear(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+        self.adapter = None
+
+
+def load_adapter(model: Model, path_or_id: str | Path) -> Adapter:
+    """Put an adapter on a model, in place of the one that is there; not while the model runs.
+
+    Whatever a ``KVCache`` holds from before is stale: begin with a new one.
+
+    Args:
+        path_or_id: a folder with adapter_config.json and adapter_model.safetensors as PEFT writes them, or an embedded
+            adapter's id.
+
+    Raises:
+        SafelightError: whatever is wrong with it, or that it is not for this model; what was there stays.
+    """
+    folder = catalog.resolve_adapter(path_or_id)
+    try:
+        files = AdapterFiles.open(folder)
+        _check_base(model, folder, files)
+        layers = files.read(model.network)
+        adapter = _describe(folder, layers)
+    except OSError as error:
+        raise SafelightError(f"{folder} cannot be read: {error.strerror or error}") from error
+    model.last_program.drop()
+    model.adapter_slot.put(model.network, adapter, layers)
+    return adapter
+
+
+def unload_adapter(model: Model) -> None:
+    """Take the adapter off, if there is one: the model is what it was, to the bit. ``KVCache`` as above."""
+    model.last_program.drop()
+    model.adapter_slot.clear()
+
+
+def _describe(folder: Path, layers: Adapters) -> Adapter:
+    name = folder.resolve().name  # "." has none
+    known = {embedded.folder: embedded for embedded in catalog.ADAPTERS}.get(folder)
+    parameters = [parameter for layer in layers.values() for parameter in layer.parameters()]
+    parts = [part for layer in layers.values() for part in (layer.causal, layer.denoise) if part is not None]
+    told = "".join(store.digest(folder / name) for name in (CONFIG, TENSORS))
+    return Adapter(
+        name=name,
+        title=name if known is None else known.title,
+        folder=folder,
+        fingerprint=hashlib.sha256(told.encode()).hexdigest(),
+        rank=max(part.down.shape[0] for part in parts),
+        parameter_count=sum(parameter.numel() for parameter in parameters),
+    )
+
+
+def _check_base(model: Model, folder: Path, files: AdapterFiles) -> None:
+    """Whether the adapter is for this model, as far as its files tell.
+
+    A fingerprint tells for certain. A packed store has one of its own and the name of what it was packed from; PEFT's
+    config has a name alone, which means something where it is that of an embedded model.
+    """
+    packed = store.is_store(model.folder)
+    loaded = store.Manifest.read(model.folder / store.MANIFEST).source if packed else model.name
+    wanted = PureWindowsPath(files.config.base).name  # takes both kinds of slash
+    if files.base_fingerprint:
+        found = fingerprint(model.folder)
+        if files.base_fingerprint == found or (packed and wanted == loaded):
+            return
+        if wanted == loaded:
+            raise SafelightError(
+                f"{folder} was made for another {loaded} (of fingerprint {files.base_fingerprint[:8]}, not "
+                f"{found[:8]}); load that one, or train the adapter again"
+            )
+    elif wanted == loaded or wanted not in {known.id for known in catalog.EMBEDDED}:
+        return
+    raise SafelightError(f"{folder} was made for {wanted or 'another model'}, not for {loaded}; load that model first")

@@ -1,0 +1,148 @@
+"""Reads PEFT's LoRA files for a network: every tensor is accounted for before one is read. No pickle is ever opened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from safetensors import safe_open
+
+from engine.adapters.lora_config import BASE_FINGERPRINT, TENSOR, TENSORS, LoraConfig, tensor_name
+from engine.adapters.targets import Mode, Place, Size, place_named, size_of, targets
+from engine.errors import SafelightError
+from engine.layers.lora import LayerAdapter, LowRank
+from engine.models.diffusion_gemma import DiffusionGemma
+from engine.weights.checkpoint import FLOATING, Checkpoint, Header
+
+# What trainings put adapters on that cannot have one here, by a part of the module's name.
+ELSEWHERE = {
+    ".experts": "experts",
+    ".router": "the router",
+    "embed_tokens": "the token table",
+    "lm_head": "the token table",
+    "vision": "the vision tower",
+}
+
+
+class Matrices(NamedTuple):
+    """A module's two tensors by name, and what they are multiplied by."""
+
+    down: str
+    up: str
+    rank: int
+    scaling: float
+
+
+@dataclass(frozen=True)
+class AdapterFiles:
+    """An adapter's folder, opened: its config and the headers of its tensors."""
+
+    config: LoraConfig
+    checkpoint: Checkpoint
+    base_fingerprint: str  # empty where it is not told
+
+    @staticmethod
+    def open(folder: Path) -> AdapterFiles:
+        """
+        Raises:
+            SafelightError: a file is missing or damaged, or describes something other than plain LoRA.
+        """
+        config = LoraConfig.read(folder)
+        path = folder / TENSORS
+        if not path.is_file():
+            other = next((file.name for suffix in ("*.bin", "*.pt", "*.pth") for file in folder.glob(suffix)), None)
+            hint = f": {other} is a pickle, which is never opened; save the adapter as safetensors" if other else ""
+            raise SafelightError(f"{path} is missing{hint}")
+        checkpoint = Checkpoint(folder, [path])
+        with safe_open(path, framework="pt") as opened:
+            metadata = opened.metadata() or {}
+        return AdapterFiles(config, checkpoint, str(metadata.get(BASE_FINGERPRINT, "")))
+
+    def read(self, network: DiffusionGemma) -> dict[str, LayerAdapter]:
+        """The adapters by our module paths, frozen, on the network's device in its number type.
+
+        Raises:
+            SafelightError: a tensor is unknown, missing, of a wrong shape or type, or not finite.
+        """
+        found = self._check(network)
+        by_path: dict[str, dict[Mode, LowRank]] = {}
+        for place, matrices in found.items():
+            by_path.setdefault(place.path, {})[place.mode] = self._low_rank(matrices, network)
+        return {
+            path: LayerAdapter(parts.get("causal"), parts.get("denoise")).requires_grad_(False).eval()
+            for path, parts in by_path.items()
+        }
+
+    def _check(self, network: DiffusionGemma) -> dict[Place, Matrices]:
+        """What there is, by the layer it belongs to; told from the headers."""
+        layers, headers, file = targets(network), self.checkpoint.headers, self.checkpoint.folder / TENSORS
+        found: dict[Place, Matrices] = {}
+        for name, header in headers.items():
+            match = TENSOR.fullmatch(name)
+            module, letter = match.groups() if match else (name, "")
+            place = place_named(module)
+            if place is None or not letter:
+                raise SafelightError(f"{file}: tensor {name} {_why_not(name)}")
+            if place.path not in layers:
+                raise SafelightError(
+                    f"{file}: tensor {name} belongs to a layer that this model lacks; load the model that the adapter "
+                    "was made for"
+                )
+            other = tensor_name(module, "B" if letter == "A" else "A")
+            if other not in headers:
+                raise SafelightError(f"{file}: tensor {other} is missing; save the adapter again")
+            rank = self.config.rank_of(module)
+            wrong = _what_is_wrong(header, letter, rank, size_of(layers[place.path]))
+            if wrong is not None:
+                raise SafelightError(f"{file}: tensor {name} {wrong}")
+            found[place] = Matrices(
+                tensor_name(module, "A"), tensor_name(module, "B"), rank, self.config.scaling_of(module)
+            )
+        if not found:
+            raise SafelightError(f"{file} has no adapter in it; save the adapter again")
+        return found
+
+    def _low_rank(self, matrices: Matrices, network: DiffusionGemma) -> LowRank:
+        with torch.device("meta"):
+            made = LowRank(1, 1, matrices.rank, matrices.scaling)
+        for part, name in (("down", matrices.down), ("up", matrices.up)):
+            tensor = self.checkpoint.read(name)
+            if not tensor.isfinite().all():
+                raise SafelightError(
+                    f"{self.checkpoint.folder / TENSORS}: tensor {name} has values that are not finite; train the "
+                    "adapter again"
+                )
+            # A copy: the memory of what was read is the mapped file's.
+            setattr(made, part, torch.nn.Parameter(tensor.to(network.device, network.dtype, copy=True)))
+        return made
+
+
+def _what_is_wrong(header: Header, letter: str, rank: int, size: Size) -> str | None:
+    """With a matrix's shape or type, and what to do."""
+    expected = (rank, size.inputs) if letter == "A" else (size.outputs, rank)
+    ranked, wide = (0, 1) if letter == "A" else (1, 0)
+    if len(header.shape) != 2 or header.shape[wide] != expected[wide]:
+        return (
+            f"has shape {header.shape}, this model's layer asks for {expected}; load the model that the adapter was "
+            "made for"
+        )
+    if header.shape[ranked] != rank:
+        return f"has rank {header.shape[ranked]}, adapter_config.json says {rank}; save the adapter again"
+    if header.dtype not in FLOATING:
+        return f"has the type {header.dtype}; expected floating point"
+    return None
+
+
+def _why_not(name: str) -> str:
+    """Why a tensor cannot be used, and what to do."""
+    for part, title in ELSEWHERE.items():
+        if part in name:
+            return (
+                f"is an adapter over {title}, which is not supported; train one over attention, dense MLP and "
+                "self-conditioning"
+            )
+    if "lora_magnitude_vector" in name:
+        return "belongs to DoRA, which is not supported; train the adapter without use_dora"
+    return "is not known here; use an adapter that PEFT made on DiffusionGemmaForBlockDiffusion"

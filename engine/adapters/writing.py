@@ -1,0 +1,87 @@
+"""Writes trained adapters as PEFT does, so that they load here and there."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+
+from engine.adapters.lora_config import BASE_FINGERPRINT, CONFIG, TENSORS, tensor_name
+from engine.adapters.targets import Adapters, Place, peft_name
+from engine.errors import SafelightError
+from engine.layers.lora import LowRank
+from engine.weights.store import write_whole
+
+
+def save_adapter(
+    folder: Path,
+    adapters: Adapters,
+    base_name: str,
+    base_fingerprint: str,
+    dtype: torch.dtype = torch.bfloat16,
+) -> None:
+    """Write ``adapter_config.json`` and ``adapter_model.safetensors``; each file appears whole.
+
+    Ranks and alphas are told from the adapters: alpha is a ``LowRank``'s scaling times its rank.
+
+    Args:
+        folder: made if it is not there.
+        base_name: id or folder name of the model that they were trained on.
+        base_fingerprint: of that model's folder (``engine.trace.identity.fingerprint``). The adapter will load on no
+            other; "" leaves that open, for other packings of the same weights.
+        dtype: of the matrices, bf16 or fp32.
+
+    Raises:
+        SafelightError: there is nothing to write.
+    """
+    parts: dict[str, LowRank] = {}
+    for path, adapter in sorted(adapters.items()):
+        if adapter.causal is not None:
+            parts[peft_name(Place(path, "causal"))] = adapter.causal
+        if adapter.denoise is not None:
+            parts[peft_name(Place(path, "denoise"))] = adapter.denoise
+    if not parts:
+        raise SafelightError("there is no adapter to save: none was made")
+    tensors = {}
+    for name, part in parts.items():
+        for letter, matrix in (("A", part.down), ("B", part.up)):
+            tensors[tensor_name(name, letter)] = matrix.detach().to("cpu", dtype).contiguous()
+    folder.mkdir(parents=True, exist_ok=True)
+    metadata = {"format": "pt"} | ({BASE_FINGERPRINT: base_fingerprint} if base_fingerprint else {})
+    beside = folder / f"{TENSORS}.tmp"
+    save_file(tensors, beside, metadata)
+    os.replace(beside, folder / TENSORS)
+    write_whole(folder / CONFIG, json.dumps(_config(parts, base_name), indent=2) + "\n")
+
+
+def _config(parts: dict[str, LowRank], base_name: str) -> dict[str, object]:
+    ranks = {name: part.down.shape[0] for name, part in parts.items()}
+    alphas = {name: _whole(part.scaling * ranks[name]) for name, part in parts.items()}
+    rank, alpha = (Counter(found.values()).most_common(1)[0][0] for found in (ranks, alphas))
+    return {
+        "peft_type": "LORA",
+        "base_model_name_or_path": base_name,
+        "task_type": None,
+        "inference_mode": True,
+        "r": rank,
+        "lora_alpha": alpha,
+        "rank_pattern": {name: other for name, other in ranks.items() if other != rank},
+        "alpha_pattern": {name: other for name, other in alphas.items() if other != alpha},
+        "use_rslora": False,
+        "use_dora": False,
+        "lora_dropout": 0.0,
+        "bias": "none",
+        "fan_in_fan_out": False,
+        "init_lora_weights": True,
+        "modules_to_save": None,
+        "target_modules": list(parts),
+    }
+
+
+def _whole(alpha: float) -> float:
+    """As PEFT writes it where it can: a whole number."""
+    return round(alpha) if abs(alpha - round(alpha)) < 1e-9 else alpha
