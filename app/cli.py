@@ -15,7 +15,7 @@ import traceback
 from importlib.metadata import PackageNotFoundError, version
 
 from app import terminal
-from app.commands import bench, export, generate, plan, quantize, skills, sudoku, window
+from app.commands import bench, export, generate, plan, quantize, skills, sudoku, train, window
 from app.commands.options import LARGEST_SEED, Parser, number
 from engine import SafelightError
 
@@ -28,7 +28,9 @@ examples:
   safelight generate "Reverse the word robot." --watch  watch an answer develop in the terminal
   safelight sudoku --make 5 --givens 30-39              fresh puzzles
   safelight sudoku --file puzzles.txt --json            solve them, one JSON object a line
-  safelight skills --count 20                           how often the answers are exactly right
+  safelight sudoku --eval --bin easy --count 200        how often the answers are exactly right
+  safelight skills --count 20                           the same of small text tasks
+  safelight train sudoku --out FOLDER                   teach a model Sudoku
   safelight plan 26b-a4b                                how much memory a model takes
   safelight quantize MODEL NEW_FOLDER                   pack a model into 4 bits
   safelight bench                                       how fast this machine is
@@ -53,7 +55,7 @@ def parser() -> Parser:
     root.add_argument("--self-test", dest="self_test", metavar="PROMPT", help=argparse.SUPPRESS)
     root.set_defaults(run=window.run)
     commands = root.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
-    for command in (generate, sudoku, skills, plan, quantize, bench, export):
+    for command in (generate, sudoku, skills, train, plan, quantize, bench, export):
         command.add_parser(commands)
     return root
 

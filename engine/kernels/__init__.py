@@ -3,6 +3,9 @@
 A Triton kernel runs on a CUDA device of compute capability 8.0 or newer. Everything else takes the plain path, which
 is right anywhere and slow with packed weights; ``why_plain`` says for which reason.
 
+Kernels know no gradients. Where one is wanted, the call goes through ``gradients``, which comes back here for the
+forward pass and unpacks the weights once more for the backward one.
+
 Launches ask for fused multiply-adds by name, since Triton warns where nothing is said of them.
 """
 
@@ -53,8 +56,16 @@ def _fast(x: Tensor) -> bool:
     return x.is_cuda and x.dtype == torch.bfloat16 and why_plain(x.device) is None
 
 
+def _wants_gradient(*inputs: Tensor) -> bool:
+    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs)
+
+
 def linear(x: Tensor, weight: Packed) -> Tensor:
     """x (..., in) and a packed (out, in) -> (..., out)."""
+    if _wants_gradient(x):
+        from engine.kernels import gradients
+
+        return gradients.linear(x, weight)
     if _fast(x) and weight.scheme.bits == 8:
         from engine.kernels.linear8 import linear8
 
@@ -64,6 +75,10 @@ def linear(x: Tensor, weight: Packed) -> Tensor:
 
 def experts(x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed) -> Tensor:
     """Gated experts: x (N, H), routing (N, K), packed (E, 2I, H) and (E, H, I) -> (N, H)."""
+    if _wants_gradient(x, weights):
+        from engine.kernels import gradients
+
+        return gradients.experts(x, weights, chosen, gate_up, down)
     if _fast(x):
         from engine.kernels.expert_gemm import experts as grouped
 
@@ -78,6 +93,10 @@ def rows(table: Packed, ids: Tensor, dtype: torch.dtype) -> Tensor:
 
 def expectation(probabilities: Tensor, table: Packed) -> Tensor:
     """Mean row of a packed (V, H) under probabilities (..., V) -> (..., H)."""
+    if _wants_gradient(probabilities):
+        from engine.kernels import gradients
+
+        return gradients.expectation(probabilities, table)
     return reference.expectation(probabilities, table)
 
 

@@ -2,37 +2,37 @@
 
 Sequences are padded on the left. RoPE is relative, so a row whose text starts late sees the same distances
 as one that starts at position 0; padded keys are masked.
+
+With ``recompute`` only what enters each layer is kept for backward, and the layer is run once more there.
 """
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from engine.layers.attention import Extend
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from engine.config import LayerConfig
 from engine.models.diffusion_gemma import DiffusionGemma
 
 Prefix = list[tuple[Tensor, Tensor]]  # keys and values a layer, each (B, heads, P, D)
 
 
-def encode(model: DiffusionGemma, ids: Tensor, present: Tensor | None) -> tuple[Tensor, Prefix]:
+def encode(
+    model: DiffusionGemma, ids: Tensor, present: Tensor | None, recompute: bool = False
+) -> tuple[Tensor, Prefix]:
     """Causal pass over prompts.
 
     Args:
         ids: (B, P). present: (B, P), False on padding; None if there is none.
+        recompute: run the layers again in backward instead of keeping what passed through them.
 
     Returns:
         Hidden states (B, P, H), and the keys and values of each layer.
     """
-    prefix: Prefix = []
-
-    def recorder() -> Extend:
-        def record(keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-            prefix.append((keys, values))
-            return keys, values
-
-        return record
-
     length = ids.shape[1]
     place = torch.arange(length, device=ids.device)
     full = place[None, :] <= place[:, None]  # (P, P)
@@ -42,8 +42,7 @@ def encode(model: DiffusionGemma, ids: Tensor, present: Tensor | None) -> tuple[
         # A padded query keeps itself, so that no softmax runs over nothing.
         own = torch.eye(length, dtype=torch.bool, device=ids.device)
         masks = {kind: (mask & present[:, None, :] | own)[:, None] for kind, mask in masks.items() if mask is not None}
-    hidden = model.run(model.embed(ids), place, masks, [recorder() for _ in model.layers], text_rows=length)
-    return hidden, prefix
+    return _run(model, model.embed(ids), place, masks, [None] * len(model.layers), length, recompute)
 
 
 def predict(
@@ -58,10 +57,18 @@ def predict(
     Returns:
         Soft-capped logits (B, C, V), fp32.
     """
+    return model.head(denoise(model, canvas, None if soft is None else model.soft_embedding(soft), prefix, present))
 
-    def joiner(kept: tuple[Tensor, Tensor]) -> Extend:
-        return lambda keys, values: (torch.cat([kept[0], keys], dim=2), torch.cat([kept[1], values], dim=2))
 
+def denoise(
+    model: DiffusionGemma,
+    canvas: Tensor,
+    soft: Tensor | None,
+    prefix: Prefix,
+    present: Tensor | None,
+    recompute: bool = False,
+) -> Tensor:
+    """As ``predict``, with soft embeddings (B, C, H) for ``soft``, up to the hidden states (B, C, H) under the head."""
     batch, count = canvas.shape
     length = prefix[0][0].shape[2]
     masks: dict[str, Tensor | None] = {}
@@ -73,6 +80,47 @@ def predict(
         for kind, mask in (("full_attention", seen), ("sliding_attention", near)):
             masks[kind] = torch.cat([mask, own], dim=1)[:, None, None].expand(-1, 1, count, -1)
     positions = torch.arange(length, length + count, device=canvas.device)
-    embedded = model.embed(canvas)
-    x = model.self_conditioning(embedded, None if soft is None else model.soft_embedding(soft))
-    return model.head(model.run(x, positions, masks, [joiner(kept) for kept in prefix]))
+    x = model.self_conditioning(model.embed(canvas), soft)
+    return _run(model, x, positions, masks, prefix, 0, recompute)[0]
+
+
+def _run(
+    model: DiffusionGemma,
+    x: Tensor,
+    positions: Tensor,
+    masks: Mapping[str, Tensor | None],
+    befores: Sequence[tuple[Tensor, Tensor] | None],
+    text_rows: int,
+    recompute: bool,
+) -> tuple[Tensor, Prefix]:
+    """All layers and the final norm.
+
+    Args:
+        befores: keys and values that a layer's queries see before the input's own; None for a layer without.
+
+    Returns:
+        Hidden states, and the keys and values of the input itself, a layer each.
+    """
+    ropes = model.ropes(positions, x.dtype)
+    prefix: Prefix = []
+    for block, layer, before in zip(model.layers, model.config.layers, befores, strict=True):
+
+        def through(x: Tensor, block: nn.Module = block, layer: LayerConfig = layer, before: Any = before) -> Any:
+            own: Prefix = []
+
+            def extend(keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+                own.append((keys, values))
+                if before is None:
+                    return keys, values
+                return torch.cat([before[0], keys], dim=2), torch.cat([before[1], values], dim=2)
+
+            model.rows.text = text_rows  # here, as backward may come this way after a pass in the other mode
+            return block(x, ropes[layer], masks.get(layer.kind), extend, text_rows), own[0]
+
+        if recompute and torch.is_grad_enabled():
+            x, kept = checkpoint(through, x, use_reentrant=False, preserve_rng_state=False)
+        else:
+            x, kept = through(x)
+        prefix.append(kept)
+    hidden: Tensor = model.norm(x)
+    return hidden, prefix

@@ -46,6 +46,7 @@ class Pool:
         self.canvas = self._start(batch.target)
         self.soft = torch.zeros(*self.canvas.shape, vocab_size)
         self.step = torch.zeros(size, dtype=torch.long)
+        self.renewed = torch.ones(size, dtype=torch.bool)  # slots that hold another example than a step ago
 
     def _start(self, target: Tensor) -> Tensor:
         noise = sampling.uniform_tokens(tuple(target.shape), self.vocab_size, self.generator)
@@ -74,6 +75,7 @@ class Pool:
         self.canvas = sampling.renoise(sampling.sample_candidates(scaled, self.generator), accepted, noise)
         self.soft = torch.softmax(scaled, dim=-1)
         self.step += 1
+        self.renewed = finished
         if count := int(finished.sum()):
             fresh = self.draw(count)
             self.ids[finished], self.present[finished], self.target[finished] = fresh.ids, fresh.present, fresh.target

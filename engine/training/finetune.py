@@ -1,0 +1,314 @@
+"""Trains a Sudoku adapter beside a frozen model, packed or not; what it learns on is ``states``' business.
+
+The matrices are trained in fp32. Where the network computes in bf16 it gets copies, as small steps would be lost there.
+A run can be stopped between any two steps and is taken up again to the bit.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from engine import catalog
+from engine.adapters import attach, new_adapters, save_adapter
+from engine.decoders.base import Cancel
+from engine.errors import SafelightError
+from engine.model import Model, load_model
+from engine.trace.identity import fingerprint
+from engine.training.adapter_recipe import (
+    AdapterRun,
+    PuzzlesMade,
+    TrainingEnded,
+    TrainingMeasured,
+    TrainingProgress,
+    TrainingRecord,
+    TrainingStarted,
+)
+from engine.training.data import SudokuSource, minimal_puzzles
+from engine.training.measuring import measure
+from engine.training.muon import Muon
+from engine.training.plot import write_plot
+from engine.training.puzzles import Examples, FilePuzzles, Format, Pair, fresh_pairs, read_pairs, split
+from engine.training.room import require_training_room
+from engine.training.states import source_of
+from engine.weights import store
+
+STATE, LOG, PLOT, PUZZLES = "state.safetensors", "log.jsonl", "loss.png", "puzzles.txt"
+LOG_EVERY = 20  # steps
+
+
+def train_adapter(run: AdapterRun, cancel: Cancel | None = None) -> Iterator[TrainingRecord]:
+    """Train an adapter, telling how it goes. What is in ``run.out`` is taken up where it was left.
+
+    Args:
+        cancel: looked at between steps; a checkpoint is written and the run can go on another time.
+
+    Raises:
+        SafelightError: bad data, no room, a folder with another run in it, or a loss that is not finite.
+    """
+    folder = catalog.resolve(run.model)
+    facts = _facts(run, folder)
+    reached = _check_folder(run.out, facts)
+    pairs = None if run.data is None else read_pairs(run.data)
+    needed, free = require_training_room(run)
+    run.out.mkdir(parents=True, exist_ok=True)
+    if pairs is None:
+        for done in minimal_puzzles(run.recipe.puzzles, run.out / PUZZLES):
+            if done % 100 == 0 or done == run.recipe.puzzles:
+                yield PuzzlesMade(done, run.recipe.puzzles)
+            if cancel is not None and cancel.is_set():
+                yield TrainingEnded(reached, run.steps, run.out)
+                return
+    try:
+        model = load_model(folder, run.device, run.dtype, run.quantization, cancel=cancel)
+    except SafelightError:
+        if cancel is None or not cancel.is_set():
+            raise
+        yield TrainingEnded(reached, run.steps, run.out)
+        return
+    trainer = AdapterTrainer(run, model, facts, pairs)
+    yield TrainingStarted(trainer.step, run.steps, str(model.device), trainer.parameter_count, needed, free)
+    yield from trainer.run_steps(cancel)
+    yield TrainingEnded(trainer.step, run.steps, run.out)
+
+
+class AdapterTrainer:
+    """A run on a loaded model, which is frozen and bears the adapter from now on."""
+
+    def __init__(self, run: AdapterRun, model: Model, facts: dict[str, str], pairs: list[Pair] | None = None) -> None:
+        self.run, self.recipe, self.model, self.facts, self.step = run, run.recipe, model, facts, 0
+        recipe, network = run.recipe, model.network
+        self.generator = torch.Generator().manual_seed(run.seed)
+        self.adapters = new_adapters(network, recipe.rank_denoise, recipe.rank_causal, self.generator)
+        self.names = {
+            f"{path}.{n}": p for path, adapter in self.adapters.items() for n, p in adapter.named_parameters()
+        }
+        beside = self.adapters
+        if network.dtype != torch.float32:
+            beside = {path: copy.deepcopy(a).to(network.dtype) for path, a in self.adapters.items()}
+        self.beside = [p for adapter in beside.values() for p in adapter.parameters()]
+        self.matrices = list(self.names.values())
+        self.average = [p.detach().clone() for p in self.matrices]
+        attach(network, beside)
+        self.optimizer: torch.optim.Optimizer = (
+            Muon(self.matrices, lr=recipe.rate)
+            if recipe.optimizer == "muon"
+            else torch.optim.AdamW(self.matrices, lr=recipe.rate, weight_decay=0.0)
+        )
+        self.format = Format(model, recipe.form)
+        self.puzzles: FilePuzzles | SudokuSource
+        self.held_out: list[Pair] = []
+        if pairs is None:
+            self.puzzles = SudokuSource(run.out / PUZZLES, model.config.canvas_length, run.seed)
+            self._set_givens()
+            self.held_out = list(fresh_pairs(recipe.eval_count, run.seed)) if run.eval_every else []
+        else:
+            learnt, self.held_out = split(pairs, recipe.eval_count, run.seed)
+            self.puzzles = FilePuzzles(learnt, run.seed)
+        self.states = source_of(network, Examples(self.puzzles, self.format), recipe, self.generator)
+        self.log = run.out / LOG
+        if (run.out / STATE).exists():
+            self._resume()
+
+    @property
+    def parameter_count(self) -> int:
+        """Numbers that are trained."""
+        return sum(p.numel() for p in self.matrices)
+
+    def run_steps(self, cancel: Cancel | None = None) -> Iterator[TrainingProgress | TrainingMeasured]:
+        """All steps that are left, or those before ``cancel`` is set. A checkpoint is there at the end."""
+        run = self.run
+        saved, first, sums, seconds = self.step, self.step, [0.0, 0.0, 0.0], 0.0
+        while self.step < run.steps and not (cancel is not None and cancel.is_set()):
+            started = time.perf_counter()
+            factor, taken = self.recipe.factor(self.step, run.steps), self._take_step()
+            seconds += time.perf_counter() - started
+            sums = [total + (value or 0.0) for total, value in zip(sums, taken, strict=True)]
+            if self.step % LOG_EVERY == 0 or self.step == run.steps:
+                count = self.step - first
+                loss, causal, right = (total / count for total in sums)
+                progress = TrainingProgress(
+                    step=self.step,
+                    steps=run.steps,
+                    loss=loss,
+                    causal_loss=None if taken[1] is None else causal,
+                    right=None if taken[2] is None else right,
+                    rate=self.recipe.rate * factor,
+                    steps_per_second=count / seconds,
+                )
+                self._write(progress)
+                yield progress
+                first, sums, seconds = self.step, [0.0, 0.0, 0.0], 0.0
+            if run.eval_every and self.held_out and (self.step % run.eval_every == 0 or self.step == run.steps):
+                measured = self._measure(cancel)
+                if measured is not None:
+                    self._write(measured)
+                    yield measured
+            if self.step % run.save_every == 0:
+                self.save()
+                saved = self.step
+        if saved != self.step or not (run.out / STATE).exists():
+            self.save()
+
+    def _take_step(self) -> tuple[float, float | None, float | None]:
+        """One optimizer step: the two losses, and the share of canvases that were right."""
+        recipe = self.recipe
+        self._set_givens()
+        loss = self.states.loss()
+        found = loss.denoise.item(), None if loss.causal is None else loss.causal.item()
+        if not all(math.isfinite(value) for value in found if value is not None):
+            raise SafelightError(
+                f"the loss is not finite at step {self.step + 1}; go on from the last checkpoint in {self.run.out}, "
+                f"with a rate below {recipe.rate:g}"
+            )
+        loss.total.backward()  # type: ignore[no-untyped-call]
+        right = self.states.advance(self.step >= (1 - recipe.late_share) * self.run.steps)
+        for matrix, copied in zip(self.matrices, self.beside, strict=True):
+            if copied is not matrix and copied.grad is not None:
+                matrix.grad, copied.grad = copied.grad.float(), None
+        torch.nn.utils.clip_grad_norm_(self.matrices, recipe.clip)
+        for group in self.optimizer.param_groups:
+            group["lr"] = recipe.rate * recipe.factor(self.step, self.run.steps)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        current = [matrix.detach() for matrix in self.matrices]
+        keep = min(recipe.ema, (self.step + 1) / (self.step + 10))
+        torch._foreach_lerp_(self.average, current, 1 - keep)
+        self._put(current, where_same=False)
+        self.step += 1
+        return *found, right
+
+    def _set_givens(self) -> None:
+        """Easy puzzles first, where they are our own."""
+        if isinstance(self.puzzles, SudokuSource):
+            easy = self.step < self.recipe.easy_steps
+            self.puzzles.givens = self.recipe.easy_givens if easy else self.recipe.givens
+
+    @torch.no_grad()
+    def _put(self, values: list[Tensor], where_same: bool = True) -> None:
+        """Values into the matrices that the network sees; ``where_same`` also where they are the trained ones."""
+        for matrix, seen, value in zip(self.matrices, self.beside, values, strict=True):
+            if where_same or seen is not matrix:
+                seen.copy_(value)
+
+    def _measure(self, cancel: Cancel | None) -> TrainingMeasured | None:
+        current = [matrix.detach().clone() for matrix in self.matrices]
+        self._put(self.average)
+        score = measure(self.format, self.held_out, self.run.seed, cancel)
+        self._put(current)
+        return None if score is None else TrainingMeasured(step=self.step, **asdict(score))
+
+    # --- files: each written beside and moved into place ----------------------------------------------------------
+
+    def save(self) -> None:
+        """Write the checkpoint, the adapter as PEFT does, and the plot."""
+        tensors: dict[str, Tensor] = {"generator": self.generator.get_state()}
+        for (name, matrix), average in zip(self.names.items(), self.average, strict=True):
+            tensors |= {f"matrix.{name}": matrix.detach(), f"average.{name}": average}
+            tensors |= {f"optimizer.{field}.{name}": value for field, value in self.optimizer.state[matrix].items()}
+        tensors |= {f"states.{name}": value for name, value in self.states.tensors().items()}
+        facts = self.facts | {"step": str(self.step), "stream": json.dumps(self.puzzles.state())}
+        out = self.run.out
+        save_file({k: v.cpu().contiguous().clone() for k, v in tensors.items()}, out / "state.tmp", metadata=facts)
+        os.replace(out / "state.tmp", out / STATE)
+        kept = {path: copy.deepcopy(adapter) for path, adapter in self.adapters.items()}
+        parameters = [p for adapter in kept.values() for p in adapter.parameters()]
+        for parameter, average in zip(parameters, self.average, strict=True):
+            parameter.data.copy_(average)
+        base, told = _base(self.model)
+        save_adapter(out, kept, base, told)
+        write_plot(self.log, out / PLOT)
+
+    def _resume(self) -> None:
+        with safe_open(self.run.out / STATE, framework="pt") as opened:
+            facts = opened.metadata()
+            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+        self.step = int(facts["step"])
+        averages = dict(zip(self.names, self.average, strict=True))
+        with torch.no_grad():
+            for key, value in tensors.items():
+                head, _, rest = key.partition(".")
+                if head == "matrix":
+                    self.names[rest].copy_(value)
+                elif head == "average":
+                    averages[rest].copy_(value)
+                elif head == "optimizer":
+                    field, _, name = rest.partition(".")
+                    matrix = self.names[name]
+                    self.optimizer.state[matrix][field] = value if field == "step" else value.to(matrix.device)
+        self._put([matrix.detach() for matrix in self.matrices], where_same=False)
+        self.states.restore({k.removeprefix("states."): v for k, v in tensors.items() if k.startswith("states.")})
+        self.puzzles.restore(json.loads(facts["stream"]))
+        self.generator.set_state(tensors["generator"])
+        if self.log.exists():  # what came after the checkpoint comes again
+            lines = [line for line in self.log.read_text().splitlines() if json.loads(line)["step"] <= self.step]
+            store.write_whole(self.log, "".join(f"{line}\n" for line in lines))
+
+    def _write(self, record: TrainingProgress | TrainingMeasured) -> None:
+        with self.log.open("a") as file:
+            file.write(json.dumps({k: v for k, v in asdict(record).items() if v is not None}) + "\n")
+
+
+# --- which run this is ---------------------------------------------------------------------------------------------
+
+FIXED = ("states", "rank_denoise", "rank_causal", "optimizer", "batch", "form", "puzzles")
+
+
+def _facts(run: AdapterRun, folder: Path) -> dict[str, str]:
+    """What a run that goes on must have in common with the one before; the rest may change on the way."""
+    facts = {name: str(getattr(run.recipe, name)) for name in FIXED}
+    try:
+        told = fingerprint(folder)
+    except OSError as error:
+        raise SafelightError(f"{folder} cannot be read: {error.strerror or error}") from error
+    return facts | {
+        "data": "" if run.data is None else str(run.data.resolve()),
+        "seed": str(run.seed),
+        "model": folder.name,
+        "fingerprint": told,
+    }
+
+
+def _check_folder(out: Path, facts: dict[str, str]) -> int:
+    """The step that the run in a folder has reached; 0 where there is none.
+
+    Raises:
+        SafelightError: the folder cannot be used, or holds another run.
+    """
+    if out.exists() and not out.is_dir():
+        raise SafelightError(f"{out} is a file; give a folder for the adapter")
+    if not (out / STATE).exists():
+        if (out / "config.json").exists() or (out / "adapter_config.json").exists():
+            raise SafelightError(f"{out} holds a model or an adapter already; give a new folder")
+        return 0
+    try:
+        with safe_open(out / STATE, framework="pt") as opened:
+            before = opened.metadata() or {}
+    except (SafetensorError, OSError) as error:
+        raise SafelightError(f"{out / STATE} is damaged ({error}); give a new folder") from error
+    for name, wanted in facts.items():
+        if before.get(name) != wanted:
+            raise SafelightError(
+                f"{out} holds a run whose {name} is {before.get(name) or 'not known'!r}, not {wanted!r}; give a new "
+                "folder, or the options of that run"
+            )
+    return int(before["step"])
+
+
+def _base(model: Model) -> tuple[str, str]:
+    """What the adapter names as its base. A fingerprint ties it to one packing: only embedded models have but one."""
+    if store.is_store(model.folder):
+        return store.Manifest.read(model.folder / store.MANIFEST).source, ""
+    embedded = model.folder in {known.folder for known in catalog.EMBEDDED}
+    return model.name, fingerprint(model.folder) if embedded else ""
