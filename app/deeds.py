@@ -9,6 +9,7 @@ from app.language import tr
 from app.topbar import CHAT, INSPECTOR, MODELS, SUDOKU
 
 if TYPE_CHECKING:
+    from app.state.board import Bin
     from app.window import MainWindow
 
 
@@ -17,7 +18,13 @@ _PALETTE_KEYS = ("Ctrl+K", "Ctrl+Shift+P")
 
 def deeds(window: MainWindow) -> list[Action]:
     """Every action of the window, by section."""
-    return [*_conversation(window), *_answer(window), *_view(window), *_application(window)]
+    return [
+        *_conversation(window),
+        *_answer(window),
+        *_sudoku(window),
+        *_view(window),
+        *_application(window),
+    ]
 
 
 def _conversation(window: MainWindow) -> list[Action]:
@@ -63,11 +70,41 @@ def _answer(window: MainWindow) -> list[Action]:
     return [
         Action("write", tr("Write a prompt"), section, composer.edit.setFocus, ("Ctrl+L",)),
         Action("attach", tr("Attach text files"), section, composer.choose_files, ("Ctrl+Shift+A",)),
-        Action("stop", tr("Stop the answer"), section, window.session.stop, ("Escape",), runs),
+        Action("stop", tr("Stop the answer"), section, window.stop, ("Escape",), runs),
         Action("again", tr("Regenerate the last answer"), section, asking.again_last, ("Ctrl+R",), can_repeat),
         Action("inspect", tr("Inspect the last answer"), section, asking.inspect_last, ("Ctrl+I",), can_inspect),
         Action("open-run", tr("Open a recorded run"), section, lambda: window.inspecting.ask_file()),
         Action("presets", tr("Edit the presets"), section, asking.edit_presets, ("Ctrl+E",)),
+    ]
+
+
+def _sudoku(window: MainWindow) -> list[Action]:
+    section = tr("Sudoku")
+
+    def solve() -> None:
+        window.solving.show("one")
+        window.solving.solve()
+
+    def both() -> None:
+        window.solving.show("beside")
+        window.solving.solve_both()
+
+    def fresh(bin: Bin) -> None:
+        window.solving.show("one")
+        window.solving.new_puzzle(bin)
+
+    def free() -> str:
+        return window.reason_to_wait() if window.is_solving else ""
+
+    return [
+        Action("sudoku-solve", tr("Solve the puzzle"), section, solve, ("F5",), free),
+        Action("sudoku-easy", tr("New easy puzzle"), section, lambda: fresh("easy"), ("Alt+1",), free),
+        Action("sudoku-medium", tr("New medium puzzle"), section, lambda: fresh("medium"), ("Alt+2",), free),
+        Action("sudoku-hard", tr("New hard puzzle"), section, lambda: fresh("hard"), ("Alt+3",), free),
+        Action("sudoku-clamp", tr("Clamp the givens, or no longer"), section, lambda: window.solving.toggle_clamp()),
+        Action("sudoku-beside", tr("Two models side by side"), section, lambda: window.solving.show("beside")),
+        Action("sudoku-both", tr("Solve the puzzle side by side"), section, both, ("Shift+F5",), free),
+        Action("sudoku-scores", tr("Sudoku scoreboard"), section, lambda: window.solving.show("scores")),
     ]
 
 

@@ -47,7 +47,7 @@ class TrialRequest:
 
 @dataclass(frozen=True)
 class AdapterRequest:
-    """An adapter to put on the loaded model in place of the one that is there: a folder, an embedded one's id, or none."""
+    """An adapter for the loaded model in place of the one that is there: a folder, an embedded one's id, or none."""
 
     path_or_id: str | None
 

@@ -74,6 +74,7 @@ from app.shortcuts import ShortcutSheet
 from app.sidebar import Sidebar
 from app.state.chat_state import Turn
 from app.statusbar import StatusBar
+from app.sudoku import style as sudoku_style
 from app.topbar import CHAT, INSPECTOR, MODELS, SUDOKU, TopBar
 from app.worker import EngineLink
 from engine import SKILLS
@@ -442,13 +443,26 @@ class MainWindow(QMainWindow):
         if self.is_forking:
             return tr("A fork is developing in the inspector; Esc stops it")
         if self.model is None:
-            return self._loading_text if self._loading else tr("No model is loaded. Choose one above")
+            return self.loading_text or tr("No model is loaded. Choose one above")
         return self.values.problem(self.model.defaults)
+
+    @property
+    def loading_text(self) -> str:
+        """How far the loading of a model is; empty where none is being loaded."""
+        return self._loading_text if self._loading else ""
 
     @property
     def is_solving(self) -> bool:
         """Whether the Sudoku page runs something."""
         return "solving" in self.__dict__ and self.solving.is_busy
+
+    @Slot()
+    def stop(self) -> None:
+        """Stop what is under way within one denoising step."""
+        if self.is_solving:
+            self.solving.stop()
+        else:
+            self.session.stop()
 
     @property
     def is_forking(self) -> bool:
@@ -535,6 +549,7 @@ class MainWindow(QMainWindow):
                 sidebar.style,
                 models_style.style,
                 inspector_style.style,
+                sudoku_style.style,
             )
         )
         self.sidebar.dress(theme)
@@ -561,6 +576,8 @@ class MainWindow(QMainWindow):
         self._memory.stop()
         self.models.shutdown()
         self._jobs.shutdown()
+        if self.is_solving:
+            self.solving.stop()
         self.link.shutdown()
         self.session.close()
         super().closeEvent(event)

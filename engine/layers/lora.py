@@ -1,6 +1,6 @@
 """Low-rank adapters beside linear layers: out = base(x) + scaling * up(down(x)). Knows no files.
 
-Source: Hu et al. 2021, arXiv 2106.09685. The two modes share weights, and each may have an adapter of its own. An adapter
+Source: Hu et al. 2021, arXiv 2106.09685. The two modes share weights, and each may have its own adapter. An adapter
 hangs on its layer as a forward hook: the layer, packed or not, stays as it is and is found by its old name.
 """
 

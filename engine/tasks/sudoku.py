@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import random
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 
 DIGITS = "123456789"
 SIZE = 81
@@ -81,8 +83,8 @@ def givens(board: str) -> int:
 
 def bin_of(board: str) -> str:
     """``easy`` (40 givens or more), ``medium`` (30 to 39) or ``hard`` (fewer)."""
-    count = givens(board)
-    return "easy" if count >= 40 else "medium" if count >= 30 else "hard"
+    known = givens(board)
+    return "easy" if known >= 40 else "medium" if known >= 30 else "hard"
 
 
 # --- solving -------------------------------------------------------------------------------------------------------
@@ -140,36 +142,48 @@ def _hidden_singles(candidates: list[int]) -> bool:
     return True
 
 
-def _search(candidates: list[int], limit: int, found: list[str], rng: random.Random | None) -> None:
+class GaveUpError(Exception):
+    """The solver guessed more often than it was allowed to."""
+
+
+def _search(
+    candidates: list[int], limit: int, found: list[str], rng: random.Random | None, budget: Iterator[int]
+) -> None:
     if not _hidden_singles(candidates):
         return
     best, fewest = -1, 10
     for cell, value in enumerate(candidates):
-        count = value.bit_count()
-        if 1 < count < fewest:
-            best, fewest = cell, count
-            if count == 2:
+        left = value.bit_count()
+        if 1 < left < fewest:
+            best, fewest = cell, left
+            if left == 2:
                 break
     if best < 0:
         found.append("".join(DIGITS[value.bit_length() - 1] for value in candidates))
         return
+    if next(budget, None) is None:
+        raise GaveUpError
     bits = [1 << digit for digit in range(9) if candidates[best] >> digit & 1]
     if rng is not None:
         rng.shuffle(bits)
     for bit in bits:
         branch = candidates.copy()
         if _assign(branch, best, bit):
-            _search(branch, limit, found, rng)
+            _search(branch, limit, found, rng, budget)
             if len(found) >= limit:
                 return
 
 
-def solutions(board: str, limit: int = 2, rng: random.Random | None = None) -> list[str]:
-    """Up to ``limit`` solutions of a board (two are enough to tell whether it is unique)."""
+def solutions(board: str, limit: int = 2, rng: random.Random | None = None, guesses: int | None = None) -> list[str]:
+    """Up to ``limit`` solutions of a board (two are enough to tell whether it is unique).
+
+    Raises:
+        GaveUpError: more than ``guesses`` were needed; None allows any number.
+    """
     found: list[str] = []
     candidates = _initial(board)
     if candidates is not None:
-        _search(candidates, limit, found, rng)
+        _search(candidates, limit, found, rng, count() if guesses is None else iter(range(guesses)))
     return found
 
 
@@ -242,7 +256,7 @@ def dig(solution: str, target: int, rng: random.Random) -> Puzzle:
         for bit in [1 << d for d in range(9) if others[cell] >> d & 1]:
             branch = others.copy()
             if _assign(branch, cell, bit):
-                _search(branch, 1, found, None)
+                _search(branch, 1, found, None, count())
             if found:
                 break
         if found:

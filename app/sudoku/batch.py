@@ -1,0 +1,129 @@
+"""The scoreboard's dealings: puzzle after puzzle for the loaded model, each made while the one before runs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, QTimer, Signal, Slot
+
+from app.language import tr
+from app.state.scoreboard import Request, Result, Task
+from app.sudoku.contenders import Contender
+from app.sudoku.scoreboard_view import ScoreboardView
+from app.sudoku.told import Told
+from app.sudoku.wording import Spent
+from app.sudoku.work import Job, Work, was_stopped
+from engine.tasks import sudoku
+
+if TYPE_CHECKING:
+    from app.window import MainWindow
+
+POLL_MS = 10  # between two looks whether the next puzzle is made
+
+
+class Ahead:
+    """The items of an iterator, each made in a thread of its own while the one before is used."""
+
+    def __init__(self, items: Iterator[Task]) -> None:
+        self._items = items
+        self._thread: threading.Thread | None = None
+        self._made: Task | None = None
+        self._is_over = False
+        self._begin()
+
+    def _begin(self) -> None:
+        self._thread = threading.Thread(target=self._make, name="safelight-puzzles", daemon=True)
+        self._thread.start()
+
+    def _make(self) -> None:
+        self._made = next(self._items, None)
+        self._is_over = self._made is None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether ``take`` need not wait."""
+        return self._thread is None or not self._thread.is_alive()
+
+    def take(self) -> Task | None:
+        """The next item, waited for; None after the last."""
+        if self._thread is not None:
+            self._thread.join()
+        made = self._made
+        if not self._is_over:
+            self._begin()
+        return made
+
+
+class Batch(QObject):
+    """A ``Follower`` of ``app.sudoku.work``. ``changed`` tells that it began or ended."""
+
+    changed = Signal()
+
+    def __init__(self, window: MainWindow, work: Work, view: ScoreboardView, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._window, self._work, self._view = window, work, view
+        self.puzzles: Ahead | None = None  # those to come, while a batch is on
+        self._task: Task | None = None
+        self._title = ""
+        self._contender: Contender | None = None
+        self._seed = 0
+        self._poll = QTimer(self)
+        self._poll.setInterval(POLL_MS)
+        self._poll.timeout.connect(self._offer)
+
+    @property
+    def is_on(self) -> bool:
+        """Whether puzzles are left to run."""
+        return self.puzzles is not None
+
+    def begin(self, request: Request, title: str, contender: Contender | None = None) -> None:
+        """Run all puzzles of a request with a contender, or with the model as it is; ``title`` is how it is called."""
+        self._title, self._contender, self._seed = title, contender, request.seed
+        self.puzzles = Ahead(request.tasks())
+        self._view.begin(request, (title,))
+        self.changed.emit()
+        self._poll.start()
+
+    def stop(self) -> None:
+        """Leave out what has not begun; the puzzle under way is stopped by whoever holds the queue."""
+        if self.is_on:
+            self._end(tr("Stopped."))
+
+    def _end(self, message: str = "") -> None:
+        self.puzzles, self._task = None, None
+        self._poll.stop()
+        self._view.ended(message)
+        self.changed.emit()
+
+    @Slot()
+    def _offer(self) -> None:
+        """Run the next puzzle once it is made."""
+        if self.puzzles is None or self._task is not None or not self.puzzles.is_ready:
+            return
+        self._task = self.puzzles.take()
+        if self._task is None:
+            self._end()
+            return
+        self._work.add([Job(self._contender, self._task.puzzle, self._seed, follower=self, keep=False, paced=False)])
+
+    # ---------------------------------------------------------------- following
+
+    def began(self, told: Told) -> None:
+        """It is looked at when it is over."""
+
+    def grew(self) -> None:
+        """As above."""
+
+    def ended(self, told: Told | None, problem: str) -> None:
+        task, self._task = self._task, None
+        if task is None or not self.is_on:
+            return
+        if problem or told is None or was_stopped(told):
+            self._end(problem or tr("Stopped."))
+            return
+        spent = Spent.of(told)
+        answer = sudoku.read_answer(told.trace.text)
+        self._view.add(Result(task.puzzle, answer, task.solution, spent.steps, spent.seconds, self._title))
+        self._offer()

@@ -1,0 +1,118 @@
+"""Who can be given a puzzle: a model, with or without an adapter; and what a puzzle asks of a model. Knows no Qt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import engine
+from app.language import tr
+from app.messages import LoadedModel
+from engine import EMBEDDED, SUDOKU, GenerationConfig, SafelightError
+from engine.tasks import sudoku
+
+ANSWER_TOKENS = 90  # 81 digits, the line breaks between nine lines, and the end
+TOP_K = 10  # candidates a position: all digits can have a pencil mark
+LINE = 10  # tokens of a line of the answer, with its line break
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A model with what is on it: an embedded one's id or a folder each; no adapter is None."""
+
+    model: str
+    adapter: str | None = None
+
+    @property
+    def title(self) -> str:
+        """As people call it."""
+        name = title_of_model(self.model)
+        if self.adapter is None:
+            return name
+        return tr("{model} with {adapter}", model=name, adapter=title_of_adapter(self.adapter))
+
+
+def title_of_model(path_or_id: str) -> str:
+    """An embedded model's title, or a folder's name."""
+    return next((known.title for known in EMBEDDED if known.id == path_or_id), Path(path_or_id).name)
+
+
+def adapters() -> tuple[engine.EmbeddedAdapter, ...]:
+    """The embedded adapters whose files are there."""
+    return tuple(known for known in engine.ADAPTERS if (known.folder / "adapter_config.json").is_file())
+
+
+def title_of_adapter(path_or_id: str) -> str:
+    """An embedded adapter's title, or a folder's name."""
+    return next((known.title for known in engine.ADAPTERS if known.id == path_or_id), Path(path_or_id).name)
+
+
+def adapters_for(model: str) -> tuple[str, ...]:
+    """Ids of the embedded adapters that were made for a model; a folder's name tells which model it may be."""
+    return tuple(known.id for known in adapters() if known.base in (model, Path(model).name))
+
+
+def contenders(others: Iterable[str] = (), chosen: Iterable[str] = ()) -> list[Contender]:
+    """Every known model that may write a board, each alone and with each adapter that was made for it.
+
+    Args:
+        others: folders of further models.
+        chosen: folders of adapters that the user has opened; each may be tried on any model.
+    """
+    chosen = tuple(chosen)
+    here = [known.id for known in EMBEDDED if (known.folder / "config.json").is_file() and known.id != engine.SKILLS]
+    found = []
+    for model in dict.fromkeys((*here, *others)):
+        found.append(Contender(model))
+        found += [Contender(model, adapter) for adapter in dict.fromkeys((*adapters_for(model), *chosen))]
+    return found
+
+
+def usual_pair(offered: list[Contender]) -> tuple[Contender, Contender]:
+    """The pair to begin with: a model without and with an adapter if there is one, else the base and the solver."""
+    tuned = next((one for one in offered if one.adapter is not None), None)
+    if tuned is not None:
+        return Contender(tuned.model), tuned
+    solver = Contender(SUDOKU)
+    return next((one for one in offered if one.model == engine.BASE), solver), solver
+
+
+# ---------------------------------------------------------------- what a puzzle asks
+
+
+def obstacle(model: LoadedModel) -> str:
+    """Why a model cannot be given a puzzle, in a sentence; empty if it can."""
+    if model.canvas_length < ANSWER_TOKENS:
+        return tr(
+            "{model} cannot write a board: its canvas holds {length} tokens, and a board takes {needed}.",
+            model=model.title,
+            length=model.canvas_length,
+            needed=ANSWER_TOKENS,
+        )
+    return ""
+
+
+def settings(model: LoadedModel, config: GenerationConfig, puzzle: str, *, clamp: bool) -> GenerationConfig:
+    """A run's settings: enough candidates for pencil marks, and the givens pinned if they are to be clamped.
+
+    Raises:
+        SafelightError: the model writes a board in other tokens than one a character, so that nothing can be clamped.
+    """
+    config = config.replace(top_k=max(config.top_k, TOP_K))
+    return config.replace(pinned=pins(model, puzzle)) if clamp else config
+
+
+def pins(model: LoadedModel, puzzle: str) -> tuple[tuple[int, int], ...]:
+    """(position, token) of every given, where it stands in the answer.
+
+    Raises:
+        SafelightError: as ``settings``.
+    """
+    tokens = model.encode(sudoku.rows(puzzle))
+    if len(tokens) != ANSWER_TOKENS - 1:
+        raise SafelightError(
+            tr("{model} does not write a digit as a token each; run without clamped givens.", model=model.title)
+        )
+    places = ((cell, cell // 9 * LINE + cell % 9) for cell in range(sudoku.SIZE) if puzzle[cell] != "0")
+    return tuple((place, tokens[place]) for _, place in places)

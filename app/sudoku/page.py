@@ -1,0 +1,70 @@
+"""The Sudoku page: one puzzle, two contenders side by side, the scoreboard. Knows no model and no window."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtWidgets import QTabWidget, QVBoxLayout, QWidget
+
+from app.language import tr
+from app.sudoku.beside import Beside
+from app.sudoku.one import OnePuzzle
+from app.sudoku.scoreboard_view import ScoreboardView
+from app.theme import DARKROOM, Theme
+
+
+class SudokuPage(QWidget):
+    """``one``, ``beside`` and ``scores`` are its parts, each a tab."""
+
+    def __init__(self, theme: Theme = DARKROOM, reduced_motion: bool = False, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("sudoku")
+        self.setAccessibleName(tr("Sudoku"))
+        self.one = OnePuzzle()
+        self.beside = Beside()
+        self.scores = ScoreboardView()
+        framed = QWidget()
+        around = QVBoxLayout(framed)
+        around.setContentsMargins(16, 12, 16, 12)
+        around.addWidget(self.scores)
+        self._tabs = {"one": self.one, "beside": self.beside, "scores": framed}
+        self.tabs = QTabWidget()
+        self.tabs.setDocumentMode(True)
+        self.tabs.tabBar().setDrawBase(False)
+        self.tabs.tabBar().setAccessibleName(tr("Ways to solve"))
+        self.tabs.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        for title, part in (
+            (tr("One puzzle"), self.one),
+            (tr("Side by side"), self.beside),
+            (tr("Scoreboard"), framed),
+        ):
+            self.tabs.addTab(part, title)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 4, 0, 0)
+        column.addWidget(self.tabs)
+        self.setFocusProxy(self.one.board)
+        self.one.column.clamp.toggled.connect(self.beside.clamp.setChecked)
+        self.beside.clamp.toggled.connect(self.one.column.clamp.setChecked)
+        self.set_theme(theme)
+        self.set_reduced_motion(reduced_motion)
+
+    @property
+    def clamp(self) -> bool:
+        """Whether givens are to be clamped."""
+        return self.one.column.clamp.isChecked()
+
+    def show_part(self, part: str) -> None:
+        """Bring "one", "beside" or "scores" to the front."""
+        self.tabs.setCurrentWidget(self._tabs[part])
+
+    def set_theme(self, theme: Theme) -> None:
+        """Wear a theme; the style sheet is the window's."""
+        for part in (self.one, self.beside, self.scores):
+            part.set_theme(theme)
+
+    def set_reduced_motion(self, reduced: bool) -> None:
+        """Nothing moves but from frame to frame."""
+        for part in (self.one, self.beside):
+            part.set_reduced_motion(reduced)
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(320, 320)

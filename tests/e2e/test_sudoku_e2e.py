@@ -1,0 +1,156 @@
+"""The Sudoku page in the real window with the real embedded model, from typed digits to the verdict and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QSettings, Qt
+from PySide6.QtGui import QGuiApplication
+from pytestqt.qtbot import QtBot
+
+from app.main import make_window, traces_folder
+from app.state.board import Board
+from app.state.canvas_state import CanvasState, CellState
+from app.sudoku.contenders import Contender
+from app.topbar import SUDOKU
+from app.window import MainWindow
+from app.worker import EngineLink
+from engine import SUDOKU as MODEL
+from engine import StepFinished
+from engine.tasks import sudoku
+
+RUN_MS = 180_000
+EASY = "004678912072195348198342567859061423426853791713924856961537284287419635345286170"
+
+
+@pytest.fixture
+def window(qtbot: QtBot, settings: QSettings) -> Iterator[MainWindow]:
+    window = make_window(EngineLink(traces=traces_folder(settings)), settings, seed=3)
+    qtbot.addWidget(window)
+    window.values.pace_ms = 0
+    window.settings_changed()
+    with qtbot.waitSignal(window.firstPainted):
+        window.show()
+    window.load(MODEL)
+    qtbot.waitUntil(lambda: window.model is not None, timeout=RUN_MS)
+    window.show_page(SUDOKU)
+    yield window
+    window.close()
+
+
+def idle(qtbot: QtBot, window: MainWindow) -> None:
+    qtbot.waitUntil(lambda: not window.is_solving, timeout=RUN_MS)
+
+
+def test_a_typed_puzzle_is_solved_scrubbed_and_inspected(qtbot: QtBot, window: MainWindow) -> None:
+    one = window.solving.page.one
+    board, column = one.board, one.column
+    column.clear.click()
+    assert not column.solve.isEnabled() or one.check.kind == "empty"
+    board.setFocus()
+    for cell, digit in enumerate(EASY):
+        board.selected = cell
+        if digit != "0":
+            qtbot.keyClick(board, digit)
+    assert one.puzzle.cells == EASY
+    qtbot.keyClick(board, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+    assert one.puzzle[79] == "0"
+    column.redo.click()
+    assert one.puzzle.cells == EASY
+    assert one.check.kind == "one"
+
+    shown: list[int] = []
+    one.run.shown.connect(lambda: shown.append(one.run.frame.steps if one.run.frame is not None else -1))
+    window.values.pace_ms = 40
+    window.settings_changed()
+    column.solve.click()
+    idle(qtbot, window)
+    trace = one.run.trace
+    assert {step for step in shown if step > 0} == set(range(1, len(trace.steps) + 1))
+    assert column.verdict.text().startswith("Solved: the puzzle's only solution.")
+    assert board.frame is not None
+    assert board.frame.answer == sudoku.solutions(EASY)[0]
+    assert not any(cell.state == CellState.GIVEN for cell in board.frame.cells)  # nothing was clamped
+
+    live = CanvasState()
+    canvases = []
+    for event in trace.events:
+        live.fold(event)
+        if type(event).__name__ in ("CanvasStarted", "StepFinished", "CanvasCommitted") and live.current is not None:
+            canvases.append(live.current.tokens(calm=False).copy())
+    assert one.scrub.frames == len(canvases)
+    for place in (*range(len(canvases) - 1, -1, -1), *range(len(canvases))):
+        one.scrub.slider.setValue(place)
+        snapshot = one.run.player.snapshot
+        assert snapshot is not None
+        assert np.array_equal(snapshot.tokens(calm=False), canvases[place])
+    steps = [event for event in trace.events if isinstance(event, StepFinished)]
+    assert steps[0].top_tokens is not None
+    assert steps[0].top_tokens.shape[1] >= 10
+
+    column.inspect.click()
+    inspector = window.inspecting.page
+    assert window.stack.currentWidget() is inspector
+    assert inspector.player.trace is trace
+    assert trace.path is not None
+    assert trace.path.exists()
+
+
+def test_clamped_givens_stay_whatever_the_model_wants(qtbot: QtBot, window: MainWindow) -> None:
+    page = window.solving.page
+    one = page.one
+    one.column.clamp.click()
+    QGuiApplication.clipboard().setText(sudoku.rows(EASY).replace("0", "."))
+    one.column.paste.click()
+    assert one.puzzle.cells == EASY
+    one.column.solve.click()
+    idle(qtbot, window)
+    replay = one.run.player.replay
+    assert replay is not None
+    for place in range(len(replay.frames)):
+        one.scrub.slider.setValue(place)
+        assert one.board.frame is not None
+        for cell, given in zip(one.board.frame.cells, EASY, strict=True):
+            assert given == "0" or (cell.state == CellState.GIVEN and cell.digit == given)
+    QGuiApplication.clipboard().setText("not a puzzle")
+    one.column.paste.click()
+    assert one.puzzle.cells == EASY
+    assert one.column.check.text() not in ("", one.check.text)
+
+
+def test_a_run_is_stopped_within_a_step(qtbot: QtBot, window: MainWindow) -> None:
+    one = window.solving.page.one
+    window.actions_by_name.run("sudoku-hard")
+    assert 25 <= one.puzzle.givens <= 29
+    window.values.pace_ms = 200
+    window.settings_changed()
+    one.column.solve.click()
+    qtbot.waitUntil(lambda: one.run.frame is not None and one.run.frame.steps >= 1, timeout=RUN_MS)
+    seen = one.run.frame.steps  # type: ignore[union-attr]
+    qtbot.keyClick(window, Qt.Key.Key_Escape)
+    idle(qtbot, window)
+    assert one.run.trace.result.reason in ("cancelled", "eos")  # a lucky puzzle may be solved that fast
+    assert len(one.run.trace.steps) <= seen + 4  # the engine may be as far ahead as a pace lets it
+
+
+def test_two_runs_side_by_side(qtbot: QtBot, window: MainWindow) -> None:
+    page = window.solving.page
+    beside = page.beside
+    page.show_part("beside")
+    page.one.board.set_puzzle(Board(EASY))
+    window.solving.refresh()
+    for side in beside.sides:
+        side.offer([], Contender(MODEL))
+    beside.solve.click()
+    idle(qtbot, window)
+    left, right = (side.run for side in beside.sides)
+    assert left.trace.seed != right.trace.seed
+    assert all(side.result.text().startswith("Solved") for side in beside.sides)
+    beside.scrub.slider.setValue(1)
+    assert left.player.place == right.player.place == 1
+    assert left.frame is not None
+    assert not left.frame.committed
+    beside.scrub.slider.setValue(beside.scrub.slider.maximum())
+    assert all(side.run.frame is not None and side.run.frame.committed for side in beside.sides)
