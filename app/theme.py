@@ -233,10 +233,13 @@ def palette(theme: Theme) -> QPalette:
 
 def apply_theme(app: QApplication, theme: Theme) -> None:
     """Dress the whole app. May be called again to change the theme while it runs."""
-    app.setStyle("Fusion")
+    if not app.styleSheet():  # the first time; setting a style, or a sheet, goes through every widget there is
+        app.setStyle("Fusion")
     app.setFont(ui_font())
     app.setPalette(palette(theme))
-    app.setStyleSheet(stylesheet(theme, _draw_icons(theme)))
+    sheet = stylesheet(theme, _draw_icons(theme))
+    if sheet != app.styleSheet():
+        app.setStyleSheet(sheet)
 
 
 _STROKES = {

@@ -11,11 +11,12 @@ from PySide6.QtWidgets import QComboBox, QHBoxLayout, QSizePolicy, QToolButton, 
 
 from app.controls import label
 from app.language import tr
+from app.theme import px
 from engine import EMBEDDED
 
 HEIGHT = 52
-ROOM_FOR_FACTS = 1100  # pixels
-ROOM_FOR_NAME = 860
+ROOM_FOR_FACTS = 1180  # pixels at 100 %
+ROOM_FOR_NAME = 880
 OPEN_FOLDER = "open-folder"  # the chooser's last entry
 CHAT, INSPECTOR, SUDOKU, MODELS = "chat", "inspector", "sudoku", "models"  # the pages
 
@@ -93,8 +94,8 @@ class TopBar(QWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self.facts.setVisible(self.width() >= ROOM_FOR_FACTS)
-        self._name.setVisible(self.width() >= ROOM_FOR_NAME)
+        self.facts.setVisible(self.width() >= px(ROOM_FOR_FACTS))
+        self._name.setVisible(self.width() >= px(ROOM_FOR_NAME))
 
     def show_page(self, page: str) -> None:
         """Show which page is on top."""

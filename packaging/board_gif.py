@@ -36,9 +36,7 @@ def frames_of(run: Recording) -> list[tuple[SolveFrame, str]]:
     shown = [frame(puzzle, replay.snapshot(place), run.piece) for place in range(len(replay.frames))]
     steps = max(one.steps for one in shown)
     ends = {True: f"solved in {steps} steps", False: f"not solved in {steps} steps"}
-    return [
-        (one, f"{name}: {ends[one.verdict.valid]}" if one.verdict else f"{name}: step {one.step}") for one in shown
-    ]
+    return [(one, f"{name}: {ends[one.verdict.valid]}" if one.verdict else f"{name}: step {one.step}") for one in shown]
 
 
 def picture(boards: list[BoardView], shown: list[tuple[SolveFrame, str]]) -> Image.Image:

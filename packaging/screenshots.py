@@ -21,11 +21,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from app.library import Library, NewMessage
 from app.main import application, make_window
 from app.messages import Message
+from app.state.scoreboard import Request
 from app.window import MainWindow
 from app.worker import EngineLink
 from engine import SKILLS, SUDOKU
 
 LONGEST_WAIT_MS = 120_000
+PUZZLE = "003100064080000302000500087070005000000009400805000000004000030050007000700801096"  # 28 givens
 PROMPT = "Count from 4 to 43."
 RICH = """\
 A canvas begins as **noise**. At each step every position has an *entropy*
@@ -158,6 +160,35 @@ class Tour:
         self.load(SUDOKU)
         window.shelf.begin()
         self.developing("sudoku", window.page.suggestions.prompts[2])
+        self.solving()
+
+    def solving(self) -> None:
+        """The Sudoku page: a puzzle at half of its run and solved, two contenders, the scoreboard."""
+        window = self.window
+        window.show_page("sudoku")
+        solving = window.solving
+        one, beside = solving.page.one, solving.page.beside
+        one.board.paste_text(PUZZLE)
+        self.shoot("board")
+        solving.solve()
+        wait_for(lambda: one.run.is_live and one.run.told is not None, "the run")
+        wait_for(lambda: not solving.is_busy, "the solution")
+        self.shoot("board-solved")
+        replay = one.run.player.replay
+        assert replay is not None
+        one.run.player.go(len(replay.frames) // 2)
+        self.shoot("board-midway")
+        solving.show("beside")
+        solving.solve_both()
+        wait_for(lambda: not solving.is_busy and beside.right.run.told is not None, "both")
+        self.shoot("beside")
+        for side in beside.sides:
+            side.run.player.go(5)
+        self.shoot("beside-midway")
+        solving.show("scores")
+        solving.page.scores.run_asked.emit(Request(("easy", "medium"), 8, 1))
+        wait_for(lambda: not solving.is_busy, "the scores")
+        self.shoot("scores")
 
     def load(self, model: str) -> None:
         self.window.load(model)

@@ -163,7 +163,7 @@ class Beside(QWidget):
         self.right.inspect_asked.connect(self._inspect_right)
 
     def _lay_out(self) -> None:
-        head = flow_of(self.solve, self.stop, self.clamp, *self.bins.buttons.values())
+        self._head = head = flow_of(self.solve, self.stop, self.clamp, *self.bins.buttons.values())
         self._row = QBoxLayout(QBoxLayout.Direction.LeftToRight)
         self._row.setSpacing(24)
         for side in self.sides:
@@ -261,4 +261,7 @@ class Beside(QWidget):
         for side in self.sides:
             side.board.setMinimumSize(LEAST, least)
         least = self._inside.layout().minimumSize().height()  # type: ignore[union-attr]
+        for wrapped in (self._head, self.note):  # the layout counts a single line of each
+            least += max(0, wrapped.heightForWidth(self.width() - 32) - wrapped.minimumSizeHint().height())
+        self._inside.setMinimumHeight(0 if narrow else least)
         self._inside.setMaximumHeight(16777215 if narrow else max(least, self.height()))

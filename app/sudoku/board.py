@@ -22,7 +22,7 @@ from PySide6.QtWidgets import QMenu, QSizePolicy, QToolTip, QWidget
 
 from app.inspector.spoken import tell_selected
 from app.language import tr
-from app.state.board import BLANK, SIZE, Board, Entry
+from app.state.board import BLANK, EMPTY, SIZE, Board, Entry
 from app.state.canvas_state import CellState
 from app.state.pasting import PasteError, read
 from app.state.solve import SolveFrame, entered
@@ -47,11 +47,12 @@ class BoardView(QWidget):
     cellSelected = Signal(int)  # noqa: N815
     refused = Signal(str)  # why what was pasted is no puzzle, in a sentence
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None, first: Board = EMPTY) -> None:
+        """``first`` is there from the beginning and cannot be undone."""
         super().__init__(parent)
         self._theme = DARKROOM
         self._glyphs = Glyphs()
-        self._entry = Entry()
+        self._entry = Entry(first)
         self._entered = entered(self._entry.board.cells)
         self._run: SolveFrame | None = None
         self._read_only = False

@@ -33,7 +33,7 @@ class OnePuzzle(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.board = BoardView()
+        self.board = BoardView(first=Board(SAMPLE))
         self.run = RunBoard(self.board, self)
         self.scrub = Scrub([self.run.player])
         self.legend = BoardLegend()
@@ -47,7 +47,6 @@ class OnePuzzle(QWidget):
         self._later.timeout.connect(self._check_now)
         self._lay_out()
         self._connect()
-        self.board.set_puzzle(Board(SAMPLE))
         self._show_entry()
         self._check_now()
         self._show_run()

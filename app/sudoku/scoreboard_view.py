@@ -74,6 +74,7 @@ class ScoreboardView(QWidget):
         self.seed.setToolTip(tr("The same seed asks the same puzzles, whoever solves them."))
         self.run = button(tr("Run"), tr("Run the puzzles"), role="primary")
         self.stop = button(tr("Stop"), tr("Stop running puzzles"), role="plain")
+        self.reason = label("", "caption", wrap=True)
         self.message = label("", "caption", wrap=True)
         self.progress = QProgressBar()
         self.progress.setTextVisible(False)
@@ -141,7 +142,8 @@ class ScoreboardView(QWidget):
         column.setSpacing(8)
         column.addWidget(choice)
         column.addWidget(self.progress)
-        column.addWidget(self.message)
+        for told in (self.reason, self.message):
+            column.addWidget(told)
         column.addWidget(self.pages, 1)
         column.addLayout(files)
 
@@ -243,6 +245,8 @@ class ScoreboardView(QWidget):
         self.run.setEnabled(not obstacle)
         self.run.setToolTip(obstacle)
         self.run.setAccessibleDescription(obstacle)
+        self.reason.setText("" if self._running else obstacle)
+        self.reason.setVisible(bool(self.reason.text()))
         self.progress.setMaximum(max(1, self._total))
         self.progress.setValue(self._done if self._running else 0)
         for made in (self.csv, self.json, self.clear_button):
