@@ -108,7 +108,7 @@ WALK = AdapterRecipe(
     easy_steps=500,
     recompute=False,
 )
-STEPS = {"uniform": 2_000, "walk": 12_000}
+STEPS = {"uniform": 2_000, "walk": 1_600}
 """How long a run is where nothing is said."""
 
 
