@@ -44,7 +44,7 @@ class InterpretedRun(pytest.Item):
 
     def runtest(self) -> None:
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(self.path)],
+            [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", str(self.path)],
             cwd=self.config.rootpath,
             env=os.environ | {"TRITON_INTERPRET": "1"},
             capture_output=True,
