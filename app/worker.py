@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ from app.messages import (
     TrialStarted,
 )
 from app.recording import Recorder, with_unmarked
-from engine import CanvasCommitted, Event, ModelIdentity, SafelightError, StepFinished, TraceHeader
+from engine import CanvasCommitted, Event, ModelIdentity, SafelightError, StepFinished, Trace, TraceHeader
 
 Loader = Callable[..., Any]
 Generator = Callable[..., Iterator[Event]]
@@ -140,36 +141,51 @@ class EngineWorker(QObject):
         """What a recorded run was asked, as tokens."""
         return header.prompt_ids or self._model.chat_ids(header.messages, enable_thinking=header.think)
 
+    @contextmanager
+    def _guarded(self, tell: Callable[[str, str], None]) -> Iterator[None]:
+        """End what is taken down and tell how it went: a sentence and its details, both empty if all went well."""
+        message = details = ""
+        try:
+            yield
+        except SafelightError as error:
+            message = str(error)
+        except Exception as error:  # the app must go on, whatever the libraries below raise
+            self._cache = None
+            message, details = _in_words(error), traceback.format_exc()
+        self._recorder.end(message)
+        tell(message, details)
+
+    def _generated(self, request: RunRequest | TrialRequest, ids: Sequence[int], trace: Trace) -> Iterator[Event]:
+        """A run's events, each taken down before it is told."""
+        generate = self._generate or engine.generate
+        options = {"seed": request.seed, "cancel": request.cancel, "cache": self._own_cache()}
+        for event in generate(self._model, ids, trace.config, **options):
+            self._recorder.append(event)
+            yield event
+
     @Slot(object)
     def run(self, request: RunRequest) -> None:
         """Generate one answer, event by event."""
         hurry = request.cancel.is_set
-        try:
+
+        def tell(message: str, details: str) -> None:
+            if message:
+                self._post(RunFailed(message, details), hurry)
+
+        with self._guarded(tell):
             self._require_model()
             ids = self._model.chat_ids(request.messages, enable_thinking=request.think)
             trace = self._recorder.begin(self._model, request, ids)
             self._post(RunStarted(trace), hurry)
-            generate = self._generate or engine.generate
-            options = {"seed": request.seed, "cancel": request.cancel, "cache": self._own_cache()}
-            for event in generate(self._model, ids, trace.config, **options):
-                self._recorder.append(event)
+            for event in self._generated(request, ids, trace):
                 if isinstance(event, CanvasCommitted):
                     self._tell_memory(hurry)
                 self._post(event, hurry)
-        except SafelightError as error:
-            self._recorder.end(str(error))
-            self._post(RunFailed(str(error)), hurry)
-        except Exception as error:  # the app must go on, whatever the libraries below raise
-            self._cache = None
-            self._recorder.end(_in_words(error))
-            self._post(RunFailed(_in_words(error), traceback.format_exc()), hurry)
-        else:
-            self._recorder.end()
 
     @Slot(object)
     def fork(self, request: ForkRequest) -> None:
         """Take a recorded run again and go on otherwise, or write spans of it anew."""
-        try:
+        with self._guarded(lambda message, details: self._post(ForkEnded(message, details))):
             self._require_model()
             header, committed = request.trace.header, request.trace.committed
             ids = self._prompt_of(header)
@@ -187,16 +203,6 @@ class EngineWorker(QObject):
             for event in run:
                 self._recorder.append(event)
                 self._post(ForkGrown(), request.cancel.is_set)
-        except SafelightError as error:
-            self._recorder.end(str(error))
-            self._post(ForkEnded(str(error)))
-        except Exception as error:  # the app must go on, whatever the libraries below raise
-            self._cache = None
-            self._recorder.end(_in_words(error))
-            self._post(ForkEnded(_in_words(error), traceback.format_exc()))
-        else:
-            self._recorder.end()
-            self._post(ForkEnded())
 
     @Slot(object)
     def trial(self, request: TrialRequest) -> None:
@@ -205,51 +211,34 @@ class EngineWorker(QObject):
             self._post(TrialEnded())
             return
         hurry = request.cancel.is_set
-        try:
+        with self._guarded(lambda message, details: self._post(TrialEnded(message, details))):
             self._require_model()
             ids = self._model.chat_ids(request.messages, enable_thinking=request.think)
             trace = self._recorder.begin(self._model, request, ids, keep=request.keep)
             self._post(TrialStarted(trace), hurry)
-            generate = self._generate or engine.generate
-            options = {"seed": request.seed, "cancel": request.cancel, "cache": self._own_cache()}
-            for event in generate(self._model, ids, trace.config, **options):
-                self._recorder.append(event)
+            for event in self._generated(request, ids, trace):
                 self._post(TrialGrown(is_step=isinstance(event, StepFinished)), hurry)
-        except SafelightError as error:
-            self._recorder.end(str(error))
-            self._post(TrialEnded(str(error)))
-        except Exception as error:  # the app must go on, whatever the libraries below raise
-            self._cache = None
-            self._recorder.end(_in_words(error))
-            self._post(TrialEnded(_in_words(error), traceback.format_exc()))
-        else:
-            self._recorder.end()
-            self._post(TrialEnded())
 
     @Slot(object)
     def adapt(self, request: AdapterRequest) -> None:
         """Put an adapter on the model, or take it off."""
-        path = request.path_or_id
-        try:
+        path, title = request.path_or_id, ""
+        with self._guarded(lambda message, details: self._post(AdapterChanged(path, title, message, details))):
             self._require_model()
             if path is None:
                 engine.unload_adapter(self._model)
             else:
                 engine.load_adapter(self._model, path)
-        except SafelightError as error:
-            self._post(AdapterChanged(path, message=str(error)))
-        except Exception as error:  # the app must go on, whatever the libraries below raise
-            self._post(AdapterChanged(path, message=_in_words(error), details=traceback.format_exc()))
-        else:
             self._cache = None  # what it holds was read without this adapter
             adapter = self._model.adapter
             self._recorder.adapter_changed(adapter)
-            self._post(AdapterChanged(path, "" if adapter is None else adapter.title))
+            title = "" if adapter is None else adapter.title
 
     @Slot(object)
     def influence(self, request: InfluenceRequest) -> None:
         """Measure how far one token moves the others."""
-        try:
+        found = None
+        with self._guarded(lambda message, _: self._post(InfluenceMeasured(request, found, message))):
             self._require_model()
             ids = self._prompt_of(request.trace.header)
             found = engine.influence(
@@ -262,13 +251,6 @@ class EngineWorker(QObject):
                 cache=self._own_cache(),
                 temperature=request.temperature,
             )
-        except SafelightError as error:
-            self._post(InfluenceMeasured(request, None, str(error)))
-        except Exception as error:  # the app must go on, whatever the libraries below raise
-            self._cache = None
-            self._post(InfluenceMeasured(request, None, _in_words(error)))
-        else:
-            self._post(InfluenceMeasured(request, found))
 
 
 class EngineLink(QObject):

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from engine.config import ModelConfig
 from engine.errors import SafelightError
+from engine.training.recipes import schedule
 
 States = Literal["uniform", "walk"]
 Form = Literal["rows", "digits"]
@@ -86,8 +87,7 @@ class AdapterRecipe:
 
     def factor(self, step: int, steps: int) -> float:
         """The share of ``rate`` at a step: warm-up, constant, linear to zero."""
-        falling = (steps - step) / max(1.0, self.decay_share * steps)
-        return max(0.0, min((step + 1) / self.warmup_steps, 1.0, falling))
+        return schedule(step, steps, self.warmup_steps, self.decay_share)
 
     def replace(self, **changes: Any) -> AdapterRecipe:
         """A copy with some fields changed, checked again."""

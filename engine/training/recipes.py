@@ -9,6 +9,12 @@ from engine.config import LayerConfig, ModelConfig
 HEADS = 4
 
 
+def schedule(step: int, steps: int, warmup_steps: int, decay_share: float) -> float:
+    """Learning-rate factor: warm-up, constant, linear to zero over the last part of the run."""
+    falling = (steps - step) / max(1.0, decay_share * steps)
+    return max(0.0, min((step + 1) / warmup_steps, 1.0, falling))
+
+
 @dataclass(frozen=True)
 class Recipe:
     """Everything that decides a training run besides its length."""

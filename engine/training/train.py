@@ -26,7 +26,7 @@ from engine.models.diffusion_gemma import DiffusionGemma
 from engine.training.data import EOS, SkillSource, SudokuSource, minimal_puzzles
 from engine.training.muon import Muon
 from engine.training.network import encode, predict
-from engine.training.recipes import RECIPES, Recipe
+from engine.training.recipes import RECIPES, Recipe, schedule
 from engine.training.rollout import Pool
 
 
@@ -42,8 +42,7 @@ def initialise(model: DiffusionGemma, generator: torch.Generator) -> None:
 
 def rate(step: int, steps: int, recipe: Recipe) -> float:
     """Learning-rate factor: warm-up, constant, linear to zero."""
-    falling = (steps - step) / max(1.0, recipe.decay_share * steps)
-    return max(0.0, min((step + 1) / recipe.warmup_steps, 1.0, falling))
+    return schedule(step, steps, recipe.warmup_steps, recipe.decay_share)
 
 
 HAS_BF16 = torch.cpu._is_avx512_bf16_supported()  # elsewhere it is emulated, ten times slower
