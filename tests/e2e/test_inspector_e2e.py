@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QSettings, Qt
+from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 import engine
-from app.main import make_window, traces_folder
 from app.messages import ForkEnded
 from app.state.canvas_state import CanvasState
 from app.window import MainWindow
-from app.worker import EngineLink
 from engine import SKILLS, SUDOKU, CanvasCommitted, StepFinished
 
 RUN_MS = 120_000
@@ -23,17 +21,8 @@ CONTROL = Qt.KeyboardModifier.ControlModifier
 
 
 @pytest.fixture
-def window(qtbot: QtBot, settings: QSettings) -> Iterator[MainWindow]:
-    window = make_window(EngineLink(traces=traces_folder(settings)), settings, seed=3)
-    qtbot.addWidget(window)
-    window.values.pace_ms = 0
-    window.settings_changed()
-    with qtbot.waitSignal(window.firstPainted):
-        window.show()
-    window.load(SKILLS)
-    qtbot.waitUntil(lambda: window.model is not None, timeout=RUN_MS)
-    yield window
-    window.close()
+def window(window_with: Callable[[str], MainWindow]) -> MainWindow:
+    return window_with(SKILLS)
 
 
 def ask(qtbot: QtBot, window: MainWindow, text: str) -> Any:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QSettings, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from pytestqt.qtbot import QtBot
 
-from app.main import make_window, traces_folder
 from app.state.board import Board
 from app.state.canvas_state import CanvasState, CellState
 from app.sudoku.contenders import Contender
 from app.topbar import SUDOKU
 from app.window import MainWindow
-from app.worker import EngineLink
 from engine import SUDOKU as MODEL
 from engine import StepFinished
 from engine.tasks import sudoku
@@ -26,18 +24,10 @@ EASY = "004678912072195348198342567859061423426853791713924856961537284287419635
 
 
 @pytest.fixture
-def window(qtbot: QtBot, settings: QSettings) -> Iterator[MainWindow]:
-    window = make_window(EngineLink(traces=traces_folder(settings)), settings, seed=3)
-    qtbot.addWidget(window)
-    window.values.pace_ms = 0
-    window.settings_changed()
-    with qtbot.waitSignal(window.firstPainted):
-        window.show()
-    window.load(MODEL)
-    qtbot.waitUntil(lambda: window.model is not None, timeout=RUN_MS)
+def window(window_with: Callable[[str], MainWindow]) -> MainWindow:
+    window = window_with(MODEL)
     window.show_page(SUDOKU)
-    yield window
-    window.close()
+    return window
 
 
 def idle(qtbot: QtBot, window: MainWindow) -> None:

@@ -1,0 +1,34 @@
+"""The real window with a real embedded model in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from PySide6.QtCore import QSettings
+from pytestqt.qtbot import QtBot
+
+from app.main import make_window, traces_folder
+from app.window import MainWindow
+from app.worker import EngineLink
+
+LOAD_MS = 180_000
+
+
+@pytest.fixture
+def window_with(qtbot: QtBot, settings: QSettings) -> Iterator[Callable[[str], MainWindow]]:
+    """Opens a window, loads this model in it, and lets it run at full speed; closed afterwards."""
+    window = make_window(EngineLink(traces=traces_folder(settings)), settings, seed=3)
+    qtbot.addWidget(window)
+
+    def load(model: str) -> MainWindow:
+        window.values.pace_ms = 0
+        window.settings_changed()
+        with qtbot.waitSignal(window.firstPainted):
+            window.show()
+        window.load(model)
+        qtbot.waitUntil(lambda: window.model is not None, timeout=LOAD_MS)
+        return window
+
+    yield load
+    window.close()
