@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.config import ModelConfig, read_json
+from engine.config import ModelConfig
 from engine.errors import SafelightError
+from engine.files import read_json
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 

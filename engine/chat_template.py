@@ -10,8 +10,8 @@ from typing import Any
 from jinja2 import TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from engine.config import read_json
 from engine.errors import SafelightError
+from engine.files import read_json
 
 Message = Mapping[str, str]
 """``{"role": "system" | "user" | "assistant", "content": text}``."""

@@ -14,9 +14,10 @@ from typing import Any
 
 import torch
 
-from engine.config import ModelConfig, read_json
+from engine.config import ModelConfig
 from engine.device import Placement
 from engine.errors import SafelightError
+from engine.files import read_json
 
 SHORT, LONG = 4, 20  # steps
 ROUNDS = 3

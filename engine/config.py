@@ -6,10 +6,8 @@ Field names follow the checkpoint's ``config.json`` and ``generation_config.json
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 from engine.errors import SafelightError
@@ -284,20 +282,3 @@ def _real(name: str, value: Any, low: float, *, exclusive: bool = False) -> None
         raise SafelightError(f"{name} must be a finite number, not {value!r}")
     if value < low or (exclusive and value == low):
         raise SafelightError(f"{name} must be {'above' if exclusive else 'at least'} {low:g}, not {value!r}")
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Parse a JSON object from a file.
-
-    Raises:
-        SafelightError: the file cannot be read or does not hold a JSON object.
-    """
-    try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise SafelightError(f"{path} is missing") from None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise SafelightError(f"{path} cannot be read as JSON: {error}") from error
-    if not isinstance(raw, dict):
-        raise SafelightError(f"{path} does not hold a JSON object")
-    return raw

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from engine.config import read_json
 from engine.errors import SafelightError
+from engine.files import read_json
 from engine.hub.hashes import is_right
 from engine.hub.record import PART, RECORD, UNFINISHED, ClosedError, Record, RemoteFile, folder_name, repo_of
 from engine.hub.tally import DownloadProgress, Report, StoppedError, Tally

@@ -2,9 +2,32 @@
 
 from __future__ import annotations
 
+MOST_CHARACTERS = 700
+"""Longer messages lose their middle: what they quote is somebody's input, and the advice stands at the end."""
+
 
 class SafelightError(Exception):
     """Something the user can mend: a bad file, a bad setting, a prompt that does not fit."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(" ".join(message.split("\n")))  # libraries' messages, quoted in ours, may have several lines
+        super().__init__(_one_line(message))
+
+
+def quoted(value: object, most: int = 60) -> str:
+    """A value from outside as it may stand in a message: its ``repr``, at most about ``most`` characters long."""
+    text = value if isinstance(value, str) else None
+    if text is not None and len(text) > most:
+        return f"{text[:most]!r}…"
+    try:
+        written = repr(value)
+    except (ValueError, RecursionError):  # a number of thousands of digits, or lists in lists
+        return f"a {type(value).__name__}"
+    return written if len(written) <= 2 * most else written[:most] + "…"
+
+
+def _one_line(message: str) -> str:
+    """Without line breaks and control characters, which a terminal would obey, and of a length that can be read."""
+    if len(message) > MOST_CHARACTERS:
+        half = MOST_CHARACTERS // 2
+        message = f"{message[:half]} … {message[-half:]}"
+    return "".join(sign if sign.isprintable() else " " for sign in message)

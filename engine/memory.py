@@ -14,9 +14,10 @@ import psutil
 import torch
 
 from engine import catalog, footprint, kernels
-from engine.config import ModelConfig, read_json
+from engine.config import ModelConfig
 from engine.device import choose
 from engine.errors import SafelightError
+from engine.files import read_json
 from engine.weights import compressed, loader, store
 from engine.weights.quantize import DEFAULT, INT8, PRECISIONS, Precision
 

@@ -16,12 +16,13 @@ from engine import catalog, kernels
 from engine.adapters import Adapter, AdapterSlot
 from engine.cache import KVCache
 from engine.chat_template import ChatTemplate, Message
-from engine.config import GenerationConfig, ModelConfig, read_json
+from engine.config import GenerationConfig, ModelConfig
 from engine.decoders.base import Cancel
 from engine.decoders.sampler import Sampler
 from engine.decoders.steppers import LastProgram
 from engine.device import Placement, choose
 from engine.errors import SafelightError
+from engine.files import read_json
 from engine.layers.moe import DENSE_EXPERTS
 from engine.layers.packed import packed_weights
 from engine.memory import device_memory, plan, require_room

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from app import terminal
 from app.commands import options, running, window
 from engine import SKILLS, ModelConfig, SafelightError, catalog
-from engine.config import read_json
+from engine.files import read_json
 
 if TYPE_CHECKING:
     from engine.bench import BenchResult

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from app import terminal
 from app.commands import options, running, sudoku_runs
-from app.export.files import replacing
 from app.state.scoreboard import ALL, BINS, MOST, SPANS, Scoreboard, Span, make_puzzle
 from engine import SUDOKU, GenerationConfig, SafelightError
+from engine.files import replacing
 
 if TYPE_CHECKING:
     from engine import Model

@@ -15,7 +15,7 @@ import engine
 from app import terminal
 from app.commands import options, running
 from engine import BASE, ModelConfig, SafelightError, catalog
-from engine.config import read_json
+from engine.files import read_json
 
 if TYPE_CHECKING:
     from engine.training.adapter_recipe import TrainingRecord

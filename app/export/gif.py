@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from PySide6.QtGui import QColor, QImage
 
-from app.export.files import replacing
 from app.export.options import Options, chosen
 from app.export.pictures import Sheet, Style
 from app.export.run import Exportable, Share
 from app.state.replay import Replay
 from app.theme import Theme, entropy_color, readable_on
+from engine.files import replacing
 
 if TYPE_CHECKING:
     from PIL import Image

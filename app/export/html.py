@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from app.canvas.paint import STATE_WORDS, glyph_of
-from app.export.files import replacing
 from app.export.options import Options, chosen
 from app.export.packing import Vocabulary, pack
 from app.export.run import Exportable, Share, ending, header_of, reply_of
@@ -25,6 +24,7 @@ from app.language import tr
 from app.state.canvas_state import CellState
 from app.state.replay import Replay
 from app.theme import DARKROOM, PAPER, Theme, entropy_color, readable_on
+from engine.files import replacing
 
 VERSION = 1
 SCRIPTS = ("reading.js", "grid.js", "timeline.js", "biography.js", "player.js")  # one after the other, as one script

@@ -25,7 +25,6 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from app.export.files import replacing
 from app.export.run import Exportable, Share, header_of, reply_of
 from app.state.canvas_state import CanvasState
 from engine import (
@@ -40,6 +39,7 @@ from engine import (
     Trace,
     TraceHeader,
 )
+from engine.files import replacing
 
 FORMAT = "safelight-run"
 VERSION = 1

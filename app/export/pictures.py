@@ -26,7 +26,6 @@ from app.canvas.paint import (
     paint_block,
     paint_legend,
 )
-from app.export.files import replacing
 from app.export.options import Options, chosen
 from app.export.run import Exportable, Share, header_of
 from app.language import tr, trn
@@ -34,6 +33,7 @@ from app.state.canvas_state import BlockState
 from app.state.replay import Replay
 from app.theme import DARKROOM, PAPER, TEXT_BODY, TEXT_CANVAS, TEXT_LEAD, TEXT_SMALL, Theme, canvas_font, color, ui_font
 from engine import SafelightError
+from engine.files import replacing
 
 SHAPE = 1.6  # width to height that a panel comes near to
 RAGGED = 0.7  # how much worse a last row with gaps is, in the logarithm of the shape

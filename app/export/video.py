@@ -15,12 +15,12 @@ from typing import IO
 
 from PySide6.QtGui import QImage
 
-from app.export.files import replacing
 from app.export.options import Options, chosen
 from app.export.pictures import Sheet, Style
 from app.export.run import Exportable, Share
 from app.state.replay import Replay
 from engine import SafelightError
+from engine.files import replacing
 
 END_SECONDS = 1.0  # that the last frame is repeated for: players go black at once
 PATIENCE_SECONDS = 0.02  # with ffmpeg, before the caller may do something else

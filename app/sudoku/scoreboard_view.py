@@ -18,7 +18,6 @@ from PySide6.QtWidgets import (
 )
 
 from app.controls import button, label
-from app.export.files import replacing
 from app.flow import FlowLayout
 from app.language import tr, trn
 from app.settings.fields import WholeBox
@@ -29,6 +28,7 @@ from app.sudoku.score_table import ScoreTable
 from app.sudoku.score_words import short_with_givens, summary, with_givens
 from app.theme import Theme, px
 from engine import SafelightError
+from engine.files import replacing
 
 MOST = 10_000  # puzzles of a bin
 USUAL = 20

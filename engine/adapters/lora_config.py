@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.config import read_json
 from engine.errors import SafelightError
+from engine.files import read_json
 
 CONFIG, TENSORS = "adapter_config.json", "adapter_model.safetensors"
 BASE_FINGERPRINT = "base_fingerprint"  # our own entry in the tensors' header

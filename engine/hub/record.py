@@ -7,8 +7,8 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from engine.config import read_json
 from engine.errors import SafelightError
+from engine.files import read_json
 
 RECORD = "safelight-download.json"
 PART = ".part"  # ends the name of a file that is not whole and verified yet

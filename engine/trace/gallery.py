@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.catalog import ASSETS
-from engine.config import read_json
 from engine.errors import SafelightError
+from engine.files import read_json
 
 FOLDER = ASSETS / "traces"
 LIST = "gallery.json"

@@ -8,8 +8,9 @@ import torch
 
 from engine import catalog
 from engine.adapters.targets import modes_of, size_of, targets
-from engine.config import LayerConfig, ModelConfig, read_json
+from engine.config import LayerConfig, ModelConfig
 from engine.errors import SafelightError
+from engine.files import read_json
 from engine.memory import plan
 from engine.models.diffusion_gemma import DiffusionGemma
 from engine.training.adapter_recipe import AdapterRecipe, AdapterRun

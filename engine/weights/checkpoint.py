@@ -17,9 +17,9 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from engine.config import read_json
 from engine.decoders.base import Cancel
 from engine.errors import SafelightError
+from engine.files import read_json
 from engine.layers.packed import PackedWeight
 from engine.models.diffusion_gemma import DiffusionGemma
 from engine.weights.quantize import pack

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import torch
 
-from engine.config import ModelConfig, read_json
+from engine.config import ModelConfig
 from engine.decoders.base import Cancel
 from engine.errors import SafelightError
+from engine.files import read_json
 from engine.layers.packed import install
 from engine.models.diffusion_gemma import DiffusionGemma
 from engine.weights import compressed, store

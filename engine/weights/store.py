@@ -20,9 +20,9 @@ from pathlib import Path
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 
-from engine.config import read_json
 from engine.decoders.base import Cancel
 from engine.errors import SafelightError
+from engine.files import read_json
 from engine.weights.checkpoint import FLOATING, Checkpoint, Expected, Layout, Progress, State, fill
 from engine.weights.quantize import Precision
 

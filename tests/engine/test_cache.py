@@ -7,8 +7,9 @@ import torch
 
 from engine import catalog
 from engine.cache import SLACK, KVCache
-from engine.config import ModelConfig, read_json
+from engine.config import ModelConfig
 from engine.errors import SafelightError
+from engine.files import read_json
 from engine.models.diffusion_gemma import DiffusionGemma
 from tests.engine.tiny import CANVAS, FULL, SLIDING, WINDOW, network, tokens
 

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from engine import GenerationConfig, ModelConfig, SafelightError
-from engine.config import LayerConfig, read_json
+from engine.config import LayerConfig
+from engine.files import read_json
 from tests.engine.tiny import CONFIG
 
 KINDS = ["full_attention" if index % 6 == 5 else "sliding_attention" for index in range(30)]

@@ -1,0 +1,258 @@
+"""Files: those from outside read within bounds, ours written whole or not at all. Knows no format but JSON.
+
+Whatever reads a file that a stranger may have made begins here, so that no size, depth, number or file type surprises
+the code behind it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import math
+import os
+import re
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from engine.errors import SafelightError, quoted
+
+JSON_BYTES = 8 * 2**20  # a config is a few kB; the index of a checkpoint with 40 000 tensors about 4 MB
+JSON_VALUES = 300_000  # a value takes up to 72 bytes once it is parsed, and as little as 2 in the file
+JSON_DEPTH = 32
+JSON_DIGITS = 40  # published tokenizer configs write 10^30 for "no limit"
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_BARE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}")
+_RESERVED = re.compile(r"(?i)(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")  # device names on Windows
+
+
+# --- reading -----------------------------------------------------------------------------------------------------
+
+
+def open_regular(path: Path, *, follow_links: bool = True) -> BinaryIO:
+    """Open a file for reading, unbuffered, if it is a regular one; a pipe or a device would keep us waiting for ever.
+
+    Raises:
+        SafelightError: it is no regular file, or a link where links are not followed.
+        OSError: it is missing or cannot be read. ValueError's cases (NUL in the path) are told as OSError too.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+    if not follow_links:
+        flags |= getattr(os, "O_NOFOLLOW", 0)
+    try:
+        handle = os.open(path, flags)
+    except ValueError as error:  # NUL in the name
+        raise OSError(errno.EINVAL, str(error)) from None
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise SafelightError(f"{path} is not a regular file; choose another one")
+        return open(handle, "rb", buffering=0)
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def read_bytes(path: Path, most: int, *, follow_links: bool = True) -> bytes:
+    """A whole file of at most ``most`` bytes.
+
+    Raises:
+        SafelightError: it is larger, or no regular file.
+        OSError: it is missing or cannot be read.
+    """
+    with open_regular(path, follow_links=follow_links) as file:
+        size = os.fstat(file.fileno()).st_size
+        data = b"" if size > most else _read_up_to(file, most + 1)
+    if size > most or len(data) > most:
+        raise SafelightError(f"{path} is larger than {most:,} bytes, the most that is read of such a file")
+    return data
+
+
+def _read_up_to(file: BinaryIO, most: int) -> bytes:
+    parts = []
+    while most > 0 and (part := file.read(most)):
+        parts.append(part)
+        most -= len(part)
+    return b"".join(parts)
+
+
+def read_text(path: Path, most: int = JSON_BYTES) -> str:
+    """A whole UTF-8 file of at most ``most`` bytes; a byte order mark is dropped.
+
+    Raises:
+        SafelightError: it is missing, larger, no regular file, or not UTF-8.
+    """
+    try:
+        return read_bytes(path, most).decode("utf-8-sig")
+    except FileNotFoundError:
+        raise SafelightError(f"{path} is missing") from None
+    except UnicodeDecodeError as error:
+        raise SafelightError(f"{path} is not UTF-8 text (byte {error.start})") from error
+    except OSError as error:
+        raise SafelightError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def read_json(
+    path: Path, *, most: int = JSON_BYTES, depth: int = JSON_DEPTH, values: int = JSON_VALUES
+) -> dict[str, Any]:
+    """Parse a JSON object from a file; bounds as in ``parse_json``.
+
+    Raises:
+        SafelightError: the file cannot be read, is out of bounds or does not hold a JSON object.
+    """
+    raw = parse_json(read_text(path, most), str(path), depth=depth, values=values)
+    if not isinstance(raw, dict):
+        raise SafelightError(f"{path} does not hold a JSON object")
+    return raw
+
+
+def parse_json(text: str, name: str, *, depth: int = JSON_DEPTH, values: int = JSON_VALUES) -> Any:
+    """Parse JSON from outside; what comes back is safe to walk, compare, store and print.
+
+    Args:
+        text: the JSON. Its length is the caller's to bound, before it is read.
+        name: what it is, for messages: a path, as a rule.
+        depth: how many objects and lists may lie in each other.
+        values: how many objects, lists and members there may be, counted by their signs in the text, strings included.
+
+    Raises:
+        SafelightError: it is no JSON, is deeper or has more values, or holds NaN, an infinite number, a whole number of
+            more than ``JSON_DIGITS`` digits, or half a character (a lone surrogate).
+    """
+    if text.count(",") + text.count("[") + text.count("{") > values:
+        raise SafelightError(f"{name} holds more than {values:,} values, the most that are read")
+    try:
+        raw = json.loads(text, parse_int=_whole, parse_float=_finite, parse_constant=_refuse)
+    except RecursionError:
+        raise SafelightError(f"{name} is nested deeper than {depth} levels") from None
+    except (ValueError, MemoryError) as error:
+        raise SafelightError(f"{name} cannot be read as JSON: {error}") from error
+    _check(raw, name, depth)
+    return raw
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > JSON_DIGITS + 1:
+        raise ValueError(f"a whole number has more than {JSON_DIGITS} digits")
+    return int(digits)
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError(f"the number {quoted(digits, 20)} is too large")
+    return number
+
+
+def _refuse(word: str) -> float:
+    raise ValueError(f"{word} is no number")
+
+
+def _check(raw: Any, name: str, depth: int) -> None:
+    """See that nothing lies too deep, and that all text can be encoded."""
+    level: list[Any] = [raw]
+    for _ in range(depth + 1):
+        inner: list[Any] = []
+        for value in level:
+            if isinstance(value, dict):
+                inner.extend(value)
+                inner.extend(value.values())
+            elif isinstance(value, list):
+                inner.extend(value)
+            elif isinstance(value, str) and not value.isascii() and _SURROGATE.search(value):
+                raise SafelightError(f"{name} cannot be read as JSON: it holds half a character")
+        if not inner:
+            return
+        level = inner
+    raise SafelightError(f"{name} is nested deeper than {depth} levels")
+
+
+# --- names -------------------------------------------------------------------------------------------------------
+
+
+def is_bare_name(name: object) -> bool:
+    """Whether something from outside may name a file in a folder of ours, on every system.
+
+    ASCII letters, digits, ``.``, ``_`` and ``-``; no leading dot, no separator, no drive, no device, 200 at most.
+    """
+    return isinstance(name, str) and bool(_BARE.fullmatch(name)) and name[-1] != "." and not _RESERVED.fullmatch(name)
+
+
+def is_plain_file(path: Path) -> bool:
+    """Whether there is a regular file under that name itself, and no link to one."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+# --- writing -----------------------------------------------------------------------------------------------------
+
+
+def private_folder(folder: Path) -> Path:
+    """Make a folder and those missing above it, for their owner alone (0700); what is there keeps its rights.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    missing = []
+    place = folder
+    while not place.exists():
+        missing.append(place)
+        if place.parent == place:
+            break
+        place = place.parent
+    for place in reversed(missing):
+        place.mkdir(mode=0o700, exist_ok=True)
+    if not folder.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+    return folder
+
+
+@contextmanager
+def replacing(path: Path, *, private: bool = False) -> Iterator[Path]:
+    """The name of an empty file beside ``path``, which takes its place at the end; on any failure it goes.
+
+    Args:
+        path: where the whole file is to be.
+        private: readable by its owner alone (0600); else the rights of any new file.
+
+    Raises:
+        SafelightError: the disk is full, or the folder is missing or cannot be written to.
+    """
+    beside = path.with_name(f".{path.name[:80]}.{secrets.token_hex(4)}.part")
+    try:
+        try:
+            os.close(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600 if private else 0o666))
+            yield beside
+            if path.is_dir():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            with beside.open("rb+") as file:
+                os.fsync(file.fileno())
+            os.replace(beside, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                beside.unlink()
+            raise
+    except OSError as fault:
+        raise explained(fault, path) from fault
+
+
+def write_text(path: Path, text: str, *, private: bool = False) -> None:
+    """Write a UTF-8 file whole or not at all; arguments and errors as ``replacing``."""
+    with replacing(path, private=private) as beside:
+        beside.write_text(text, encoding="utf-8", newline="\n")
+
+
+def explained(fault: OSError, path: Path) -> SafelightError:
+    """What kept a file from being written, and what to do."""
+    if fault.errno in (errno.ENOSPC, errno.EDQUOT):
+        return SafelightError(f"the disk is full, so {path} was not written. Free some space, then try again")
+    if fault.errno == errno.ENOENT:
+        return SafelightError(f"there is no folder {path.parent}. Choose a folder that exists")
+    why = fault.strerror or str(fault)
+    return SafelightError(f"{path} cannot be written ({why}). Choose another place")

@@ -1,0 +1,136 @@
+"""Runs hostile cases in a process of their own and measures each: time, memory, exceptions, files touched elsewhere.
+
+``python -m tests.hostile.watch KIND SEED FIRST COUNT`` writes a JSON line when a case begins and one when it has ended.
+The parent ends it where a case hangs, and sees which case it was where the process dies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import Any, TextIO
+
+from engine import SafelightError
+from tests.hostile import kinds
+from tests.hostile.kind import Kind
+
+ADDRESS_SPACE_ABOVE = 4 * 2**30
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_CHANGING = {"os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.link", "os.symlink", "os.truncate", "os.chmod",
+             "shutil.rmtree", "shutil.move", "sqlite3.connect"}  # fmt: skip
+
+
+class Fence:
+    """Notes what the process opens for writing, removes, renames or makes outside a folder while it is up."""
+
+    def __init__(self) -> None:
+        self.folder: str | None = None
+        self.crossed: list[str] = []
+        sys.addaudithook(self._see)
+
+    @contextmanager
+    def around(self, folder: Path) -> Iterator[None]:
+        """Only ``folder`` may be changed within."""
+        self.crossed, self.folder = [], os.path.realpath(folder)
+        try:
+            yield
+        finally:
+            self.folder = None
+
+    def _see(self, event: str, args: tuple[Any, ...]) -> None:
+        if self.folder is None:
+            return
+        paths: tuple[Any, ...] = ()
+        if event == "open" and len(args) == 3 and isinstance(args[2], int) and args[2] & _WRITING:
+            paths = args[:1]
+        elif event in _CHANGING:
+            paths = args[:2] if event in ("os.rename", "os.link", "shutil.move") else args[:1]
+        for path in paths:
+            if isinstance(path, str | bytes | os.PathLike) and not self._is_inside(os.fsdecode(path)):
+                self.crossed.append(f"{event} {os.fsdecode(path)}")
+
+    def _is_inside(self, path: str) -> bool:
+        if path in (os.devnull, ":memory:", "") or path.startswith("/proc/"):
+            return True
+        with contextlib.suppress(ValueError):
+            full = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+            return full == self.folder or full.startswith(f"{self.folder}{os.sep}")
+        return True  # NUL in the name: nothing can come of it
+
+
+def _memory(name: str) -> int:
+    """Bytes of a line of this process's status: VmRSS now, VmHWM the peak since it was last reset."""
+    with open("/proc/self/status", encoding="ascii") as status:
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith(name))
+
+
+def _reset_peak() -> None:
+    with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
+        file.write("5")
+
+
+def _size(folder: Path) -> int:
+    return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file() or path.is_symlink())
+
+
+def attempt(kind: Kind, seed: int, index: int, fence: Fence) -> dict[str, Any]:
+    """Make one case, let it try, and tell how it went."""
+    box = Path(tempfile.mkdtemp(prefix=f"hostile-{kind.name}-"))
+    folder = box / "inside"
+    folder.mkdir()
+    told: dict[str, Any] = {"index": index, "error": "", "refused": False}
+    try:
+        run = kind.make(Random(f"{kind.name}:{seed}:{index}"), folder)
+        size = _size(folder)
+        _reset_peak()
+        before = _memory("VmRSS")
+        held = None
+        cpu, wall = time.thread_time(), time.perf_counter()
+        try:
+            with fence.around(folder):
+                held = run()
+        except SafelightError as error:
+            told["refused"] = True
+            if "\n" in str(error) or len(str(error)) > 1_000:
+                told["error"] = "the message is no single readable line"
+        except BaseException as error:  # also SystemExit: what ends a process is a finding too
+            told["error"] = "".join(traceback.format_exception(error)[-4:])[-1500:]
+        told["cpu"] = time.thread_time() - cpu if held is None else held
+        told["wall"] = time.perf_counter() - wall
+        told["memory"] = max(0, _memory("VmHWM") - before - size)
+        told["outside"] = fence.crossed[:3]
+        kind.clean()
+    finally:
+        shutil.rmtree(box, ignore_errors=True)
+    return told
+
+
+def main(name: str, seed: int, first: int, count: int, out: TextIO) -> None:
+    """Run cases ``first`` to ``first + count`` of a kind."""
+    kind = kinds.named(name)
+    fence = Fence()
+    kind.prepare()
+    kind.make(Random(f"{name}:warm"), Path(tempfile.mkdtemp(prefix="hostile-warm-")))  # imports are not a case's time
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    resource.setrlimit(resource.RLIMIT_AS, (used + ADDRESS_SPACE_ABOVE, resource.RLIM_INFINITY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for index in range(first, first + count):
+        print(json.dumps({"begins": index}), file=out, flush=True)
+        print(json.dumps(attempt(kind, seed, index, fence)), file=out, flush=True)
+
+
+if __name__ == "__main__":
+    channel = os.fdopen(os.dup(1), "w", encoding="utf-8")  # what a case prints goes to stderr, not between our lines
+    os.dup2(2, 1)
+    main(sys.argv[1], *(int(number) for number in sys.argv[2:5]), channel)
