@@ -129,7 +129,7 @@ class AdapterTrainer:
     def run_steps(self, cancel: Cancel | None = None) -> Iterator[TrainingProgress | TrainingMeasured]:
         """All steps that are left, or those before ``cancel`` is set. A checkpoint is there at the end."""
         run = self.run
-        saved, first, sums, seconds = self.step, self.step, [0.0, 0.0, 0.0], 0.0
+        saved, first, sums, seconds = -1, self.step, [0.0, 0.0, 0.0], 0.0
         while self.step < run.steps and not (cancel is not None and cancel.is_set()):
             started = time.perf_counter()
             factor, taken = self.recipe.factor(self.step, run.steps), self._take_step()
@@ -158,7 +158,7 @@ class AdapterTrainer:
             if self.step % run.save_every == 0:
                 self.save()
                 saved = self.step
-        if saved != self.step or not (run.out / STATE).exists():
+        if saved != self.step:  # also where a run was killed between its last checkpoint and the adapter
             self.save()
 
     def _take_step(self) -> tuple[float, float | None, float | None]:

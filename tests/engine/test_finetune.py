@@ -421,6 +421,16 @@ def test_a_run_taken_up_again_ends_in_the_same_bits(
     assert any(tensor.any() for key, tensor in ends[0][1].items() if ".lora_B." in key)
 
 
+def test_a_run_killed_before_its_last_adapter_was_written_writes_it(base: Path, data: Path, tmp_path: Path) -> None:
+    run = run_of(base, tmp_path / "out", TINY_UNIFORM, data=data)
+    go(run)
+    adapter = run.out / "adapter_model.safetensors"
+    whole = adapter.read_bytes()
+    adapter.unlink()
+    assert go(run)[-1] == TrainingEnded(4, 4, run.out)
+    assert adapter.read_bytes() == whole
+
+
 def test_the_adapter_of_a_run_loads_and_changes_the_model(
     base: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
