@@ -276,7 +276,7 @@ class Download(Subject):
 class Conversion(Subject):
     """A checkpoint packed into 4 bits."""
 
-    name, share = "conversion", 3
+    name, share = "conversion", 4
 
     @classmethod
     @contextmanager
@@ -314,10 +314,10 @@ def _hash(path: Path) -> str:
 
 
 class Training(Subject):
-    """An adapter trained for 60 steps, with a checkpoint after every fifth."""
+    """An adapter trained for 24 steps, with a checkpoint after every second."""
 
-    name, share = "training", 3
-    every, steps = 5, 60
+    name, share = "training", 2
+    every, steps = 2, 24
 
     @classmethod
     @contextmanager
