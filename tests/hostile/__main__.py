@@ -9,24 +9,32 @@ Times are the CPU time of the case's own thread, which a busy machine does not c
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import math
 import os
-import subprocess
+import selectors
+import signal
 import sys
-import threading
+import tempfile
 import time
+import traceback
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import IO, Any
+
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: a fork takes no thread along
 
 from tests.hostile import kinds
 from tests.hostile.kind import Kind
+from tests.hostile.watch import run_lot
 
 MEMORY = 500 * 10**6
-HANGS = 60.0  # seconds of a single case, after which its process is ended
+HANGS = 60.0  # seconds of a single case, after which its process is ended; twice that for its start
 LOT = 200  # cases a process takes at a time
 SHOWN = 5  # findings printed for each kind
+TIME_IS_UP = "time is up"
 
 
 @dataclass
@@ -71,81 +79,107 @@ class Tally:
         }  # fmt: skip
 
 
-def run_lot(tally: Tally, seed: int, first: int, count: int, ends: float) -> int:
-    """Run cases in child processes until all are done or time is up; returns the number after the last one run."""
-    index, last = first, first + count
-    while index < last and time.monotonic() < ends:
-        command = [
-            sys.executable,
-            "-m",
-            "tests.hostile.watch",
-            tally.kind.name,
-            str(seed),
-            str(index),
-            str(last - index),
-        ]
-        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        complaints: list[str] = []
-        drain = threading.Thread(target=lambda pipe=child.stderr, to=complaints: to.extend(pipe), daemon=True)
-        drain.start()
-        begun, hung = -1, False
+@dataclass
+class Lot:
+    """A forked process at work on some cases of a kind."""
 
-        def end(child: subprocess.Popen[str] = child) -> None:
-            nonlocal hung
-            hung = True
-            child.kill()
+    tally: Tally
+    next: int  # the case that it is at, or comes to next
+    last: int
+    pid: int
+    pipe: int
+    complaints: IO[bytes]
+    deadline: float
+    is_in_case: bool = False
+    rest: bytes = b""
 
-        alarm = threading.Timer(HANGS * 2, end)  # the imports come first
-        alarm.start()
-        assert child.stdout is not None
-        for line in child.stdout:
+    def read(self) -> bool:
+        """Take in what it says; False at its end."""
+        data = os.read(self.pipe, 1 << 16)
+        *lines, self.rest = (self.rest + data).split(b"\n")
+        for line in lines:
             told = json.loads(line)
-            alarm.cancel()
-            if "begins" in told:
-                begun = told["begins"]
-                if time.monotonic() >= ends:
-                    child.kill()
-                    break
-                alarm = threading.Timer(HANGS, end)
-                alarm.start()
-            else:
-                tally.take(told)
-                index, begun = told["index"] + 1, -1
-        alarm.cancel()
-        child.wait()
-        drain.join()
-        if time.monotonic() >= ends:
-            break
-        if begun >= 0 or child.returncode != 0:
-            lost = begun if begun >= 0 else index
-            why = f"hung for {HANGS:.0f} s" if hung else f"ended the process ({child.returncode})"
-            tally.lose(lost, why + "; " + " ".join("".join(complaints[-12:]).split())[-600:])
-            index = lost + 1
-            if begun < 0:  # it never got to a case: the kind itself is broken
-                return last
-    return index
+            self.deadline = time.monotonic() + HANGS
+            self.is_in_case = "begins" in told
+            if not self.is_in_case:
+                self.tally.take(told)
+                self.next = told["index"] + 1
+        return bool(data)
+
+    def end(self, why: str = "") -> int:
+        """See how it ended, or end it for that reason; returns the number of the case to go on with."""
+        if why:
+            os.kill(self.pid, signal.SIGKILL)
+        while self.read():
+            pass
+        os.close(self.pipe)
+        status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        self.complaints.seek(0)
+        said = " ".join(self.complaints.read().decode(errors="replace").split())[-600:]
+        self.complaints.close()
+        if why == TIME_IS_UP or not (why or status):
+            return self.next
+        self.tally.lose(self.next, f"{why or f'ended the process ({status})'}; {said}")
+        return self.next + 1 if self.is_in_case else self.last  # a kind that never comes to a case is broken itself
+
+
+def fork(tally: Tally, seed: int, first: int, count: int) -> Lot:
+    """Begin on some cases in a copy of this process, which has imported everything."""
+    reader, writer = os.pipe()
+    complaints = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the lot ends
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid:
+        os.close(writer)
+        return Lot(tally, first, first + count, pid, reader, complaints, time.monotonic() + 2 * HANGS)
+    status = 1
+    try:
+        os.dup2(complaints.fileno(), 1)  # what a case prints must not come between our lines
+        os.dup2(complaints.fileno(), 2)
+        with os.fdopen(writer, "w", encoding="utf-8") as out:
+            run_lot(tally.kind, seed, first, count, out)
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(Exception):
+            sys.stderr.flush()
+        os._exit(status)
 
 
 def run(chosen: Sequence[Kind], seed: int, first: int, cases: int, minutes: float, workers: int) -> list[Tally]:
-    """Run kinds side by side: ``cases`` of each, or as many as ``minutes`` allow, shared evenly among them."""
-    ends = time.monotonic() + minutes * 60 if minutes else float("inf")
+    """Run kinds side by side: ``cases`` of each, or as many as ``minutes`` allow, with the same time for each."""
+    ends = time.monotonic() + minutes * 60 if minutes else math.inf
     tallies = [Tally(kind) for kind in chosen]
     reached = {kind.name: first for kind in chosen}
-
-    def go_on(tally: Tally) -> None:
-        name = tally.kind.name
-        left = first + cases - reached[name] if cases else LOT
-        reached[name] = run_lot(tally, seed, reached[name], min(LOT, left), ends)
-
-    def is_open(tally: Tally) -> bool:
-        return time.monotonic() < ends and (not cases or reached[tally.kind.name] < first + cases)
-
-    with ThreadPoolExecutor(workers) as pool:
-        while pending := [tally for tally in tallies if is_open(tally)]:
-            # Those that have had the least time first, so that slow kinds do not take it all.
-            share = sorted(pending, key=lambda tally: tally.seconds)[: max(workers, len(pending) // 2)]
-            list(pool.map(go_on, share))
-    return tallies
+    lots: dict[int, Lot] = {}
+    with tempfile.TemporaryDirectory(prefix="hostile-") as box, selectors.DefaultSelector() as selector:
+        tempfile.tempdir = box  # nothing stays of what is ended in the middle
+        while True:
+            busy = {lot.tally.kind.name for lot in lots.values()}
+            waiting = [
+                tally
+                for tally in tallies
+                if tally.kind.name not in busy and (not cases or reached[tally.kind.name] < first + cases)
+            ]
+            while len(lots) < workers and waiting and time.monotonic() < ends:
+                tally = min(waiting, key=lambda tally: tally.seconds)
+                waiting.remove(tally)
+                at = reached[tally.kind.name]
+                lot = fork(tally, seed, at, min(LOT, first + cases - at) if cases else LOT)
+                lots[lot.pipe] = lot
+                selector.register(lot.pipe, selectors.EVENT_READ)
+            if not lots:
+                tempfile.tempdir = None
+                return tallies
+            ready = {key.fd for key, _ in selector.select(1.0)}
+            now = time.monotonic()
+            for pipe, lot in list(lots.items()):
+                why = TIME_IS_UP if now >= ends else f"hung for {HANGS:.0f} s" if now >= lot.deadline else ""
+                if why or (pipe in ready and not lot.read()):
+                    selector.unregister(pipe)
+                    del lots[pipe]
+                    reached[lot.tally.kind.name] = lot.end(why)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -25,6 +25,39 @@ def _slice() -> dict[str, dict[str, Any]]:
     return {told["kind"]: told for told in json.loads(done.stdout)}
 
 
+BROKEN = """
+import json, os, signal, time
+from tests.hostile import __main__ as command
+from tests.hostile.kind import Kind
+
+command.HANGS = 1.0
+held = []
+def no_number(random, folder): return lambda: int("x")
+def outside(random, folder): return lambda: open(folder / "../x", "w").close()
+def dies(random, folder): return lambda: os.kill(os.getpid(), signal.SIGSEGV)
+def hangs(random, folder): return lambda: time.sleep(100)
+def greedy(random, folder): return lambda: held.append(bytearray(600_000_000))
+def slow(random, folder): return lambda: 0.6
+def good(random, folder): return lambda: None
+found = [no_number, outside, dies, hangs, greedy, slow, good]
+tallies = command.run([Kind(make.__name__, make, in_window=True) for make in found], 0, 0, 2, 0.0, 2)
+print(json.dumps({tally.kind.name: [tally.cases, tally.findings] for tally in tallies}))
+"""
+
+
+def test_the_harness_finds_what_is_broken() -> None:
+    done = subprocess.run([sys.executable, "-c", BROKEN], cwd=ROOT, capture_output=True, text=True, check=True)
+    told = json.loads(done.stdout)
+    assert {name: cases for name, (cases, _) in told.items()} == dict.fromkeys(told, 2)
+    findings = {name: " ".join(found) for name, (_, found) in told.items()}
+    assert findings.pop("good") == ""
+    for name, sign in {
+        "no_number": "ValueError", "outside": "outside its folder: open", "dies": "ended the process (-11)",
+        "hangs": "hung for", "greedy": "600 MB above", "slow": "took 0.60 s",
+    }.items():  # fmt: skip
+        assert sign in findings[name]
+
+
 @pytest.mark.parametrize("name", kinds.all_kinds())
 def test_nothing_comes_through(name: str) -> None:
     told = _slice()[name]

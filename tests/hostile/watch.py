@@ -1,7 +1,6 @@
-"""Runs hostile cases in a process of their own and measures each: time, memory, exceptions, files touched elsewhere.
+"""Runs hostile cases and measures each: time, memory, exceptions, files touched elsewhere.
 
-``python -m tests.hostile.watch KIND SEED FIRST COUNT`` writes a JSON line when a case begins and one when it has ended.
-The parent ends it where a case hangs, and sees which case it was where the process dies.
+Works in a process of its own: the parent ends it where a case hangs, and sees which case it was where it dies.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from random import Random
 from typing import Any, TextIO
 
 from engine import SafelightError
-from tests.hostile import kinds
 from tests.hostile.kind import Kind
 
 ADDRESS_SPACE_ABOVE = 4 * 2**30
@@ -116,21 +114,16 @@ def attempt(kind: Kind, seed: int, index: int, fence: Fence) -> dict[str, Any]:
     return told
 
 
-def main(name: str, seed: int, first: int, count: int, out: TextIO) -> None:
-    """Run cases ``first`` to ``first + count`` of a kind."""
-    kind = kinds.named(name)
+def run_lot(kind: Kind, seed: int, first: int, count: int, out: TextIO) -> None:
+    """Run cases ``first`` to ``first + count`` of a kind in this process; a JSON line for each beginning and end."""
     fence = Fence()
     kind.prepare()
-    kind.make(Random(f"{name}:warm"), Path(tempfile.mkdtemp(prefix="hostile-warm-")))  # imports are not a case's time
+    warm = Path(tempfile.mkdtemp(prefix="hostile-warm-"))  # what is imported or cached on the way is no case's time
+    kind.make(Random(f"{kind.name}:warm"), warm)
+    shutil.rmtree(warm, ignore_errors=True)
     used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     resource.setrlimit(resource.RLIMIT_AS, (used + ADDRESS_SPACE_ABOVE, resource.RLIM_INFINITY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for index in range(first, first + count):
         print(json.dumps({"begins": index}), file=out, flush=True)
         print(json.dumps(attempt(kind, seed, index, fence)), file=out, flush=True)
-
-
-if __name__ == "__main__":
-    channel = os.fdopen(os.dup(1), "w", encoding="utf-8")  # what a case prints goes to stderr, not between our lines
-    os.dup2(2, 1)
-    main(sys.argv[1], *(int(number) for number in sys.argv[2:5]), channel)
