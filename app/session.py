@@ -1,19 +1,24 @@
 """Asking: the conversation on show, the answer under way, and what of both is kept. Draws nothing.
 
-An answer goes on developing while another conversation is on show; it is folded into its own.
+An answer goes on developing while another conversation is on show; it is folded into its own. What cannot be written
+now, as while another program holds the library or the disk is full, waits in its order and is tried again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
-from PySide6.QtCore import QObject, Signal, Slot
+from PySide6.QtCore import QObject, QTimer, Signal, Slot
 
+from app import logs, rescue
 from app.keeper import Keeper
 from app.language import tr
-from app.library import Library, title_of
+from app.library import GoneError, Library, LibraryError
 from app.messages import LoadedModel, Message, RunFailed, RunRequest, RunStarted
 from app.presets.preset import DEFAULT
 from app.settings.values import SettingsValues
@@ -21,15 +26,20 @@ from app.state.attachment import Attachment
 from app.state.chat_state import Answer, ChatState, Turn
 from app.state.context import fit
 from app.state.versions import Versions
+from app.unsaved import Unsaved
 from app.worker import EngineLink
 from engine import GenerationConfig, SafelightError
+
+STEP_SECONDS = 0.1  # the longest that a step waits for another program's lock
+RETRY_MS = 1000  # between two tries to write what waits
+RETRY_SECONDS = 0.03  # that each of them waits for the lock: no more than a frame or two
+CLOSING_SECONDS = 2.0  # for what still waits when the window is closed
 
 
 @dataclass(frozen=True)
 class _Run:
     """The answer under way."""
 
-    conversation: int | None
     chat: ChatState
     turn: Turn
     answer: Answer
@@ -64,50 +74,60 @@ class Session(QObject):
     listed = Signal()  # the library's list of conversations has changed
     returned = Signal(str, object)  # a prompt that could not be asked, and its attachments: back into the composer
     failed = Signal(str, str)  # what went wrong in a sentence, and details
+    unsaved = Signal(str)  # why not all that is on screen is saved; empty once it is
 
     def __init__(self, library: Library, link: EngineLink, values: SettingsValues) -> None:
         super().__init__()
         self.library = library
-        self.chat = ChatState()
-        self.conversation: int | None = None  # None until the first prompt is asked
+        self.chat = ChatState(preset=DEFAULT)
         self.think = False
-        self.preset = DEFAULT
         self._keeper = Keeper(library)
+        self._unsaved = Unsaved(library)
         self._link = link
         self._values = values
         self._run: _Run | None = None
         self._removed: _Removed | None = None
-        self._cannot_keep = False  # said once, until something can be stored again
+        self._problem = ""  # why something waits to be saved
+        self._retry = QTimer(self)
+        self._retry.setInterval(RETRY_MS)
+        self._retry.timeout.connect(self._try_again)
+        library.notice = " ".join(said for said in (library.notice, rescue.bring_in(library)) if said)
 
     # ---------------------------------------------------------------- which conversation
 
+    @property
+    def conversation(self) -> int | None:
+        """The conversation on show, as the library knows it; None until its first prompt is stored."""
+        return self.chat.id
+
+    @property
+    def preset(self) -> str:
+        """The id of the preset by which the conversation on show is asked."""
+        return self.chat.preset
+
     def begin(self, system_prompt: str = "") -> None:
         """Show a new, empty conversation; it enters the library with its first prompt."""
-        self.conversation = None
-        self.chat = ChatState(system_prompt=system_prompt)
+        self.chat = ChatState(system_prompt=system_prompt, preset=self.chat.preset)
         self._removed = None
         self.path_changed.emit()
 
     def open(self, conversation: int) -> None:
-        """Show a stored conversation; the one that is being answered as it is now."""
+        """Show a stored conversation; one that is being answered, or is not all saved, as it is in memory."""
+        in_memory = self._unsaved.chats if self._run is None else [self._run.chat, *self._unsaved.chats]
+        chat = next((chat for chat in in_memory if chat.id == conversation), None)
         try:
-            running = self._run is not None and self._run.conversation == conversation
-            self.chat = self._run.chat if running and self._run is not None else self._keeper.open(conversation)
-            self.preset = self.library.conversation(conversation).preset
+            self.chat = chat or self._keeper.open(conversation)
         except SafelightError as error:
             self.failed.emit(str(error), "")
             return
-        self.conversation = conversation
         self._removed = None
         self.path_changed.emit()
 
     def describe(self, *, system_prompt: str, preset: str, think: bool) -> None:
         """Ask otherwise from now on, by the preset of that id."""
-        self.chat.system_prompt, self.preset, self.think = system_prompt, preset, think
-        if self.conversation is not None:
-            self._keep(
-                lambda id=self.conversation: self.library.describe(id, system_prompt=system_prompt, preset=preset)
-            )
+        chat = self.chat
+        chat.system_prompt, chat.preset, self.think = system_prompt, preset, think
+        self._keep("describe", chat, chat, lambda: self._keeper.describe(chat))
 
     @property
     def active(self) -> Answer | None:
@@ -117,7 +137,7 @@ class Session(QObject):
     @property
     def active_conversation(self) -> int | None:
         """The conversation that is being answered."""
-        return self._run.conversation if self._run is not None and self.active is not None else None
+        return self._run.chat.id if self._run is not None and self.active is not None else None
 
     # ---------------------------------------------------------------- asking
 
@@ -125,7 +145,8 @@ class Session(QObject):
         """Ask a prompt at the end of the path.
 
         Raises:
-            SafelightError: the settings do not go together, or the conversation does not fit the model.
+            SafelightError: the settings do not go together, or the conversation does not fit the model, or another
+                window is answering it.
         """
         turn = self.chat.ask(prompt, self._new_answer(model), attachments)
         self._start(turn, model)
@@ -145,25 +166,36 @@ class Session(QObject):
     def _start(self, turn: Turn, model: LoadedModel) -> None:
         chat, answer = self.chat, turn.answer
         found = fit(chat.messages(turn), model.count_tokens, model.context, reserve(answer.config, model))
-        if found.problem:
-            chat.fail(found.problem, model.decode)
-            raise SafelightError(found.problem)
+        problem = found.problem or self._claim(chat)
+        if problem:
+            chat.fail(problem, model.decode)
+            raise SafelightError(problem)
         self._removed = None
-        self._keep(lambda: self._store(turn, model))
-        self._run = _Run(self.conversation, chat, turn, answer, model)
+        self._run = _Run(chat, turn, answer, model)
+        turns = chat.turns
+        path = [(earlier, earlier.answer) for earlier in turns[: turns.index(turn) + 1]]
+        self._keep("ask", answer, chat, lambda: self._store(chat, path, model))
         self._link.run(RunRequest(tuple(found.kept), answer.config, answer.seed, self.think))
         self.path_changed.emit()
         self.listed.emit()
 
-    def _store(self, turn: Turn, model: LoadedModel) -> None:
-        if self.conversation is None:
-            self.conversation = self.library.create(
-                title=title_of(turn.prompt),
-                system_prompt=self.chat.system_prompt,
-                preset=self.preset,
-                model=model.path_or_id,
-            )
-        self._keeper.ask(self.conversation, self.chat, turn)
+    def _store(self, chat: ChatState, path: list[tuple[Turn, Answer]], model: LoadedModel) -> None:
+        self._keeper.ask(chat, path, model.path_or_id)
+        if self._run is not None and self._run.chat is chat:
+            self._claim(chat)  # of a new conversation no other window knew
+
+    def _claim(self, chat: ChatState) -> str:
+        """Keep other windows from writing to a conversation; returns why it cannot be written to here."""
+        if chat.id is None or self.library.claim(chat.id):
+            return ""
+        return tr(
+            "This conversation is being answered in another window. Wait until that has ended, then open it again."
+        )
+
+    def _release(self, chat: ChatState) -> None:
+        """Once all of the answer is written, and no other has begun."""
+        if chat.id is not None and not (self._run is not None and self._run.chat is chat):
+            self.library.release(chat.id)
 
     @Slot()
     def stop(self) -> None:
@@ -189,11 +221,12 @@ class Session(QObject):
                     run.chat.fold(message, run.model.decode)  # type: ignore[arg-type]
         if not was_active:
             return
-        self._keep(lambda: self._keeper.keep(run.answer, run.model.decode))
+        self._keep("answer", run.answer, run.chat, lambda: self._keeper.keep(run.answer, run.model.decode))
         if run.chat is self.chat:
             self.progressed.emit()
         if not run.answer.is_active:
             self._run = None
+            self._keep("release", run.chat, run.chat, lambda: self._release(run.chat))
             self.ended.emit()
             self.listed.emit()
 
@@ -202,7 +235,7 @@ class Session(QObject):
         turn = run.chat.fail(text, run.model.decode)
         if not developing:
             run.answer.status = "failed"
-            self._keep(lambda: self._keeper.remove(turn or run.answer))
+            self._keep("remove", turn or run.answer, run.chat, lambda: self._keeper.remove(turn or run.answer))
         self.failed.emit(text, details)
         if turn is not None:
             self.returned.emit(turn.prompt, turn.attachments)
@@ -215,7 +248,8 @@ class Session(QObject):
     def choose_answer(self, turn: Turn, index: int) -> None:
         """Put another version of an answer on show, with what follows it."""
         turn.answers.show(index)
-        self._keep(lambda: self._keeper.show(turn.answer))
+        shown = turn.answer
+        self._keep("show", turn.answers, self.chat, lambda: self._keeper.show(shown))
         self.path_changed.emit()
 
     @Slot(object, int)
@@ -223,15 +257,16 @@ class Session(QObject):
         """Put another version of a prompt on show, with what follows it."""
         branch = self.chat.alternatives(turn)
         branch.show(index)
-        if branch.current is not None:
-            self._keep(lambda shown=branch.current: self._keeper.show(shown))
+        shown = branch.current
+        if shown is not None:
+            self._keep("show", branch, self.chat, lambda: self._keeper.show(shown))
         self.path_changed.emit()
 
     def remove(self, turn: Turn) -> None:
         """Delete a turn on the path with all that follows it; ``undo_remove`` brings it back.
 
         Raises:
-            SafelightError: an answer of this conversation is under way.
+            SafelightError: an answer of this conversation is under way, here or in another window.
         """
         self._remove(self.chat.alternatives(turn), turn)
 
@@ -245,8 +280,12 @@ class Session(QObject):
     def _remove(self, branch: Versions[Any], item: Turn | Answer) -> None:
         if self.chat.active is not None:
             raise SafelightError(tr("Stop the answer first; it may follow what you delete."))
-        self._removed = _Removed(self.chat, branch, item, branch.remove(item))
-        self._keep(lambda: self._keeper.remove(item))
+        chat = self.chat
+        if problem := self._claim(chat):
+            raise SafelightError(problem)
+        self._removed = _Removed(chat, branch, item, branch.remove(item))
+        self._keep("remove", item, chat, lambda: self._keeper.remove(item))
+        self._keep("release", chat, chat, lambda: self._release(chat))
         self.path_changed.emit()
 
     @Slot()
@@ -256,26 +295,87 @@ class Session(QObject):
         if removed is None or removed.chat is not self.chat:
             return
         removed.branch.put_back(removed.item, removed.place)
-        self._keep(lambda: self._keeper.put_back(removed.item))
+        self._keep("put back", removed.item, removed.chat, lambda: self._keeper.put_back(removed.item))
         self.path_changed.emit()
 
     # ---------------------------------------------------------------- keeping
 
     def close(self) -> None:
-        """Store what is there and close the library; what was deleted is gone then."""
-        run = self._run
+        """Store what is there and close the library; what was deleted is gone then.
+
+        What cannot be written in ``CLOSING_SECONDS`` goes into files, which the next start brings in.
+        """
+        run, self._run = self._run, None
         if run is not None:
-            self._keep(lambda: self._keeper.keep(run.answer, run.model.decode))
-        self._keep(self.library.purge)
+            run.answer.stop(run.model.decode)
+            self._unsaved.add(("answer", run.answer), run.chat, lambda: self._keeper.keep(run.answer, run.model.decode))
+        self._retry.stop()
+        ends = time.monotonic() + CLOSING_SECONDS
+        while self._unsaved:
+            try:
+                self._unsaved.write(max(0.0, ends - time.monotonic()))
+            except GoneError:
+                continue
+            except LibraryError as error:
+                if time.monotonic() >= ends:
+                    self._rescue(str(error))
+                    break
+                time.sleep(0.05)  # the disk is full, and another program may just be making room
+        with contextlib.suppress(LibraryError):  # what was deleted stays out of sight, and goes next time
+            self.library.purge()
         self.library.close()
 
-    def _keep(self, write: Callable[[], None]) -> None:
-        """Store something; where that fails it is said, and the conversation goes on in memory."""
+    def _rescue(self, problem: str) -> None:
         try:
-            write()
+            paths = rescue.write(self.library, [self._keeper.whole(chat) for chat in self._unsaved.chats])
+            said = f"{problem}; what was not saved is in {', '.join(map(str, paths))}"
         except SafelightError as error:
-            if not self._cannot_keep:
-                self.failed.emit(str(error), "")
-            self._cannot_keep = True
-        else:
-            self._cannot_keep = False
+            said = f"{problem}; what was not saved is lost: {error}"
+        logs.log.error(said)
+        print(f"safelight: {said}", file=sys.stderr)
+
+    def save(self, seconds: float = STEP_SECONDS) -> None:
+        """Write what is not saved yet, and wait so long at most for another program's lock.
+
+        What cannot be written is said once, and tried again at the next change and every second.
+        """
+        before = self._problem
+        try:
+            self._unsaved.write(seconds)
+        except GoneError as error:
+            self.failed.emit(str(error), "")
+        except LibraryError as error:
+            self._problem = str(error)
+        if not self._unsaved:
+            self._problem = ""
+            self._retry.stop()
+        elif not self._retry.isActive():
+            self._retry.start()
+        if self._problem == before:
+            return
+        self.unsaved.emit(self._problem)
+        if not before:
+            self.failed.emit(
+                tr("{problem}. Until then nothing is lost: Safelight tries again by itself.", problem=self._problem), ""
+            )
+        elif not self._problem:
+            self.listed.emit()  # a conversation may have come in
+
+    def require_saved(self) -> None:
+        """Save what waits, before anything else in the library is changed or read as a whole.
+
+        Raises:
+            LibraryError: it cannot be saved now.
+        """
+        self.save()
+        if self._problem:
+            raise LibraryError(self._problem)
+
+    @Slot()
+    def _try_again(self) -> None:
+        self.save(RETRY_SECONDS)
+
+    def _keep(self, kind: str, item: Hashable, chat: ChatState, write: Callable[[], None]) -> None:
+        """Store something, or let it wait for that; nobody waits for a lock that was not let go of last time."""
+        self._unsaved.add((kind, item), chat, write)
+        self.save(0.0 if self._problem else STEP_SECONDS)

@@ -200,6 +200,8 @@ class MainWindow(QMainWindow):
         self.strip.changed.connect(self.settings_changed)
         self.looks.changed.connect(self._dress)
         self.session.failed.connect(self.say)
+        self.session.unsaved.connect(self.status.show_unsaved)
+        self.session.listed.connect(self._note_conversation)
         self.page.inspect_asked.connect(self._inspect)
         self.session.ended.connect(self.refresh_blocking)
         self.session.path_changed.connect(self._note_conversation)

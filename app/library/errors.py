@@ -15,6 +15,10 @@ class LibraryError(SafelightError):
     """The library could not be read or written. What it held before stands."""
 
 
+class GoneError(LibraryError):
+    """What was to be read or changed is no longer there; trying again does not help."""
+
+
 _DISK_FULL = "the disk is full, so the library in {folder} cannot be written. Free some space, then try again"
 _NO_RIGHT = "the library in {folder} cannot be opened. Allow reading and writing there, then try again"
 _HELD = "another program holds the library in {folder}. Close that program, then try again"
