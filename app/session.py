@@ -87,6 +87,7 @@ class Session(QObject):
         self._values = values
         self._run: _Run | None = None
         self._removed: _Removed | None = None
+        self._is_closed = False
         self._problem = ""  # why something waits to be saved
         self._retry = QTimer(self)
         self._retry.setInterval(RETRY_MS)
@@ -303,8 +304,12 @@ class Session(QObject):
     def close(self) -> None:
         """Store what is there and close the library; what was deleted is gone then.
 
-        What cannot be written in ``CLOSING_SECONDS`` goes into files, which the next start brings in.
+        What cannot be written in ``CLOSING_SECONDS`` goes into files, which the next start brings in. May be called
+        twice.
         """
+        if self._is_closed:
+            return
+        self._is_closed = True
         run, self._run = self._run, None
         if run is not None:
             run.answer.stop(run.model.decode)
