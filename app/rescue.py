@@ -10,7 +10,7 @@ import os
 import tempfile
 import time
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from app.language import tr, trn
@@ -24,30 +24,24 @@ NAME = "library-rescued-"
 MOST_BYTES = 4 * 2**20  # brought in at a start, which waits for it: about 0.2 s
 
 
-def write(library: Library, wholes: Iterable[Whole]) -> list[Path]:
-    """Write each conversation to a file of its own.
+def write(library: Library, whole: Whole) -> Path:
+    """Write a conversation to a file of its own.
 
     Raises:
-        SafelightError: one could be written nowhere. The others are written.
+        SafelightError: there is room for it nowhere.
     """
-    written: list[Path] = []
+    text = storable(transfer.to_json(whole))
     failure: SafelightError | None = None
-    for whole in wholes:
-        text = storable(transfer.to_json(whole))
-        for folder in _folders(library):
-            path = free_name(folder / f"{_prefix(library)}{time.strftime('%Y%m%d-%H%M%S')}.json")
-            try:
-                write_text(path, text, private=True)
-            except SafelightError as error:
-                last = error
-            else:
-                written.append(path)
-                break
+    for folder in _folders(library):
+        path = free_name(folder / f"{_prefix(library)}{time.strftime('%Y%m%d-%H%M%S')}.json")
+        try:
+            write_text(path, text, private=True)
+        except SafelightError as error:
+            failure = failure or error
         else:
-            failure = last
-    if failure is not None:
-        raise failure
-    return written
+            return path
+    assert failure is not None
+    raise failure
 
 
 def bring_in(library: Library) -> str:

@@ -88,6 +88,7 @@ class Session(QObject):
         self._run: _Run | None = None
         self._removed: _Removed | None = None
         self._is_closed = False
+        self._has_warned = False  # that closing loses something
         self._problem = ""  # why something waits to be saved
         self._retry = QTimer(self)
         self._retry.setInterval(RETRY_MS)
@@ -301,6 +302,22 @@ class Session(QObject):
 
     # ---------------------------------------------------------------- keeping
 
+    def may_close(self) -> bool:
+        """Whether nothing is lost by closing now. Where something can be saved nowhere, that is said and False once."""
+        self.save()
+        if not self._unsaved or self._has_warned:
+            return True
+        try:
+            for chat in self._unsaved.chats:
+                rescue.write(self.library, self._keeper.whole(chat)).unlink()
+        except SafelightError as error:
+            self._has_warned = True
+            self.failed.emit(
+                tr("{problem}. Not all is saved yet: if you close Safelight once more, it is lost.", problem=error), ""
+            )
+            return False
+        return True
+
     def close(self) -> None:
         """Store what is there and close the library; what was deleted is gone then.
 
@@ -331,13 +348,13 @@ class Session(QObject):
         self.library.close()
 
     def _rescue(self, problem: str) -> None:
-        try:
-            paths = rescue.write(self.library, [self._keeper.whole(chat) for chat in self._unsaved.chats])
-            said = f"{problem}; what was not saved is in {', '.join(map(str, paths))}"
-        except SafelightError as error:
-            said = f"{problem}; what was not saved is lost: {error}"
-        logs.log.error(said)
-        print(f"safelight: {said}", file=sys.stderr)
+        for chat in self._unsaved.chats:
+            try:
+                said = f"{problem}; a conversation was saved as {rescue.write(self.library, self._keeper.whole(chat))}"
+            except SafelightError as error:
+                said = f"{problem}; a conversation was not saved: {error}"
+            logs.log.error(said)
+            print(f"safelight: {said}", file=sys.stderr)
 
     def save(self, seconds: float = STEP_SECONDS) -> None:
         """Write what is not saved yet, and wait so long at most for another program's lock.
@@ -352,7 +369,7 @@ class Session(QObject):
         except LibraryError as error:
             self._problem = str(error)
         if not self._unsaved:
-            self._problem = ""
+            self._problem, self._has_warned = "", False
             self._retry.stop()
         elif not self._retry.isActive():
             self._retry.start()

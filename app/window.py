@@ -574,6 +574,9 @@ class MainWindow(QMainWindow):
             self.firstPainted.emit()
 
     def closeEvent(self, event: QCloseEvent) -> None:
+        if not self.session.may_close():
+            event.ignore()
+            return
         self.hide()  # the threads may need a moment, as when one is importing torch
         self._memory.stop()
         self.models.shutdown()
