@@ -7,33 +7,25 @@ now, as while another program holds the library or the disk is full, waits in it
 from __future__ import annotations
 
 import contextlib
-import sys
-import time
-from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
-from PySide6.QtCore import QObject, QTimer, Signal, Slot
+from PySide6.QtCore import QObject, Signal, Slot
 
-from app import logs, rescue
+from app import rescue
 from app.keeper import Keeper
 from app.language import tr
-from app.library import GoneError, Library, LibraryError
+from app.library import Library, LibraryError
 from app.messages import LoadedModel, Message, RunFailed, RunRequest, RunStarted
 from app.presets.preset import DEFAULT
+from app.saving import Saving
 from app.settings.values import SettingsValues
 from app.state.attachment import Attachment
 from app.state.chat_state import Answer, ChatState, Turn
 from app.state.context import fit
 from app.state.versions import Versions
-from app.unsaved import Unsaved
 from app.worker import EngineLink
 from engine import GenerationConfig, SafelightError
-
-STEP_SECONDS = 0.1  # the longest that a step waits for another program's lock
-RETRY_MS = 1000  # between two tries to write what waits
-RETRY_SECONDS = 0.03  # that each of them waits for the lock: no more than a frame or two
-CLOSING_SECONDS = 2.0  # for what still waits when the window is closed
 
 
 @dataclass(frozen=True)
@@ -74,7 +66,6 @@ class Session(QObject):
     listed = Signal()  # the library's list of conversations has changed
     returned = Signal(str, object)  # a prompt that could not be asked, and its attachments: back into the composer
     failed = Signal(str, str)  # what went wrong in a sentence, and details
-    unsaved = Signal(str)  # why not all that is on screen is saved; empty once it is
 
     def __init__(self, library: Library, link: EngineLink, values: SettingsValues) -> None:
         super().__init__()
@@ -82,17 +73,15 @@ class Session(QObject):
         self.chat = ChatState(preset=DEFAULT)
         self.think = False
         self._keeper = Keeper(library)
-        self._unsaved = Unsaved(library)
+        self.saving = Saving(self._keeper)
+        self.saving.failed.connect(self.failed)
+        self.saving.problem_changed.connect(self._saved_or_not)
+        self._keep = self.saving.keep
         self._link = link
         self._values = values
         self._run: _Run | None = None
         self._removed: _Removed | None = None
         self._is_closed = False
-        self._has_warned = False  # that closing loses something
-        self._problem = ""  # why something waits to be saved
-        self._retry = QTimer(self)
-        self._retry.setInterval(RETRY_MS)
-        self._retry.timeout.connect(self._try_again)
         library.notice = " ".join(said for said in (library.notice, rescue.bring_in(library)) if said)
 
     # ---------------------------------------------------------------- which conversation
@@ -115,7 +104,7 @@ class Session(QObject):
 
     def open(self, conversation: int) -> None:
         """Show a stored conversation; one that is being answered, or is not all saved, as it is in memory."""
-        in_memory = self._unsaved.chats if self._run is None else [self._run.chat, *self._unsaved.chats]
+        in_memory = self.saving.chats if self._run is None else [self._run.chat, *self.saving.chats]
         chat = next((chat for chat in in_memory if chat.id == conversation), None)
         try:
             self.chat = chat or self._keeper.open(conversation)
@@ -198,6 +187,11 @@ class Session(QObject):
         """Once all of the answer is written, and no other has begun."""
         if chat.id is not None and not (self._run is not None and self._run.chat is chat):
             self.library.release(chat.id)
+
+    @Slot(str)
+    def _saved_or_not(self, problem: str) -> None:
+        if not problem:
+            self.listed.emit()  # a conversation may have come in
 
     @Slot()
     def stop(self) -> None:
@@ -300,104 +294,18 @@ class Session(QObject):
         self._keep("put back", removed.item, removed.chat, lambda: self._keeper.put_back(removed.item))
         self.path_changed.emit()
 
-    # ---------------------------------------------------------------- keeping
-
-    def may_close(self) -> bool:
-        """Whether nothing is lost by closing now. Where something can be saved nowhere, that is said and False once."""
-        self.save()
-        if not self._unsaved or self._has_warned:
-            return True
-        try:
-            for chat in self._unsaved.chats:
-                rescue.write(self.library, self._keeper.whole(chat)).unlink()
-        except SafelightError as error:
-            self._has_warned = True
-            self.failed.emit(
-                tr("{problem}. Not all is saved yet: if you close Safelight once more, it is lost.", problem=error), ""
-            )
-            return False
-        return True
+    # ---------------------------------------------------------------- the end
 
     def close(self) -> None:
-        """Store what is there and close the library; what was deleted is gone then.
-
-        What cannot be written in ``CLOSING_SECONDS`` goes into files, which the next start brings in. May be called
-        twice.
-        """
+        """Store what is there and close the library; what was deleted is gone then. May be called twice."""
         if self._is_closed:
             return
         self._is_closed = True
         run, self._run = self._run, None
         if run is not None:
             run.answer.stop(run.model.decode)
-            self._unsaved.add(("answer", run.answer), run.chat, lambda: self._keeper.keep(run.answer, run.model.decode))
-        self._retry.stop()
-        ends = time.monotonic() + CLOSING_SECONDS
-        while self._unsaved:
-            try:
-                self._unsaved.write(max(0.0, ends - time.monotonic()))
-            except GoneError:
-                continue
-            except LibraryError as error:
-                if time.monotonic() >= ends:
-                    self._rescue(str(error))
-                    break
-                time.sleep(0.05)  # the disk is full, and another program may just be making room
+            self._keep("answer", run.answer, run.chat, lambda: self._keeper.keep(run.answer, run.model.decode))
+        self.saving.close()
         with contextlib.suppress(LibraryError):  # what was deleted stays out of sight, and goes next time
             self.library.purge()
         self.library.close()
-
-    def _rescue(self, problem: str) -> None:
-        for chat in self._unsaved.chats:
-            try:
-                said = f"{problem}; a conversation was saved as {rescue.write(self.library, self._keeper.whole(chat))}"
-            except SafelightError as error:
-                said = f"{problem}; a conversation was not saved: {error}"
-            logs.log.error(said)
-            print(f"safelight: {said}", file=sys.stderr)
-
-    def save(self, seconds: float = STEP_SECONDS) -> None:
-        """Write what is not saved yet, and wait so long at most for another program's lock.
-
-        What cannot be written is said once, and tried again at the next change and every second.
-        """
-        before = self._problem
-        try:
-            self._unsaved.write(seconds)
-        except GoneError as error:
-            self.failed.emit(str(error), "")
-        except LibraryError as error:
-            self._problem = str(error)
-        if not self._unsaved:
-            self._problem, self._has_warned = "", False
-            self._retry.stop()
-        elif not self._retry.isActive():
-            self._retry.start()
-        if self._problem == before:
-            return
-        self.unsaved.emit(self._problem)
-        if not before:
-            self.failed.emit(
-                tr("{problem}. Until then nothing is lost: Safelight tries again by itself.", problem=self._problem), ""
-            )
-        elif not self._problem:
-            self.listed.emit()  # a conversation may have come in
-
-    def require_saved(self) -> None:
-        """Save what waits, before anything else in the library is changed or read as a whole.
-
-        Raises:
-            LibraryError: it cannot be saved now.
-        """
-        self.save()
-        if self._problem:
-            raise LibraryError(self._problem)
-
-    @Slot()
-    def _try_again(self) -> None:
-        self.save(RETRY_SECONDS)
-
-    def _keep(self, kind: str, item: Hashable, chat: ChatState, write: Callable[[], None]) -> None:
-        """Store something, or let it wait for that; nobody waits for a lock that was not let go of last time."""
-        self._unsaved.add((kind, item), chat, write)
-        self.save(0.0 if self._problem else STEP_SECONDS)

@@ -200,7 +200,7 @@ class MainWindow(QMainWindow):
         self.strip.changed.connect(self.settings_changed)
         self.looks.changed.connect(self._dress)
         self.session.failed.connect(self.say)
-        self.session.unsaved.connect(self.status.show_unsaved)
+        self.session.saving.problem_changed.connect(self.status.show_unsaved)
         self.session.listed.connect(self._note_conversation)
         self.page.inspect_asked.connect(self._inspect)
         self.session.ended.connect(self.refresh_blocking)
@@ -574,7 +574,7 @@ class MainWindow(QMainWindow):
             self.firstPainted.emit()
 
     def closeEvent(self, event: QCloseEvent) -> None:
-        if not self.session.may_close():
+        if not self.session.saving.may_close():
             event.ignore()
             return
         self.hide()  # the threads may need a moment, as when one is importing torch

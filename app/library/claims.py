@@ -12,6 +12,7 @@ import os
 import sys
 from pathlib import Path
 
+ATTEMPTS = 10
 _HELD = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
 
 if sys.platform == "win32":
@@ -43,7 +44,7 @@ class Claims:
         if self._folder is None or conversation in self._held:
             return True
         path = self._path(conversation)
-        while True:
+        for _ in range(ATTEMPTS):
             try:
                 handle = os.open(path, os.O_CREAT | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0), 0o600)
             except OSError:
@@ -53,10 +54,11 @@ class Claims:
             except OSError as fault:
                 os.close(handle)
                 return fault.errno not in _HELD
-            if self._is_at(path, handle):
+            if sys.platform == "win32" or self._is_at(path, handle):
                 self._held[conversation] = handle
                 return True
             os.close(handle)  # the one who held it before took the file away between our two calls
+        return True
 
     def release(self, conversation: int) -> None:
         """Let others have it; does nothing where it is not claimed."""

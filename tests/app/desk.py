@@ -27,7 +27,7 @@ class Desk(QObject):
         self.returned: list[tuple[str, object]] = []
         self.link.arrived.connect(self.take)
         self.session.failed.connect(self.note)
-        self.session.unsaved.connect(self.note_problem)
+        self.session.saving.problem_changed.connect(self.note_problem)
         self.session.returned.connect(self.give_back)
 
     @Slot(object)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from pytestqt.qtbot import QtBot
 
-from app import rescue, session
+from app import rescue, saving
 from app.keeper import Keeper
 from app.library import Library, LibraryError, opening
 from app.window import MainWindow
@@ -49,7 +49,7 @@ def lock(library: Library) -> Iterator[Lock]:
 
 @pytest.fixture
 def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Library]:
-    monkeypatch.setattr(session, "CLOSING_SECONDS", 0.1)
+    monkeypatch.setattr(saving, "CLOSING_SECONDS", 0.1)
     monkeypatch.setattr(rescue.tempfile, "gettempdir", lambda: str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()
     library = Library.open(tmp_path / "data")
@@ -117,7 +117,7 @@ def test_a_conversation_whose_beginning_could_not_be_stored(
     other = desk.session.chat
     assert library.summaries() == []
     lock.let_go()
-    desk.session.save()
+    desk.session.saving.save()
     assert stored(library.folder) == {"one": shape(one), "of another": shape(other)}
     assert one.id is not None
     assert library.conversation(one.id).system_prompt == "Be brief."
@@ -136,7 +136,7 @@ def test_what_is_not_saved_is_shown_as_it_is_in_memory(qtbot: QtBot, desk: Desk,
     desk.session.remove(chat.turns[1])
     before = shape(chat)
     lock.let_go()
-    desk.session.save()
+    desk.session.saving.save()
     desk.session.begin()
     desk.session.open(chat.id)
     assert desk.session.chat is not chat
@@ -170,7 +170,7 @@ def test_a_failure_that_came_after_the_writing_stores_nothing_twice(qtbot: QtBot
     desk.session.remove(desk.session.chat.turns[1])
     desk.session.undo_remove()
     for _ in range(20):
-        desk.session.save()
+        desk.session.saving.save()
     library._connection = real
     assert Failing.count > 10
     assert desk.problems[-1] == ""
@@ -184,11 +184,11 @@ def test_a_conversation_deleted_while_something_waits(qtbot: QtBot, desk: Desk, 
     lock.hold()
     ask(qtbot, desk, "two")
     with pytest.raises(LibraryError, match="another program holds"):  # before anything is deleted
-        desk.session.require_saved()
+        desk.session.saving.require_saved()
     lock.let_go()
     other = Library.open(library.folder)
     other.delete(chat.id)
-    desk.session.save()
+    desk.session.saving.save()
     assert "deleted in another window" in desk.failures[-1]
     assert desk.problems[-1] == ""  # it waits no more, and holds up nothing
     other.restore(chat.id)
@@ -204,12 +204,12 @@ def test_no_step_waits_for_a_lock_longer_than_a_tenth_of_a_second(
     patient = Library.patient
     monkeypatch.setattr(Library, "patient", lambda self, seconds: patience.append(seconds) or patient(self, seconds))
     ask(qtbot, desk, "one")
-    assert max(patience) <= session.STEP_SECONDS <= 0.1
+    assert max(patience) <= saving.STEP_SECONDS <= 0.1
     patience.clear()
     lock.hold()
     fake.steps = 20
     ask(qtbot, desk, "two")
-    assert sum(patience) <= session.STEP_SECONDS + session.RETRY_SECONDS * 5  # only the first waits at all
+    assert sum(patience) <= saving.STEP_SECONDS + saving.RETRY_SECONDS * 5  # only the first waits at all
     monkeypatch.undo()
     (timeout,) = desk.session.library._connection.execute("PRAGMA busy_timeout").fetchone()
     assert timeout <= 1000 * opening.BUSY_SECONDS <= 100  # for all the rest
@@ -309,10 +309,34 @@ def test_the_window_says_as_long_as_something_is_not_saved(open_window: Callable
     window.page.notice.hide()
     assert window.status.labels["unsaved"].isVisible()
     lock.let_go()
-    window.session.save()
+    window.session.saving.save()
     assert window.status.text("unsaved") == "All is saved"
     assert [summary.title for summary in window.session.library.summaries()] == ["hello"]
     lock.close()
+
+
+def test_closing_is_put_off_once_where_nothing_can_be_saved(
+    open_window: Callable[..., MainWindow], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saving, "CLOSING_SECONDS", 0.1)
+    window = open_window()
+    folder = window.session.library.folder
+    assert folder is not None
+
+    def full(path: Path, _text: str, *, private: bool) -> None:
+        raise SafelightError(f"the disk is full, so {path} was not written ({private})")
+
+    lock = Lock(folder)
+    lock.hold()
+    window.asking.send("hello")
+    with monkeypatch.context() as patched:
+        patched.setattr(rescue, "write_text", full)
+        assert not window.close()
+        assert window.isVisible()
+        assert "if you close Safelight once more, it is lost" in window.page.notice.message.text()
+    assert window.close()
+    lock.close()
+    assert list(stored(folder)) == ["hello"]
 
 
 # ------------------------------------------------------------------ two windows

@@ -30,7 +30,7 @@ from typing import Any
 
 from PySide6.QtCore import QCoreApplication, QEventLoop, QSettings
 
-from app import rescue, session
+from app import rescue, saving
 from app.keeper import Keeper
 from app.library import Library
 from app.messages import TraceNotKept
@@ -148,10 +148,10 @@ class Round:
 
     def _close(self, meanwhile: Callable[[], None]) -> None:
         """As the window closes: the engine first."""
-        if not self._session.may_close():
+        if not self._session.saving.may_close():
             self._figures.warned += 1
             self._end_faults()  # as the user is asked to
-        helper = threading.Timer(session.CLOSING_SECONDS / 3, meanwhile)
+        helper = threading.Timer(saving.CLOSING_SECONDS / 3, meanwhile)
         helper.start()
         self._fake.gate.release(1000)
         self._desk.link.shutdown()
@@ -183,7 +183,7 @@ class Round:
 
     def _possible(self) -> list[Callable[[], None]]:
         has_turns = bool(self._session.chat.turns)
-        acts = [self._ask, self._ask, self._ask, self._write_preset, self._set, self._begin, self._describe]
+        acts = [self._ask] * 4 + [self._write_preset, self._set] * 2 + [self._begin, self._describe]
         if has_turns:
             acts += [self._again, self._edit, self._choose, self._remove, self._undo, self._rename, self._open]
         return acts
@@ -282,7 +282,7 @@ class Round:
         if id is None:
             return
         with self._figures.hold(), contextlib.suppress(SafelightError):
-            self._session.require_saved()
+            self._session.saving.require_saved()
             self._session.library.describe(id, title=f"title {self._random.randrange(10**9)}")
 
     def _write_preset(self) -> None:
