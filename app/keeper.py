@@ -16,7 +16,7 @@ from app.state.versions import Versions
 from engine import GenerationConfig, SafelightError
 
 TRACE = "trace"  # among a message's settings
-Path = Sequence[tuple[Turn, Answer]]
+TurnPath = Sequence[tuple[Turn, Answer]]
 """Turns, and of each the answer that the next one follows."""
 
 STATUSES: dict[str, Status] = {"done": "done", "stopped": "stopped", "failed": "failed"}
@@ -31,6 +31,7 @@ class Keeper:
     def __init__(self, library: Library) -> None:
         self.library = library
         self._begun: dict[object, float] = {}  # when the storing of what is not stored yet was first tried
+        self._begun_last = 0.0
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
@@ -59,7 +60,7 @@ class Keeper:
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
-    def ask(self, chat: ChatState, path: Path, model: str) -> None:
+    def ask(self, chat: ChatState, path: TurnPath, model: str) -> None:
         """Store what is asked at the end of a path, and the conversation where it is new; ``model`` is a path or an id.
 
         What is not stored of the path before it is stored as well.
@@ -90,7 +91,7 @@ class Keeper:
     def _begin(self, item: object) -> float:
         """When the storing of something was first tried, which nothing else shares: by that it is known again."""
         if item not in self._begun:
-            self._begun[item] = max([self.library.now(), *(begun + 1e-5 for begun in self._begun.values())])
+            self._begun[item] = self._begun_last = max(self.library.now(), self._begun_last + 1e-5)
         return self._begun[item]
 
     def describe(self, chat: ChatState) -> None:
@@ -133,14 +134,12 @@ class Keeper:
     def whole(self, chat: ChatState) -> Whole:
         """A conversation as it stands in memory, to be exported where the library cannot be written."""
         now = self.library.now()
-        summary = Summary(0, "", now, now, system_prompt=chat.system_prompt, preset=chat.preset)
+        messages = tuple(_messages(chat, now))
+        summary = Summary(0, title_of(messages[0].content) if messages else "", now, now)
         if chat.id is not None:
             with contextlib.suppress(LibraryError):
                 summary = self.library.conversation(chat.id)
-        messages = list(_messages(chat, now))
-        if not summary.title and messages:
-            summary = replace(summary, title=title_of(messages[0].content))
-        return Whole(summary, tuple(messages))
+        return Whole(replace(summary, system_prompt=chat.system_prompt, preset=chat.preset), messages)
 
 
 def _settings(answer: Answer) -> str:

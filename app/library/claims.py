@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import sys
 from pathlib import Path
 
 ATTEMPTS = 10
+_NAME = re.compile(r"library-answering-([0-9]{1,18})\.lock")
 _HELD = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
 
 if sys.platform == "win32":
@@ -71,6 +73,21 @@ class Claims:
             self._path(conversation).unlink()
         if sys.platform != "win32":  # which would let another lock the file first, and then lose it
             os.close(handle)
+
+    def of_others(self) -> list[int]:
+        """The conversations that other processes have claimed. What a killed one has left behind is cleared away."""
+        found: list[int] = []
+        with contextlib.suppress(OSError):
+            for path in self._folder.glob("library-answering-*.lock") if self._folder is not None else ():
+                named = _NAME.fullmatch(path.name)
+                if named is None or int(named[1]) in self._held:
+                    continue
+                conversation = int(named[1])
+                if self.take(conversation):
+                    self.release(conversation)
+                else:
+                    found.append(conversation)
+        return found
 
     def close(self) -> None:
         """Release everything."""

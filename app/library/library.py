@@ -404,18 +404,13 @@ class Library:
 
     def _stop_unfinished(self) -> None:
         """Mark unfinished answers as stopped, but for those that another window is writing."""
-        unfinished = f"status IN ({', '.join('?' * len(UNFINISHED))})"
-        with self._writing():
-            rows = self._connection.execute(
-                f"SELECT DISTINCT conversation FROM messages WHERE {unfinished}", UNFINISHED
-            ).fetchall()
-            for (conversation,) in rows:
-                if self.claim(conversation):
-                    self._connection.execute(
-                        f"UPDATE messages SET status = 'stopped' WHERE conversation = ? AND {unfinished}",
-                        (conversation, *UNFINISHED),
-                    )
-                    self.release(conversation)
+        with self._writing():  # so that no other begins one meanwhile
+            others = self._claims.of_others()
+            self._connection.execute(
+                "UPDATE messages SET status = 'stopped' WHERE status IN ('waiting', 'developing') "
+                f"AND conversation NOT IN ({', '.join('?' * len(others))})",
+                others,
+            )
 
     def _take_over(self, aside: Path) -> str:
         """Save what can be read of a damaged file; returns what to tell the user."""

@@ -14,7 +14,7 @@ from app.library.errors import LibraryError, is_damage, primary_code
 
 NAME = "library.sqlite"
 BUSY_SECONDS = 0.1  # how long to wait for another window's transaction, which takes milliseconds; the GUI thread waits
-OPENING_SECONDS = 1.0  # the same for all of the opening, which another window's beginning may hold up
+OPENING_SECONDS = 0.8  # the same for all of the opening, which another window's beginning may hold up
 COMPANIONS = ("", "-wal", "-shm", "-journal")  # SQLite's files beside the first
 MAGIC = b"SQLite format 3\0"
 WAL_MODE = 2  # at byte 18 of the header

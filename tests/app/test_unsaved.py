@@ -240,6 +240,7 @@ def test_what_cannot_be_saved_at_the_end_is_there_at_the_next_start(
     qtbot.waitUntil(lambda: desk.session.active is None)
     desk.session.choose_prompt(desk.session.chat.turns[0], 0)
     one = desk.session.chat
+    desk.session.describe(system_prompt="Be long.", preset="poet", think=False)
     desk.session.begin("Be brief.")
     desk.session.ask("three", (), desk.loaded)
     with monkeypatch.context() as patched:
@@ -262,6 +263,7 @@ def test_what_cannot_be_saved_at_the_end_is_there_at_the_next_start(
     shapes = [shape(Keeper(again).open(summary.id)) for summary in again.summaries()]
     assert all(shape(chat) in shapes for chat in (one, desk.session.chat))
     assert len(shapes) == 3  # and what was saved before stands
+    assert sorted(summary.system_prompt for summary in again.summaries()) == ["", "Be brief.", "Be long."]
     assert saved[0][0] == "one"
     assert rescue.bring_in(again) == ""
     again.close()

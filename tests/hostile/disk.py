@@ -65,6 +65,7 @@ class Figures:
     lost: list[str] = field(default_factory=list)
     cpu: float = 0.0  # longest hold of the GUI thread, in seconds
     wall: float = 0.0
+    opening: float = 0.0  # longest opening of a library, wall time
 
     @contextmanager
     def hold(self) -> Iterator[None]:
@@ -82,6 +83,7 @@ class Figures:
             "closed_under_fault": self.closed_under_fault, "warned": self.warned, "waited": self.waited,
             "checked": dict(self.checked),
             "lost": self.lost, "gui_cpu_s": round(self.cpu, 3), "gui_wall_s": round(self.wall, 3),
+            "opening_wall_s": round(self.opening, 3),
         }  # fmt: skip
 
 
@@ -115,7 +117,13 @@ class Round:
         self._presets: tuple[Preset, ...] = ()
         self._settings = QSettings(str(folder / "settings.ini"), QSettings.Format.IniFormat)
         self._values: dict[str, int] = {}
-        self._desk = WatchedDesk(figures, self._fake, Library.open(folder), traces=folder / "traces")
+        Library.open(folder).close()
+        if random.random() < 0.2:
+            self._begin_fault("lock")
+        begun = time.perf_counter()
+        library = Library.open(folder)
+        figures.opening = max(figures.opening, time.perf_counter() - begun)
+        self._desk = WatchedDesk(figures, self._fake, library, traces=folder / "traces")
         self._session = self._desk.session
         self._had_to_wait = False
 
@@ -169,10 +177,12 @@ class Round:
                 self._under.discard(kind)
                 self._faults[kind].end()
             else:
-                with contextlib.suppress(RuntimeError):
-                    self._faults[kind].begin(self._folder)
-                    self._under.add(kind)
-                    self._figures.faults[kind] += 1
+                self._begin_fault(kind)
+
+    def _begin_fault(self, kind: str) -> None:
+        if self._faults[kind].begin(self._folder):
+            self._under.add(kind)
+            self._figures.faults[kind] += 1
 
     def _end_faults(self) -> None:
         for kind in sorted(self._under):
@@ -444,6 +454,7 @@ def print_table(figures: Figures) -> None:
         **{f"checked: {kind}": count for kind, count in sorted(figures.checked.items())},
         "longest hold of the GUI thread, CPU": f"{figures.cpu:.3f} s",
         "longest hold of the GUI thread, wall": f"{figures.wall:.3f} s",
+        "longest opening of the library, wall": f"{figures.opening:.3f} s",
         "lost": len(figures.lost),
     }
     for name, value in rows.items():

@@ -24,7 +24,11 @@ for line in sys.stdin:
     word, _, path = line.rstrip("\\n").partition(" ")
     if word == "hold":
         held = sqlite3.connect(path, isolation_level=None, timeout=5)
-        held.execute("BEGIN EXCLUSIVE")
+        try:
+            held.execute("BEGIN EXCLUSIVE")
+        except sqlite3.OperationalError:  # the disk is full, too
+            held.close()
+            word = "failed"
     else:
         held.execute("ROLLBACK")
         held.close()
@@ -36,8 +40,8 @@ for line in sys.stdin:
             [sys.executable, "-c", self.SCRIPT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
-    def begin(self, folder: Path) -> None:
-        self._tell(f"hold {folder / 'library.sqlite'}")
+    def begin(self, folder: Path) -> bool:
+        return self._tell(f"hold {folder / 'library.sqlite'}") == "hold"
 
     def end(self) -> None:
         self._tell("free")
@@ -49,12 +53,14 @@ for line in sys.stdin:
         self._process.wait()
         self._process.stdout.close()
 
-    def _tell(self, line: str) -> None:
+    def _tell(self, line: str) -> str:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print(line, file=self._process.stdin, flush=True)
-        if not self._process.stdout.readline():
+        answer = self._process.stdout.readline().strip()
+        if not answer:
             raise RuntimeError("the process that locks has ended")
+        return answer
 
 
 class FullDisk:
@@ -65,11 +71,12 @@ class FullDisk:
     def __init__(self, disk: Path) -> None:
         self._ballast = disk / "ballast"
 
-    def begin(self, _folder: Path) -> None:
+    def begin(self, _folder: Path) -> bool:
         for size in (2**16, 2**12, 1):
             with contextlib.suppress(OSError), self._ballast.open("ab", buffering=0) as file:
                 while file.write(b"\1" * size) == size:
                     pass
+        return True
 
     def end(self) -> None:
         self._ballast.unlink()
@@ -80,11 +87,12 @@ class NoLongerFiles:
 
     name = "RLIMIT_FSIZE"
 
-    def begin(self, _folder: Path) -> None:
+    def begin(self, _folder: Path) -> bool:
         import resource
 
         _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+        return True
 
     def end(self) -> None:
         import resource
