@@ -57,7 +57,8 @@ def explained(folder: Path | str) -> Iterator[None]:
     except (sqlite3.IntegrityError, sqlite3.ProgrammingError, sqlite3.InterfaceError):
         raise
     except sqlite3.Error as fault:
-        saying = _SAYINGS.get(primary_code(fault) or -1)
+        is_full = getattr(fault, "sqlite_errorcode", None) == sqlite3.SQLITE_IOERR_SHMSIZE
+        saying = _DISK_FULL if is_full else _SAYINGS.get(primary_code(fault) or -1)
         if saying is None:
             raise LibraryError(
                 f"the library in {folder} failed ({fault}). Restart Safelight, then try again"
