@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from app.library import Library, NewMessage, StoredMessage
+from app.library import Library, LibraryError, NewMessage, StoredMessage, Summary, Whole, title_of
 from app.settings.values import SETTING_NAMES
 from app.state.chat_state import Answer, ChatState, Decode, Status, Turn
 from app.state.figures import Figures
@@ -14,14 +16,22 @@ from app.state.versions import Versions
 from engine import GenerationConfig, SafelightError
 
 TRACE = "trace"  # among a message's settings
+TurnPath = Sequence[tuple[Turn, Answer]]
+"""Turns, and of each the answer that the next one follows."""
+
 STATUSES: dict[str, Status] = {"done": "done", "stopped": "stopped", "failed": "failed"}
 
 
 class Keeper:
-    """Writes through to one library. Every method may raise ``LibraryError``; the tree in memory stands then too."""
+    """Writes through to one library. Every method may raise ``LibraryError``; the tree in memory stands then too.
+
+    Each can be tried again after a failure: nothing is stored twice, not even where the failure came after the writing.
+    """
 
     def __init__(self, library: Library) -> None:
         self.library = library
+        self._begun: dict[object, float] = {}  # when the storing of what is not stored yet was first tried
+        self._begun_last = 0.0
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
@@ -30,7 +40,8 @@ class Keeper:
         children: dict[int | None, list[StoredMessage]] = defaultdict(list)
         for message in self.library.messages(conversation):
             children[message.parent].append(message)
-        chat = ChatState(system_prompt=self.library.conversation(conversation).system_prompt)
+        summary = self.library.conversation(conversation)
+        chat = ChatState(system_prompt=summary.system_prompt, preset=summary.preset, id=conversation)
         pending: list[tuple[Versions[Turn], int | None]] = [(chat.first, None)]
         while pending:  # a loop, since a conversation may be deeper than Python's stack
             branch, parent = pending.pop()
@@ -49,26 +60,44 @@ class Keeper:
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
-    def ask(self, conversation: int, chat: ChatState, turn: Turn) -> None:
-        """Store a turn on the path on show: its prompt and its answers as they stand.
+    def ask(self, chat: ChatState, path: TurnPath, model: str) -> None:
+        """Store what is asked at the end of a path, and the conversation where it is new; ``model`` is a path or an id.
 
-        What could not be stored of the turns before it, as when the disk was full, is stored as well.
+        What is not stored of the path before it is stored as well.
         """
-        parent = None
-        for earlier in chat.turns:
-            self._store(conversation, parent, earlier)
-            if earlier is turn:
-                return
-            parent = earlier.answer.id
-
-    def _store(self, conversation: int, parent: int | None, turn: Turn) -> None:
-        if turn.id is None:
-            turn.id = self.library.add(
-                conversation, NewMessage(parent, "user", turn.prompt, attachments=turn.attachments)
+        if chat.id is None:
+            created = self._begin(chat)
+            chat.id = self.library.create(
+                title=title_of(path[0][0].prompt),
+                system_prompt=chat.system_prompt,
+                preset=chat.preset,
+                model=model,
+                created=created,
             )
-        for answer in turn.answers.items:
+            del self._begun[chat]
+        parent = None
+        for turn, answer in path:
+            if turn.id is None:
+                turn.id = self._add(chat.id, turn, _prompt_row(parent, turn))
             if answer.id is None:
-                answer.id = self.library.add(conversation, _row(turn.id, answer))
+                answer.id = self._add(chat.id, answer, _row(turn.id, answer))
+            parent = answer.id
+
+    def _add(self, conversation: int, item: Turn | Answer, row: NewMessage) -> int:
+        id = self.library.add(conversation, row, self._begin(item))
+        del self._begun[item]
+        return id
+
+    def _begin(self, item: object) -> float:
+        """When the storing of something was first tried, which nothing else shares: by that it is known again."""
+        if item not in self._begun:
+            self._begun[item] = self._begun_last = max(self.library.now(), self._begun_last + 1e-5)
+        return self._begun[item]
+
+    def describe(self, chat: ChatState) -> None:
+        """Store what a conversation is asked with."""
+        if chat.id is not None:
+            self.library.describe(chat.id, system_prompt=chat.system_prompt, preset=chat.preset)
 
     def keep(self, answer: Answer, decode: Decode) -> None:
         """Store an answer as it stands: its draft while it develops, its text and figures when it has ended."""
@@ -100,11 +129,47 @@ class Keeper:
         if item.id is not None:
             self.library.put_back(item.id)
 
+    # --- elsewhere ---------------------------------------------------------------------------------------------------
+
+    def whole(self, chat: ChatState) -> Whole:
+        """A conversation as it stands in memory, to be exported where the library cannot be written."""
+        now = self.library.now()
+        messages = tuple(_messages(chat, now))
+        summary = Summary(0, title_of(messages[0].content) if messages else "", now, now)
+        if chat.id is not None:
+            with contextlib.suppress(LibraryError):
+                summary = self.library.conversation(chat.id)
+        return Whole(replace(summary, system_prompt=chat.system_prompt, preset=chat.preset), messages)
+
 
 def _settings(answer: Answer) -> str:
     """What the run was asked with, and which trace it left."""
     settings: dict[str, object] = {name: getattr(answer.config, name) for name in SETTING_NAMES}
     return json.dumps(settings | {TRACE: answer.trace_id})
+
+
+def _messages(chat: ChatState, now: float) -> Iterator[StoredMessage]:
+    """The tree as messages, parents before their children."""
+    pending: list[tuple[Versions[Turn], int | None]] = [(chat.first, None)]
+    count = 0
+    while pending:
+        branch, parent = pending.pop()
+        for turn in branch.items:
+            count += 1
+            prompt = count
+            yield _stored(_prompt_row(parent, turn), prompt, now, turn is branch.current)
+            for answer in turn.answers.items:
+                count += 1
+                yield _stored(_row(prompt, answer), count, now, answer is turn.answers.current)
+                pending.append((answer.following, count))
+
+
+def _stored(row: NewMessage, id: int, created: float, shown: bool) -> StoredMessage:
+    return StoredMessage(**vars(row), id=id, created=created, shown=shown)
+
+
+def _prompt_row(parent: int | None, turn: Turn) -> NewMessage:
+    return NewMessage(parent, "user", turn.prompt, attachments=turn.attachments)
 
 
 def _row(parent: int, answer: Answer) -> NewMessage:

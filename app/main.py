@@ -96,7 +96,8 @@ def open_library(folder: Path) -> Library:
     """The conversations in a folder; where they cannot be opened, a library for this session that says so."""
     try:
         library = Library.open(folder)
-        library.purge()
+        with contextlib.suppress(SafelightError):  # another program holds it at the moment
+            library.purge()
         return library
     except SafelightError as error:
         library = Library.in_memory()

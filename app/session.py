@@ -1,21 +1,24 @@
 """Asking: the conversation on show, the answer under way, and what of both is kept. Draws nothing.
 
-An answer goes on developing while another conversation is on show; it is folded into its own.
+An answer goes on developing while another conversation is on show; it is folded into its own. What cannot be written
+now, as while another program holds the library or the disk is full, waits in its order and is tried again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
 from dataclasses import dataclass
 from typing import Any
 
 from PySide6.QtCore import QObject, Signal, Slot
 
+from app import rescue
 from app.keeper import Keeper
 from app.language import tr
-from app.library import Library, title_of
+from app.library import Library, LibraryError
 from app.messages import LoadedModel, Message, RunFailed, RunRequest, RunStarted
 from app.presets.preset import DEFAULT
+from app.saving import Saving
 from app.settings.values import SettingsValues
 from app.state.attachment import Attachment
 from app.state.chat_state import Answer, ChatState, Turn
@@ -29,7 +32,6 @@ from engine import GenerationConfig, SafelightError
 class _Run:
     """The answer under way."""
 
-    conversation: int | None
     chat: ChatState
     turn: Turn
     answer: Answer
@@ -68,46 +70,55 @@ class Session(QObject):
     def __init__(self, library: Library, link: EngineLink, values: SettingsValues) -> None:
         super().__init__()
         self.library = library
-        self.chat = ChatState()
-        self.conversation: int | None = None  # None until the first prompt is asked
+        self.chat = ChatState(preset=DEFAULT)
         self.think = False
-        self.preset = DEFAULT
         self._keeper = Keeper(library)
+        self.saving = Saving(self._keeper)
+        self.saving.failed.connect(self.failed)
+        self.saving.problem_changed.connect(self._saved_or_not)
+        self._keep = self.saving.keep
         self._link = link
         self._values = values
         self._run: _Run | None = None
         self._removed: _Removed | None = None
-        self._cannot_keep = False  # said once, until something can be stored again
+        self._is_closed = False
+        library.notice = " ".join(said for said in (library.notice, rescue.bring_in(library)) if said)
 
     # ---------------------------------------------------------------- which conversation
 
+    @property
+    def conversation(self) -> int | None:
+        """The conversation on show, as the library knows it; None until its first prompt is stored."""
+        return self.chat.id
+
+    @property
+    def preset(self) -> str:
+        """The id of the preset by which the conversation on show is asked."""
+        return self.chat.preset
+
     def begin(self, system_prompt: str = "") -> None:
         """Show a new, empty conversation; it enters the library with its first prompt."""
-        self.conversation = None
-        self.chat = ChatState(system_prompt=system_prompt)
+        self.chat = ChatState(system_prompt=system_prompt, preset=self.chat.preset)
         self._removed = None
         self.path_changed.emit()
 
     def open(self, conversation: int) -> None:
-        """Show a stored conversation; the one that is being answered as it is now."""
+        """Show a stored conversation; one that is being answered, or is not all saved, as it is in memory."""
+        in_memory = self.saving.chats if self._run is None else [self._run.chat, *self.saving.chats]
+        chat = next((chat for chat in in_memory if chat.id == conversation), None)
         try:
-            running = self._run is not None and self._run.conversation == conversation
-            self.chat = self._run.chat if running and self._run is not None else self._keeper.open(conversation)
-            self.preset = self.library.conversation(conversation).preset
+            self.chat = chat or self._keeper.open(conversation)
         except SafelightError as error:
             self.failed.emit(str(error), "")
             return
-        self.conversation = conversation
         self._removed = None
         self.path_changed.emit()
 
     def describe(self, *, system_prompt: str, preset: str, think: bool) -> None:
         """Ask otherwise from now on, by the preset of that id."""
-        self.chat.system_prompt, self.preset, self.think = system_prompt, preset, think
-        if self.conversation is not None:
-            self._keep(
-                lambda id=self.conversation: self.library.describe(id, system_prompt=system_prompt, preset=preset)
-            )
+        chat = self.chat
+        chat.system_prompt, chat.preset, self.think = system_prompt, preset, think
+        self._keep("describe", chat, chat, lambda: self._keeper.describe(chat))
 
     @property
     def active(self) -> Answer | None:
@@ -117,7 +128,7 @@ class Session(QObject):
     @property
     def active_conversation(self) -> int | None:
         """The conversation that is being answered."""
-        return self._run.conversation if self._run is not None and self.active is not None else None
+        return self._run.chat.id if self._run is not None and self.active is not None else None
 
     # ---------------------------------------------------------------- asking
 
@@ -125,7 +136,8 @@ class Session(QObject):
         """Ask a prompt at the end of the path.
 
         Raises:
-            SafelightError: the settings do not go together, or the conversation does not fit the model.
+            SafelightError: the settings do not go together, or the conversation does not fit the model, or another
+                window is answering it.
         """
         turn = self.chat.ask(prompt, self._new_answer(model), attachments)
         self._start(turn, model)
@@ -145,25 +157,41 @@ class Session(QObject):
     def _start(self, turn: Turn, model: LoadedModel) -> None:
         chat, answer = self.chat, turn.answer
         found = fit(chat.messages(turn), model.count_tokens, model.context, reserve(answer.config, model))
-        if found.problem:
-            chat.fail(found.problem, model.decode)
-            raise SafelightError(found.problem)
+        problem = found.problem or self._claim(chat)
+        if problem:
+            chat.fail(problem, model.decode)
+            raise SafelightError(problem)
         self._removed = None
-        self._keep(lambda: self._store(turn, model))
-        self._run = _Run(self.conversation, chat, turn, answer, model)
+        self._run = _Run(chat, turn, answer, model)
+        turns = chat.turns
+        path = [(earlier, earlier.answer) for earlier in turns[: turns.index(turn) + 1]]
+        self._keep("ask", answer, chat, lambda: self._store(chat, path, model))
         self._link.run(RunRequest(tuple(found.kept), answer.config, answer.seed, self.think))
         self.path_changed.emit()
         self.listed.emit()
 
-    def _store(self, turn: Turn, model: LoadedModel) -> None:
-        if self.conversation is None:
-            self.conversation = self.library.create(
-                title=title_of(turn.prompt),
-                system_prompt=self.chat.system_prompt,
-                preset=self.preset,
-                model=model.path_or_id,
-            )
-        self._keeper.ask(self.conversation, self.chat, turn)
+    def _store(self, chat: ChatState, path: list[tuple[Turn, Answer]], model: LoadedModel) -> None:
+        self._keeper.ask(chat, path, model.path_or_id)
+        if self._run is not None and self._run.chat is chat:
+            self._claim(chat)  # of a new conversation no other window knew
+
+    def _claim(self, chat: ChatState) -> str:
+        """Keep other windows from writing to a conversation; returns why it cannot be written to here."""
+        if chat.id is None or self.library.claim(chat.id):
+            return ""
+        return tr(
+            "This conversation is being answered in another window. Wait until that has ended, then open it again."
+        )
+
+    def _release(self, chat: ChatState) -> None:
+        """Once all of the answer is written, and no other has begun."""
+        if chat.id is not None and not (self._run is not None and self._run.chat is chat):
+            self.library.release(chat.id)
+
+    @Slot(str)
+    def _saved_or_not(self, problem: str) -> None:
+        if not problem:
+            self.listed.emit()  # a conversation may have come in
 
     @Slot()
     def stop(self) -> None:
@@ -189,11 +217,12 @@ class Session(QObject):
                     run.chat.fold(message, run.model.decode)  # type: ignore[arg-type]
         if not was_active:
             return
-        self._keep(lambda: self._keeper.keep(run.answer, run.model.decode))
+        self._keep("answer", run.answer, run.chat, lambda: self._keeper.keep(run.answer, run.model.decode))
         if run.chat is self.chat:
             self.progressed.emit()
         if not run.answer.is_active:
             self._run = None
+            self._keep("release", run.chat, run.chat, lambda: self._release(run.chat))
             self.ended.emit()
             self.listed.emit()
 
@@ -202,7 +231,7 @@ class Session(QObject):
         turn = run.chat.fail(text, run.model.decode)
         if not developing:
             run.answer.status = "failed"
-            self._keep(lambda: self._keeper.remove(turn or run.answer))
+            self._keep("remove", turn or run.answer, run.chat, lambda: self._keeper.remove(turn or run.answer))
         self.failed.emit(text, details)
         if turn is not None:
             self.returned.emit(turn.prompt, turn.attachments)
@@ -215,7 +244,8 @@ class Session(QObject):
     def choose_answer(self, turn: Turn, index: int) -> None:
         """Put another version of an answer on show, with what follows it."""
         turn.answers.show(index)
-        self._keep(lambda: self._keeper.show(turn.answer))
+        shown = turn.answer
+        self._keep("show", turn.answers, self.chat, lambda: self._keeper.show(shown))
         self.path_changed.emit()
 
     @Slot(object, int)
@@ -223,15 +253,16 @@ class Session(QObject):
         """Put another version of a prompt on show, with what follows it."""
         branch = self.chat.alternatives(turn)
         branch.show(index)
-        if branch.current is not None:
-            self._keep(lambda shown=branch.current: self._keeper.show(shown))
+        shown = branch.current
+        if shown is not None:
+            self._keep("show", branch, self.chat, lambda: self._keeper.show(shown))
         self.path_changed.emit()
 
     def remove(self, turn: Turn) -> None:
         """Delete a turn on the path with all that follows it; ``undo_remove`` brings it back.
 
         Raises:
-            SafelightError: an answer of this conversation is under way.
+            SafelightError: an answer of this conversation is under way, here or in another window.
         """
         self._remove(self.chat.alternatives(turn), turn)
 
@@ -245,8 +276,12 @@ class Session(QObject):
     def _remove(self, branch: Versions[Any], item: Turn | Answer) -> None:
         if self.chat.active is not None:
             raise SafelightError(tr("Stop the answer first; it may follow what you delete."))
-        self._removed = _Removed(self.chat, branch, item, branch.remove(item))
-        self._keep(lambda: self._keeper.remove(item))
+        chat = self.chat
+        if problem := self._claim(chat):
+            raise SafelightError(problem)
+        self._removed = _Removed(chat, branch, item, branch.remove(item))
+        self._keep("remove", item, chat, lambda: self._keeper.remove(item))
+        self._keep("release", chat, chat, lambda: self._release(chat))
         self.path_changed.emit()
 
     @Slot()
@@ -256,26 +291,21 @@ class Session(QObject):
         if removed is None or removed.chat is not self.chat:
             return
         removed.branch.put_back(removed.item, removed.place)
-        self._keep(lambda: self._keeper.put_back(removed.item))
+        self._keep("put back", removed.item, removed.chat, lambda: self._keeper.put_back(removed.item))
         self.path_changed.emit()
 
-    # ---------------------------------------------------------------- keeping
+    # ---------------------------------------------------------------- the end
 
     def close(self) -> None:
-        """Store what is there and close the library; what was deleted is gone then."""
-        run = self._run
+        """Store what is there and close the library; what was deleted is gone then. May be called twice."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        run, self._run = self._run, None
         if run is not None:
-            self._keep(lambda: self._keeper.keep(run.answer, run.model.decode))
-        self._keep(self.library.purge)
+            run.answer.stop(run.model.decode)
+            self._keep("answer", run.answer, run.chat, lambda: self._keeper.keep(run.answer, run.model.decode))
+        self.saving.close()
+        with contextlib.suppress(LibraryError):  # what was deleted stays out of sight, and goes next time
+            self.library.purge()
         self.library.close()
-
-    def _keep(self, write: Callable[[], None]) -> None:
-        """Store something; where that fails it is said, and the conversation goes on in memory."""
-        try:
-            write()
-        except SafelightError as error:
-            if not self._cannot_keep:
-                self.failed.emit(str(error), "")
-            self._cannot_keep = True
-        else:
-            self._cannot_keep = False

@@ -95,6 +95,7 @@ class Shelf(QObject):
         """Write a conversation to a file of the user's choice: "markdown", "json" or "html"."""
         library = self._session.library
         try:
+            self._session.saving.require_saved()
             title = library.conversation(conversation).title
             name = "".join(ch if ch.isalnum() or ch in " -_" else " " for ch in title).strip()[:60] or "conversation"
             path = self.ask_save(name + SUFFIXES[form])
@@ -113,6 +114,7 @@ class Shelf(QObject):
     def _change(self, work: Callable[[], None]) -> bool:
         """Whether it could be done; if not, it is said why."""
         try:
+            self._session.saving.require_saved()
             work()
         except SafelightError as error:
             self._say(str(error))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from PySide6.QtCore import QEvent, QSize, Qt
+from PySide6.QtCore import QEvent, QSize, Qt, QTimer, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QLayout, QSizePolicy, QWidget
 
@@ -17,6 +17,7 @@ from app.theme import TEXT_SMALL, Theme, px
 
 HEIGHT = 28  # pixels, at 100 %
 MARGIN, GAP = 16, 16
+SAVED_MS = 5000  # that "All is saved" stays
 LEAST_MODEL = 72  # pixels; a name shorter than this says nothing
 
 
@@ -31,6 +32,13 @@ class Field:
 
 
 FIELDS = (
+    Field(
+        "unsaved",
+        "Library",
+        "What is on screen waits in memory and is saved as soon as it can be. Make room on the disk, or close the "
+        "program that holds the library.",
+        -1,
+    ),
     Field("offline", "Network", "No network call of any kind is made. Settings, Storage and privacy, changes it.", 0),
     Field("device", "Device", "Where the model computes.", 2),
     Field("memory", "Memory", "Memory this program takes, of the machine's.", 4),
@@ -63,7 +71,7 @@ def style(theme: Theme) -> str:
     return f"""
 QWidget#statusbar {{ background: {theme.surface}; border-top: 1px solid {theme.line}; }}
 QWidget#statusbar QLabel {{ font-size: {TEXT_SMALL}px; color: {theme.faint_ink}; }}
-QWidget#statusbar QLabel#offline {{ color: {theme.ink}; font-weight: 600; }}
+QWidget#statusbar QLabel#offline, QWidget#statusbar QLabel#unsaved {{ color: {theme.ink}; font-weight: 600; }}
 """
 
 
@@ -104,6 +112,9 @@ class StatusBar(QWidget):
             if field.name == "steps":
                 row.addStretch(1)
             row.addWidget(made)
+        self._saved = QTimer(self)
+        self._saved.setSingleShot(True)
+        self._saved.timeout.connect(self._forget_saved)
         self._fit_height()
 
     # ---------------------------------------------------------------- what is shown
@@ -111,6 +122,20 @@ class StatusBar(QWidget):
     def show_offline(self, is_offline: bool) -> None:
         """Mark that no network call is made."""
         self._say("offline", Said(tr("Offline")) if is_offline else NOTHING)
+
+    @Slot(str)
+    def show_unsaved(self, problem: str) -> None:
+        """Mark that not all on screen is saved; with an empty ``problem``, for a moment, that all is."""
+        self._saved.stop()
+        if problem:
+            self._say("unsaved", Said(tr("Not saved yet")))
+        elif self._said["unsaved"] != NOTHING:
+            self._say("unsaved", Said(tr("All is saved")))
+            self._saved.start(SAVED_MS)
+
+    @Slot()
+    def _forget_saved(self) -> None:
+        self._say("unsaved", NOTHING)
 
     def show_memory(self, used_bytes: int, total_bytes: int, device: str) -> None:
         """Memory in use: the process's own of the machine's for ``cpu``, and a graphics card's for ``cuda…``."""

@@ -200,6 +200,8 @@ class MainWindow(QMainWindow):
         self.strip.changed.connect(self.settings_changed)
         self.looks.changed.connect(self._dress)
         self.session.failed.connect(self.say)
+        self.session.saving.problem_changed.connect(self.status.show_unsaved)
+        self.session.listed.connect(self._note_conversation)
         self.page.inspect_asked.connect(self._inspect)
         self.session.ended.connect(self.refresh_blocking)
         self.session.path_changed.connect(self._note_conversation)
@@ -572,6 +574,9 @@ class MainWindow(QMainWindow):
             self.firstPainted.emit()
 
     def closeEvent(self, event: QCloseEvent) -> None:
+        if not self.session.saving.may_close():
+            event.ignore()
+            return
         self.hide()  # the threads may need a moment, as when one is importing torch
         self._memory.stop()
         self.models.shutdown()

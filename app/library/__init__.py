@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.library.errors import LibraryError
+from app.library.errors import GoneError, LibraryError
 from app.library.library import Library
 from app.library.records import NewMessage, Role, Status, StoredMessage, Summary, Whole
 from app.library.titles import title_of
@@ -10,6 +10,7 @@ from app.state.attachment import Attachment
 
 __all__ = [
     "Attachment",
+    "GoneError",
     "Library",
     "LibraryError",
     "NewMessage",

@@ -15,6 +15,10 @@ class LibraryError(SafelightError):
     """The library could not be read or written. What it held before stands."""
 
 
+class GoneError(LibraryError):
+    """What was to be read or changed is no longer there; trying again does not help."""
+
+
 _DISK_FULL = "the disk is full, so the library in {folder} cannot be written. Free some space, then try again"
 _NO_RIGHT = "the library in {folder} cannot be opened. Allow reading and writing there, then try again"
 _HELD = "another program holds the library in {folder}. Close that program, then try again"
@@ -53,7 +57,8 @@ def explained(folder: Path | str) -> Iterator[None]:
     except (sqlite3.IntegrityError, sqlite3.ProgrammingError, sqlite3.InterfaceError):
         raise
     except sqlite3.Error as fault:
-        saying = _SAYINGS.get(primary_code(fault) or -1)
+        is_full = getattr(fault, "sqlite_errorcode", None) == sqlite3.SQLITE_IOERR_SHMSIZE
+        saying = _DISK_FULL if is_full else _SAYINGS.get(primary_code(fault) or -1)
         if saying is None:
             raise LibraryError(
                 f"the library in {folder} failed ({fault}). Restart Safelight, then try again"

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import fields, replace
 from pathlib import Path
 
 from app.language import tr, trn
 from app.library import opening, salvage
-from app.library.errors import LibraryError, explained
+from app.library.claims import Claims
+from app.library.errors import GoneError, LibraryError, explained
 from app.library.lookup import look_up
 from app.library.records import UNFINISHED, NewMessage, Status, StoredMessage, Summary, Whole
 from app.library.rows import (
@@ -39,10 +40,13 @@ class Library:
     holds it, or the conversation was deleted in another window. Nothing is half written then.
     """
 
-    def __init__(self, connection: sqlite3.Connection, place: Path | str, clock: Callable[[], float]) -> None:
+    def __init__(self, connection: sqlite3.Connection, folder: Path | None, clock: Callable[[], float]) -> None:
         self.notice = ""
+        self.folder = folder  # None where it is forgotten at the end
         self._connection = connection
-        self._place = place
+        self._place = folder or "memory"
+        self._claims = Claims(folder)
+        self._patient_until: float | None = None  # on the monotonic clock
         self._clock = clock
         self._deleted: set[int] = set()
         self._removed: set[int] = set()
@@ -52,7 +56,8 @@ class Library:
         """Open the library in a folder, which is made where it is missing.
 
         A damaged file is set aside under another name, and what can be read of it is taken over; ``notice`` says so.
-        Answers that a crash left unfinished count as stopped.
+        Answers that a crash left unfinished count as stopped. Where another program holds the file it is opened all the
+        same, to be read, and to be written once it is free; ``notice`` says so, too.
 
         Raises:
             LibraryError: it cannot be opened or written, or comes from a newer Safelight.
@@ -63,7 +68,7 @@ class Library:
             try:
                 if opened.aside is not None:
                     library.notice = library._take_over(opened.aside)
-                library._stop_unfinished()
+                library._tidy()
             except BaseException:
                 opened.connection.close()
                 raise
@@ -72,11 +77,27 @@ class Library:
     @staticmethod
     def in_memory(clock: Callable[[], float] = time.time) -> Library:
         """A library that is forgotten at the end, for when none can be opened."""
-        return Library(opening.open_in_memory(), "memory", clock)
+        return Library(opening.open_in_memory(), None, clock)
 
     def close(self) -> None:
         """May be called twice."""
+        self._claims.close()
         self._connection.close()
+
+    @contextmanager
+    def patient(self, seconds: float) -> Iterator[None]:
+        """All writes within wait so long together for another program's lock; else each waits ``BUSY_SECONDS``."""
+        self._patient_until = time.monotonic() + seconds
+        try:
+            yield
+        finally:
+            self._patient_until = None
+            with suppress(sqlite3.ProgrammingError):  # it was closed
+                opening.wait_until(self._connection, time.monotonic() + opening.BUSY_SECONDS)
+
+    def now(self) -> float:
+        """Seconds since 1970 by the library's clock."""
+        return self._clock()
 
     # ---------------------------------------------------------------- conversations
 
@@ -85,10 +106,25 @@ class Library:
         with explained(self._place):
             return look_up(self._connection, query)
 
-    def create(self, *, title: str = "", system_prompt: str = "", preset: str = "", model: str = "") -> int:
-        """Begin an empty conversation; returns its identity."""
-        now = self._clock()
+    def create(
+        self,
+        *,
+        title: str = "",
+        system_prompt: str = "",
+        preset: str = "",
+        model: str = "",
+        created: float | None = None,
+    ) -> int:
+        """Begin an empty conversation; returns its identity.
+
+        With ``created``, which no other may have, this can be tried again after a failure: there is one in any case.
+        """
+        now = self._clock() if created is None else created
         with self._writing():
+            if created is not None:
+                row = self._connection.execute("SELECT id FROM conversations WHERE created = ?", (now,)).fetchone()
+                if row is not None:
+                    return int(row[0])
             return self._insert(Summary(0, title, now, now, False, system_prompt, preset, model))
 
     def conversation(self, id: int) -> Summary:
@@ -98,7 +134,7 @@ class Library:
                 f"SELECT {SUMMARY_COLUMNS} FROM conversations WHERE id = ? AND deleted IS NULL", (id,)
             ).fetchone()
         if row is None:
-            raise LibraryError(_GONE)
+            raise GoneError(_GONE)
         return summary_of(row)
 
     def describe(
@@ -197,9 +233,12 @@ class Library:
         wanted[None] = first[0] if first else None
         return with_shown((message_of(row[:-1]) for row in rows), wanted)
 
-    def add(self, conversation: int, message: NewMessage) -> int:
-        """Store a message and put it on show among its siblings; returns its identity."""
-        now = self._clock()
+    def add(self, conversation: int, message: NewMessage, created: float | None = None) -> int:
+        """Store a message and put it on show among its siblings; returns its identity.
+
+        With ``created``, which no other may have, this can be tried again after a failure: there is one in any case.
+        """
+        now = self._clock() if created is None else created
         with self._writing():
             self._change_one(
                 "UPDATE conversations SET updated = ? WHERE id = ? AND deleted IS NULL", (now, conversation), _GONE
@@ -210,10 +249,16 @@ class Library:
                     (message.parent, conversation),
                 ).fetchone()
                 if parent is None:
-                    raise LibraryError(_GONE_MESSAGE)
-            id = insert_message(self._connection, conversation, now, message)
+                    raise GoneError(_GONE_MESSAGE)
+            row = None
+            if created is not None:
+                row = self._connection.execute(
+                    "SELECT id FROM messages WHERE conversation = ? AND parent IS ? AND created = ?",
+                    (conversation, message.parent, created),
+                ).fetchone()
+            id = row[0] if row is not None else insert_message(self._connection, conversation, now, message)
             self._put_on_show(conversation, message.parent, id)
-            return id
+            return int(id)
 
     def update(
         self,
@@ -248,7 +293,7 @@ class Library:
         with self._writing():
             row = self._connection.execute("SELECT conversation, parent FROM messages WHERE id = ?", (id,)).fetchone()
             if row is None:
-                raise LibraryError(_GONE_MESSAGE)
+                raise GoneError(_GONE_MESSAGE)
             self._put_on_show(row[0], row[1], id)
 
     def remove(self, id: int) -> None:
@@ -263,10 +308,24 @@ class Library:
     def put_back(self, id: int) -> None:
         """Undo ``remove``; the message is on show again if it was."""
         with self._writing():
-            self._change_one(
-                "UPDATE messages SET removed = NULL, removed_at = NULL WHERE removed = ?", (id,), _GONE_MESSAGE
-            )
+            if self._connection.execute("SELECT 1 FROM messages WHERE id = ?", (id,)).fetchone() is None:
+                raise GoneError(_GONE_MESSAGE)
+            self._connection.execute("UPDATE messages SET removed = NULL, removed_at = NULL WHERE removed = ?", (id,))
         self._removed.discard(id)
+
+    # ---------------------------------------------------------------- several windows
+
+    def claim(self, conversation: int) -> bool:
+        """Answer a conversation from now until ``release``, the end of this process at the latest.
+
+        Returns:
+            False where another window is answering it.
+        """
+        return self._claims.take(conversation)
+
+    def release(self, conversation: int) -> None:
+        """Another window may answer it again."""
+        self._claims.release(conversation)
 
     # ---------------------------------------------------------------- within
 
@@ -274,6 +333,8 @@ class Library:
     def _writing(self) -> Iterator[None]:
         """A transaction that begins as a writer's, so that it can wait for another's end."""
         with explained(self._place):
+            if self._patient_until is not None:
+                opening.wait_until(self._connection, self._patient_until)
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -324,20 +385,32 @@ class Library:
         }
         if given:
             changes = ", ".join(f"{name} = ?" for name in given)
-            with explained(self._place):  # a single statement is a transaction of its own
+            with self._writing():
                 self._change_one(f"UPDATE {table} SET {changes} WHERE id = ?", (*given.values(), id), gone)
 
     def _change_one(self, statement: str, values: tuple[object, ...], gone: str) -> None:
         if not self._connection.execute(statement, values).rowcount:
-            raise LibraryError(gone)
+            raise GoneError(gone)
+
+    def _tidy(self) -> None:
+        """What a crash left is kept as it is, and counts as stopped. Where the file is held that waits, and is said."""
+        try:
+            self._stop_unfinished()
+        except LibraryError as error:
+            if not (isinstance(error.__cause__, sqlite3.Error) and opening.is_held(error.__cause__)):
+                raise
+            held = tr("{problem}. What you write is saved as soon as that is possible.", problem=str(error))
+            self.notice = f"{self.notice} {held}".strip()
 
     def _stop_unfinished(self) -> None:
-        """What a crash left is kept as it is, and counts as stopped.
-
-        An answer that another window is writing at this moment counts so too, until that window writes its next step.
-        """
-        with self._writing():
-            self._connection.execute("UPDATE messages SET status = 'stopped' WHERE status IN ('waiting', 'developing')")
+        """Mark unfinished answers as stopped, but for those that another window is writing."""
+        with self._writing():  # so that no other begins one meanwhile
+            others = self._claims.of_others()
+            self._connection.execute(
+                "UPDATE messages SET status = 'stopped' WHERE status IN ('waiting', 'developing') "
+                f"AND conversation NOT IN ({', '.join('?' * len(others))})",
+                others,
+            )
 
     def _take_over(self, aside: Path) -> str:
         """Save what can be read of a damaged file; returns what to tell the user."""

@@ -13,7 +13,8 @@ from app.library import schema
 from app.library.errors import LibraryError, is_damage, primary_code
 
 NAME = "library.sqlite"
-BUSY_SECONDS = 3.0  # how long to wait for another window's transaction, which takes milliseconds
+BUSY_SECONDS = 0.1  # how long to wait for another window's transaction, which takes milliseconds; the GUI thread waits
+OPENING_SECONDS = 0.8  # the same for all of the opening, which another window's beginning may hold up
 COMPANIONS = ("", "-wal", "-shm", "-journal")  # SQLite's files beside the first
 MAGIC = b"SQLite format 3\0"
 WAL_MODE = 2  # at byte 18 of the header
@@ -64,22 +65,37 @@ def _connect(path: Path | str) -> sqlite3.Connection:
     return connection
 
 
+def wait_until(connection: sqlite3.Connection, ends: float) -> None:
+    """Let the next statements wait for another's lock until ``ends`` on the monotonic clock."""
+    left = max(0.0, ends - time.monotonic())
+    connection.execute(f"PRAGMA busy_timeout = {round(left * 1000)}").close()
+
+
+def is_held(fault: sqlite3.Error) -> bool:
+    """Whether another connection's lock is in the way."""
+    return primary_code(fault) == sqlite3.SQLITE_BUSY
+
+
 def _open_sound(path: Path) -> sqlite3.Connection:
+    ends = time.monotonic() + OPENING_SECONDS
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     if not has_header(path):
         raise _DamagedError("no database")
     connection = _connect(path)
     try:
+        wait_until(connection, ends)
         _check(connection, path.parent)
+        wait_until(connection, ends)
         _set_modes(connection)
         version = schema.version_of(connection)
+        wait_until(connection, ends)
         if version < len(schema.STEPS):
             if version:
                 _back_up(connection, path, version)
             schema.migrate(connection)
-        connection.execute("BEGIN IMMEDIATE")  # a file that cannot be written is better known now
-        connection.execute("ROLLBACK")
+        _see_that_it_can_be_written(connection)
+        wait_until(connection, time.monotonic() + BUSY_SECONDS)
     except sqlite3.DatabaseError as fault:
         connection.close()
         if is_damage(fault):
@@ -121,6 +137,19 @@ def _check(connection: sqlite3.Connection, folder: Path) -> None:
         raise _DamagedError(verdict)
 
 
+def _see_that_it_can_be_written(connection: sqlite3.Connection) -> None:
+    """A file that cannot be written is better known now; one that is held at the moment is written later."""
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            connection.execute("DELETE FROM messages WHERE 0")  # of a read-only file SQLite complains no earlier
+        finally:
+            connection.execute("ROLLBACK")
+    except sqlite3.OperationalError as fault:
+        if not is_held(fault):
+            raise
+
+
 def _set_modes(connection: sqlite3.Connection) -> None:
     """Readers and a writer at once, and no wait for the disk at each denoising step.
 
@@ -129,7 +158,7 @@ def _set_modes(connection: sqlite3.Connection) -> None:
     try:
         connection.execute("PRAGMA journal_mode = WAL").fetchone()
     except sqlite3.OperationalError as fault:
-        if primary_code(fault) != sqlite3.SQLITE_BUSY:
+        if not is_held(fault):
             raise
         # Another window is at the file this moment. The mode is the file's own: that one has set it, or the next will.
     connection.execute("PRAGMA synchronous = NORMAL")

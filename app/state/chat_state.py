@@ -103,6 +103,11 @@ class Answer:
         self.error = message
         self._read(decode(self.draft_tokens()))
 
+    def stop(self, decode: Decode) -> None:
+        """The run is given up; what it had so far stands."""
+        self.status = "stopped"
+        self._read(decode(self.draft_tokens()))
+
     def _read(self, reply: Reply) -> None:
         self.text, self.thinking = reply
 
@@ -164,6 +169,8 @@ class ChatState:
 
     first: Versions[Turn] = field(default_factory=Versions)
     system_prompt: str = ""
+    preset: str = ""  # its id
+    id: int | None = None  # in the library
     _asked: _Asked | None = None
 
     @property

@@ -8,52 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QObject, Slot
 from pytestqt.qtbot import QtBot
 
 from app.library import Library, LibraryError
-from app.messages import LoadedModel, ModelLoaded
 from app.session import Session
 from app.settings.values import SettingsValues
 from app.state.attachment import Attachment
 from app.state.chat_state import ChatState
-from app.worker import EngineLink
 from engine import SKILLS, SafelightError
-
-
-class Desk(QObject):
-    """A session with a stand-in engine, and what it has told."""
-
-    def __init__(self, fake: Any, library: Library) -> None:
-        super().__init__()
-        self.link = EngineLink(fake.load, fake.generate)
-        self.session = Session(library, self.link, SettingsValues(seed=5))
-        self.model: LoadedModel | None = None
-        self.failures: list[str] = []
-        self.returned: list[tuple[str, object]] = []
-        self.link.arrived.connect(self.take)
-        self.session.failed.connect(self.note)
-        self.session.returned.connect(self.give_back)
-
-    @Slot(object)
-    def take(self, messages: list[Any]) -> None:
-        for message in messages:
-            if isinstance(message, ModelLoaded):
-                self.model = message.model
-        self.session.take([message for message in messages if not isinstance(message, ModelLoaded)])
-
-    @Slot(str, str)
-    def note(self, text: str, _details: str) -> None:
-        self.failures.append(text)
-
-    @Slot(str, object)
-    def give_back(self, prompt: str, files: object) -> None:
-        self.returned.append((prompt, files))
-
-    @property
-    def loaded(self) -> LoadedModel:
-        assert self.model is not None
-        return self.model
+from tests.app.desk import Desk, shape
 
 
 @pytest.fixture
@@ -76,26 +39,6 @@ def desk(qtbot: QtBot, fake: Any, library: Library) -> Iterator[Desk]:
 def ask(qtbot: QtBot, desk: Desk, prompt: str, files: tuple[Attachment, ...] = ()) -> None:
     desk.session.ask(prompt, files, desk.loaded)
     qtbot.waitUntil(lambda: desk.session.active is None)
-
-
-def shape(chat: ChatState) -> list[Any]:
-    """The whole tree in plain values."""
-
-    def turns(versions: Any) -> list[Any]:
-        return [
-            (
-                turn.prompt,
-                turn.attachments,
-                turn is versions.current,
-                [
-                    (a.text, a.status, a.seed, a.model_title, a is turn.answer, turns(a.following))
-                    for a in turn.answers.items
-                ],
-            )
-            for turn in versions.items
-        ]
-
-    return turns(chat.first)
 
 
 def reopened(desk: Desk) -> ChatState:
@@ -248,8 +191,10 @@ def test_a_full_disk_is_said_once_and_the_conversation_goes_on(
             patched.setattr(library, name, full)
         ask(qtbot, desk, "two")
     assert len(desk.failures) == 1
+    assert len(desk.problems) == 1
     assert [turn.answer.status for turn in desk.session.chat.turns] == ["done", "done"]
     ask(qtbot, desk, "three")  # there is room again: what could not be stored is stored now
+    assert desk.problems[1:] == [""]
     assert shape(reopened(desk)) == shape(desk.session.chat)
 
 

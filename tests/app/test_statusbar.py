@@ -26,6 +26,7 @@ def bar(qtbot: QtBot) -> StatusBar:
 
 
 def fill(bar: StatusBar) -> None:
+    bar.show_unsaved("the disk is full")
     bar.show_offline(True)
     bar.show_model("DiffusionGemma 26B-A4B in four bits", "cuda:0")
     bar.show_memory(2_100_000_000, 64_000_000_000, "cpu")
@@ -36,6 +37,7 @@ def fill(bar: StatusBar) -> None:
 def test_every_number_has_its_unit(bar: StatusBar) -> None:
     fill(bar)
     assert {field.name: bar.labels[field.name].text() for field in FIELDS} == {
+        "unsaved": "Not saved yet",
         "offline": "Offline",
         "device": "GPU 0",
         "memory": "2.1 GB of 64.0 GB",
@@ -59,6 +61,10 @@ def test_every_figure_is_named_and_explained(bar: StatusBar) -> None:
 
 def test_nothing_known_shows_nothing(bar: StatusBar) -> None:
     fill(bar)
+    bar.show_unsaved("")
+    assert bar.labels["unsaved"].text() == "All is saved"
+    bar._saved.timeout.emit()
+    bar.show_unsaved("")
     bar.show_offline(False)
     bar.show_run(None)
     bar.show_model(None)

@@ -1,0 +1,75 @@
+"""A session with a stand-in engine and no window, and what it has told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from PySide6.QtCore import QObject, Slot
+
+from app.library import Library
+from app.messages import LoadedModel, ModelLoaded
+from app.session import Session
+from app.settings.values import SettingsValues
+from app.state.chat_state import ChatState
+from app.worker import EngineLink
+
+
+class Desk(QObject):
+    """What the window does for a session, without one."""
+
+    def __init__(self, fake: Any, library: Library, **link: Any) -> None:
+        super().__init__()
+        self.link = EngineLink(fake.load, fake.generate, **link)
+        self.session = Session(library, self.link, SettingsValues(seed=5))
+        self.model: LoadedModel | None = None
+        self.failures: list[str] = []
+        self.problems: list[str] = []
+        self.returned: list[tuple[str, object]] = []
+        self.link.arrived.connect(self.take)
+        self.session.failed.connect(self.note)
+        self.session.saving.problem_changed.connect(self.note_problem)
+        self.session.returned.connect(self.give_back)
+
+    @Slot(object)
+    def take(self, messages: list[Any]) -> None:
+        for message in messages:
+            if isinstance(message, ModelLoaded):
+                self.model = message.model
+        self.session.take([message for message in messages if not isinstance(message, ModelLoaded)])
+
+    @Slot(str, str)
+    def note(self, text: str, _details: str) -> None:
+        self.failures.append(text)
+
+    @Slot(str)
+    def note_problem(self, text: str) -> None:
+        self.problems.append(text)
+
+    @Slot(str, object)
+    def give_back(self, prompt: str, files: object) -> None:
+        self.returned.append((prompt, files))
+
+    @property
+    def loaded(self) -> LoadedModel:
+        assert self.model is not None
+        return self.model
+
+
+def shape(chat: ChatState) -> list[Any]:
+    """The whole tree in plain values."""
+
+    def turns(versions: Any) -> list[Any]:
+        return [
+            (
+                turn.prompt,
+                turn.attachments,
+                turn is versions.current,
+                [
+                    (a.text, a.status, a.seed, a.model_title, a is turn.answer, turns(a.following))
+                    for a in turn.answers.items
+                ],
+            )
+            for turn in versions.items
+        ]
+
+    return turns(chat.first)

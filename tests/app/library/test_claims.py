@@ -1,0 +1,56 @@
+"""Claims: one window answers a conversation at a time, and nothing stale or strange keeps anybody out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.library import Library, NewMessage, claims
+
+
+def test_a_conversation_is_claimed_once(library: Library, folder: Path) -> None:
+    other = Library.open(folder)
+    assert library.claim(1)
+    assert library.claim(1)
+    assert not other.claim(1)
+    assert other.claim(2)
+    library.release(1)
+    assert other.claim(1)
+    other.close()
+    assert list(folder.glob("*.lock")) == []
+
+
+def test_what_nobody_holds_counts_as_stopped(library: Library, folder: Path) -> None:
+    ids = [library.create(title=title) for title in ("held", "left", "never claimed")]
+    for id in ids:
+        library.add(id, NewMessage(None, "assistant", "draft", status="developing"))
+    assert library.claim(ids[0])
+    (folder / f"library-answering-{ids[1]}.lock").touch()
+    (folder / "library-answering-x.lock").touch()
+    other = Library.open(folder)
+    assert [other.messages(id)[0].status for id in ids] == ["developing", "stopped", "stopped"]
+    other.close()
+    assert sorted(path.name for path in folder.glob("*.lock")) == [
+        f"library-answering-{ids[0]}.lock",
+        "library-answering-x.lock",
+    ]
+
+
+def test_what_is_no_file_of_ours_keeps_nobody_out(library: Library, folder: Path, tmp_path: Path) -> None:
+    (folder / "library-answering-1.lock").mkdir()
+    (folder / "library-answering-2.lock").symlink_to(tmp_path / "elsewhere")
+    for conversation in (1, 2):
+        assert library.claim(conversation)
+        library.release(conversation)
+    assert not (tmp_path / "elsewhere").exists()
+    assert len(list(folder.glob("*.lock"))) == 2
+    Library.in_memory().claim(1)
+
+
+def test_without_a_lock_it_is_granted(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unsupported(_handle: int) -> None:
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr(claims, "_lock", unsupported)
+    assert library.claim(1)

@@ -1,0 +1,467 @@
+"""Full disks and held locks at random moments of chats: ``python -m tests.hostile.disk --times 200``.
+
+Each round asks, regenerates, edits, deletes, renames, changes presets and settings and records runs with a stand-in
+engine, while another process locks the library and the disk runs full for a while; then the library is closed, now and
+then with the fault still there, and opened again. All that was on screen, or was reported done, must be there. Prints a
+table and exits with 1 where something is lost.
+
+``tests.hostile.faults`` says how a disk is made full.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from PySide6.QtCore import QCoreApplication, QEventLoop, QSettings
+
+from app import rescue, saving
+from app.keeper import Keeper
+from app.library import Library
+from app.messages import TraceNotKept
+from app.presets.preset import Preset
+from app.presets.store import PresetStore
+from app.state.chat_state import ChatState, Turn
+from engine import SKILLS, GenerationFinished, SafelightError, open_trace
+from tests.app.conftest import FakeEngine
+from tests.app.desk import Desk, shape
+from tests.hostile.faults import FullDisk, Locker, NoLongerFiles, can_have_a_namespace, mounted
+
+HANGS = 20.0  # seconds that anything may take to come about
+ACTIONS = (6, 14)  # in a round
+INSIDE = "--inside"
+
+
+# ------------------------------------------------------------------ figures
+
+
+@dataclass
+class Figures:
+    """What the rounds came to."""
+
+    disk: str = ""
+    rounds: int = 0
+    actions: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+    closed_under_fault: int = 0
+    warned: int = 0  # closings put off, as there was room nowhere
+    waited: int = 0  # rounds in which something had to wait to be saved
+    checked: Counter[str] = field(default_factory=Counter)
+    lost: list[str] = field(default_factory=list)
+    cpu: float = 0.0  # longest hold of the GUI thread, in seconds
+    wall: float = 0.0
+    opening: float = 0.0  # longest opening of a library, wall time
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """What the GUI thread does at a stretch."""
+        cpu, wall = time.thread_time(), time.perf_counter()
+        try:
+            yield
+        finally:
+            self.cpu = max(self.cpu, time.thread_time() - cpu)
+            self.wall = max(self.wall, time.perf_counter() - wall)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "disk": self.disk, "rounds": self.rounds, "actions": self.actions, "faults": dict(self.faults),
+            "closed_under_fault": self.closed_under_fault, "warned": self.warned, "waited": self.waited,
+            "checked": dict(self.checked),
+            "lost": self.lost, "gui_cpu_s": round(self.cpu, 3), "gui_wall_s": round(self.wall, 3),
+            "opening_wall_s": round(self.opening, 3),
+        }  # fmt: skip
+
+
+class WatchedDesk(Desk):
+    """A desk whose work at each arrival is measured, and which remembers what was told of traces."""
+
+    def __init__(self, figures: Figures, *args: Any, **named: Any) -> None:
+        self._figures = figures
+        self.told_of_traces = False
+        super().__init__(*args, **named)
+
+    def take(self, messages: list[Any]) -> None:
+        self.told_of_traces |= any(isinstance(message, TraceNotKept) for message in messages)
+        with self._figures.hold():
+            super().take([message for message in messages if not isinstance(message, TraceNotKept)])
+
+
+# ------------------------------------------------------------------ a round
+
+
+class Round:
+    """One data folder, one session, and what must be there in the end."""
+
+    def __init__(self, random: Random, folder: Path, faults: dict[str, Any], figures: Figures) -> None:
+        self._random, self._folder, self._faults, self._figures = random, folder, faults, figures
+        self._under: set[str] = set()
+        self._fake = FakeEngine()
+        self._fake.steps = random.randint(2, 6)
+        self._chats: list[ChatState] = []
+        self._preset_store = PresetStore(folder)
+        self._presets: tuple[Preset, ...] = ()
+        self._settings = QSettings(str(folder / "settings.ini"), QSettings.Format.IniFormat)
+        self._values: dict[str, int] = {}
+        Library.open(folder).close()
+        if random.random() < 0.2:
+            self._begin_fault("lock")
+        begun = time.perf_counter()
+        library = Library.open(folder)
+        figures.opening = max(figures.opening, time.perf_counter() - begun)
+        self._desk = WatchedDesk(figures, self._fake, library, traces=folder / "traces")
+        self._session = self._desk.session
+        self._had_to_wait = False
+
+    def play(self) -> None:
+        self._desk.link.load(SKILLS, "Skills")
+        self._until(lambda: self._desk.model is not None)
+        for _ in range(self._random.randint(*ACTIONS)):
+            self._maybe_change_faults(0.3)
+            self._figures.actions += 1
+            self._random.choice(self._possible())()
+            self._maybe_change_faults(0.2)
+            self._spin(self._random.choice((0.0, 0.0, 0.02)))
+        self._had_to_wait = any(self._desk.problems)
+        ending = self._random.choice(("passes first", "passes first", "passes while closing", "stays"))
+        if not self._under:
+            ending = "passes first"
+        if ending == "passes first":
+            self._end_faults()
+            self._until(lambda: self._session.active is None or self._fake.hold)
+            self._until(self._is_saved)
+        settings_can_be_written = "disk full" not in self._under
+        self._figures.closed_under_fault += bool(self._under)
+        if ending == "passes while closing":
+            self._close(self._end_faults)
+        else:
+            self._close(lambda: None)
+        self._end_faults()
+        self._figures.waited += self._had_to_wait
+        self._check(settings_can_be_written)
+
+    def _close(self, meanwhile: Callable[[], None]) -> None:
+        """As the window closes: the engine first."""
+        if not self._session.saving.may_close():
+            self._figures.warned += 1
+            self._end_faults()  # as the user is asked to
+        helper = threading.Timer(saving.CLOSING_SECONDS / 3, meanwhile)
+        helper.start()
+        self._fake.gate.release(1000)
+        self._desk.link.shutdown()
+        self._settings.sync()
+        with contextlib.redirect_stderr(io.StringIO()):
+            self._session.close()
+        helper.join()
+
+    # --- faults ------------------------------------------------------------------------------------------------------
+
+    def _maybe_change_faults(self, chance: float) -> None:
+        if self._random.random() < chance:
+            kind = self._random.choice(sorted(self._faults))
+            if kind in self._under:
+                self._under.discard(kind)
+                self._faults[kind].end()
+            else:
+                self._begin_fault(kind)
+
+    def _begin_fault(self, kind: str) -> None:
+        if self._faults[kind].begin(self._folder):
+            self._under.add(kind)
+            self._figures.faults[kind] += 1
+
+    def _end_faults(self) -> None:
+        for kind in sorted(self._under):
+            self._faults[kind].end()
+        self._under.clear()
+
+    # --- what a user does --------------------------------------------------------------------------------------------
+
+    def _possible(self) -> list[Callable[[], None]]:
+        has_turns = bool(self._session.chat.turns)
+        acts = [self._ask] * 4 + [self._write_preset, self._set] * 2 + [self._begin, self._describe]
+        if has_turns:
+            acts += [self._again, self._edit, self._choose, self._remove, self._undo, self._rename, self._open]
+        return acts
+
+    def _run(self, begin: Callable[[], None]) -> None:
+        """A run, with a change of faults in its middle; sometimes it is stopped, or another conversation is shown."""
+        random = self._random
+        self._fake.hold = True
+        with self._figures.hold():
+            begin()
+        answer = self._session.active
+        assert answer is not None
+        if self._session.chat not in self._chats:
+            self._chats.append(self._session.chat)
+        early = random.randint(0, self._fake.steps - 1)
+        if early:
+            self._fake.gate.release(early)
+        self._until(lambda: answer.stats.total_steps >= early)
+        self._maybe_change_faults(0.5)
+        if random.random() < 0.15:
+            self._session.stop()
+        if random.random() < 0.15:
+            self._begin()
+        if random.random() < 0.1:
+            return  # it is still under way when the next thing is done
+        self._finish()
+
+    def _finish(self) -> None:
+        self._fake.hold = False
+        self._fake.gate.release(100)
+        self._until(lambda: self._session.active is None)
+        while self._fake.gate.acquire(blocking=False):
+            pass
+
+    def _ask(self) -> None:
+        self._finish()
+        prompt = f"prompt {self._random.randrange(10**9)}"
+        self._run(lambda: self._session.ask(prompt, (), self._desk.loaded))
+
+    def _again(self) -> None:
+        self._finish()
+        self._run(lambda: self._session.ask_again(self._turn(), self._desk.loaded))
+
+    def _edit(self) -> None:
+        self._finish()
+        prompt = f"otherwise {self._random.randrange(10**9)}"
+        self._run(lambda: self._session.edit(self._turn(), prompt, self._desk.loaded))
+
+    def _turn(self) -> Turn:
+        return self._random.choice(self._session.chat.turns)
+
+    def _choose(self) -> None:
+        turn = self._turn()
+        with self._figures.hold():
+            if self._random.random() < 0.5:
+                self._session.choose_answer(turn, self._random.randrange(len(turn.answers)))
+            else:
+                self._session.choose_prompt(turn, self._random.randrange(len(self._session.chat.alternatives(turn))))
+
+    def _remove(self) -> None:
+        turn = self._turn()
+        with self._figures.hold(), contextlib.suppress(SafelightError):  # an answer is under way
+            if self._random.random() < 0.5:
+                self._session.remove(turn)
+            else:
+                self._session.remove_answer(turn, self._random.randrange(len(turn.answers)))
+
+    def _undo(self) -> None:
+        with self._figures.hold():
+            self._session.undo_remove()
+
+    def _begin(self) -> None:
+        self._session.begin()
+
+    def _open(self) -> None:
+        ids = [chat.id for chat in self._chats if chat.id is not None]
+        if not ids:
+            return
+        wanted = self._random.choice(ids)
+        (known,) = [chat for chat in self._chats if chat.id == wanted]
+        with self._figures.hold():
+            self._session.open(wanted)
+        if self._session.chat.id != wanted or self._session.chat is known:
+            return
+        if shape(self._session.chat) != shape(known):
+            self._figures.lost.append(f"opened again, conversation {wanted} is another")
+        self._chats = [self._session.chat if chat is known else chat for chat in self._chats]
+
+    def _describe(self) -> None:
+        prompt = f"Be {self._random.randrange(10**9)}."
+        with self._figures.hold():
+            self._session.describe(system_prompt=prompt, preset="default", think=False)
+
+    def _rename(self) -> None:
+        id = self._session.conversation
+        if id is None:
+            return
+        with self._figures.hold(), contextlib.suppress(SafelightError):
+            self._session.saving.require_saved()
+            self._session.library.describe(id, title=f"title {self._random.randrange(10**9)}")
+
+    def _write_preset(self) -> None:
+        new = Preset(f"own-{self._random.randrange(10**9)}", "Own", "Be brief. " * self._random.randint(1, 400))
+        wanted = (*self._presets[-3:], new)
+        with self._figures.hold(), contextlib.suppress(SafelightError):
+            self._preset_store.write(wanted)
+            self._presets = wanted
+
+    def _set(self) -> None:
+        name, value = f"test/{self._random.randrange(5)}", self._random.randrange(10**9)
+        with self._figures.hold():
+            self._settings.setValue(name, value)
+            self._settings.sync()
+        self._values[name] = value
+
+    # --- waiting -----------------------------------------------------------------------------------------------------
+
+    def _is_saved(self) -> bool:
+        return not self._desk.problems or self._desk.problems[-1] == ""
+
+    def _spin(self, seconds: float) -> None:
+        ends = time.monotonic() + seconds
+        while True:
+            QCoreApplication.processEvents(QEventLoop.ProcessEventsFlag.AllEvents)
+            if time.monotonic() >= ends:
+                return
+            time.sleep(0.002)
+
+    def _until(self, happened: Callable[[], bool]) -> None:
+        ends = time.monotonic() + HANGS
+        while not happened():
+            self._spin(0.002)
+            if time.monotonic() > ends:
+                raise TimeoutError("it did not come about")
+
+    # --- what must be there ------------------------------------------------------------------------------------------
+
+    def _check(self, settings_can_be_written: bool) -> None:
+        lost, checked = self._figures.lost, self._figures.checked
+        library = Library.open(self._folder)
+        rescued = rescue.bring_in(library)
+        there = [
+            (shape(chat), chat.system_prompt)
+            for chat in (Keeper(library).open(summary.id) for summary in library.summaries())
+            if chat.turns
+        ]
+        library.close()
+        wanted = [(shape(chat), chat.system_prompt) for chat in self._chats if chat.turns]
+        checked["conversations"] += len(wanted)
+        checked["rescued"] += bool(rescued)
+        for one in wanted:
+            if one in there:
+                there.remove(one)
+            else:
+                lost.append(f"a conversation, of {len(wanted)}: {one!r:.1000} is not among {there!r:.1000}")
+        if there and not rescued:
+            lost.append(f"{len(there)} conversations more than there were: {there!r:.1000}")
+        presets = PresetStore(self._folder).own
+        checked["presets"] += len(self._presets)
+        if presets != self._presets:
+            lost.append(f"presets: {len(self._presets)} became {len(presets)}")
+        if settings_can_be_written:
+            again = QSettings(str(self._folder / "settings.ini"), QSettings.Format.IniFormat)
+            checked["settings"] += len(self._values)
+            lost += [
+                f"setting {name}: {value} became {again.value(name)}"
+                for name, value in self._values.items()
+                if str(again.value(name)) != str(value)
+            ]
+        self._check_traces()
+
+    def _check_traces(self) -> None:
+        for chat in self._chats:
+            for turn in chat.turns:
+                trace = turn.answer.trace
+                if trace is None or not trace.events or not isinstance(trace.events[-1], GenerationFinished):
+                    continue
+                if trace.path is None:
+                    if not self._desk.told_of_traces:
+                        self._figures.lost.append("a trace was not kept, and nobody was told")
+                    continue
+                self._figures.checked["traces"] += 1
+                try:
+                    whole = len(open_trace(trace.path).entries) == len(trace.entries)
+                except SafelightError as error:
+                    self._figures.lost.append(f"a trace: {error}")
+                else:
+                    if not whole:
+                        self._figures.lost.append("a trace is shorter than its run")
+
+
+# ------------------------------------------------------------------ the command
+
+
+def run(times: int, seed: int, first: int, folder: Path, faults: dict[str, Any], figures: Figures) -> None:
+    """Play so many rounds, each in a folder of its own within ``folder``."""
+    for number in range(first, first + times):
+        place = folder / f"round-{number}"
+        place.mkdir()
+        tempfile.tempdir = str(folder if number % 2 else folder.parent)  # a second disk, or not
+        before = len(figures.lost)
+        one = Round(Random(f"{seed}:{number}"), place, faults, figures)
+        try:
+            one.play()
+        except TimeoutError as error:
+            figures.lost.append(f"{error}: {one._desk.problems[-1:]}")
+        finally:
+            one._end_faults()
+            one._fake.gate.release(1000)
+            one._desk.link.shutdown()
+        figures.lost[before:] = [f"round {number}: {lost}" for lost in figures.lost[before:]]
+        figures.rounds += 1
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command; returns its exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tests.hostile.disk", description=__doc__)
+    parser.add_argument("--times", type=int, default=20, help="rounds")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--first", type=int, default=0, help="number of the first round")
+    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument(INSIDE, action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args(argv)
+    if not options.inside and can_have_a_namespace():
+        arguments = sys.argv[1:] if argv is None else list(argv)
+        command = ["unshare", "-rm", sys.executable, "-m", "tests.hostile.disk", *arguments, INSIDE]
+        return subprocess.run(command, check=False).returncode
+    app = QCoreApplication.instance() or QCoreApplication([])
+    figures = Figures()
+    locker = Locker()
+    with tempfile.TemporaryDirectory(prefix="hostile-disk-") as name:
+        disk = Path(name) / "disk"
+        disk.mkdir()
+        has_disk = options.inside and mounted(disk)
+        full: Any = FullDisk(disk) if has_disk else NoLongerFiles()
+        figures.disk = full.name
+        try:
+            run(options.times, options.seed, options.first, disk, {"lock": locker, "disk full": full}, figures)
+        finally:
+            locker.close()
+            if has_disk:
+                subprocess.run(["umount", "-l", str(disk)], check=False)
+    del app
+    print(json.dumps(figures.as_json())) if options.json else print_table(figures)
+    return 1 if figures.lost else 0
+
+
+def print_table(figures: Figures) -> None:
+    rows = {
+        "rounds": figures.rounds,
+        "actions": figures.actions,
+        **{f"faults: {kind}": count for kind, count in sorted(figures.faults.items())},
+        "disk": figures.disk,
+        "rounds in which something waited": figures.waited,
+        "rounds closed under a fault": figures.closed_under_fault,
+        "closings put off": figures.warned,
+        **{f"checked: {kind}": count for kind, count in sorted(figures.checked.items())},
+        "longest hold of the GUI thread, CPU": f"{figures.cpu:.3f} s",
+        "longest hold of the GUI thread, wall": f"{figures.wall:.3f} s",
+        "longest opening of the library, wall": f"{figures.opening:.3f} s",
+        "lost": len(figures.lost),
+    }
+    for name, value in rows.items():
+        print(f"{name:<40}{value:>14}")
+    for lost in figures.lost[:10]:
+        print(f"\n{lost}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
