@@ -304,7 +304,8 @@ class MainWindow(QMainWindow):
     def _show_said_at_start(self) -> None:
         if self._is_made and self._said_at_start:
             messages, details = zip(*self._said_at_start, strict=True)
-            self._show_message(" ".join(messages), "\n".join(filter(None, details)))
+            several = " ".join(f"{message.rstrip('.')}." for message in messages)
+            self._show_message(messages[0] if len(messages) == 1 else several, "\n".join(filter(None, details)))
 
     @Slot()
     def _end_start(self) -> None:

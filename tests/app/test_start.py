@@ -83,8 +83,8 @@ def test_a_library_that_cannot_be_purged_is_the_library_all_the_same(
 def test_after_the_start_a_message_takes_the_place_of_the_one_before(qtbot: QtBot, open_window: Open) -> None:
     window = open_window(None)
     window.say("one")
-    window.say("two")
-    assert said(window) == "one two"
+    window.say("two.")
+    assert said(window) == "one. two."
     qtbot.waitUntil(lambda: window._said_at_start is None)
     window.say("three")
     assert said(window) == "three"

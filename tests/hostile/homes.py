@@ -113,7 +113,7 @@ FILE = {"name": "config.json", "bytes": 2, "sha256": "", "blob": "b" * 40}
 
 
 def _record(home: Home, **changes: object) -> Path:
-    path = home.model("some--model") / "safelight-download.json"
+    path = home.model("some--model.partial") / "safelight-download.json"
     path.write_text(json.dumps(RECORD | {"files": [FILE | changes]}))
     return path
 
