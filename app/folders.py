@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import stat
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from engine import SafelightError
+from engine.files import private_folder
 
 APP = "Safelight"
 
@@ -37,19 +41,40 @@ def folders(data_folder: str = "") -> Folders:
 
 
 def ensure(folder: Path) -> Path:
-    """Create a folder where it is missing, and make sure that it can be written to.
+    """Create a folder for the user alone where it is missing, and make sure that it can be written to.
 
     Raises:
         SafelightError: it cannot be created or written to; says what to do.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        private_folder(folder)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except (OSError, ValueError) as error:  # ValueError: a path that no system allows
         why = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise SafelightError(f"{folder} cannot be used ({why}); choose another folder or free it for writing") from None
     return folder
+
+
+def tighten(file: Path) -> None:
+    """Take a file of the user's from everybody else (0600), as far as the system lets us."""
+    with contextlib.suppress(OSError):
+        if stat.S_IMODE(file.stat().st_mode) & 0o077:
+            file.chmod(0o600)
+
+
+def set_aside(path: Path) -> Path:
+    """Rename what cannot be used, file or not, to ``NAME.damaged-TIME.SUFFIX`` beside it; returns its new place.
+
+    Raises:
+        OSError: it cannot be renamed.
+    """
+    name = f"{path.stem}.damaged-{time.strftime('%Y%m%d-%H%M%S')}"
+    number, aside = 1, path.with_name(name + path.suffix)
+    while aside.exists() or aside.is_symlink():
+        number += 1
+        aside = path.with_name(f"{name}-{number}{path.suffix}")
+    return path.rename(aside)
 
 
 def shortened(text: str) -> str:

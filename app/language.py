@@ -6,6 +6,7 @@ Catalogues are gettext's, in ``assets/locale/CODE/LC_MESSAGES/safelight.mo``; th
 from __future__ import annotations
 
 import gettext
+import re
 from pathlib import Path
 
 LOCALE = Path(__file__).resolve().parent.parent / "assets" / "locale"
@@ -21,8 +22,9 @@ def use(catalogue: gettext.NullTranslations) -> None:
 
 
 def use_code(code: str) -> None:
-    """Speak a language by its code, English where there is no catalogue for it."""
-    use(gettext.translation(DOMAIN, LOCALE, [code], fallback=True))
+    """Speak a language by its code, English where there is no catalogue for it, or where it is no code."""
+    known = [code] if re.fullmatch(r"[A-Za-z]{2,8}([_-][A-Za-z0-9]{2,8}){0,2}", code) else []  # it names a folder
+    use(gettext.translation(DOMAIN, LOCALE, known, fallback=True))
 
 
 def tr(text: str, /, **values: object) -> str:

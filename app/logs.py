@@ -6,17 +6,21 @@ The text of an exception may quote a prompt, so only the kinds whose texts speak
 from __future__ import annotations
 
 import logging
+import os
 import traceback
-from collections import deque
+from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
-from app.folders import ensure, shortened
+from app.folders import ensure, set_aside, shortened, tighten
+from engine import SafelightError
+from engine.files import is_plain_file, open_regular
 
 NAME = "safelight.log"
 BYTES = 1_000_000  # of a file
 FILES = 3
 LINES = 40  # shown in a report
+TAIL_BYTES = 64_000  # read for them
 
 log = logging.getLogger("safelight")
 
@@ -24,15 +28,36 @@ _SPEAKS_OF_THE_MACHINE = (OSError, ImportError, MemoryError, AttributeError, Nam
 _BY_NAME = ("OutOfMemoryError", "AcceleratorError")  # torch's, which is not to be imported here
 
 
+class _File(RotatingFileHandler):
+    """For its owner alone, and quiet where it cannot be written: a log stops nobody."""
+
+    def _open(self) -> TextIOWrapper:
+        def opener(path: str, flags: int) -> int:
+            return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o600)
+
+        return open(self.baseFilename, self.mode, encoding=self.encoding, opener=opener)
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        pass
+
+
 def start(folder: Path) -> Path:
     """Write the log into this folder from now on, in three files of 1 MB at most. Returns the newest.
 
     Raises:
-        SafelightError: the folder cannot be used.
+        SafelightError: the folder cannot be used, or holds something else under a log's name that cannot be moved.
     """
     stop()
     path = ensure(folder) / NAME
-    handler = RotatingFileHandler(path, maxBytes=BYTES, backupCount=FILES - 1, encoding="utf-8", delay=True)
+    for place in (path, *(path.with_name(f"{NAME}.{number}") for number in range(1, FILES))):
+        if is_plain_file(place):
+            tighten(place)
+        elif os.path.lexists(place):  # a pipe would keep us waiting, and a link lead elsewhere
+            try:
+                set_aside(place)
+            except OSError as error:
+                raise SafelightError(f"{place} is no file, and cannot be moved ({error.strerror}); remove it") from None
+    handler = _File(path, maxBytes=BYTES, backupCount=FILES - 1, encoding="utf-8", delay=True)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     log.addHandler(handler)
     log.setLevel(logging.INFO)
@@ -73,7 +98,8 @@ def record(error: BaseException, where: str) -> None:
 def last_lines(path: Path, count: int = LINES) -> list[str]:
     """The log's last lines; none where there is no log."""
     try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            return [line.rstrip("\n") for line in deque(file, maxlen=count)]
-    except OSError:
+        with open_regular(path) as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))
+            return file.read(TAIL_BYTES).decode("utf-8", "replace").splitlines()[-count:]
+    except (OSError, SafelightError):
         return []

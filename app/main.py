@@ -30,18 +30,20 @@ def _load_torch_libraries_first() -> None:
 if sys.platform == "win32":
     _load_torch_libraries_first()
 
-from PySide6.QtCore import QObject, QSettings, QSocketNotifier, QTimer, Slot
+from PySide6.QtCore import QMetaObject, QObject, QSettings, QSocketNotifier, Qt, QTimer, Slot
 from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QApplication
 
 from app import language, logs
-from app.faults import Faults
+from app.faults import Faults, one_line
 from app.folders import Folders, folders
 from app.garbage import Garbage
 from app.language import tr
 from app.library import Library
+from app.models.jobs import Jobs
 from app.selftest import SelfTest
-from app.settings.store import default_settings, read_preferences
+from app.settings.file import user_settings
+from app.settings.store import read_preferences, unread
 from app.window import MainWindow
 from app.worker import EngineLink
 from engine import SKILLS, SafelightError
@@ -72,7 +74,8 @@ class Interrupts(QObject):
         self._writer.close()
 
     def _quit(self, _number: int, _frame: FrameType | None) -> None:
-        self._app.quit()
+        # Not at once: before the event loop runs, while the window is being made, quit() would do nothing.
+        QMetaObject.invokeMethod(self._app, "quit", Qt.ConnectionType.QueuedConnection)
 
     @Slot()
     def _wake(self) -> None:
@@ -96,23 +99,38 @@ def open_library(folder: Path) -> Library:
     """The conversations in a folder; where they cannot be opened, a library for this session that says so."""
     try:
         library = Library.open(folder)
-        with contextlib.suppress(SafelightError):  # another program holds it at the moment
+        with contextlib.suppress(Exception):  # it is tried again at the end
             library.purge()
         return library
-    except SafelightError as error:
+    except Exception as error:  # whatever the file holds, the window opens
+        logs.record(error, "in opening the library")
         library = Library.in_memory()
-        library.notice = tr("{problem}. Until then, conversations are not kept.", problem=str(error).rstrip("."))
+        problem = one_line(error).rstrip(".")
+        library.notice = tr("{problem}. Until then, conversations are not kept.", problem=problem)
         return library
 
 
 def make_window(
-    link: EngineLink, settings: QSettings, seed: int | None = None, library: Library | None = None
+    link: EngineLink,
+    settings: QSettings,
+    seed: int | None = None,
+    library: Library | None = None,
+    jobs: Jobs | None = None,
 ) -> MainWindow:
     """The window with everything it needs, and nothing loaded yet; ``library`` is the user's where it is left out."""
     preferences = read_preferences(settings)
     language.use_code(preferences.language)
     places = folders(preferences.data_folder)
-    return MainWindow(link, settings, library or open_library(places.data), places, seed)
+    return MainWindow(link, settings, library or open_library(places.data), places, seed, jobs)
+
+
+def start_log(folder: Path) -> str:
+    """Write the log into a folder from now on; returns why not, empty if it could be done."""
+    try:
+        logs.start(folder)
+    except SafelightError as error:
+        return tr("There is no log of faults: {problem}", problem=str(error))
+    return ""
 
 
 def traces_folder(settings: QSettings) -> Path:
@@ -132,31 +150,34 @@ def run(model: str | None = None, seed: int | None = None, ask: str | None = Non
         The exit code.
     """
     app = application()
-    settings = default_settings()
-    link = EngineLink(traces=None if ask is not None else traces_folder(settings))
-    faults = Faults()
-    window = make_window(link, settings, seed, Library.in_memory() if ask is not None else None)
-    with contextlib.suppress(SafelightError):  # a log that cannot be written stops nobody
-        logs.start(window.folders.logs)
-    faults.happened.connect(window.say)
-    faults.install(qt_messages=True)
-    start_loading = functools.partial(window.load, model or SKILLS)
-    window.firstPainted.connect(functools.partial(QTimer.singleShot, 0, start_loading))
-    window.firstPainted.connect(window.reopen)
-    interrupts = Interrupts(app)
-    garbage = Garbage(app)
-    window.expect(model or SKILLS)
-    window.show()
-    test = SelfTest(window, ask) if ask is not None else None
-    try:
+    with contextlib.ExitStack() as ending:  # whatever fails from here on, every thread ends
+        interrupts = Interrupts(app)
+        ending.callback(interrupts.close)
+        settings, problem = user_settings()
+        problems = [problem, unread(settings), start_log(folders(read_preferences(settings).data_folder).logs)]
+        ending.callback(logs.stop)
+        faults = Faults()
+        ending.callback(faults.remove)
+        faults.install(qt_messages=True)
+        link = EngineLink(traces=None if ask is not None else traces_folder(settings))
+        ending.callback(link.shutdown)
+        jobs = Jobs()
+        ending.callback(jobs.shutdown)
+        window = make_window(link, settings, seed, Library.in_memory() if ask is not None else None, jobs)
+        ending.callback(window.close)
+        faults.happened.connect(window.say)
+        for problem in filter(None, problems):
+            window.say(problem)
+        start_loading = functools.partial(window.load, model or SKILLS)
+        window.firstPainted.connect(functools.partial(QTimer.singleShot, 0, start_loading))
+        window.firstPainted.connect(window.reopen)
+        garbage = Garbage(app)
+        ending.callback(garbage.close)
+        window.expect(model or SKILLS)
+        window.show()
+        test = SelfTest(window, ask) if ask is not None else None
         code = int(app.exec())
         return code if test is None else test.code
-    finally:
-        link.shutdown()
-        interrupts.close()
-        garbage.close()
-        faults.remove()
-        logs.stop()
 
 
 def measure_first_paint() -> float:

@@ -21,7 +21,10 @@ AskOpen = Callable[[], str]
 
 
 class Shelf(QObject):
-    """Lets a sidebar and a session speak to each other. ``say`` is told what could not be done."""
+    """Lets a sidebar and a session speak to each other. ``say`` is told what could not be done.
+
+    Lists nothing before the first ``refresh``.
+    """
 
     def __init__(self, sidebar: Sidebar, session: Session, say: Callable[[str], object]) -> None:
         super().__init__(sidebar)
@@ -41,7 +44,6 @@ class Shelf(QObject):
         sidebar.import_asked.connect(self.bring_in)
         session.listed.connect(self.refresh)
         session.path_changed.connect(self.refresh)
-        self.refresh()
 
     @Slot()
     def refresh(self) -> None:

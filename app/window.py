@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import random
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +25,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app import icons, memory, palette, shortcuts, sidebar, statusbar
+from app import icons, logs, memory, palette, shortcuts, sidebar, statusbar
 from app.actions import Actions
 from app.asking import Asking
 from app.chat.look import CanvasLook
@@ -34,6 +36,7 @@ from app.chat.wording import parameters
 from app.chrome import chrome
 from app.controls import Hairline
 from app.deeds import deeds
+from app.faults import one_line
 from app.folders import Folders
 from app.inspector import style as inspector_style
 from app.language import tr
@@ -97,9 +100,17 @@ class MainWindow(QMainWindow):
     firstPainted = Signal()  # noqa: N815 - Qt's way of naming
 
     def __init__(
-        self, link: EngineLink, settings: QSettings, library: Library, folders: Folders, seed: int | None = None
+        self,
+        link: EngineLink,
+        settings: QSettings,
+        library: Library,
+        folders: Folders,
+        seed: int | None = None,
+        jobs: Jobs | None = None,
     ) -> None:
         super().__init__()
+        self._said_at_start: list[tuple[str, str]] | None = []  # messages and details; None once the start is over
+        self._is_made = self._is_closed = False
         self.setWindowTitle("Safelight")
         self.resize(1280, 800)
         self.setMinimumSize(640, 480)
@@ -127,7 +138,7 @@ class MainWindow(QMainWindow):
         self.progress.setAccessibleName(tr("Loading the model"))
         self.sidebar = Sidebar()
         self.page = ChatPage(self._look())
-        self._jobs = Jobs()
+        self._jobs = jobs or Jobs()
         self.models = ModelsPage(self._jobs, folders.models, settings)
         self.strip = SettingsStrip(self.values)
         self.status = StatusBar()
@@ -150,9 +161,12 @@ class MainWindow(QMainWindow):
         self._memory.timeout.connect(self._show_memory)
         self.firstPainted.connect(self._after_first_paint)
         self.page.composer.edit.setFocus()
-        said = " ".join(problem for problem in (library.notice, presets.problem) if problem)
-        if said:
-            self.say(said)
+        for problem in filter(None, (library.notice, presets.problem)):
+            self.say(problem)
+        self._is_made = True
+        self._show_said_at_start()
+        self._start(tr("The conversations could not be listed"), self.shelf.refresh)
+        self._start(tr("The models could not be listed"), self.models.refresh)
         self.refresh_blocking()
 
     # ---------------------------------------------------------------- building
@@ -196,7 +210,6 @@ class MainWindow(QMainWindow):
         self.models.load_asked.connect(self.load)
         self.models.unload_asked.connect(self.unload)
         self.models.models_changed.connect(self.topbar.offer_models)
-        self.topbar.offer_models(self.models.models)
         self.strip.changed.connect(self.settings_changed)
         self.looks.changed.connect(self._dress)
         self.session.failed.connect(self.say)
@@ -206,9 +219,20 @@ class MainWindow(QMainWindow):
         self.session.ended.connect(self.refresh_blocking)
         self.session.path_changed.connect(self._note_conversation)
 
+    def _start(self, problem: str, part: Callable[[], object]) -> None:
+        """Do a part of the start. Where it fails, whatever the reason, it costs only that part and is said."""
+        try:
+            part()
+        except Exception as error:
+            logs.record(error, "at the start")
+            self.say(f"{problem}. {one_line(error)}", "".join(traceback.format_exception(error)))
+
     @Slot()
     def reopen(self) -> None:
         """Show the conversation that was on show when the app ended last, whichever way it ended."""
+        self._start(tr("The last conversation could not be shown"), self._reopen)
+
+    def _reopen(self) -> None:
         last = store.read_conversation(self._settings)
         if last is not None and any(found.id == last for found in self.session.library.summaries()):
             self.session.open(last)
@@ -269,7 +293,27 @@ class MainWindow(QMainWindow):
 
     @Slot(str, str)
     def say(self, message: str, details: str = "") -> None:
-        """Tell what went wrong, over the composer or, on other pages, under them; nothing is lost by it."""
+        """Tell what went wrong, over the composer or, on other pages, under them; nothing is lost by it.
+
+        What is said during the start is kept until there is a place to say it, and stays beside what follows.
+        """
+        if self._said_at_start is None:
+            self._show_message(message, details)
+        elif (message, details) not in self._said_at_start:
+            self._said_at_start.append((message, details))
+            self._show_said_at_start()
+
+    def _show_said_at_start(self) -> None:
+        if self._is_made and self._said_at_start:
+            messages, details = zip(*self._said_at_start, strict=True)
+            several = " ".join(f"{message.rstrip('.')}." for message in messages)
+            self._show_message(messages[0] if len(messages) == 1 else several, "\n".join(filter(None, details)))
+
+    @Slot()
+    def _end_start(self) -> None:
+        self._said_at_start = None
+
+    def _show_message(self, message: str, details: str) -> None:
         is_chat = self.stack.currentWidget() is self.page
         (self.page.notice if is_chat else self.notice).show_message(message, details)
 
@@ -424,6 +468,7 @@ class MainWindow(QMainWindow):
     def _after_first_paint(self) -> None:
         """What the first sight of the window need not wait for."""
         QTimer.singleShot(0, icons.load)
+        QTimer.singleShot(0, self._end_start)
         self._memory.start(MEMORY_MS)
         self._show_memory()
 
@@ -578,11 +623,15 @@ class MainWindow(QMainWindow):
             event.ignore()
             return
         self.hide()  # the threads may need a moment, as when one is importing torch
-        self._memory.stop()
-        self.models.shutdown()
-        self._jobs.shutdown()
-        if self.is_solving:
-            self.solving.stop()
-        self.link.shutdown()
-        self.session.close()
         super().closeEvent(event)
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._memory.stop()
+        with contextlib.ExitStack() as ending:  # from the last to the first; each is done, whatever becomes of another
+            ending.callback(self.session.close)
+            ending.callback(self.link.shutdown)
+            if self.is_solving:
+                ending.callback(self.solving.stop)
+            ending.callback(self._jobs.shutdown)
+            ending.callback(self.models.shutdown)

@@ -10,9 +10,12 @@ import ctypes
 import importlib.util
 import os
 import re
+import signal
 import socket
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from engine import SafelightError
@@ -30,13 +33,30 @@ def run(args: argparse.Namespace) -> int:
     """
     if sys.platform.startswith(("linux", "freebsd")) and needs_xcb(os.environ):
         require_libraries()
+    with _leaving_on_ctrl_c():
+        try:
+            from app.main import run as run_window
+        except ImportError as error:
+            if not (error.name or "").startswith(("PySide6", "shiboken6")) and ".so" not in str(error):
+                raise  # our own fault, not the system's
+            raise SafelightError(_missing(str(error))) from error
+        return run_window(args.window_model, args.window_seed, args.self_test)
+
+
+@contextmanager
+def _leaving_on_ctrl_c() -> Iterator[None]:
+    """Leave at once until the window has a handler of its own: nothing is there yet that could be lost.
+
+    Qt's modules abort where a KeyboardInterrupt comes up while they load.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, lambda _number, _frame: os._exit(130))
     try:
-        from app.main import run as run_window
-    except ImportError as error:
-        if not (error.name or "").startswith(("PySide6", "shiboken6")) and ".so" not in str(error):
-            raise  # our own fault, not the system's
-        raise SafelightError(_missing(str(error))) from error
-    return run_window(args.window_model, args.window_seed, args.self_test)
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def needs_xcb(environment: Mapping[str, str]) -> bool:

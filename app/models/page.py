@@ -36,7 +36,7 @@ WORTH_ASKING = 100_000_000  # bytes; less is cancelled without a question
 
 
 class ModelsPage(QWidget):
-    """What can be loaded and what can be had.
+    """What can be loaded and what can be had. Lists nothing before the first ``refresh``.
 
     Args:
         folder: the data folder of models; created when something is written to it.
@@ -88,7 +88,6 @@ class ModelsPage(QWidget):
         jobs.changed.connect(self._job_changed)
         jobs.progressed.connect(self._job_progressed)
         jobs.ended.connect(self._job_ended)
-        self.refresh()
 
     # ---------------------------------------------------------------- what the window says
 

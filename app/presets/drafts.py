@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from app.language import tr
 from app.presets.preset import Preset, built_in, free_name, problem
@@ -14,7 +14,8 @@ from engine import GenerationConfig
 class PresetDrafts:
     """The user's presets as they stand in the editor, over those in the store.
 
-    Every draft has a saved preset behind it, so ``revert`` always has somewhere to go.
+    Every draft has a saved preset behind it, so ``revert`` always has somewhere to go. What other windows have saved
+    comes in with each write.
     """
 
     def __init__(self, store: PresetStore, defaults: GenerationConfig) -> None:
@@ -69,7 +70,7 @@ class PresetDrafts:
                     going_on = True
         wanted = tuple(saved[draft.id] for draft in self._drafts)
         if wanted != self._store.own:
-            self._store.write(wanted)
+            self._write(wanted)
 
     def revert(self, id: str) -> None:
         """Bring a draft back to what is saved of it."""
@@ -89,8 +90,7 @@ class PresetDrafts:
             if self.problem(like.id):
                 like = self._store.find(like.id)
             made = like.replace(id=uuid.uuid4().hex, name=free_name(like.name.strip() or tr("New preset"), names))
-        self._store.write((*self._store.own, made))
-        self._drafts.append(made)
+        self._write((*self._store.own, made))
         return made
 
     def delete(self, id: str) -> None:
@@ -99,11 +99,10 @@ class PresetDrafts:
         Raises:
             SafelightError: the file cannot be written; the preset is still there.
         """
-        place = self._place(id)
-        own = list(self._store.own)  # in the same order as the drafts
-        saved = own.pop(place)
-        self._store.write(own)
-        self._deleted.append((place, (self._drafts.pop(place), saved)))
+        place, saved = self._place(id), self._store.find(id)
+        draft = self._drafts[place]
+        self._write([preset for preset in self._store.own if preset.id != id])
+        self._deleted.append((place, (draft, saved)))
 
     def undelete(self) -> Preset:
         """Bring back what was deleted last, at its place; its name gets a number where it was taken since.
@@ -116,10 +115,16 @@ class PresetDrafts:
         saved = saved.replace(name=free_name(saved.name, names))
         own = list(self._store.own)
         own.insert(place, saved)
-        self._store.write(own)
+        self._write(own)
         self._deleted.pop()
-        self._drafts.insert(place, draft)
+        self.change(draft)
         return draft
+
+    def _write(self, own: Sequence[Preset]) -> None:
+        """Save these; drafts that are not saved as they stand stay as they are."""
+        waiting = {draft.id: draft for draft in self.unsaved()}
+        self._store.write(own, waiting)
+        self._drafts = [waiting.get(saved.id, saved) for saved in self._store.own]
 
     def _problem(self, preset: Preset, others: Iterable[Preset]) -> str:
         return problem(preset, (other.name for other in others if other.id != preset.id), self._defaults)

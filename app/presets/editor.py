@@ -135,14 +135,30 @@ class PresetEditor(QDialog):
         self.list.clear()
         chosen = 0
         for place, preset in enumerate(self._drafts.presets):
-            item = QListWidgetItem(preset.name)
-            item.setData(Qt.ItemDataRole.UserRole, preset.id)
-            self.list.addItem(item)
+            self._list(preset)
             if preset.id == current:
                 chosen = place
         self.list.setCurrentRow(chosen)
         self.list.blockSignals(False)
         self._name_items()
+
+    def _list(self, preset: Preset) -> None:
+        item = QListWidgetItem(preset.name)
+        item.setData(Qt.ItemDataRole.UserRole, preset.id)
+        self.list.addItem(item)
+
+    def _follow(self, shown: Preset) -> None:
+        """Show what another window has done to the presets, whose changes come in with each write."""
+        self.list.blockSignals(True)
+        there = {preset.id: preset for preset in self._drafts.presets}
+        for row in reversed(range(self.list.count())):
+            if there.pop(self.list.item(row).data(Qt.ItemDataRole.UserRole), None) is None:
+                self.list.takeItem(row)
+        for preset in there.values():
+            self._list(preset)
+        self.list.blockSignals(False)
+        if self.current != shown:
+            self.form.show_preset(self.current)
 
     def _name_items(self) -> None:
         unsaved = {draft.id for draft in self._drafts.unsaved() if self._drafts.problem(draft.id)}
@@ -175,7 +191,9 @@ class PresetEditor(QDialog):
     def save(self) -> None:
         """Write what is valid now rather than in a moment."""
         self._pause.stop()
-        self._try(self._drafts.save)
+        shown = self.current
+        if self._try(self._drafts.save):
+            self._follow(shown)
         self._show_state()
 
     def _try(self, action: Callable[..., object], *given: object) -> bool:

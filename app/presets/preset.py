@@ -12,6 +12,7 @@ from app.settings.values import SettingsValues
 from engine import GenerationConfig
 
 LONGEST_NAME = 60  # characters
+LONGEST_PROMPT = 200_000
 DEFAULT = "default"
 
 
@@ -75,6 +76,8 @@ def problem(preset: Preset, taken: Iterable[str], defaults: GenerationConfig) ->
         return tr("The name is longer than {count} characters. Shorten it.", count=LONGEST_NAME)
     if name.casefold() in {other.strip().casefold() for other in taken}:
         return tr("There is another preset called “{name}”. Choose another name.", name=name)
+    if len(preset.system_prompt) > LONGEST_PROMPT:
+        return tr("The system prompt is longer than {count} characters. Shorten it.", count=f"{LONGEST_PROMPT:,}")
     return SettingsValues(dict(preset.overrides)).problem(defaults)
 
 

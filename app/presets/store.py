@@ -1,27 +1,30 @@
 """Keeps the user's presets in one JSON file of the data folder. Knows no Qt.
 
-The file is replaced as a whole, so that a crash leaves the old one or the new one. A damaged file is copied aside
-before anything is written over it, and what can be read of it is kept.
+The file is replaced as a whole, so that a crash leaves the old one or the new one. Several windows may write it: each
+reads it again first and changes only what it has changed itself. A damaged file is set aside, and what can be read of
+it is kept.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
-import shutil
-import tempfile
-import time
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
+from app.folders import set_aside, tighten
 from app.language import tr
-from app.presets.preset import BUILT_IN_IDS, Preset, built_in, overrides_in_order
+from app.locks import locked
+from app.presets.preset import BUILT_IN_IDS, LONGEST_NAME, LONGEST_PROMPT, Preset, built_in, overrides_in_order
 from app.settings.spec import SAMPLER
 from engine import SafelightError
+from engine.files import parse_json, private_folder, read_bytes, write_text
 
 FILE = "presets.json"
 VERSION = 1
+MOST = 500  # presets
+MOST_BYTES = 2**21
 _SETTINGS = {setting.name: setting for setting in SAMPLER}
 
 
@@ -33,9 +36,13 @@ class PresetStore:
         self.problem = ""
         self.set_aside: Path | None = None
         self._locked = ""  # why the file must not be written
-        self._own = self._read()
-        if self.set_aside is not None:
-            with contextlib.suppress(SafelightError):  # the file is put aside once more then, at the next start
+        self._own: tuple[Preset, ...] = ()
+        try:
+            self._own, _ = self._read()
+        except SafelightError as error:
+            self.problem = self._locked = str(error)
+        if self.set_aside is not None and self._own:
+            with contextlib.suppress(SafelightError):  # it is tried again when a preset is changed
                 self.write(self._own)
 
     @property
@@ -52,109 +59,131 @@ class PresetStore:
         """The preset of an id, or the default where there is none of it any more."""
         return next((preset for preset in self.presets if preset.id == id), self.presets[0])
 
-    def write(self, own: Sequence[Preset]) -> None:
-        """Keep these presets in place of the user's present ones.
+    def write(self, own: Sequence[Preset], keep: Collection[str] = ()) -> None:
+        """Keep these presets in place of the user's present ones; ``own`` has what another window has changed, too.
+
+        Args:
+            keep: ids of presets that another window may not take away, though they are not changed here.
 
         Raises:
             SafelightError: they could not be written; those before are still there.
         """
+        with self._writing():
+            theirs, is_whole = self._read()
+            merged = _merged(self._own, own, theirs, keep if is_whole else {preset.id for preset in own})
+            if len(merged) > MOST:
+                raise SafelightError(tr("There are {count} presets, and no room for more. Delete one.", count=MOST))
+            text = json.dumps({"version": VERSION, "presets": [_as_json(preset) for preset in merged]}, indent=2)
+            if len(text) >= MOST_BYTES:
+                raise SafelightError(tr("The presets are too long to be kept. Shorten the longest system prompt."))
+            write_text(self.path, text + "\n", private=True)
+        self._own = merged
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """The folder is there, and no other window writes."""
         if self._locked:
             raise SafelightError(self._locked)
-        text = json.dumps({"version": VERSION, "presets": [_as_json(preset) for preset in own]}, indent=2)
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            _replace(self.path, text + "\n")
-        except OSError as error:
-            reason = (error.strerror or type(error).__name__).lower()
+            private_folder(self.path.parent)
+            with locked(self.path.with_name(f"{FILE}.lock")):
+                yield
+        except (OSError, ValueError) as error:
             raise SafelightError(
-                tr("The presets cannot be saved in {folder}: {reason}.", folder=str(self.path.parent), reason=reason)
+                tr(
+                    "The presets cannot be saved in {folder}: {reason}.",
+                    folder=str(self.path.parent),
+                    reason=_why(error),
+                )
             ) from error
-        self._own = tuple(own)
 
-    def _read(self) -> tuple[Preset, ...]:
+    def _read(self) -> tuple[tuple[Preset, ...], bool]:
+        """What can be read of the file, and whether it is there and that is all. A damaged one is set aside.
+
+        Raises:
+            SafelightError: it must be left alone, and why.
+        """
         try:
-            data = self.path.read_bytes()
+            data = read_bytes(self.path, MOST_BYTES)
         except FileNotFoundError:
-            return ()
-        except OSError as error:
-            reason = (error.strerror or type(error).__name__).lower()
-            self._lock(tr("{path} cannot be read: {reason}.", path=str(self.path), reason=reason))
-            return ()
+            return (), False
+        except (OSError, ValueError) as error:
+            raise SafelightError(tr("{path} cannot be read: {why}.", path=str(self.path), why=_why(error))) from error
+        except SafelightError:  # it is no file, or enormous
+            return self._put_aside()
         try:
-            raw = json.loads(data.decode("utf-8"))
+            raw = parse_json(data.decode("utf-8"), FILE, values=MOST_BYTES)
             version = raw["version"]
             entries = raw["presets"]
             if not isinstance(version, int) or not isinstance(entries, list):
                 raise ValueError("it is not laid out as presets are")
-        except (ValueError, KeyError, TypeError, RecursionError):
-            self._put_aside()
-            return ()
+        except (SafelightError, ValueError, KeyError, TypeError):
+            return self._put_aside()
         if version > VERSION:
-            self._lock(
+            raise SafelightError(
                 tr("{path} was written by a newer Safelight. Update to use the presets in it.", path=str(self.path))
             )
-            return ()
         found: dict[str, Preset] = {}
         for entry in entries:
             preset = _from_json(entry)
-            if preset is not None and preset.id not in found:
+            if preset is not None and preset.id not in found and len(found) < MOST:
                 found[preset.id] = preset
         if len(found) < len(entries) or any(_as_json(found[e["id"]]) != e for e in entries):
-            self._put_aside()
-        return tuple(found.values())
+            return self._put_aside(tuple(found.values()))
+        tighten(self.path)
+        return tuple(found.values()), True
 
-    def _lock(self, reason: str) -> None:
-        self.problem = self._locked = reason
-
-    def _put_aside(self) -> None:
-        """Copy the damaged file under another name; where that cannot be done nothing is written over it."""
-        stamp = time.strftime("%Y%m%d-%H%M%S")
-        target = self.path.with_name(f"presets.damaged-{stamp}.json")
-        number = 1
-        while target.exists():
-            number += 1
-            target = self.path.with_name(f"presets.damaged-{stamp}-{number}.json")
+    def _put_aside(self, read: tuple[Preset, ...] = ()) -> tuple[tuple[Preset, ...], bool]:
         try:
-            shutil.copy2(self.path, target)
+            self.set_aside = set_aside(self.path)
         except OSError as error:
-            reason = (error.strerror or type(error).__name__).lower()
-            self._lock(
+            raise SafelightError(
                 tr(
-                    "{path} is damaged and cannot be copied aside ({reason}); repair or move it to change presets.",
+                    "{path} is damaged and cannot be renamed ({reason}); repair or move it to change presets.",
                     path=str(self.path),
-                    reason=reason,
+                    reason=_why(error),
                 )
-            )
-            return
-        self.set_aside = target
+            ) from error
         self.problem = tr(
-            "The presets were damaged. What could be read is here; the file is kept as {path}.", path=str(target)
+            "The presets were damaged. What could be read is here; the file is kept as {path}.",
+            path=str(self.set_aside),
         )
+        return read, False
 
 
-def _replace(path: Path, text: str) -> None:
-    """Write a file so that it is either the old one or the whole new one."""
-    handle, name = tempfile.mkstemp(prefix=".presets-", suffix=".tmp", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise
+def _merged(
+    before: Sequence[Preset], own: Sequence[Preset], theirs: Sequence[Preset], keep: Collection[str]
+) -> tuple[Preset, ...]:
+    """What this window has changed since ``before``, over what is in the file now; others' new presets come last."""
+    known = {preset.id: preset for preset in before}
+    in_file = {preset.id: preset for preset in theirs}
+    here = {preset.id for preset in own}
+    merged = []
+    for preset in own:
+        if known.get(preset.id) != preset:
+            merged.append(preset)
+        elif preset.id in in_file or preset.id in keep:
+            merged.append(in_file.get(preset.id, preset))
+    return (*merged, *(preset for preset in theirs if preset.id not in here and preset.id not in known))
+
+
+def _why(error: Exception) -> str:
+    return ((error.strerror if isinstance(error, OSError) else None) or type(error).__name__).lower()
 
 
 def _as_json(preset: Preset) -> dict[str, object]:
     return {
         "id": preset.id,
-        "name": preset.name,
-        "system_prompt": preset.system_prompt,
+        "name": _encodable(preset.name),
+        "system_prompt": _encodable(preset.system_prompt),
         "overrides": dict(preset.overrides),
         "think": preset.think,
     }
+
+
+def _encodable(text: str) -> str:
+    """Without half characters, which a text field lets through and no reader of the file takes."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _from_json(entry: object) -> Preset | None:
@@ -164,12 +193,14 @@ def _from_json(entry: object) -> Preset | None:
     id, name = entry.get("id"), entry.get("name")
     if not isinstance(id, str) or not id or id in BUILT_IN_IDS or not isinstance(name, str) or not name.strip():
         return None
+    if len(id) > LONGEST_NAME:
+        return None
     prompt, raw, think = entry.get("system_prompt", ""), entry.get("overrides", {}), entry.get("think", False)
     pairs = raw.items() if isinstance(raw, dict) else ()
     return Preset(
         id,
-        name,
-        prompt if isinstance(prompt, str) else "",
+        name[:LONGEST_NAME],
+        prompt[:LONGEST_PROMPT] if isinstance(prompt, str) else "",
         overrides_in_order((key, value) for key, value in pairs if _is_in_bounds(key, value)),
         think is True,
     )

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from PySide6.QtCore import QSettings
 
+from app.language import tr
+from app.settings.file import user_settings
 from app.settings.preferences import SECTIONS, THEME, Flag, Folder, Preference, Preferences
 from app.settings.spec import LAYER, PACE, SAMPLER, SEED_HIGH, SEED_LOW, Choice, Setting
 from app.settings.values import SettingsValues
@@ -22,7 +24,7 @@ KEYS = {
 
 def default_settings() -> QSettings:
     """The user's settings file (or registry key)."""
-    return QSettings("Safelight", "Safelight")
+    return user_settings()[0]
 
 
 def _number(settings: QSettings, key: str, low: float, high: float) -> float | None:
@@ -115,8 +117,15 @@ def _stored(settings: QSettings, item: Preference) -> str | int | bool | None:
         case Flag():
             return {"true": True, "1": True, "false": False, "0": False}.get(str(raw).lower())
         case Folder():
-            return raw if isinstance(raw, str) and Path(raw).is_absolute() else None
+            return raw if isinstance(raw, str) and "\0" not in raw and Path(raw).is_absolute() else None
     return None
+
+
+def unread(settings: QSettings) -> str:
+    """What is to be said of settings that could not be read; empty if nothing. Most are simply as they come then."""
+    if settings.value(KEYS["data_folder"]) in (None, "") or read_preferences(settings).data_folder:
+        return ""
+    return tr("The data folder in the settings cannot be read. Choose it again; until then the default is used.")
 
 
 def read_open(settings: QSettings, part: str, *, default: bool) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import stat
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,12 +14,13 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QAbstractButton, QAbstractSpinBox, QComboBox, QLineEdit, QPlainTextEdit
 from pytestqt.qtbot import QtBot
 
-from app.presets import store as store_module
+import app.folders
+from app.locks import locked
 from app.presets.drafts import PresetDrafts
 from app.presets.editor import PresetEditor
 from app.presets.picker import EDIT, PresetPicker
 from app.presets.preset import BUILT_IN_IDS, DEFAULT, LONGEST_NAME, Preset, built_in, free_name, problem
-from app.presets.store import FILE, PresetStore
+from app.presets.store import FILE, MOST, MOST_BYTES, PresetStore
 from app.settings.spec import SAMPLER
 from app.settings.values import SettingsValues
 from engine import GenerationConfig, SafelightError
@@ -37,6 +40,11 @@ def store(tmp_path: Path) -> PresetStore:
 def again(store: PresetStore) -> PresetStore:
     """The store as the next start finds it."""
     return PresetStore(store.path.parent)
+
+
+def names_beside(store: PresetStore) -> list[str]:
+    """What is in the data folder, but for the lock, which stays."""
+    return [path.name for path in store.path.parent.iterdir() if path.suffix != ".lock"]
 
 
 # ---------------------------------------------------------------- presets and their file
@@ -76,7 +84,7 @@ def test_presets_survive_a_restart(store: PresetStore) -> None:
     assert found.problem == ""
     assert found.find("2") == CLERK
     assert found.find("gone").id == DEFAULT
-    assert [path.name for path in store.path.parent.iterdir()] == [FILE]
+    assert names_beside(store) == [FILE]
     assert json.loads(store.path.read_text(encoding="utf-8"))["version"] == 1
 
 
@@ -120,7 +128,7 @@ def test_what_can_be_read_of_a_damaged_file_is_kept(store: PresetStore) -> None:
 
 
 def test_files_set_aside_do_not_replace_each_other(store: PresetStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_module.time, "strftime", lambda _form: "now")
+    monkeypatch.setattr(app.folders.time, "strftime", lambda _form: "now")
     kept = []
     for damage in ("{1", "{2", "{3"):
         store.path.write_text(damage)
@@ -143,27 +151,122 @@ def test_a_failed_write_leaves_the_old_file(store: PresetStore, monkeypatch: pyt
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(SafelightError, match=r"cannot be saved in .*: no space left on device\."):
+    with pytest.raises(SafelightError, match="the disk is full"):
         store.write(())
     monkeypatch.undo()
     assert store.own == (POET, CLERK)
     assert again(store).own == (POET, CLERK)
-    assert [path.name for path in store.path.parent.iterdir()] == [FILE]
+    assert names_beside(store) == [FILE]
 
 
-def test_a_damaged_file_that_cannot_be_copied_is_not_written_over(
+def test_a_damaged_file_that_cannot_be_renamed_is_not_written_over(
     store: PresetStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
     store.path.write_text("{")
-    monkeypatch.setattr(store_module.shutil, "copy2", refuse)
+    monkeypatch.setattr(Path, "rename", refuse)
     found = again(store)
-    assert "cannot be copied aside (permission denied)" in found.problem
+    assert "cannot be renamed (permission denied)" in found.problem
     with pytest.raises(SafelightError):
         found.write((POET,))
     assert store.path.read_text() == "{"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other files and other rights")
+def test_what_is_no_file_is_set_aside_unread(store: PresetStore) -> None:
+    def pipe() -> None:
+        os.mkfifo(store.path)
+
+    def enormous() -> None:
+        store.path.touch()
+        os.truncate(store.path, 2**40)
+
+    for made in (pipe, store.path.mkdir, enormous, lambda: store.path.symlink_to("/dev/zero")):
+        store.path.unlink()
+        made()
+        found = again(store)
+        assert found.own == ()
+        assert found.set_aside is not None
+        assert os.path.lexists(found.set_aside)
+        assert str(found.set_aside) in found.problem
+        found.write((POET,))
+        assert again(store).own == (POET,)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other rights")
+def test_presets_are_their_users_alone(store: PresetStore) -> None:
+    assert stat.S_IMODE(store.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(store.path.parent.stat().st_mode) == 0o700
+    store.path.chmod(0o644)
+    again(store)
+    assert stat.S_IMODE(store.path.stat().st_mode) == 0o600
+
+
+def test_what_is_too_long_is_cut_and_half_characters_are_replaced(store: PresetStore) -> None:
+    store.write((POET.replace(system_prompt="half \ud800"),))
+    assert again(store).own == (POET.replace(system_prompt="half ?"),)
+    entries = [{"id": str(n), "name": "n" * 900, "system_prompt": "", "overrides": {}} for n in range(MOST + 3)]
+    store.path.write_text(json.dumps({"version": 1, "presets": entries}), encoding="utf-8")
+    assert len(again(store).own) == MOST
+    assert {len(preset.name) for preset in again(store).own} == {LONGEST_NAME}
+    assert "Shorten it" in problem(POET.replace(system_prompt="x" * 200_001), (), DEFAULTS)
+    with pytest.raises(SafelightError, match="Shorten the longest"):
+        store.write((POET.replace(system_prompt="x" * MOST_BYTES),))
+    with pytest.raises(SafelightError, match="Delete one"):
+        store.write([Preset(str(n), str(n)) for n in range(MOST + 1)])
+
+
+# ---------------------------------------------------------------- two windows
+
+
+def test_windows_keep_each_others_presets(store: PresetStore) -> None:
+    one, other = again(store), again(store)
+    singer, scribe = Preset("3", "Singer"), Preset("4", "Scribe")
+    one.write((*one.own, singer))
+    other.write((POET, CLERK.replace(system_prompt="Be brief and kind."), scribe))
+    one.write((POET, CLERK, singer.replace(think=True)))
+    expected = {POET, CLERK.replace(system_prompt="Be brief and kind."), singer.replace(think=True), scribe}
+    assert set(again(store).own) == set(one.own) == expected
+
+
+def test_deletions_and_changes_of_this_window_win(store: PresetStore) -> None:
+    one, other = again(store), again(store)
+    one.write((CLERK.replace(name="Ours"),))
+    other.write((POET.replace(name="Theirs"), CLERK.replace(name="Theirs, too")))
+    assert again(store).own == (POET.replace(name="Theirs"), CLERK.replace(name="Theirs, too"))
+    one.write(())
+    assert again(store).own == (POET.replace(name="Theirs"),)  # which one has not touched since it was there again
+
+
+def test_a_file_that_has_gone_or_been_damaged_meanwhile_takes_nothing_along(store: PresetStore) -> None:
+    store.path.unlink()
+    store.write((POET.replace(name="Ours"), CLERK))
+    assert again(store).own == (POET.replace(name="Ours"), CLERK)
+    store.path.write_text("{")
+    store.write((POET, CLERK))
+    assert again(store).own == (POET, CLERK)
+    assert store.set_aside is not None
+
+
+def test_a_lock_that_another_window_holds_is_not_waited_for(store: PresetStore) -> None:
+    with locked(store.path.with_name(f"{FILE}.lock")), pytest.raises(SafelightError, match="Try again in a moment"):
+        store.write(())
+    assert again(store).own == (POET, CLERK)
+    store.write((CLERK,))
+    assert again(store).own == (CLERK,)
+
+
+def test_drafts_take_in_what_another_window_has_done(store: PresetStore) -> None:
+    drafts, other = PresetDrafts(store, DEFAULTS), again(store)
+    drafts.change(POET.replace(name=""))  # not valid, hence not saved
+    other.write((CLERK.replace(think=True), Preset("3", "Singer")))
+    made = drafts.add()
+    assert [draft.name for draft in drafts.presets[3:]] == ["", "Clerk", made.name, "Singer"]
+    assert drafts.find(CLERK.id).think
+    drafts.revert(POET.id)
+    assert again(store).own == (POET, CLERK.replace(think=True), made, Preset("3", "Singer"))
 
 
 # ---------------------------------------------------------------- drafts
@@ -370,7 +473,7 @@ def test_a_full_disk_is_said_and_what_is_written_stays(
         editor.form.system_prompt.setPlainText("Sing.")
         editor.accept()
         assert editor.isVisible()
-        assert "no space left on device" in editor.message.text()
+        assert "the disk is full" in editor.message.text()
         editor.delete.click()
         editor.new.click()
         assert names(editor)[3:] == ["Poet", "Clerk"]
@@ -450,3 +553,16 @@ def test_a_preset_in_use_that_was_deleted_gives_way_to_the_default(qtbot: QtBot,
     assert chosen.args == [built_in()[0]]
     assert picker.currentText() == "Default"
     assert picker.findData(CLERK.id) == -1
+
+
+def test_the_editor_shows_what_another_window_has_done(editor: PresetEditor, store: PresetStore) -> None:
+    other = again(store)
+    other.write((CLERK.replace(system_prompt="Be kind."), Preset("3", "Singer")))
+    editor.list.setCurrentRow(4)
+    editor.form.think.setChecked(True)
+    editor.save()
+    names = [editor.list.item(row).text() for row in range(editor.list.count())]
+    assert names == ["Default", "Careful", "Quick", "Clerk", "Singer"]
+    editor.list.setCurrentRow(3)
+    assert editor.current.system_prompt == editor.form.system_prompt.toPlainText()
+    editor.accept()

@@ -73,6 +73,7 @@ def open_page(qtbot: QtBot, hub: Hub, tmp_path: Path, settings: QSettings) -> It
         )
         options = {"published": published, "endpoint": hub.endpoint, "tokens": SessionTokens()}
         page = ModelsPage(Jobs(), tmp_path / "models", settings, **options)  # type: ignore[arg-type]
+        page.refresh()
         qtbot.addWidget(page)
         pages.append(page)
         return page

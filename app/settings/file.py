@@ -1,0 +1,105 @@
+"""The settings' file, looked at before QSettings reads it.
+
+QSettings waits for ever for a pipe, or for a lock that is no file, takes an enormous file as it is, and builds what
+``@Variant(...)`` describes: lists in lists end the process. So it only ever sees lines as it writes them itself.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import sys
+import time
+from pathlib import Path
+
+from PySide6.QtCore import QSettings, QStandardPaths
+
+from app.folders import set_aside, tighten
+from app.language import tr
+from engine import SafelightError
+from engine.files import is_plain_file, private_folder, read_bytes, write_text
+
+MOST_BYTES = 2**17  # ours takes about 2 kB
+LOCK_SECONDS = 0.2  # QSettings holds its lock for milliseconds
+
+_ELEMENT = r'(?:\s*"(?!@(?!@))(?:[^"\\]|\\[\\"n])*"\s*|(?!\s*@(?!@|Invalid\(\)))(?:[^"\\,]|\\[\\"n])*)'
+_VALUE = re.compile(rf"[\w.%\\-]{{1,200}}={_ELEMENT}(?:,{_ELEMENT})*")
+_NO_TEXT = re.compile("[\x00-\x1f\x7f\udc80-\udcff]")  # control characters, and bytes that are not UTF-8
+_SECTION = re.compile(r"\[[\w.%\\-]{1,200}\]")
+
+
+def user_settings() -> tuple[QSettings, str]:
+    """The user's settings, and what is to be said of them; on Windows and macOS they are in the system's own store."""
+    if sys.platform in ("win32", "darwin"):
+        return QSettings("Safelight", "Safelight"), ""
+    place = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.GenericConfigLocation)
+    return open_settings(Path(place) / "Safelight" / "Safelight.conf")
+
+
+def open_settings(path: Path) -> tuple[QSettings, str]:
+    """The settings in a file that may hold anything, and what is to be said of it, empty if nothing.
+
+    A file with something in it that cannot be read is set aside, and what can be read of it is kept.
+    """
+    try:
+        private_folder(path.parent)
+        _free_lock(path.with_name(f"{path.name}.lock"))
+        problem = _clean(path)
+    except (OSError, SafelightError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error).rstrip(".")
+        problem = tr(
+            "The settings in {path} cannot be used ({why}). Until then, changes hold for this session.",
+            path=str(path),
+            why=why,
+        )
+        path = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    return QSettings(str(path), QSettings.Format.IniFormat), problem
+
+
+def _free_lock(lock: Path) -> None:
+    """Take away a lock that was left over: QSettings waits 30 s for it, and for one that is no file for ever."""
+    ends = time.monotonic() + LOCK_SECONDS
+    while os.path.lexists(lock):
+        if not is_plain_file(lock):
+            set_aside(lock)
+        elif time.monotonic() > ends:
+            lock.unlink(missing_ok=True)
+        else:
+            time.sleep(0.01)
+
+
+def _clean(path: Path) -> str:
+    text = ""
+    try:
+        data = read_bytes(path, MOST_BYTES)
+    except FileNotFoundError:
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))  # QSettings would let everybody read it
+        return ""
+    except (OSError, SafelightError):
+        pass
+    else:
+        text, whole = _readable(data)
+        if whole:
+            tighten(path)
+            return ""
+    aside = set_aside(path)
+    write_text(path, text, private=True)
+    return tr("Settings that could not be read are as they come. Their file is kept as {path}.", path=str(aside))
+
+
+def _readable(data: bytes) -> tuple[str, bool]:
+    """The lines as QSettings writes them, and whether those are all."""
+    kept: list[str] = []
+    known = whole = True  # known: the section that the lines are in can be read
+    for line in data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape").split("\n"):
+        line = line.removesuffix("\r")
+        if line.startswith("["):
+            known = good = bool(_SECTION.fullmatch(line))
+        else:
+            good = not line or line.startswith((";", "#")) or (known and bool(_VALUE.fullmatch(line)))
+        if good and not _NO_TEXT.search(line):
+            kept.append(line)
+        else:
+            whole = False
+    return "\n".join(kept), whole

@@ -1,0 +1,343 @@
+"""The start: whatever one part of it comes upon, the window opens, says so, and every thread ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QSettings
+from pytestqt.qtbot import QtBot
+
+import app.main
+import app.models.page
+from app import language, logs
+from app.folders import default_data_folder
+from app.library import Library, LibraryError, NewMessage
+from app.settings import store
+from app.settings.file import MOST_BYTES, open_settings, user_settings
+from app.window import MainWindow
+from engine import SafelightError
+
+Open = Callable[..., MainWindow]
+posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows has other files and other rights")
+
+
+def fails(error: Exception) -> Callable[..., Any]:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    return fail
+
+
+def said(window: MainWindow) -> str:
+    return window.page.notice.message.text() if window.page.notice.isVisible() else ""
+
+
+# ---------------------------------------------------------------- parts of the start
+
+
+@pytest.mark.parametrize("error", [LibraryError("the disk sleeps"), RecursionError("too deep"), OverflowError("inf")])
+def test_what_a_part_comes_upon_costs_that_part_and_is_said(
+    open_window: Open, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    monkeypatch.setattr(Library, "summaries", fails(error))
+    monkeypatch.setattr(app.models.page, "entries", fails(OverflowError("of the models")))
+    (default_data_folder() / "presets.json").mkdir(parents=True)
+    window = open_window(None)
+    window.reopen()
+    assert str(error) in said(window)
+    assert "presets were damaged" in said(window)
+    assert "models could not be listed" in said(window)
+    monkeypatch.undo()
+    window.shelf.refresh()
+    window.models.refresh()
+    assert window.models.models
+
+
+def test_a_library_that_cannot_be_opened_for_whatever_reason_is_left_alone(
+    open_window: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Library, "open", fails(UnicodeDecodeError("utf-8", b"\xff", 0, 1, "in the schema")))
+    assert "conversations are not kept" in said(open_window(None))
+
+
+def test_a_library_that_cannot_be_purged_is_the_library_all_the_same(
+    open_window: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = Library.open(default_data_folder())
+    library.add(library.create(title="Kept"), NewMessage(None, "user", "text"))
+    library.close()
+    with monkeypatch.context() as context:
+        context.setattr(Library, "purge", fails(LibraryError("held")))
+        window = open_window(None)
+    assert [found.title for found in window.session.library.summaries()] == ["Kept"]
+
+
+def test_after_the_start_a_message_takes_the_place_of_the_one_before(qtbot: QtBot, open_window: Open) -> None:
+    window = open_window(None)
+    window.say("one")
+    window.say("two.")
+    assert said(window) == "one. two."
+    qtbot.waitUntil(lambda: window._said_at_start is None)
+    window.say("three")
+    assert said(window) == "three"
+
+
+@posix
+def test_a_data_folder_that_cannot_be_used_is_said_and_no_other_is_written(
+    open_window: Open, settings: QSettings, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "loop").symlink_to("loop")
+    for folder in (tmp_path / "file", tmp_path / "loop", Path("/x" * 2_500)):
+        settings.setValue("app/data_folder", str(folder))
+        window = open_window(None)
+        assert "choose another data folder" in said(window)
+        assert window.folders.data == folder
+    assert not default_data_folder().exists()
+    assert store.unread(settings) == ""
+
+
+@pytest.mark.parametrize("folder", ["/a\0b", "relative", 7, ["/a", "/b"]])
+def test_a_data_folder_that_is_no_path_is_said(settings: QSettings, folder: object) -> None:
+    settings.setValue("app/data_folder", folder)
+    assert store.read_preferences(settings).data_folder == ""
+    assert "Choose it again" in store.unread(settings)
+
+
+def test_a_language_is_no_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "evil" / "LC_MESSAGES").mkdir(parents=True)
+    (tmp_path / "evil" / "LC_MESSAGES" / "safelight.mo").write_bytes(b"no catalogue")
+    (tmp_path / "locale").mkdir()
+    monkeypatch.setattr(language, "LOCALE", tmp_path / "locale")
+    for code in ("../evil", str(tmp_path / "evil"), "a\0b", "x" * 5_000):
+        language.use_code(code)
+        assert language.tr("Chat") == "Chat"
+
+
+# ---------------------------------------------------------------- every way out
+
+
+def test_every_thread_ends_where_the_window_cannot_be_made(
+    qapp: object,  # noqa: ARG001 - and with it the check for threads that were left
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = signal.getsignal(signal.SIGINT), sys.excepthook
+    monkeypatch.setattr(app.main, "make_window", fails(RuntimeError("no window")))
+    with pytest.raises(RuntimeError, match="no window"):
+        app.main.run()
+    assert (signal.getsignal(signal.SIGINT), sys.excepthook) == before
+
+
+def test_what_fails_at_the_end_keeps_nothing_else_from_ending(
+    open_window: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    window = open_window()
+    window.models._jobs.submit(app.models.page.Job("x", "plan", lambda _control: None))
+    monkeypatch.setattr(window.models, "shutdown", fails(RuntimeError("one")))
+    close = window.session.close
+    monkeypatch.setattr(window.session, "close", fails(RuntimeError("two")))
+    with pytest.raises(RuntimeError, match="two"):
+        window.close()
+    assert not window.link.is_alive
+    assert not window._jobs.is_alive
+    close()
+
+
+@posix
+def test_ctrl_c_while_the_window_is_being_made_closes_it_in_order() -> None:
+    code = (
+        "import os, signal, app.main as m; make = m.make_window\n"
+        "def interrupted(*given):\n"
+        "    os.kill(os.getpid(), signal.SIGINT); window = make(*given); os.kill(os.getpid(), signal.SIGINT)\n"
+        "    return window\n"
+        "m.make_window = interrupted; print('ended', m.run())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.stdout, done.returncode) == ("ended 0\n", 0), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@posix
+def test_ctrl_c_while_modules_load_ends_quietly() -> None:
+    code = (
+        "import os, signal, sys\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'PySide6.QtCore': os.kill(os.getpid(), signal.SIGINT)\n"
+        "from app.cli import main\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+        "print('ended', main([]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.stdout, done.stderr, done.returncode) == ("", "", 130)
+
+
+# ---------------------------------------------------------------- the settings' file
+
+
+NESTED = "@Variant(" + "\\0\\0\\0\\x9\\0\\0\\0\\0\\x1" * 3_000 + ")"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "config" / "Safelight.conf"
+    path.parent.mkdir()
+    return path
+
+
+def aside(file: Path) -> list[Path]:
+    return list(file.parent.glob("Safelight.damaged-*.conf"))
+
+
+@posix
+def test_what_qsettings_would_wait_for_is_set_aside(file: Path) -> None:
+    def pipe(path: Path) -> None:
+        os.mkfifo(path)
+
+    def enormous(path: Path) -> None:
+        path.touch()
+        os.truncate(path, 2**40)
+
+    for place in (file, file.with_name(f"{file.name}.lock")):
+        for make in (pipe, enormous, Path.mkdir, lambda path: path.symlink_to("/dev/zero")):
+            place.unlink(missing_ok=True)
+            make(place)
+            settings, problem = open_settings(file)
+            assert (str(aside(file)[-1]) in problem) if place is file else not problem
+            settings.setValue("window/theme", "paper")
+            settings.sync()
+            assert store.read_preferences(open_settings(file)[0]).theme == "paper"
+            for path in aside(file):
+                path.rmdir() if path.is_dir() else path.unlink()
+
+
+@pytest.mark.parametrize(
+    "value", [NESTED, '@V""ariant(x)', "\\x40Variant(x)", '"', "a\\", "\udcff", "\x00", "a, @Variant("]
+)
+def test_a_line_that_is_not_as_qsettings_writes_it_is_left_out(file: Path, value: str) -> None:
+    text = f"[app]\noffline=true\n[window]\ntheme={value}\ntext_percent=120\n[canvas\ncalm=true\n[sampler]\nseed=7\n"
+    file.write_bytes(text.encode("utf-8", "surrogateescape"))
+    settings, problem = open_settings(file)
+    found = store.read_preferences(settings)
+    assert (found.offline, found.theme, found.text_percent) == (True, "system", 120)
+    values = store.read_values(settings, False)
+    assert (values.seed, values.calm) == (7, False)
+    assert [path.read_bytes() for path in aside(file)] == [text.encode("utf-8", "surrogateescape")]
+    assert str(aside(file)[0]) in problem
+    assert open_settings(file)[1] == ""
+
+
+def test_what_qsettings_writes_is_read_again(file: Path) -> None:
+    values = {
+        "app/data_folder": "/home/été/a b\u00a0c, d;e=f@g\"h'\\i",
+        "models/folders": ["/x", "/y,z", "@w"],
+        "models/none": [],
+        "a/b/c": "@at",
+        "top": 1,
+        "window/open": True,
+        "canvas/share": 0.25,
+        "sampler/text": " lead\nand new line ",
+    }
+    settings, _ = open_settings(file)
+    for key, value in values.items():
+        settings.setValue(key, value)
+    settings.sync()
+    again, problem = open_settings(file)
+    assert problem == ""
+    assert again.value("app/data_folder") == values["app/data_folder"]
+    assert again.value("models/folders") == values["models/folders"]
+
+
+@posix
+def test_settings_are_their_users_alone(file: Path) -> None:
+    file.parent.rmdir()
+    for existing in (False, True):
+        settings, _ = open_settings(file)
+        settings.setValue("window/theme", "paper" if existing else "darkroom")
+        settings.sync()
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+        file.chmod(0o644)
+
+
+def test_settings_that_cannot_be_kept_hold_for_the_session(tmp_path: Path) -> None:
+    (tmp_path / "config").touch()
+    settings, problem = open_settings(tmp_path / "config" / "Safelight.conf")
+    assert "changes hold for this session" in problem
+    settings.setValue("window/theme", "paper")
+    assert store.read_preferences(settings).theme == "paper"
+
+
+def test_an_enormous_file_of_settings_is_set_aside_unread(file: Path) -> None:
+    file.write_text("[window]\ntheme=paper\n" + ";\n" * MOST_BYTES)
+    settings, problem = open_settings(file)
+    assert store.read_preferences(settings).theme == "system"
+    assert str(aside(file)[0]) in problem
+
+
+@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="the system keeps the settings there")
+def test_the_users_settings_are_where_qsettings_keeps_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert user_settings()[0].fileName() == str(tmp_path / "Safelight" / "Safelight.conf")
+
+
+# ---------------------------------------------------------------- the log
+
+
+@posix
+def test_the_log_is_its_users_alone_and_goes_nowhere_else(tmp_path: Path) -> None:
+    folder = tmp_path / "log"
+    folder.mkdir()
+    (tmp_path / "other").write_text("of somebody else")
+    os.mkfifo(folder / "safelight.log")
+    (folder / "safelight.log.1").symlink_to(tmp_path / "other")
+    path = logs.start(folder)
+    try:
+        for number in range(3):
+            logs.log.handlers[-1].doRollover()  # type: ignore[attr-defined]
+            logs.log.info("line %d", number)
+    finally:
+        logs.stop()
+    assert (tmp_path / "other").read_text() == "of somebody else"
+    written = [folder / name for name in ("safelight.log", "safelight.log.1", "safelight.log.2")]
+    assert [stat.S_IMODE(each.stat().st_mode) for each in written] == [0o600] * 3
+    assert "line 2" in logs.last_lines(path)[-1]
+    path.unlink()
+    os.mkfifo(path)
+    assert logs.last_lines(path) == []
+
+
+def test_a_log_that_cannot_be_written_stops_nobody(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    assert "There is no log of faults" in app.main.start_log(tmp_path / "file")
+    logs.start(tmp_path / "log")
+    try:
+        monkeypatch.setattr(os, "open", fails(OSError(28, "No space left on device")))
+        logs.log.info("lost")
+    finally:
+        monkeypatch.undo()
+        logs.stop()
+    assert capfd.readouterr().err == ""
+
+
+def test_the_last_lines_of_an_enormous_log_are_read_from_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "safelight.log"
+    with path.open("wb") as log:
+        log.truncate(2**33)
+        log.seek(2**33)
+        log.write(b"\nthe last line\n")
+    assert logs.last_lines(path, 1) == ["the last line"]
+    with pytest.raises(SafelightError):
+        logs.start(path / "below")
