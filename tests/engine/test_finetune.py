@@ -581,7 +581,7 @@ def test_another_run_in_the_folder(base: Path, data: Path, tmp_path: Path) -> No
         with pytest.raises(SafelightError, match=words):
             go(run_of(base, out, TINY_UNIFORM, data=data))
     save_file(tensors | {"matrix.gone": torch.ones(1)}, out / STATE, facts)
-    with pytest.raises(SafelightError, match="is damaged .*; give a new folder"):
+    with pytest.raises(SafelightError, match=r"is damaged .*; give a new folder"):
         go(run_of(base, out, TINY_UNIFORM, data=data))
     (out / STATE).write_bytes(b"nothing")
     with pytest.raises(SafelightError, match="holds a run that is damaged; give a new folder"):
@@ -605,7 +605,7 @@ def test_a_place_that_cannot_be_written_is_told_before_anything_loads(
     place: str, base: Path, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(finetune, "load_model", lambda *_, **__: pytest.fail("it was loaded"))
-    with pytest.raises(SafelightError, match="cannot be|Choose a folder that exists"):
+    with pytest.raises(SafelightError, match=r"cannot be|Choose a folder that exists"):
         go(run_of(base, Path(place), TINY_UNIFORM, data=data))
 
 
