@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from engine import BASE, SKILLS, GenerationConfig, Model, SafelightError, load_adapter, load_model
-from engine.adapters import save_adapter
+from engine.adapters import reading, save_adapter
 from engine.trace.identity import fingerprint
 from engine.training.export import write_checkpoint
 from tests.engine import tiny
@@ -177,6 +177,15 @@ def test_what_is_wrong_is_told_and_changes_nothing(fault: str, saved: Path, load
     assert str(tmp_path) in str(error.value)
     assert loaded.adapter is before
     assert hooks == sum(len(module._forward_hooks) for module in loaded.network.modules()) == 23
+
+
+def test_one_that_does_not_fit_is_told_before_it_is_read(
+    saved: Path, loaded: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "free_bytes", lambda _: 1_000)
+    monkeypatch.setattr(reading.Checkpoint, "read", lambda *_: pytest.fail("it was read"))
+    with pytest.raises(SafelightError, match=r"takes 0.0 GB and cpu has 0.0 GB free; close other programs, or"):
+        load_adapter(loaded, saved)
 
 
 def test_another_version_of_the_base_is_told(base: Path, loaded: Model, tmp_path: Path) -> None:
