@@ -54,7 +54,7 @@ def place(text: str) -> str:
         raise argparse.ArgumentTypeError("give a name; this one is empty or holds a NUL character")
     try:
         found = os.fspath(Path(text).expanduser())
-        os.lstat(found)
+        os.stat(found)
     except RuntimeError:
         raise argparse.ArgumentTypeError(f"there is no user whose folder {quoted(text)} could lie in") from None
     except UnicodeError:

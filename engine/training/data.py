@@ -13,7 +13,7 @@ import torch
 from tokenizers import Tokenizer
 
 from engine.chat_template import ChatTemplate
-from engine.files import read_text, write_text
+from engine.files import explained, read_text, write_text
 from engine.tasks import skills, sudoku
 from engine.training.alphabet import CHAT_TEMPLATE, build_tokenizer
 from engine.training.rollout import Batch
@@ -51,15 +51,18 @@ def minimal_puzzles(count: int, path: Path) -> Iterator[int]:
     lines = _lines(path)
     done, index = len(lines), int(lines[-1].split()[0]) + 1 if lines else 0
     write_text(path, "".join(f"{line}\n" for line in lines))
-    with path.open("a") as file:
-        while done < count:
-            rng = random.Random(f"base-{index}")
-            solution = sudoku.random_solution(rng)
-            if not sudoku.is_held_out(solution):
-                file.write(f"{index} {sudoku.dig(solution, 0, rng).board} {solution}\n")
-                done += 1
-                yield done
-            index += 1
+    try:
+        with path.open("a") as file:
+            while done < count:
+                rng = random.Random(f"base-{index}")
+                solution = sudoku.random_solution(rng)
+                if not sudoku.is_held_out(solution):
+                    file.write(f"{index} {sudoku.dig(solution, 0, rng).board} {solution}\n")
+                    done += 1
+                    yield done
+                index += 1
+    except OSError as fault:
+        raise explained(fault, path) from fault
 
 
 def _lines(path: Path) -> list[str]:

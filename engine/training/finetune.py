@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+import os
 import tempfile
 import time
 from collections.abc import Iterator
@@ -297,7 +298,7 @@ def _facts(run: AdapterRun, folder: Path) -> dict[str, str]:
     except OSError as error:
         raise SafelightError(f"{folder} cannot be read: {error.strerror or error}") from error
     return facts | {
-        "data": "" if run.data is None else str(run.data.resolve()),
+        "data": "" if run.data is None else os.path.realpath(run.data),
         "seed": str(run.seed),
         "model": folder.name,
         "fingerprint": told,

@@ -160,7 +160,7 @@ def fill_verified(
                 raise SafelightError(
                     f"{checkpoint.folder / name} is damaged: it is not what was written; convert the model again"
                 )
-            inside = {n: layout[n] for n, h in checkpoint.headers.items() if h.file.name == name}
+            inside = {n: layout[n] for n, h in checkpoint.headers.items() if h.file.name == name and n in layout}
             fill(checkpoint, inside, cancel=cancel)
             done += shard.bytes
             if progress is not None:

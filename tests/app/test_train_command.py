@@ -96,6 +96,7 @@ def test_ctrl_c_keeps_what_was_learnt(
         (["--out", "~nosuchuser/x"], "there is no user whose folder '~nosuchuser/x' could lie in"),
         (["--out", "/dev/null/out"], "/dev/null/out cannot be"),
         (["--out", "x" * 300], "cannot be used: File name too long"),
+        (["--data", "loop"], "--data: 'loop' cannot be used: Too many levels of symbolic links"),
         (["--data", "/dev/zero"], "/dev/zero is not a regular file"),
         (["--out", "file"], "file is a file; give a folder for the adapter"),
         (["--out", "model"], "model holds a model or an adapter already"),
@@ -107,6 +108,7 @@ def test_bad_input(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").touch()
+    (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.json").touch()
     with pytest.raises(SafelightError, match=message) as caught:

@@ -300,6 +300,16 @@ def test_bad_store(breaks: Callable[[Path], None], message: str, packed_store: P
     assert "\n" not in str(error.value)
 
 
+def test_vision_tensors_in_a_store_are_skipped(packed_store: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(packed_store, tmp_path / "store"))
+    path = folder / "rest.safetensors"
+    save_file({**load_file(path), "model.encoder.vision_tower.a": torch.ones(1)}, path)
+    raw = json.loads((folder / store.MANIFEST).read_text())
+    raw["files"][path.name] = {"bytes": path.stat().st_size, "sha256": store.digest(path)}
+    (folder / store.MANIFEST).write_text(json.dumps(raw))
+    assert load_model(folder, device="cpu").skipped_vision_tensors == 1
+
+
 def test_a_cancelled_conversion_goes_on_where_it_stood(source: Path, packed_store: Path, tmp_path: Path) -> None:
     folder, cancel = tmp_path / "store", threading.Event()
     with pytest.raises(SafelightError, match=r"cancelled; run it again to go on from layer file layer-01"):
