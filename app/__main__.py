@@ -1,10 +1,37 @@
-"""``python -m app``: the same as the ``safelight`` command."""
+"""The ``safelight`` command and ``python -m app``: Ctrl+C ends it quietly from the first moment on."""
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+from types import FrameType
 
-from app.cli import main
+
+def main() -> int:
+    """Run the command line and return its exit code."""
+    is_heard = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN  # as it is behind nohup
+    try:
+        if is_heard:
+            signal.signal(signal.SIGINT, _interrupt)
+        from app.cli import main as run
+
+        return run()
+    except KeyboardInterrupt:  # another one, while the first was told
+        return 130
+    finally:
+        if is_heard:
+            signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+
+
+def _interrupt(_signal: int, frame: FrameType | None) -> None:
+    """As Python does it; but while modules load, which cannot be broken off cleanly, the program ends on the spot."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            os._exit(130)
+        frame = frame.f_back
+    raise KeyboardInterrupt
+
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -16,7 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from app import terminal
 from app.commands import bench, export, generate, plan, quantize, skills, sudoku, train, window
-from app.commands.options import LARGEST_SEED, Parser, number
+from app.commands.options import LARGEST_SEED, Parser, number, place
 from engine import SafelightError
 
 DESCRIPTION = """\
@@ -44,7 +44,9 @@ def parser() -> Parser:
     """The whole command line."""
     root = Parser(prog="safelight", description=DESCRIPTION, epilog=EPILOG)
     root.add_argument("--version", action="version", version=f"safelight {_version()}")
-    root.add_argument("--model", dest="window_model", metavar="DIR_OR_ID", help="the model to open the window with")
+    root.add_argument(
+        "--model", dest="window_model", type=place, metavar="DIR_OR_ID", help="the model to open the window with"
+    )
     root.add_argument(
         "--seed",
         dest="window_seed",
@@ -83,7 +85,8 @@ def main(argv: list[str] | None = None) -> int:
             return 1
         if os.environ.get("SAFELIGHT_DEBUG"):
             traceback.print_exc()
-        terminal.say(f"something went wrong: {type(error).__name__}: {error} (run with SAFELIGHT_DEBUG=1 for details)")
+        what = f"something went wrong: {type(error).__name__}: {error} (run with SAFELIGHT_DEBUG=1 for details)"
+        terminal.say(str(SafelightError(what)))
         return 1
 
 

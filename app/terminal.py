@@ -6,6 +6,7 @@ signs alone.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -29,10 +30,17 @@ def can_style(stream: TextIO) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
+class _Console(Console):
+    """One that lets a reader who left be told as everywhere else; rich would end the program with 1."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def console(stream: TextIO) -> Console:
     """A console that writes to ``stream`` as it is, with styles only where they are welcome."""
     styled = can_style(stream)
-    return Console(
+    return _Console(
         file=stream,
         force_terminal=styled,
         force_interactive=styled,
@@ -55,8 +63,9 @@ def prepare_streams() -> None:
 
 
 def say(message: str) -> None:
-    """One line to the user on standard error."""
-    print(f"safelight: {' '.join(message.split())}", file=sys.stderr, flush=True)
+    """One line to the user on standard error, if anybody listens there."""
+    with contextlib.suppress(OSError, ValueError):
+        print(f"safelight: {' '.join(message.split())}", file=sys.stderr, flush=True)
 
 
 @contextmanager

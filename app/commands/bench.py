@@ -44,7 +44,9 @@ def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[ty
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
     parser.add_argument("--window", action="store_true", help="also time the window from launch to first paint")
     shape = parser.add_argument_group("a shape with random weights")
-    shape.add_argument("--shape", metavar="ID_OR_DIR", help="26b-a4b, or a folder with a config.json")
+    shape.add_argument(
+        "--shape", type=options.place, metavar="ID_OR_DIR", help="26b-a4b, or a folder with a config.json"
+    )
     shape.add_argument("--random-weights", action="store_true", help="required with --shape: its answers mean nothing")
     shape.add_argument(
         "--context", type=options.number("the context", 0), default=1024, metavar="N", help="tokens (default: 1024)"

@@ -8,9 +8,10 @@ import sys
 from pathlib import Path
 
 from app import terminal
-from app.commands.options import number
+from app.commands.options import number, place
 from app.export.options import FORMATS, FPS_HIGH, FPS_LOW, Format, Options, format_of, frames_of, parse_steps
 from app.export.run import Exportable
+from engine.errors import quoted
 
 EPILOG = """\
 examples:
@@ -29,8 +30,8 @@ def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[ty
         description="Turn a recorded run into a page that replays it, a GIF, an MP4, a PNG, or JSON.",
         epilog=EPILOG,
     )
-    parser.add_argument("trace", metavar="TRACE", help="a recorded run, or one that was exported as JSON")
-    parser.add_argument("out", metavar="OUT", help="the file to write; its ending chooses the format")
+    parser.add_argument("trace", type=place, metavar="TRACE", help="a recorded run, or one that was exported as JSON")
+    parser.add_argument("out", type=place, metavar="OUT", help="the file to write; its ending chooses the format")
     parser.add_argument("--format", choices=FORMATS, help="(default: as OUT ends; .png is one step)")
     parser.add_argument("--no-prompt", action="store_true", help="leave out what was asked")
     parser.add_argument(
@@ -113,5 +114,6 @@ def _speed(text: str) -> float:
     except ValueError:
         value = 0.0
     if not FPS_LOW <= value <= FPS_HIGH:
-        raise argparse.ArgumentTypeError(f"the speed must be a number from {FPS_LOW:g} to {FPS_HIGH:g}, not {text!r}")
+        bounds = f"from {FPS_LOW:g} to {FPS_HIGH:g}"
+        raise argparse.ArgumentTypeError(f"the speed must be a number {bounds}, not {quoted(text)}")
     return value

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import errno
+import math
+import os
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from engine import GenerationConfig, SafelightError
+from engine import GenerationConfig, SafelightError, files
+from engine.errors import quoted
 
 LARGEST_SEED = 2**63 - 1
+TEXT_BYTES = 64 * 2**20  # of a file, or of standard input
 QUANTIZATIONS = ("none", "nf4", "int4", "int4-g64")  # the engine's, named here so that --help needs no torch
 
 
@@ -22,7 +28,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(*args, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **options)
 
     def error(self, message: str) -> NoReturn:
-        line = " ".join(message.removeprefix("argument ").split())
+        line = re.sub(r"(\S{80})\S+", r"\1…", " ".join(message.removeprefix("argument ").split()))
         raise SafelightError(f"{line} (see {self.prog} --help)")
 
 
@@ -36,10 +42,27 @@ def number(what: str, low: int, high: int | None = None) -> Callable[[str], int]
         except ValueError:
             value = low - 1
         if value < low or (high is not None and value > high):
-            raise argparse.ArgumentTypeError(f"{what} must be a whole number {bounds}, not {text!r}")
+            raise argparse.ArgumentTypeError(f"{what} must be a whole number {bounds}, not {quoted(text)}")
         return value
 
     return read
+
+
+def place(text: str) -> str:
+    """An argparse type: the name of a file or a folder, or an id, with ``~`` put in full."""
+    if not text or "\0" in text:
+        raise argparse.ArgumentTypeError("give a name; this one is empty or holds a NUL character")
+    try:
+        found = os.fspath(Path(text).expanduser())
+        os.stat(found)
+    except RuntimeError:
+        raise argparse.ArgumentTypeError(f"there is no user whose folder {quoted(text)} could lie in") from None
+    except UnicodeError:
+        raise argparse.ArgumentTypeError(f"{quoted(text)} cannot be a name here") from None
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR):  # what is missing the command tells, or makes
+            raise argparse.ArgumentTypeError(f"{quoted(text)} cannot be used: {error.strerror}") from None
+    return found
 
 
 @dataclass(frozen=True)
@@ -69,9 +92,14 @@ KNOBS = (
 def add_model(parser: argparse.ArgumentParser, default: str) -> None:
     """``--model``, ``--adapter``, ``--device``, ``--dtype``, ``--quantization`` and ``--seed``."""
     group = parser.add_argument_group("model")
-    group.add_argument("--model", metavar="DIR_OR_ID", help=f"a model folder or an embedded model (default: {default})")
     group.add_argument(
-        "--adapter", metavar="DIR_OR_ID", help="a LoRA adapter's folder, or an embedded one, which brings its model"
+        "--model", type=place, metavar="DIR_OR_ID", help=f"a model folder or an embedded model (default: {default})"
+    )
+    group.add_argument(
+        "--adapter",
+        type=place,
+        metavar="DIR_OR_ID",
+        help="a LoRA adapter's folder, or an embedded one, which brings its model",
     )
     group.add_argument("--device", default="auto", metavar="NAME", help="auto, cpu, cuda or cuda:N (default: auto)")
     group.add_argument("--dtype", default="auto", choices=("auto", "float32", "bfloat16"), help="(default: auto)")
@@ -151,10 +179,13 @@ def settings(base: GenerationConfig, changes: dict[str, int | float]) -> Generat
 def _reader(knob: Knob) -> Callable[[str], int | float]:
     def read(text: str) -> int | float:
         try:
-            return knob.read(text)
+            value = knob.read(text)
         except ValueError:
             kind = "whole number" if knob.read is int else "number"
-            raise argparse.ArgumentTypeError(f"{text!r} is not a {kind}") from None
+            raise argparse.ArgumentTypeError(f"{quoted(text)} is not a {kind}") from None
+        if isinstance(value, float) and not math.isfinite(value):
+            raise argparse.ArgumentTypeError(f"must be a finite number, not {quoted(text)}")
+        return value
 
     return read
 
@@ -163,14 +194,16 @@ def read_text(source: str) -> tuple[str, str]:
     """The text of a file, or of standard input for ``-``, and what to call it in messages.
 
     Raises:
-        SafelightError: it cannot be read or is not UTF-8.
+        SafelightError: it cannot be read, is not UTF-8, or is larger than ``TEXT_BYTES``.
     """
-    name = "standard input" if source == "-" else source
+    if source != "-":
+        return files.read_text(Path(source), TEXT_BYTES), source
+    name, raw = "standard input", getattr(sys.stdin, "buffer", None)
     try:
-        if source != "-":
-            return Path(source).read_text(encoding="utf-8-sig"), name
-        raw = getattr(sys.stdin, "buffer", None)
-        return (raw.read().decode("utf-8-sig") if raw is not None else sys.stdin.read()), name
+        text = sys.stdin.read(TEXT_BYTES + 1) if raw is None else raw.read(TEXT_BYTES + 1).decode("utf-8-sig")
+        if len(text) > TEXT_BYTES:
+            raise SafelightError(f"{name} holds more than {TEXT_BYTES:,} bytes, the most that are read")
+        return text, name
     except UnicodeDecodeError:
         raise SafelightError(f"{name} is not UTF-8 text") from None
     except OSError as error:

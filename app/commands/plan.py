@@ -41,7 +41,9 @@ def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[ty
         description="Tell how much memory a model takes, and whether it fits.",
         epilog=EPILOG,
     )
-    parser.add_argument("model", metavar="MODEL", help="a model folder, an embedded model or the shape 26b-a4b")
+    parser.add_argument(
+        "model", type=options.place, metavar="MODEL", help="a model folder, an embedded model or the shape 26b-a4b"
+    )
     parser.add_argument(
         "--context",
         type=options.number("the context", 1),

@@ -24,8 +24,10 @@ def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[ty
     parser = commands.add_parser(
         "quantize", help="pack a model into 4 bits", description="Pack a model into 4 bits.", epilog=EPILOG
     )
-    parser.add_argument("source", metavar="SRC", help="a model folder or an embedded model")
-    parser.add_argument("destination", metavar="DST", type=Path, help="the packed model's folder; new or unfinished")
+    parser.add_argument("source", type=options.place, metavar="SRC", help="a model folder or an embedded model")
+    parser.add_argument(
+        "destination", type=options.place, metavar="DST", help="the packed model's folder; new or unfinished"
+    )
     parser.add_argument(
         "--to",
         dest="quantization",
@@ -39,7 +41,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[ty
 
 
 def run(args: argparse.Namespace) -> int:
-    source, destination = catalog.resolve(args.source), args.destination.expanduser()
+    source, destination = catalog.resolve(args.source), Path(args.destination)
     from engine.device import choose
     from engine.weights.loader import quantize
 

@@ -15,6 +15,7 @@ from app.commands import options, running, sudoku_eval, sudoku_runs
 from app.commands.watching import watcher
 from app.state.scoreboard import Result, Scoreboard, Span, only_solution
 from engine import SUDOKU, SafelightError
+from engine.errors import quoted
 from engine.tasks import sudoku
 
 EPILOG = """\
@@ -38,7 +39,9 @@ def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[ty
         epilog=EPILOG,
     )
     parser.add_argument("puzzles", metavar="PUZZLE", nargs="*", help="81 characters")
-    parser.add_argument("--file", metavar="FILE", help="a file of puzzles, one a line; - reads standard input")
+    parser.add_argument(
+        "--file", type=options.place, metavar="FILE", help="a file of puzzles, one a line; - reads standard input"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object a puzzle; with --eval, one in all")
     group = parser.add_argument_group("making puzzles (no model runs)")
     group.add_argument(
@@ -62,7 +65,7 @@ def givens_range(text: str) -> Span:
     found = re.fullmatch(r"(\d{1,3})(?:-(\d{1,3}))?", text.strip(), re.ASCII)
     low, high = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
     if not FEWEST <= low <= high <= MOST:
-        raise argparse.ArgumentTypeError(f"must be LOW-HIGH with {FEWEST} <= LOW <= HIGH <= {MOST}, not {text!r}")
+        raise argparse.ArgumentTypeError(f"must be LOW-HIGH with {FEWEST} <= LOW <= HIGH <= {MOST}, not {quoted(text)}")
     return Span(low, high)
 
 

@@ -32,7 +32,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"puzzles of each bin, or of --givens (default: {COUNT})",
     )
-    group.add_argument("--csv", metavar="FILE", help="write the single results to a file, too")
+    group.add_argument("--csv", type=options.place, metavar="FILE", help="write the single results to a file, too")
 
 
 def check(args: argparse.Namespace) -> None:
@@ -56,7 +56,7 @@ def check(args: argparse.Namespace) -> None:
         raise SafelightError("--bin and --givens both say which puzzles; give one of them")
     if args.csv is not None:
         folder = Path(args.csv).absolute().parent
-        if not args.csv or args.csv == "-" or Path(args.csv).is_dir():
+        if args.csv == "-" or Path(args.csv).is_dir():
             raise SafelightError("--csv needs the name of a file")
         if not folder.is_dir():
             raise SafelightError(f"there is no folder {folder}. Choose a folder that exists")

@@ -15,6 +15,7 @@ import engine
 from app import terminal
 from app.commands import options, running
 from engine import BASE, ModelConfig, SafelightError, catalog
+from engine.errors import quoted
 from engine.files import read_json
 
 if TYPE_CHECKING:
@@ -48,7 +49,13 @@ def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[ty
     )
     whole = options.number
     parser.add_argument("task", choices=("sudoku",), metavar="TASK", help="what to teach: sudoku")
-    parser.add_argument("--out", required=True, metavar="FOLDER", help="the adapter's folder; new, or of a stopped run")
+    parser.add_argument(
+        "--out",
+        type=options.place,
+        required=True,
+        metavar="FOLDER",
+        help="the adapter's folder; new, or of a stopped run",
+    )
     parser.add_argument("--steps", type=whole("the steps", 1), metavar="N", help="(default: as the recipe has it)")
     parser.add_argument("--rank", type=whole("the rank", 1), metavar="N", help="of the matrices")
     parser.add_argument(
@@ -60,7 +67,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[ty
     parser.add_argument("--format", choices=FORMS, default="rows", help="nine lines, or 81 digits (default: rows)")
     parser.add_argument("--json", action="store_true", help="print one JSON object a record")
     data = parser.add_argument_group("data")
-    data.add_argument("--data", metavar="FILE", help="puzzles and solutions (default: make some)")
+    data.add_argument("--data", type=options.place, metavar="FILE", help="puzzles and solutions (default: make some)")
     data.add_argument(
         "--puzzles", type=whole("the puzzles", 1), metavar="N", help="how many to make and vary (default: 24000)"
     )
@@ -73,7 +80,12 @@ def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[ty
     )
     parser.add_argument("--compile", action="store_true", help="walks twice as fast; needs a C++ compiler")
     model = parser.add_argument_group("model")  # without --adapter: what is trained is a new one
-    model.add_argument("--model", metavar="DIR_OR_ID", help=f"a model folder or an embedded model (default: {BASE})")
+    model.add_argument(
+        "--model",
+        type=options.place,
+        metavar="DIR_OR_ID",
+        help=f"a model folder or an embedded model (default: {BASE})",
+    )
     model.add_argument("--device", default="auto", metavar="NAME", help="auto, cpu, cuda or cuda:N (default: auto)")
     model.add_argument("--dtype", default="auto", choices=("auto", "float32", "bfloat16"), help="(default: auto)")
     options.add_quantization(model)
@@ -101,10 +113,10 @@ def run(args: argparse.Namespace) -> int:
         raise SafelightError("--puzzles says how many to make; leave it out with --data")
     plan = AdapterRun(
         model=name,
-        out=Path(args.out).expanduser(),
+        out=Path(args.out),
         recipe=recipe.replace(**{field: value for field, value in changes.items() if value is not None}),
         steps=args.steps or STEPS[recipe.states],
-        data=None if args.data is None else Path(args.data).expanduser(),
+        data=None if args.data is None else Path(args.data),
         eval_every=args.eval_every,
         seed=running.seed(args),
         device=args.device,
@@ -190,5 +202,5 @@ def _rate(text: str) -> float:
     except ValueError:
         value = 0.0
     if not 0.0 < value <= 10.0:
-        raise argparse.ArgumentTypeError(f"the rate must be a number above 0 and at most 10, not {text!r}")
+        raise argparse.ArgumentTypeError(f"the rate must be a number above 0 and at most 10, not {quoted(text)}")
     return value

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from engine.errors import SafelightError
+from engine.adapters.patterns import Patterns, what_is_wrong
+from engine.errors import SafelightError, quoted
 from engine.files import read_json
 
 CONFIG, TENSORS = "adapter_config.json", "adapter_model.safetensors"
 BASE_FINGERPRINT = "base_fingerprint"  # our own entry in the tensors' header
 TENSOR = re.compile(r"base_model\.model\.(.+)\.lora_([AB])\.weight")
+MOST_RANK = 65_536  # a matrix of a higher one is larger than the layer it stands beside
 MOST_ALPHA = 1e6  # above it, and below its negative, something is wrong
-ENDING = r"(.*\.)?({})"
 STARTS = (True, False, None, "gaussian", "eva", "orthogonal")  # of training, that leave the base as it was
 # Options that change what LoRA adds, or add something else; PEFT writes those that are off as null, false or empty.
 OTHERS = {
@@ -48,18 +49,17 @@ class LoraConfig:
     rank: int
     alpha: float
     is_rank_stabilised: bool = False
-    rank_pattern: Sequence[tuple[str, int]] = ()
-    alpha_pattern: Sequence[tuple[str, float]] = ()
+    ranks: Patterns[int] = field(default_factory=Patterns)
+    alphas: Patterns[float] = field(default_factory=Patterns)
     base: str = ""  # as training was told it: an id or a folder
 
     def rank_of(self, module: str) -> int:
         """The rank of a module's matrices, by transformers' name."""
-        return next((rank for key, rank in self.rank_pattern if _matches(key, module)), self.rank)
+        return self.ranks.get(module, self.rank)
 
     def scaling_of(self, module: str) -> float:
         """What a module's product is multiplied by: alpha / rank, or alpha / sqrt(rank) if it is rank-stabilised."""
-        alpha = next((alpha for key, alpha in self.alpha_pattern if _matches(key, module)), self.alpha)
-        rank = self.rank_of(module)
+        alpha, rank = self.alphas.get(module, self.alpha), self.rank_of(module)
         return alpha / (math.sqrt(rank) if self.is_rank_stabilised else rank)
 
     @staticmethod
@@ -72,53 +72,49 @@ class LoraConfig:
         raw = read_json(path)
         kind = raw.get("peft_type")
         if kind != "LORA":
-            raise SafelightError(f"{path}: peft_type {kind!r} is not supported; train the adapter as LoRA")
+            raise SafelightError(f"{path}: peft_type {quoted(kind)} is not supported; train the adapter as LoRA")
         for option, title in OTHERS.items():
             if raw.get(option):
                 raise SafelightError(f"{path}: {title} is not supported; train the adapter without {option}")
         if raw.get("bias", "none") != "none":
-            raise SafelightError(f"{path}: bias {raw['bias']!r} is not supported; train the adapter with bias 'none'")
+            told = quoted(raw["bias"])
+            raise SafelightError(f"{path}: bias {told} is not supported; train the adapter with bias 'none'")
         start = raw.get("init_lora_weights", True)
         if start not in STARTS:
             raise SafelightError(
-                f"{path}: init_lora_weights {start!r} changes the base's own weights; save the adapter with PEFT's "
-                "path_initial_model_for_weight_conversion, or train it with init_lora_weights true"
+                f"{path}: init_lora_weights {quoted(start)} changes the base's own weights; save the adapter with "
+                "PEFT's path_initial_model_for_weight_conversion, or train it with init_lora_weights true"
             )
         return LoraConfig(
             path=path,
             rank=_rank(path, "r", raw.get("r")),
             alpha=_alpha(path, "lora_alpha", raw.get("lora_alpha")),
             is_rank_stabilised=raw.get("use_rslora") is True,
-            rank_pattern=tuple((key, _rank(path, key, rank)) for key, rank in _pattern(path, raw, "rank_pattern")),
-            alpha_pattern=tuple((key, _alpha(path, key, alpha)) for key, alpha in _pattern(path, raw, "alpha_pattern")),
+            ranks=Patterns({key: _rank(path, key, rank) for key, rank in _pattern(path, raw, "rank_pattern")}),
+            alphas=Patterns({key: _alpha(path, key, alpha) for key, alpha in _pattern(path, raw, "alpha_pattern")}),
             base=str(raw.get("base_model_name_or_path") or ""),
         )
 
 
-def _matches(key: str, module: str) -> bool:
-    """PEFT's rule for the keys of a pattern: the end of a module's name, as a regular expression."""
-    return re.fullmatch(ENDING.format(key), module) is not None
-
-
-def _pattern(path: Path, raw: dict[str, Any], name: str) -> list[tuple[str, Any]]:
+def _pattern(path: Path, raw: dict[str, Any], name: str) -> Iterator[tuple[str, Any]]:
+    """The entries of ``rank_pattern`` or ``alpha_pattern``, their keys found good."""
     found = raw.get(name) or {}
-    try:
-        if not isinstance(found, dict):
-            raise SafelightError(f"{path}: {name} is no object; save the adapter again")
-        for key in found:
-            re.compile(ENDING.format(key))
-    except re.error as error:
-        raise SafelightError(f"{path}: {name} has the key {key!r}, which is no pattern ({error})") from None
-    return list(found.items())
+    if not isinstance(found, dict):
+        raise SafelightError(f"{path}: {name} is no object; save the adapter again")
+    if fault := what_is_wrong(found):
+        raise SafelightError(f"{path}: {name} has {fault}; save the adapter again with the modules' names in it")
+    yield from found.items()
 
 
 def _rank(path: Path, name: str, value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise SafelightError(f"{path}: the rank {name} must be a whole number of 1 or more, not {value!r}")
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST_RANK:
+        told = f"must be a whole number from 1 to {MOST_RANK}, not {quoted(value)}"
+        raise SafelightError(f"{path}: the rank {name} {told}")
     return value
 
 
 def _alpha(path: Path, name: str, value: Any) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= MOST_ALPHA:
-        raise SafelightError(f"{path}: the alpha {name} must be a number up to {MOST_ALPHA:.0f}, not {value!r}")
+        told = f"must be a number up to {MOST_ALPHA:.0f}, not {quoted(value)}"
+        raise SafelightError(f"{path}: the alpha {name} {told}")
     return value

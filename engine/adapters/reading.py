@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from safetensors import safe_open
 
 from engine.adapters.lora_config import BASE_FINGERPRINT, TENSOR, TENSORS, LoraConfig, tensor_name
 from engine.adapters.targets import Mode, Place, Size, place_named, size_of, targets
 from engine.errors import SafelightError
 from engine.layers.lora import LayerAdapter, LowRank
+from engine.memory import free_bytes
 from engine.models.diffusion_gemma import DiffusionGemma
 from engine.weights.checkpoint import FLOATING, Checkpoint, Header
 
@@ -56,17 +57,17 @@ class AdapterFiles:
             hint = f": {other} is a pickle, which is never opened; save the adapter as safetensors" if other else ""
             raise SafelightError(f"{path} is missing{hint}")
         checkpoint = Checkpoint(folder, [path])
-        with safe_open(path, framework="pt") as opened:
-            metadata = opened.metadata() or {}
-        return AdapterFiles(config, checkpoint, str(metadata.get(BASE_FINGERPRINT, "")))
+        return AdapterFiles(config, checkpoint, checkpoint.metadata(path).get(BASE_FINGERPRINT, ""))
 
     def read(self, network: DiffusionGemma) -> dict[str, LayerAdapter]:
         """The adapters by our module paths, frozen, on the network's device in its number type.
 
         Raises:
-            SafelightError: a tensor is unknown, missing, of a wrong shape or type, or not finite.
+            SafelightError: a tensor is unknown, missing, of a wrong shape or type, or not finite; or they do not fit
+                into the memory that is free.
         """
         found = self._check(network)
+        self._require_room(network)
         by_path: dict[str, dict[Mode, LowRank]] = {}
         for place, matrices in found.items():
             by_path.setdefault(place.path, {})[place.mode] = self._low_rank(matrices, network)
@@ -103,6 +104,15 @@ class AdapterFiles:
         if not found:
             raise SafelightError(f"{file} has no adapter in it; save the adapter again")
         return found
+
+    def _require_room(self, network: DiffusionGemma) -> None:
+        numbers = sum(math.prod(header.shape) for header in self.checkpoint.headers.values())
+        needed, free = numbers * network.dtype.itemsize, free_bytes(network.device)
+        if needed > free:
+            raise SafelightError(
+                f"{self.checkpoint.folder / TENSORS} takes {needed / 1e9:.1f} GB and {network.device} has "
+                f"{free / 1e9:.1f} GB free; close other programs, or train an adapter of a lower rank"
+            )
 
     def _low_rank(self, matrices: Matrices, network: DiffusionGemma) -> LowRank:
         with torch.device("meta"):

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
 
 from engine.adapters.lora_config import BASE_FINGERPRINT, CONFIG, TENSORS, tensor_name
 from engine.adapters.targets import Adapters, Place, peft_name
 from engine.errors import SafelightError
+from engine.files import explained, write_text
 from engine.layers.lora import LowRank
-from engine.weights.store import write_whole
+from engine.weights.saving import save_whole
 
 
 def save_adapter(
@@ -36,7 +35,7 @@ def save_adapter(
         dtype: of the matrices, bf16 or fp32.
 
     Raises:
-        SafelightError: there is nothing to write.
+        SafelightError: there is nothing to write, or it cannot be written.
     """
     parts: dict[str, LowRank] = {}
     for path, adapter in sorted(adapters.items()):
@@ -50,12 +49,13 @@ def save_adapter(
     for name, part in parts.items():
         for letter, matrix in (("A", part.down), ("B", part.up)):
             tensors[tensor_name(name, letter)] = matrix.detach().to("cpu", dtype).contiguous()
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as fault:
+        raise explained(fault, folder) from fault
     metadata = {"format": "pt"} | ({BASE_FINGERPRINT: base_fingerprint} if base_fingerprint else {})
-    beside = folder / f"{TENSORS}.tmp"
-    save_file(tensors, beside, metadata)
-    os.replace(beside, folder / TENSORS)
-    write_whole(folder / CONFIG, json.dumps(_config(parts, base_name), indent=2) + "\n")
+    save_whole(folder / TENSORS, tensors, metadata)
+    write_text(folder / CONFIG, json.dumps(_config(parts, base_name), indent=2) + "\n")
 
 
 def _config(parts: dict[str, LowRank], base_name: str) -> dict[str, object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,14 @@ import torch
 from tokenizers import Tokenizer
 
 from engine.chat_template import ChatTemplate
+from engine.files import explained, read_text, write_text
 from engine.tasks import skills, sudoku
 from engine.training.alphabet import CHAT_TEMPLATE, build_tokenizer
 from engine.training.rollout import Batch
 
 EOS, PAD = 1, 0
+PUZZLE_BYTES = 256 * 2**20  # a million puzzles with their solutions
+LINE = re.compile(r"[0-9]{1,12} [0-9]{81} [1-9]{81}")  # number, puzzle, solution
 _TEMPLATE = ChatTemplate(CHAT_TEMPLATE, {"bos_token": "<bos>"})
 
 
@@ -44,24 +48,35 @@ def minimal_puzzles(count: int, path: Path) -> Iterator[int]:
 
     Yields the number written so far; goes on where an interrupted file ends. About 20 ms a puzzle.
     """
-    done = len(path.read_text().splitlines()) if path.exists() else 0
-    with path.open("a") as file:
-        index = int(path.read_text().splitlines()[-1].split()[0]) + 1 if done else 0
-        while done < count:
-            rng = random.Random(f"base-{index}")
-            solution = sudoku.random_solution(rng)
-            if not sudoku.is_held_out(solution):
-                file.write(f"{index} {sudoku.dig(solution, 0, rng).board} {solution}\n")
-                done += 1
-                yield done
-            index += 1
+    lines = _lines(path)
+    done, index = len(lines), int(lines[-1].split()[0]) + 1 if lines else 0
+    write_text(path, "".join(f"{line}\n" for line in lines))
+    try:
+        with path.open("a") as file:
+            while done < count:
+                rng = random.Random(f"base-{index}")
+                solution = sudoku.random_solution(rng)
+                if not sudoku.is_held_out(solution):
+                    file.write(f"{index} {sudoku.dig(solution, 0, rng).board} {solution}\n")
+                    done += 1
+                    yield done
+                index += 1
+    except OSError as fault:
+        raise explained(fault, path) from fault
+
+
+def _lines(path: Path) -> list[str]:
+    """The whole lines of a file of minimal puzzles; the last one of a run that was killed may be half a line."""
+    if not path.exists():
+        return []
+    return [line for line in read_text(path, PUZZLE_BYTES).splitlines() if LINE.fullmatch(line)]
 
 
 class SudokuSource:
     """Puzzles made from minimal ones by symmetries and extra givens; both keep a unique puzzle unique."""
 
     def __init__(self, path: Path, canvas_length: int, seed: int) -> None:
-        lines = [line.split() for line in path.read_text().splitlines()]
+        lines = [line.split() for line in _lines(path)]
         self.boards = np.array([[int(ch) for ch in board] for _, board, _ in lines]).reshape(-1, 9, 9)
         self.solutions = np.array([[int(ch) for ch in solution] for _, _, solution in lines]).reshape(-1, 9, 9)
         self.canvas_length = canvas_length

@@ -10,20 +10,20 @@ import copy
 import json
 import math
 import os
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from engine import catalog
 from engine.adapters import attach, new_adapters, save_adapter
 from engine.decoders.base import Cancel
-from engine.errors import SafelightError
+from engine.errors import SafelightError, quoted
+from engine.files import explained, read_text, write_text
 from engine.model import Model, load_model
 from engine.trace.identity import fingerprint
 from engine.training.adapter_recipe import (
@@ -43,9 +43,13 @@ from engine.training.puzzles import Examples, FilePuzzles, Format, Pair, fresh_p
 from engine.training.room import require_training_room
 from engine.training.states import source_of
 from engine.weights import store
+from engine.weights.checkpoint import Checkpoint
+from engine.weights.saving import save_whole
 
 STATE, LOG, PLOT, PUZZLES = "state.safetensors", "log.jsonl", "loss.png", "puzzles.txt"
 LOG_EVERY = 20  # steps
+MOST_STEPS = 10**9
+LOG_BYTES = 256 * 2**20  # a step in twenty has a line of 150 bytes
 
 
 def train_adapter(run: AdapterRun, cancel: Cancel | None = None) -> Iterator[TrainingRecord]:
@@ -62,7 +66,7 @@ def train_adapter(run: AdapterRun, cancel: Cancel | None = None) -> Iterator[Tra
     reached = _check_folder(run.out, facts)
     pairs = None if run.data is None else read_pairs(run.data)
     needed, free = require_training_room(run)
-    run.out.mkdir(parents=True, exist_ok=True)
+    _require_writable(run.out)
     if pairs is None:
         for done in minimal_puzzles(run.recipe.puzzles, run.out / PUZZLES):
             if done % 100 == 0 or done == run.recipe.puzzles:
@@ -120,6 +124,7 @@ class AdapterTrainer:
         self.log = run.out / LOG
         if (run.out / STATE).exists():
             self._resume()
+        self._cut_log()
 
     @property
     def parameter_count(self) -> int:
@@ -220,8 +225,7 @@ class AdapterTrainer:
         tensors |= {f"states.{name}": value for name, value in self.states.tensors().items()}
         facts = self.facts | {"step": str(self.step), "stream": json.dumps(self.puzzles.state())}
         out = self.run.out
-        save_file({k: v.cpu().contiguous().clone() for k, v in tensors.items()}, out / "state.tmp", metadata=facts)
-        os.replace(out / "state.tmp", out / STATE)
+        save_whole(out / STATE, {k: v.cpu().contiguous().clone() for k, v in tensors.items()}, facts)
         kept = {path: copy.deepcopy(adapter) for path, adapter in self.adapters.items()}
         parameters = [p for adapter in kept.values() for p in adapter.parameters()]
         for parameter, average in zip(parameters, self.average, strict=True):
@@ -231,9 +235,14 @@ class AdapterTrainer:
         write_plot(self.log, out / PLOT)
 
     def _resume(self) -> None:
-        with safe_open(self.run.out / STATE, framework="pt") as opened:
-            facts = opened.metadata()
-            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+        path = self.run.out / STATE
+        checkpoint = Checkpoint(self.run.out, [path])
+        try:
+            self._restore({name: checkpoint.read(name) for name in checkpoint.headers}, checkpoint.metadata(path))
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError) as error:
+            raise SafelightError(f"{path} is damaged ({error}); give a new folder") from error
+
+    def _restore(self, tensors: dict[str, Tensor], facts: dict[str, str]) -> None:
         self.step = int(facts["step"])
         averages = dict(zip(self.names, self.average, strict=True))
         with torch.no_grad():
@@ -251,13 +260,29 @@ class AdapterTrainer:
         self.states.restore({k.removeprefix("states."): v for k, v in tensors.items() if k.startswith("states.")})
         self.puzzles.restore(json.loads(facts["stream"]))
         self.generator.set_state(tensors["generator"])
-        if self.log.exists():  # what came after the checkpoint comes again
-            lines = [line for line in self.log.read_text().splitlines() if json.loads(line)["step"] <= self.step]
-            store.write_whole(self.log, "".join(f"{line}\n" for line in lines))
+
+    def _cut_log(self) -> None:
+        """What came after the checkpoint comes again; the last line of a run that was killed may be half a one."""
+        if self.log.exists():
+            lines = [line for line in read_text(self.log, LOG_BYTES).splitlines() if _step_of(line) <= self.step]
+            write_text(self.log, "".join(f"{line}\n" for line in lines))
 
     def _write(self, record: TrainingProgress | TrainingMeasured) -> None:
-        with self.log.open("a") as file:
-            file.write(json.dumps({k: v for k, v in asdict(record).items() if v is not None}) + "\n")
+        line = json.dumps({k: v for k, v in asdict(record).items() if v is not None})
+        try:
+            with self.log.open("a") as file:
+                file.write(f"{line}\n")
+        except OSError as fault:
+            raise explained(fault, self.log) from fault
+
+
+def _step_of(line: str) -> float:
+    """The step of a line of the log; of one that is none, one that is never reached."""
+    try:
+        step = json.loads(line)["step"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return math.inf
+    return step if isinstance(step, int) else math.inf
 
 
 # --- which run this is ---------------------------------------------------------------------------------------------
@@ -273,7 +298,7 @@ def _facts(run: AdapterRun, folder: Path) -> dict[str, str]:
     except OSError as error:
         raise SafelightError(f"{folder} cannot be read: {error.strerror or error}") from error
     return facts | {
-        "data": "" if run.data is None else str(run.data.resolve()),
+        "data": "" if run.data is None else os.path.realpath(run.data),
         "seed": str(run.seed),
         "model": folder.name,
         "fingerprint": told,
@@ -286,24 +311,43 @@ def _check_folder(out: Path, facts: dict[str, str]) -> int:
     Raises:
         SafelightError: the folder cannot be used, or holds another run.
     """
-    if out.exists() and not out.is_dir():
-        raise SafelightError(f"{out} is a file; give a folder for the adapter")
-    if not (out / STATE).exists():
-        if (out / "config.json").exists() or (out / "adapter_config.json").exists():
-            raise SafelightError(f"{out} holds a model or an adapter already; give a new folder")
-        return 0
     try:
-        with safe_open(out / STATE, framework="pt") as opened:
-            before = opened.metadata() or {}
-    except (SafetensorError, OSError) as error:
-        raise SafelightError(f"{out / STATE} is damaged ({error}); give a new folder") from error
+        if out.exists() and not out.is_dir():
+            raise SafelightError(f"{out} is a file; give a folder for the adapter")
+        if not (out / STATE).exists():
+            if (out / "config.json").exists() or (out / "adapter_config.json").exists():
+                raise SafelightError(f"{out} holds a model or an adapter already; give a new folder")
+            return 0
+    except OSError as error:
+        raise SafelightError(f"{out} cannot be used: {error.strerror or error}. Choose another folder") from error
+    try:
+        before = Checkpoint(out, [out / STATE]).metadata(out / STATE)
+    except SafelightError as error:
+        raise SafelightError(f"{out} holds a run that is damaged; give a new folder") from error
     for name, wanted in facts.items():
         if before.get(name) != wanted:
             raise SafelightError(
-                f"{out} holds a run whose {name} is {before.get(name) or 'not known'!r}, not {wanted!r}; give a new "
-                "folder, or the options of that run"
+                f"{out} holds a run whose {name} is {quoted(before.get(name) or 'not known')}, not {quoted(wanted)}; "
+                "give a new folder, or the options of that run"
             )
-    return int(before["step"])
+    step = before.get("step", "")
+    if not (step.isascii() and step.isdigit() and len(step) <= 10 and int(step) <= MOST_STEPS):
+        raise SafelightError(f"{out / STATE} is damaged: its step is {quoted(step)}; give a new folder")
+    return int(step)
+
+
+def _require_writable(out: Path) -> None:
+    """Make the folder and see that files can be made in it, before anything takes time.
+
+    Raises:
+        SafelightError: it cannot be made or written to.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            pass
+    except OSError as fault:
+        raise explained(fault, out) from fault
 
 
 def _base(model: Model) -> tuple[str, str]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from PIL import Image, ImageDraw, ImageFont
+
+from engine.files import replacing
 
 WIDTH, HEIGHT, PANEL, LEFT, RIGHT, TOP = 960, 640, 236, 72, 24, 40  # pixels; PANEL is a panel's height
 BELOW = 72  # between panels: the ticks of one and the title of the next
@@ -45,9 +46,8 @@ def write_plot(log: Path, path: Path) -> None:
     _panel(draw, TOP, "loss, nats a token", losses, last, _range(losses))
     _panel(draw, TOP + PANEL + BELOW, "share", shares, last, (0.0, 1.0))
     draw.text(((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 18), "step", fill=INK, font=_font(), anchor="mm")
-    beside = path.with_name(path.name + ".tmp")
-    image.save(beside, format="PNG")
-    os.replace(beside, path)
+    with replacing(path) as beside:
+        image.save(beside, format="PNG")
 
 
 def _range(curves: Sequence[Curve]) -> tuple[float, float]:

@@ -13,13 +13,15 @@ import numpy as np
 import torch
 
 from engine.errors import SafelightError
+from engine.files import read_text
 from engine.model import Model
 from engine.tasks import sudoku
 from engine.training.adapter_recipe import Form
-from engine.training.data import PAD
+from engine.training.data import PAD, PUZZLE_BYTES
 from engine.training.rollout import Batch
 
 Pair = tuple[str, str]  # puzzle and solution, 81 digits each
+LONGEST_LINE = 2_000  # characters, other columns included
 HELD_OUT_SHARE = 10  # of a file's puzzles, at most one in so many is kept for measuring
 FIELD = re.compile(r"[,;\t ]+")
 
@@ -56,14 +58,10 @@ def read_pairs(path: Path) -> list[Pair]:
     Raises:
         SafelightError: naming the line and what is wrong with it.
     """
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except UnicodeDecodeError:
-        raise SafelightError(f"{path} is not UTF-8 text") from None
-    except OSError as error:
-        raise SafelightError(f"{path} cannot be read: {error.strerror or error}") from None
     pairs = []
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(read_text(path, PUZZLE_BYTES).splitlines(), 1):
+        if len(line) > LONGEST_LINE:
+            raise SafelightError(f"{path}, line {number} has more than {LONGEST_LINE} characters; is it a puzzle file?")
         boards = [field for field in FIELD.split(line.strip().replace('"', "")) if len(field) == sudoku.SIZE]
         if not line.strip() or line.startswith("#") or (number == 1 and not boards and not re.search(r"\d{9}", line)):
             continue

@@ -18,8 +18,8 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from engine.decoders.base import Cancel
-from engine.errors import SafelightError
-from engine.files import read_json
+from engine.errors import SafelightError, quoted
+from engine.files import is_bare_name, open_regular, read_json
 from engine.layers.packed import PackedWeight
 from engine.models.diffusion_gemma import DiffusionGemma
 from engine.weights.quantize import pack
@@ -31,6 +31,10 @@ DECODER = "model.decoder."
 ENCODER = "model.encoder.language_model."
 VISION = ("model.encoder.vision_tower.", "model.encoder.embed_vision.")
 FLOATING = ("F32", "BF16", "F16")
+MOST_FILES = 1_000
+MOST_TENSORS = 100_000  # the published int4 checkpoint has 35 000: each expert's matrices apart
+HEADER_BYTES = 16 * 2**20  # of one file; 40 000 tensors take about 7 MB
+HEADER_VALUES = 6 * MOST_TENSORS  # a tensor has about six: its name, type, offsets, and one for each dimension
 
 
 # --- files -------------------------------------------------------------------------------------------------------
@@ -40,24 +44,25 @@ def shards(folder: Path) -> list[Path]:
     """The checkpoint's safetensors files.
 
     Raises:
-        SafelightError: there are none, or one that the index names is missing.
+        SafelightError: there are none, or one that the index names is missing or not a name of a file beside it.
     """
     index = folder / "model.safetensors.index.json"
     if index.exists():
         weight_map = read_json(index).get("weight_map")
-        names = set(map(str, weight_map.values())) if isinstance(weight_map, dict) else set()
-        if not names:
+        if not isinstance(weight_map, dict) or not weight_map:
             raise SafelightError(f"{index} has no weight_map; download the model again")
-        files = [folder / name for name in sorted(names)]
+        for name in weight_map.values():
+            if not is_bare_name(name):
+                raise SafelightError(f"{index} names {quoted(name)}, no file beside it; download the model again")
+        files = [folder / name for name in sorted(set(weight_map.values()))]
     else:
         files = sorted(folder.glob("*.safetensors"))
     if not files:
         other = next((path.name for suffix in ("*.bin", "*.pt", "*.pth") for path in folder.glob(suffix)), None)
         hint = f"; {other} is a pickle, which is never opened" if other else ""
         raise SafelightError(f"{folder} has no .safetensors weights{hint}")
-    for file in files:
-        if not file.exists():
-            raise SafelightError(f"{file} is missing; download the model again")
+    if len(files) > MOST_FILES:
+        raise SafelightError(f"{folder} has more than {MOST_FILES:,} files of weights, the most that are read")
     return files
 
 
@@ -74,7 +79,7 @@ class Checkpoint:
     """The headers of a folder's safetensors files, and their tensors one by one; one file is open at a time.
 
     Raises:
-        SafelightError: a file is missing, damaged or truncated, or a tensor is stored twice.
+        SafelightError: a file is missing, damaged or truncated, its header is out of bounds, or a tensor is doubled.
     """
 
     def __init__(self, folder: Path, files: Iterable[Path] | None = None) -> None:
@@ -89,23 +94,44 @@ class Checkpoint:
                     raise SafelightError(f"{folder}: tensor {name} is stored twice")
                 part = opened.get_slice(name)
                 self.headers[name] = Header(file, tuple(part.get_shape()), part.get_dtype())
+            if len(self.headers) > MOST_TENSORS:
+                raise SafelightError(f"{folder} holds more than {MOST_TENSORS:,} tensors, the most that are read")
 
     def read(self, name: str) -> Tensor:
         """One tensor, on the CPU; its memory is the mapped file's until it is copied."""
         file = self.headers[name].file
         try:
             tensor: Tensor = self._open(file).get_tensor(name)
-        except (SafetensorError, OSError) as error:
+        except (SafetensorError, OSError, RuntimeError) as error:  # torch's: numbers that begin at an odd byte
             raise _damaged(file, error) from error
         return tensor
 
+    def metadata(self, file: Path) -> dict[str, str]:
+        """What a file's header says besides its tensors."""
+        return dict(self._open(file).metadata() or {})
+
     def _open(self, file: Path) -> Any:
         if file != self._file:
+            _check_header(file)
             try:
                 self._file, self._opened = file, safe_open(file, framework="pt")
             except (SafetensorError, OSError) as error:
                 raise _damaged(file, error) from error
         return self._opened
+
+
+def _check_header(file: Path) -> None:
+    """See that it is a regular file with a header of a size to be parsed; what it says is the library's to check."""
+    try:
+        with open_regular(file) as opened:
+            size = int.from_bytes(opened.read(8), "little")
+            header = opened.read(size) if size <= HEADER_BYTES else b""
+    except FileNotFoundError:
+        raise SafelightError(f"{file} is missing; download the model again") from None
+    except OSError as error:
+        raise SafelightError(f"{file} cannot be read: {error.strerror or error}") from error
+    if (size > HEADER_BYTES and size <= file.stat().st_size) or header.count(b",") > HEADER_VALUES:
+        raise SafelightError(f"{file} has a header out of all proportion; download the model again")
 
 
 def _damaged(file: Path, error: Exception) -> SafelightError:

@@ -7,41 +7,46 @@ apart.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from engine.errors import SafelightError
+from engine.errors import SafelightError, quoted
 from engine.layers.packed import PackedWeight
 from engine.weights.checkpoint import FLOATING, Checkpoint, Expected, Layout, State, checkpoint_name, released
 from engine.weights.quantize import INT8, Precision, Scheme, join_nibbles
 
 
-def read_scheme(quantization: dict[str, Any]) -> Scheme:
+def read_scheme(quantization: object) -> Scheme:
     """The packing that ``quantization_config`` of a config.json declares.
 
     Raises:
         SafelightError: another method or format than int4, symmetric, by groups; or several of them mixed.
     """
-    method, layout = quantization.get("quant_method"), quantization.get("format")
+    declared = quantization if isinstance(quantization, dict) else {}
+    method, layout = declared.get("quant_method"), declared.get("format")
     if method != "compressed-tensors" or layout != "pack-quantized":
         raise SafelightError(
-            f"config.json: weights quantised as {method!r} ({layout!r}) cannot be read; use a checkpoint in bf16 or "
-            "in compressed-tensors' pack-quantized int4"
+            f"config.json: weights quantised as {quoted(method)} ({quoted(layout)}) cannot be read; use a checkpoint "
+            "in bf16 or in compressed-tensors' pack-quantized int4"
         )
-    groups = quantization.get("config_groups") or {}
-    weights = [group.get("weights") or {} for group in groups.values()] if isinstance(groups, dict) else []
-    kinds = {(w.get("num_bits"), w.get("type"), w.get("symmetric"), w.get("group_size")) for w in weights}
-    if len(kinds) != 1:
+    groups = declared.get("config_groups")
+    weights = [
+        group.get("weights") if isinstance(group, dict) else None
+        for group in (groups.values() if isinstance(groups, dict) else ())
+    ]
+    kinds = [
+        tuple(w.get(fact) for fact in ("num_bits", "type", "symmetric", "group_size")) if isinstance(w, dict) else ()
+        for w in weights
+    ]
+    if not kinds or not kinds[0] or any(kind != kinds[0] for kind in kinds):
         raise SafelightError("config.json: quantization_config mixes several kinds of weights; only one is supported")
-    bits, kind, symmetric, size = kinds.pop()
+    bits, kind, symmetric, size = kinds[0]
     if bits != 4 or kind != "int" or symmetric is not True or size not in (32, 64):
         raise SafelightError(
-            f"config.json: {bits}-bit {kind} weights (symmetric {symmetric}, group size {size}) cannot be read; only "
-            "symmetric int4 in groups of 32 or 64"
+            f"config.json: {quoted(bits)}-bit {kind if kind == 'int' else quoted(kind)} weights (symmetric "
+            f"{quoted(symmetric)}, group size {quoted(size)}) cannot be read; only symmetric int4 in groups of 32 or 64"
         )
-    return Scheme("int4", size)
+    return Scheme("int4", int(size))
 
 
 def precision(scheme: Scheme, checkpoint: Checkpoint) -> Precision:

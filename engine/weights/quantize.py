@@ -16,12 +16,11 @@ Knows neither files nor modules. Everything here is plain torch and runs on any 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from engine.errors import SafelightError
+from engine.errors import SafelightError, quoted
 
 TILE = 64  # inputs that share 32 bytes of 4-bit codes
 AT_ONCE = 1 << 24  # weights quantised at a time, so that the fp32 copies stay small
@@ -149,14 +148,18 @@ class Precision:
         return {field.name: str(scheme) if (scheme := getattr(self, field.name)) else None for field in fields(self)}
 
     @staticmethod
-    def from_dict(raw: dict[str, Any]) -> Precision:
+    def from_dict(raw: object) -> Precision:
         """
         Raises:
             SafelightError: a part or a scheme that this version does not know.
         """
+        if not isinstance(raw, dict):
+            raise SafelightError(f"the weights are packed in a way this version does not know: {quoted(raw)}")
         for part, scheme in raw.items():
-            if part not in Precision().as_dict() or (scheme is not None and scheme not in SCHEMES):
-                raise SafelightError(f"the weights are packed in a way this version does not know: {part} as {scheme}")
+            is_known = scheme is None or (isinstance(scheme, str) and scheme in SCHEMES)
+            if part not in Precision().as_dict() or not is_known:
+                told = f"{quoted(part)} as {quoted(scheme)}"
+                raise SafelightError(f"the weights are packed in a way this version does not know: {told}")
         return Precision(**{part: SCHEMES[scheme] for part, scheme in raw.items() if scheme is not None})
 
 

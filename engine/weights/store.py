@@ -10,32 +10,35 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
+import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 
-from safetensors import SafetensorError
-from safetensors.torch import save_file
-
 from engine.decoders.base import Cancel
-from engine.errors import SafelightError
-from engine.files import read_json
-from engine.weights.checkpoint import FLOATING, Checkpoint, Expected, Layout, Progress, State, fill
+from engine.errors import SafelightError, quoted
+from engine.files import is_bare_name, is_plain_file, read_bytes, read_json, replacing, write_text
+from engine.weights.checkpoint import FLOATING, MOST_FILES, Checkpoint, Expected, Layout, Progress, State, fill
 from engine.weights.quantize import Precision
+from engine.weights.saving import save_whole
 
 MANIFEST = "safelight-store.json"
 PARTIAL = "safelight-store.partial.json"
 FORMAT, VERSION = "safelight-store", 1
 CODE_TYPES, SCALE_TYPES = {4: "U8", 8: "I8"}, {4: "BF16", 8: "F32"}  # by a code's bits
-UNFINISHED = ("*.tmp", ".tmp*")  # ours, and those of the library that writes the shards
 HASHING_THREADS = 4
 COMPANIONS = (
     "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
     "chat_template.jinja",
 )  # fmt: skip
+COMPANION_BYTES = 256 * 2**20  # of each; tokenizers have up to 35 MB
+UNFINISHED = re.compile(  # what a killed run leaves: files of ours on their way, and the library's that writes shards
+    rf"\.({re.escape(MANIFEST)}|{re.escape(PARTIAL)}|{'|'.join(map(re.escape, COMPANIONS))}|rest\.safetensors|"
+    r"layer-[0-9]+\.safetensors)\.[0-9a-f]{8}\.part|\.tmp[A-Za-z0-9]{6}"
+)
+HASH = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,7 @@ class Manifest:
     def write(self, path: Path) -> None:
         raw = {"format": FORMAT, "version": VERSION, "source": self.source, "revision": self.revision}
         raw |= {"precision": self.precision.as_dict(), "files": {name: asdict(s) for name, s in self.files.items()}}
-        write_whole(path, json.dumps(raw, indent=2) + "\n")
+        write_text(path, json.dumps(raw, indent=2) + "\n")
 
     @staticmethod
     def read(path: Path) -> Manifest:
@@ -71,23 +74,25 @@ class Manifest:
             raise SafelightError(f"{path} is not the manifest of a Safelight store")
         if raw.get("version") != VERSION:
             raise SafelightError(
-                f"{path} has format version {raw.get('version')}; this Safelight reads {VERSION}. Update it"
+                f"{path} has format version {quoted(raw.get('version'))}; this Safelight reads {VERSION}. Update it"
             )
-        try:
-            files = {str(name): Shard(int(f["bytes"]), str(f["sha256"])) for name, f in raw["files"].items()}
-            return Manifest(str(raw["source"]), str(raw["revision"]), Precision.from_dict(raw["precision"]), files)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise SafelightError(f"{path} is damaged ({error!r}); convert the model again") from error
+        source, told, parts, files = (raw.get(name) for name in ("source", "revision", "precision", "files"))
+        if not (isinstance(source, str) and isinstance(told, str) and isinstance(files, dict)):
+            raise SafelightError(f"{path} is damaged: it lacks an entry; convert the model again")
+        if len(files) > MOST_FILES:
+            raise SafelightError(f"{path} is damaged: it has {len(files)} files; convert the model again")
+        shards = {name: _shard(path, name, facts) for name, facts in files.items()}
+        return Manifest(source, told, Precision.from_dict(parts), shards)
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that it is there whole or not at all."""
-    beside = path.with_name(path.name + ".tmp")
-    with beside.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(beside, path)
+def _shard(path: Path, name: str, facts: object) -> Shard:
+    """An entry of a manifest's files."""
+    if not is_bare_name(name):
+        raise SafelightError(f"{path} names {quoted(name)}, no file beside it; convert the model again")
+    count, told = (facts.get("bytes"), facts.get("sha256")) if isinstance(facts, dict) else (None, None)
+    if type(count) is not int or not isinstance(told, str) or not HASH.fullmatch(told):
+        raise SafelightError(f"{path} is damaged: of {name} it knows {quoted(facts)}; convert the model again")
+    return Shard(count, told)
 
 
 def digest(path: Path) -> str:
@@ -125,7 +130,7 @@ def open_store(folder: Path, manifest: Manifest) -> Checkpoint:
     """
     for name, shard in manifest.files.items():
         path = folder / name
-        size = path.stat().st_size if path.is_file() else None
+        size = path.stat().st_size if path.is_file() else None  # a link will do: so the hub's cache lays files out
         if size != shard.bytes:
             found = "is missing" if size is None else f"has {size} bytes instead of {shard.bytes}"
             raise SafelightError(f"{path} {found}; convert the model again")
@@ -155,7 +160,7 @@ def fill_verified(
                 raise SafelightError(
                     f"{checkpoint.folder / name} is damaged: it is not what was written; convert the model again"
                 )
-            inside = {n: layout[n] for n, h in checkpoint.headers.items() if h.file.name == name}
+            inside = {n: layout[n] for n, h in checkpoint.headers.items() if h.file.name == name and n in layout}
             fill(checkpoint, inside, cancel=cancel)
             done += shard.bytes
             if progress is not None:
@@ -198,7 +203,12 @@ def write_store(
     Raises:
         SafelightError: the destination holds something else, the disk is full, or ``cancel`` was set.
     """
-    manifest = _claim(destination, Manifest(checkpoint.folder.name, revision(checkpoint), precision))
+    try:
+        manifest = _claim(destination, Manifest(checkpoint.folder.name, revision(checkpoint), precision))
+    except FileExistsError:
+        raise SafelightError(f"{destination} is a file; give a new folder for the packed model") from None
+    except OSError as error:
+        raise SafelightError(f"{destination} cannot be written: {error.strerror or error}") from error
     groups: dict[str, Layout] = {}
     for name in checkpoint.headers:
         if name in layout:
@@ -210,7 +220,7 @@ def write_store(
     _require_disk(destination, sum(size for file, size in sizes.items() if file not in manifest.files))
     for name in COMPANIONS:
         if (checkpoint.folder / name).is_file():
-            shutil.copyfile(checkpoint.folder / name, destination / name)
+            _copy(checkpoint.folder / name, destination / name)
     for done, (file, group) in enumerate(sorted(groups.items()), 1):
         if file not in manifest.files:
             if cancel is not None and cancel.is_set():
@@ -230,29 +240,42 @@ def _claim(destination: Path, fresh: Manifest) -> Manifest:
     if is_store(destination):
         raise SafelightError(f"{destination} already holds a packed model; delete it or choose another folder")
     if (destination / PARTIAL).exists():
-        for pattern in UNFINISHED:  # what a killed run left half-written
-            for path in destination.glob(pattern):
-                path.unlink()
         begun = Manifest.read(destination / PARTIAL)
         if (begun.revision, begun.precision) != (fresh.revision, fresh.precision):
             raise SafelightError(
                 f"{destination} holds an unfinished conversion of {begun.source} with other settings; finish that one, "
                 "delete the folder, or choose another"
             )
-        whole = {
-            n: s for n, s in begun.files.items() if (destination / n).is_file() and digest(destination / n) == s.sha256
-        }
+        _sweep(destination)
+        whole = {n: s for n, s in begun.files.items() if _is_whole(destination / n, s)}
         return Manifest(begun.source, begun.revision, begun.precision, whole)
-    if destination.is_file() or (
-        destination.is_dir() and {path.name for path in destination.iterdir()} - {PARTIAL + ".tmp"}
-    ):
+    destination.mkdir(parents=True, exist_ok=True)
+    if any(not UNFINISHED.fullmatch(path.name) for path in destination.iterdir()):
         raise SafelightError(f"{destination} is not empty; give a new folder for the packed model")
-    try:
-        destination.mkdir(parents=True, exist_ok=True)
-        fresh.write(destination / PARTIAL)
-    except OSError as error:
-        raise SafelightError(f"{destination} cannot be written: {error.strerror or error}") from error
+    _sweep(destination)
+    fresh.write(destination / PARTIAL)
     return fresh
+
+
+def _sweep(destination: Path) -> None:
+    """Remove what a killed run left half-written, and nothing else."""
+    for path in destination.iterdir():
+        if UNFINISHED.fullmatch(path.name) and is_plain_file(path):
+            path.unlink()
+
+
+def _is_whole(path: Path, shard: Shard) -> bool:
+    """Whether a file is there as an unfinished conversion wrote it; a link would be another's."""
+    return is_plain_file(path) and path.stat().st_size == shard.bytes and digest(path) == shard.sha256
+
+
+def _copy(source: Path, destination: Path) -> None:
+    try:
+        data = read_bytes(source, COMPANION_BYTES)
+    except OSError as error:
+        raise SafelightError(f"{source} cannot be read: {error.strerror or error}") from error
+    with replacing(destination) as beside:
+        beside.write_bytes(data)
 
 
 def _require_disk(destination: Path, needed: int) -> None:
@@ -266,18 +289,10 @@ def _require_disk(destination: Path, needed: int) -> None:
 
 def _save_shard(path: Path, state: State) -> Shard:
     """Write the tensors that have come in, and forget them."""
-    beside = path.with_name(path.name + ".tmp")
+    tensors = {name: tensor.cpu().contiguous() for name, tensor in state.tensors.items()}
     try:
-        save_file({name: tensor.cpu().contiguous() for name, tensor in state.tensors.items()}, beside)
-        with beside.open("rb+") as file:
-            os.fsync(file.fileno())
-        beside.chmod(0o644)  # the library writes for the owner alone
-        shard = Shard(beside.stat().st_size, digest(beside))
-        os.replace(beside, path)
-    except (OSError, SafetensorError) as error:
-        beside.unlink(missing_ok=True)
-        full = "No space left" in str(error) or "os error 28" in str(error)
-        what = "the disk is full" if full else f"it cannot be written ({error})"
-        raise SafelightError(f"{path}: {what}; make room and run the conversion again, it goes on from here") from error
+        save_whole(path, tensors)
+    except SafelightError as error:
+        raise SafelightError(f"{error}. Run the conversion again: it goes on from here") from error
     state.tensors.clear()
-    return shard
+    return Shard(path.stat().st_size, digest(path))

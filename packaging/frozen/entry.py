@@ -36,6 +36,6 @@ if __name__ == "__main__":
 
         print(measure_first_paint())
         sys.exit(0)
-    from app.cli import main
+    from app.__main__ import main
 
     sys.exit(main())

@@ -387,7 +387,19 @@ BAD_INPUT = {
     "no steps": (["generate", "x", "--max-steps", "0"], "--max-steps must be a whole number between 1 and 10000"),
     "no tokens": (["generate", "x", "--max-new-tokens", "0"], "--max-new-tokens must be a whole number at least 1"),
     "negative bound": (["sudoku", PUZZLE, "--entropy-bound", "-1"], "--entropy-bound must be at least 0"),
-    "bound is no number": (["generate", "x", "--entropy-bound", "nan"], "--entropy-bound must be a finite number"),
+    "bound is no number": (["generate", "x", "--entropy-bound", "nan"], "--entropy-bound: must be a finite number"),
+    "beyond all numbers": (["generate", "x", "--t-max", "1e999"], "--t-max: must be a finite number, not '1e999'"),
+    "a number of 5 000 digits": (["generate", "x", "--max-steps", "9" * 5_000], f"'{'9' * 60}'… is not a whole"),
+    "a seed of 5 000 digits": (["generate", "x", "--seed", "9" * 5_000], f"not '{'9' * 60}'… (see"),
+    "a command of 5 000 letters": (["z" * 5_000], f"invalid choice: '{'z' * 79}… (choose from"),
+    "a long model": (["generate", "x", "--model", "x" * 300], "cannot be used: File name too long"),
+    "no name of a model": (["generate", "x", "--model", ""], "--model: give a name"),
+    "a model with NUL": (["--model", "a\0b", "generate", "x"], "--model: give a name"),
+    "a model of nobody": (["plan", "~nosuchuser/x"], "there is no user whose folder '~nosuchuser/x' could lie in"),
+    "a model with half a character": (["plan", "\ud800"], "cannot be a name here"),
+    "a place of nobody": (["quantize", engine.SKILLS, "~nosuchuser/x"], "DST: there is no user"),
+    "a place without a name": (["quantize", engine.SKILLS, ""], "DST: give a name"),
+    "an endless file": (["sudoku", "--file", "/dev/zero"], "is not a regular file"),
     "words for a number": (["generate", "x", "--t-max", "hot"], "'hot' is not a number"),
     "cold": (["generate", "x", "--t-min", "0"], "--t-min must be above 0"),
     "crossed temperatures": (["generate", "x", "--t-min", "2", "--t-max", "1"], "--t-max (1.0) must not be below"),
@@ -397,8 +409,8 @@ BAD_INPUT = {
     "no canvas": (["generate", "x", "--canvas-length", "0"], "--canvas-length"),
     "a canvas with no room": (["generate", "x", "--canvas-length", "60000"], "positions"),
     "no puzzle": (["sudoku"], "give a puzzle"),
-    "no such file": (["sudoku", "--file", "/nowhere/puzzles.txt"], "cannot be read"),
-    "a folder as file": (["sudoku", "--file", str(ROOT)], "cannot be read"),
+    "no such file": (["sudoku", "--file", "/nowhere/puzzles.txt"], "puzzles.txt is missing"),
+    "a folder as file": (["sudoku", "--file", str(ROOT)], "is not a regular file"),
     "make and puzzle": (["sudoku", PUZZLE, "--make", "1"], "--make"),
     "givens alone": (["sudoku", PUZZLE, "--givens", "30-40"], "--make N"),
     "givens crossed": (["sudoku", "--make", "1", "--givens", "40-30"], "LOW <= HIGH"),
@@ -416,6 +428,7 @@ def test_bad_input_is_one_line_and_exit_2(capsys: Capture, arguments: list[str],
     code, out, err = run(capsys, *arguments)
     assert (code, out) == (2, "")
     assert reason in one_line(err)
+    assert len(err) < 800
 
 
 def test_files_without_puzzles_or_text(capsys: Capture, tmp_path: Path) -> None:
@@ -435,6 +448,9 @@ def test_the_unexpected_is_one_line_and_exit_1(capsys: Capture, monkeypatch: Pat
     code, out, err = run(capsys, *ASK)
     assert (code, out) == (1, "")
     assert "something went wrong: RuntimeError: the moon is full (run with SAFELIGHT_DEBUG=1" in one_line(err)
+    monkeypatch.setattr(engine, "load_model", lambda *_, **__: "x".startswith(["\x1b[2J" * 5_000]))
+    assert len(one_line(run(capsys, *ASK)[2])) < 800
+    monkeypatch.setattr(engine, "load_model", load)
     monkeypatch.setenv("SAFELIGHT_DEBUG", "1")
     assert "Traceback" in run(capsys, *ASK)[2]
 
@@ -489,6 +505,35 @@ def test_a_reader_that_leaves_early() -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait(60) == 141
+
+
+def test_a_table_whose_reader_leaves_early() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "wb") as closed:
+        command = [sys.executable, "-m", "app", "plan", "26b-a4b", "--device", "cpu"]
+        done = subprocess.run(command, cwd=ROOT, stdout=closed, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+INTERRUPTED = """
+import os, runpy, signal, sys
+name, sys.argv[1:] = sys.argv[1], sys.argv[2:]
+class Finder:  # Ctrl+C while this module is looked for
+    def find_spec(self, found, *_):
+        if found == name:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+runpy.run_module("app", run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Ctrl+C is no signal there")
+@pytest.mark.parametrize("module", ["app.cli", "rich.table", "engine.config", "torch", "engine.footprint"])
+def test_ctrl_c_while_modules_load_ends_quietly(module: str) -> None:
+    command = [sys.executable, "-c", INTERRUPTED, module, "plan", "26b-a4b", "--device", "cpu"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
 def test_outputs_that_take_nothing() -> None:

@@ -86,11 +86,18 @@ def test_ctrl_c_keeps_what_was_learnt(
         (["--rank", "0"], "the rank must be a whole number of 1 or more, not '0'"),
         (["--rate", "fast"], "the rate must be a number above 0"),
         (["--states", "gas"], "invalid choice: 'gas'"),
-        (["--data", "nowhere.csv"], r"nowhere.csv cannot be read: No such file"),
+        (["--data", "nowhere.csv"], "nowhere.csv is missing"),
         (["--data", "nowhere.csv", "--puzzles", "5"], "leave it out with --data"),
         (["--model", "nowhere"], "there is no model at nowhere"),
         (["--causal-rank", "2"], "set rank_causal to 0"),
         (["--compile", "--states", "uniform"], "only walks can be compiled"),
+        (["--out", ""], "--out: give a name"),
+        (["--out", "a\0b"], "--out: give a name"),
+        (["--out", "~nosuchuser/x"], "there is no user whose folder '~nosuchuser/x' could lie in"),
+        (["--out", "/dev/null/out"], "/dev/null/out cannot be"),
+        (["--out", "x" * 300], "cannot be used: File name too long"),
+        (["--data", "loop"], "--data: 'loop' cannot be used: Too many levels of symbolic links"),
+        (["--data", "/dev/zero"], "/dev/zero is not a regular file"),
         (["--out", "file"], "file is a file; give a folder for the adapter"),
         (["--out", "model"], "model holds a model or an adapter already"),
         (["--device", "abacus"], "unknown device 'abacus'"),
@@ -101,6 +108,7 @@ def test_bad_input(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").touch()
+    (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.json").touch()
     with pytest.raises(SafelightError, match=message) as caught:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from engine import BASE, SKILLS, GenerationConfig, Model, SafelightError, load_adapter, load_model
-from engine.adapters import save_adapter
+from engine.adapters import reading, save_adapter
 from engine.trace.identity import fingerprint
 from engine.training.export import write_checkpoint
 from tests.engine import tiny
@@ -53,6 +54,19 @@ def truncated(folder: Path) -> None:
     path.write_bytes(path.read_bytes()[:-10])
 
 
+def instead(path: Path, make: Callable[[Path], object]) -> None:
+    """Something else in a file's place."""
+    path.unlink()
+    make(path)
+
+
+def huge_header() -> bytes:
+    """Of a file with more tensors than are read, all of them empty."""
+    entry = '"%d":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},'
+    text = "{" + "".join(entry % number for number in range(201_000)).rstrip(",") + "}"
+    return len(text).to_bytes(8, "little") + text.encode()
+
+
 MODULE = "base_model.model.model.decoder."
 FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
     "another kind": (config(peft_type="IA3"), "peft_type 'IA3' is not supported; train the adapter as LoRA"),
@@ -64,11 +78,26 @@ FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
     "experts as parameters": (config(target_parameters=["experts.down_proj"]), "experts, is not supported"),
     "tokens": (config(trainable_token_indices=[1]), "trained tokens is not supported"),
     "a changed base": (config(init_lora_weights="pissa"), "path_initial_model_for_weight_conversion"),
-    "no rank": (config(r=0), "the rank r must be a whole number of 1 or more, not 0"),
+    "no rank": (config(r=0), "the rank r must be a whole number from 1 to 65536, not 0"),
+    "a rank near 2^62": (config(r=2**62), "the rank r must be a whole number from 1 to 65536, not 4611686018427387904"),
     "a rank in words": (config(rank_pattern={"q_proj": "four"}), "the rank q_proj must be a whole number"),
     "no alpha": (config(lora_alpha=None), "the alpha lora_alpha must be a number"),
     "an endless alpha": (config(lora_alpha=float("inf")), "Infinity is no number"),
-    "no pattern": (config(alpha_pattern={"(": 3}), "alpha_pattern has the key '\\(', which is no pattern"),
+    "no pattern": (config(alpha_pattern={"(": 3}), "alpha_pattern has the key '\\(', which is neither a name nor"),
+    "a pattern that works for ever": (
+        config(rank_pattern={"((.*)*)*Z": 3}),
+        r"rank_pattern has the key '\(\(\.\*\)\*\)\*Z', which is neither a name nor a simple pattern; save",
+    ),
+    "a count beyond any": (
+        config(rank_pattern={"a{4294967296}": 3}),
+        "which is neither a name nor",
+    ),
+    "a long key": (config(alpha_pattern={"a" * 5_000: 3}), "alpha_pattern has the key 'a{60}'…, which is neither"),
+    "thousands of keys": (config(rank_pattern={f"a{n}": 3 for n in range(5_001)}), "has more than 5,000 keys"),
+    "many patterns": (config(rank_pattern={f".*{n}": 3 for n in range(17)}), "has more than 16 keys that are patterns"),
+    "a deep list for a rank": (config(r=[[[[]]]]), "the rank r must be a whole number from 1 to"),
+    "a pipe": (lambda f: instead(f / "adapter_model.safetensors", os.mkfifo), "is missing$"),
+    "a huge header": (lambda f: (f / "adapter_model.safetensors").write_bytes(huge_header()), "header out of all"),
     "a list of ranks": (config(rank_pattern=[3]), "rank_pattern is no object; save the adapter again"),
     "another rank": (config(r=5), "has rank 4, adapter_config.json says 5; save the adapter again"),
     "no config": (lambda folder: (folder / "adapter_config.json").unlink(), "it has no adapter_config.json"),
@@ -148,6 +177,15 @@ def test_what_is_wrong_is_told_and_changes_nothing(fault: str, saved: Path, load
     assert str(tmp_path) in str(error.value)
     assert loaded.adapter is before
     assert hooks == sum(len(module._forward_hooks) for module in loaded.network.modules()) == 23
+
+
+def test_one_that_does_not_fit_is_told_before_it_is_read(
+    saved: Path, loaded: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "free_bytes", lambda _: 1_000)
+    monkeypatch.setattr(reading.Checkpoint, "read", lambda *_: pytest.fail("it was read"))
+    with pytest.raises(SafelightError, match=r"takes 0.0 GB and cpu has 0.0 GB free; close other programs, or"):
+        load_adapter(loaded, saved)
 
 
 def test_another_version_of_the_base_is_told(base: Path, loaded: Model, tmp_path: Path) -> None:

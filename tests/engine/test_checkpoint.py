@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -95,6 +96,36 @@ def weights(**change: torch.Tensor | None) -> Callable[[Path], None]:
     return lambda folder: change_weights(folder, {names[name]: tensor for name, tensor in change.items()})
 
 
+def instead(make: Callable[[Path], object]) -> Callable[[Path], None]:
+    """Something else in the weights' place."""
+
+    def breaks(folder: Path) -> None:
+        (folder / "model.safetensors").unlink()
+        make(folder / "model.safetensors")
+
+    return breaks
+
+
+def header(text: str) -> bytes:
+    return len(text).to_bytes(8, "little") + text.encode()
+
+
+def bignum(megabytes: int) -> bytes:
+    """A header of spaces."""
+    return header("{" + " " * megabytes * 2**20 + "}")
+
+
+def empties(count: int) -> bytes:
+    """Tensors with nothing in them."""
+    return header(
+        "{" + ",".join(f'"{n}":{{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}' for n in range(count)) + "}"
+    )
+
+
+def one_tensor(shape: list[int]) -> bytes:
+    return header(json.dumps({Q_PROJ: {"dtype": "BF16", "shape": shape, "data_offsets": [0, 0]}}))
+
+
 FAULTS: dict[str, tuple[Callable[[Path], None], str]] = {
     "no config": (removed("config.json"), "has no config.json"),
     "config is not JSON": (written("config.json", "{"), "config.json cannot be read as JSON"),
@@ -120,9 +151,18 @@ FAULTS: dict[str, tuple[Callable[[Path], None], str]] = {
     "only a pickle": (only_pickle, "pytorch_model.bin is a pickle, which is never opened"),
     "missing shard": (lose_shard, "model-2.safetensors is missing"),
     "index without files": (unshard('{"weight_map": {}}'), "has no weight_map"),
-    "index of numbers": (unshard('{"weight_map": {"a": 5}}'), "is missing"),
+    "index of numbers": (unshard('{"weight_map": {"a": 5}}'), "index.json names 5, no file beside it"),
+    "index of a file elsewhere": (unshard('{"weight_map": {"a": "../x.safetensors"}}'), "names '../x.safetensors', no"),
+    "index of a file by its path": (unshard('{"weight_map": {"a": "/etc/passwd"}}'), "names '/etc/passwd', no file"),
     "index is a list": (unshard("[]"), "does not hold a JSON object"),
     "index is garbage": (unshard("\n\n"), "cannot be read as JSON"),
+    "weights are a pipe": (instead(os.mkfifo), "model.safetensors is not a regular file"),
+    "weights are a folder": (instead(os.mkdir), "model.safetensors is not a regular file"),
+    "weights are elsewhere": (instead(lambda path: path.symlink_to("gone")), "model.safetensors is missing"),
+    "a header of 90 MB": (written("model.safetensors", bignum(90)), "model.safetensors has a header out of all"),
+    "many tensors": (written("model.safetensors", empties(120_000)), "holds more than 100,000 tensors"),
+    "a shape near 2^62": (written("model.safetensors", one_tensor([2**31, 2**31])), "is damaged or truncated"),
+    "a shape of many numbers": (written("model.safetensors", one_tensor([1] * 700_000)), "a header out of all"),
     "no tokenizer": (removed("tokenizer.json"), "tokenizer.json is missing"),
     "corrupt tokenizer": (written("tokenizer.json", '{"model":\n {}}'), "tokenizer.json is damaged"),
     "tokenizer is garbage": (written("tokenizer.json", b"\xff\x00"), "tokenizer.json is damaged"),

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from PIL import Image
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -46,6 +46,7 @@ from engine.training.puzzles import Examples, FilePuzzles, Format, read_pairs, s
 from engine.training.rollout import Batch
 from engine.training.room import adapter_parameters
 from engine.training.states import WalkStates
+from engine.weights.checkpoint import Checkpoint
 from engine.weights.quantize import INT4, INT8, NF4, Scheme, pack, unpack
 from tests.engine.packing import SHAPE, released
 from tests.engine.teaching import PAIRS, write_base, write_data
@@ -578,9 +579,44 @@ def test_another_run_in_the_folder(base: Path, data: Path, tmp_path: Path) -> No
     go(run_of(base, out, TINY_UNIFORM, steps=1, data=data))
     with pytest.raises(SafelightError, match="holds a run whose rank_denoise is '2', not '5'; give a new folder"):
         go(run_of(base, out, TINY_UNIFORM.replace(rank_denoise=5), data=data))
-    (out / STATE).write_bytes(b"nothing")
+    opened = Checkpoint(out, [out / STATE])
+    facts, tensors = opened.metadata(out / STATE), {name: opened.read(name).clone() for name in opened.headers}
+    for spoilt, words in (
+        (facts | {"step": "many"}, "its step is 'many'; give a new folder"),
+        (facts | {"step": "9" * 5_000}, "its step is '9{60}'…; give a new folder"),
+        (facts | {"stream": "[" * 5_000}, "is damaged .*; give a new folder"),
+        (facts | {"stream": '{"state": 1}'}, "is damaged .*; give a new folder"),
+    ):
+        save_file(tensors, out / STATE, spoilt)
+        with pytest.raises(SafelightError, match=words):
+            go(run_of(base, out, TINY_UNIFORM, data=data))
+    save_file(tensors | {"matrix.gone": torch.ones(1)}, out / STATE, facts)
     with pytest.raises(SafelightError, match=r"is damaged .*; give a new folder"):
         go(run_of(base, out, TINY_UNIFORM, data=data))
+    (out / STATE).write_bytes(b"nothing")
+    with pytest.raises(SafelightError, match="holds a run that is damaged; give a new folder"):
+        go(run_of(base, out, TINY_UNIFORM, data=data))
+
+
+def test_a_run_killed_while_it_wrote_goes_on(base: Path, tmp_path: Path) -> None:
+    """A log and a file of puzzles may end in half a line."""
+    out, recipe = tmp_path / "out", TINY_WALK.replace(puzzles=2)
+    go(run_of(base, out, recipe, steps=1))
+    whole = (out / LOG).read_text(), (out / PUZZLES).read_text()
+    for name, text, half in ((LOG, whole[0], '{"step": 1, "lo'), (PUZZLES, whole[1], "7 00012")):
+        (out / name).write_text(text + half)
+    go(run_of(base, out, recipe, steps=2))
+    assert [json.loads(line)["step"] for line in (out / LOG).read_text().splitlines()] == [1, 2]
+    assert (out / PUZZLES).read_text() == whole[1]
+
+
+@pytest.mark.parametrize("place", ["/dev/null/adapter", "/proc/adapter", f"/tmp/{'x' * 300}"])
+def test_a_place_that_cannot_be_written_is_told_before_anything_loads(
+    place: str, base: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(finetune, "load_model", lambda *_, **__: pytest.fail("it was loaded"))
+    with pytest.raises(SafelightError, match=r"cannot be|Choose a folder that exists"):
+        go(run_of(base, Path(place), TINY_UNIFORM, data=data))
 
 
 def test_too_little_memory_is_said_before(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

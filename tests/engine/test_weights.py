@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -19,7 +20,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from engine import Model, SafelightError, load_model
-from engine.weights import store
+from engine.weights import saving, store
 from engine.weights.loader import quantize
 from engine.weights.quantize import PRECISIONS, pack, unpack
 from tests.engine.packing import GROUP, SCHEME, packable, published, released, set_quantization
@@ -149,6 +150,11 @@ def changed(**change: Tensor | None) -> Callable[[Path], None]:
     return breaks
 
 
+def set_config(folder: Path, **changes: object) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
 def declared(groups: dict[str, object], **changes: object) -> Callable[[Path], None]:
     return lambda folder: set_quantization(folder, groups, **changes)
 
@@ -170,6 +176,11 @@ BAD_INT4 = {
         "mixes several kinds of weights",
     ),
     "nothing declared": (declared({}), "mixes several kinds of weights"),
+    "no object": (lambda folder: set_config(folder, quantization_config=[1]), "quantised as None (None) cannot be"),
+    "groups in a list": (declared([]), "mixes several kinds of weights"),  # type: ignore[arg-type]
+    "a group in words": (declared({"a": "int4"}), "mixes several kinds of weights"),
+    "weights in words": (declared({"a": {"weights": "int4"}}), "mixes several kinds of weights"),
+    "bits in a list": (declared({"a": {"weights": {**SCHEME, "num_bits": [4]}}}), "[4]-bit int weights"),
 }
 
 
@@ -226,6 +237,29 @@ def rewritten(change: Callable[[dict[str, object]], object]) -> Callable[[Path],
     return breaks
 
 
+def renamed(name: str) -> Callable[[Path], None]:
+    def change(raw: dict[str, Any]) -> None:
+        raw["files"][name] = raw["files"].pop("layer-00.safetensors")
+
+    return rewritten(change)
+
+
+def sized(text: str) -> Callable[[Path], None]:
+    """A manifest with this for a file's size."""
+
+    def breaks(folder: Path) -> None:
+        path = folder / store.MANIFEST
+        size = (folder / "rest.safetensors").stat().st_size
+        path.write_text(path.read_text().replace(f'"bytes": {size}', f'"bytes": {text}'))
+
+    return breaks
+
+
+def piped(folder: Path) -> None:
+    (folder / "layer-00.safetensors").unlink()
+    os.mkfifo(folder / "layer-00.safetensors")
+
+
 def cut(folder: Path) -> None:
     path = folder / "layer-00.safetensors"
     path.write_bytes(path.read_bytes()[:-10])
@@ -237,8 +271,18 @@ BAD_STORE = {
     "newer": (rewritten(lambda raw: raw.update(version=2)), "format version 2; this Safelight reads 1. Update it"),
     "foreign": (rewritten(lambda raw: raw.update(format="zip")), "is not the manifest of a Safelight store"),
     "no files": (rewritten(lambda raw: raw.pop("files")), "is damaged"),
-    "odd precision": (rewritten(lambda raw: raw.update(precision={"experts": "q2"})), "experts as q2"),
+    "odd precision": (rewritten(lambda raw: raw.update(precision={"experts": "q2"})), "'experts' as 'q2'"),
     "no JSON": (lambda folder: (folder / store.MANIFEST).write_text("{"), "cannot be read as JSON"),
+    "a file elsewhere": (renamed("../layer-00.safetensors"), "names '../layer-00.safetensors', no file beside it"),
+    "a file by its path": (renamed("/etc/passwd"), "names '/etc/passwd', no file beside it"),
+    "a name with NUL": (renamed("a\0b"), "no file beside it"),
+    "a pipe": (piped, "layer-00.safetensors is missing"),
+    "an endless size": (sized("1e999"), "cannot be read as JSON"),
+    "a size in words": (sized('"many"'), "is damaged: of rest.safetensors it knows"),
+    "a size near 2^62": (sized(str(2**62)), "instead of 4611686018427387904; convert the model again"),
+    "a precision in a list": (rewritten(lambda raw: raw.update(precision=[1])), "does not know: [1]"),
+    "a scheme in a list": (rewritten(lambda raw: raw.update(precision={"experts": []})), "does not know: 'experts' as"),
+    "no source": (rewritten(lambda raw: raw.update(source=3)), "is damaged: it lacks an entry"),
     "a file left out": (
         rewritten(lambda raw: raw["files"].pop("rest.safetensors")),  # type: ignore[attr-defined]
         "is missing",
@@ -254,6 +298,16 @@ def test_bad_store(breaks: Callable[[Path], None], message: str, packed_store: P
         load_model(folder, device="cpu")
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_vision_tensors_in_a_store_are_skipped(packed_store: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(packed_store, tmp_path / "store"))
+    path = folder / "rest.safetensors"
+    save_file({**load_file(path), "model.encoder.vision_tower.a": torch.ones(1)}, path)
+    raw = json.loads((folder / store.MANIFEST).read_text())
+    raw["files"][path.name] = {"bytes": path.stat().st_size, "sha256": store.digest(path)}
+    (folder / store.MANIFEST).write_text(json.dumps(raw))
+    assert load_model(folder, device="cpu").skipped_vision_tensors == 1
 
 
 def test_a_cancelled_conversion_goes_on_where_it_stood(source: Path, packed_store: Path, tmp_path: Path) -> None:
@@ -275,7 +329,7 @@ def test_a_damaged_piece_of_an_unfinished_conversion_is_made_again(
     with pytest.raises(SafelightError, match="cancelled"):
         quantize(source, folder, "nf4", CPU, lambda _: cancel.set(), cancel)
     (folder / "layer-00.safetensors").write_bytes(b"rubbish")
-    (folder / "layer-01.safetensors.tmp").write_bytes(b"half a file")
+    (folder / ".layer-01.safetensors.0a1b2c3d.part").write_bytes(b"half a file")
     (folder / ".tmpN8djV0").write_bytes(b"")  # what the shards' library leaves when it is killed
     quantize(source, folder, "nf4", CPU)
     assert files(folder) == files(packed_store)
@@ -320,7 +374,7 @@ def test_a_conversion_killed_before_its_first_record_starts_afresh(
 ) -> None:
     folder = tmp_path / "store"
     folder.mkdir()
-    (folder / f"{store.PARTIAL}.tmp").write_text("{")
+    (folder / f".{store.PARTIAL}.0a1b2c3d.part").write_text("{")
     quantize(source, folder, "nf4", CPU)
     assert files(folder) == files(packed_store)
 
@@ -334,7 +388,7 @@ def test_the_destination_is_respected(source: Path, packed_store: Path, tmp_path
     (tmp_path / "full" / "letter.txt").write_text("mine")
     with pytest.raises(SafelightError, match="is not empty"):
         quantize(source, tmp_path / "full", "int4", CPU)
-    with pytest.raises(SafelightError, match="is not empty"):
+    with pytest.raises(SafelightError, match="is a file; give a new folder"):
         quantize(source, tmp_path / "full" / "letter.txt", "int4", CPU)
     cancel = threading.Event()
     cancel.set()
@@ -348,6 +402,51 @@ def test_the_destination_is_respected(source: Path, packed_store: Path, tmp_path
         quantize(source, tmp_path / "none", "none", CPU)
 
 
+def test_an_unfinished_folder_cannot_lead_a_conversion_elsewhere(
+    source: Path, packed_store: Path, tmp_path: Path
+) -> None:
+    """Whatever a stranger laid into it: files elsewhere stay, and so do the user's own beside."""
+    folder, outside, cancel = tmp_path / "store", tmp_path / "outside", threading.Event()
+    with pytest.raises(SafelightError, match="cancelled"):
+        quantize(source, folder, "nf4", CPU, lambda _: cancel.set(), cancel)
+    outside.write_text("mine")
+    planted = ("layer-00.safetensors", "layer-01.safetensors", "config.json", store.MANIFEST, f"{store.PARTIAL}.tmp")
+    for name in planted:
+        (folder / name).unlink(missing_ok=True)
+        (folder / name).symlink_to(outside)
+    (folder / ".tmpLetters").write_text("mine")
+    (folder / "notes.tmp").write_text("mine")
+    (folder / store.MANIFEST).unlink()
+    quantize(source, folder, "nf4", CPU)
+    assert outside.read_text() == "mine"
+    assert (folder / ".tmpLetters").read_text() == (folder / "notes.tmp").read_text() == "mine"
+    for name, data in files(packed_store).items():
+        assert not (folder / name).is_symlink()
+        assert (folder / name).read_bytes() == data
+
+
+def test_nothing_goes_from_a_folder_of_another_conversion(source: Path, tmp_path: Path) -> None:
+    cancel = threading.Event()
+    cancel.set()
+    with pytest.raises(SafelightError, match="cancelled"):
+        quantize(source, tmp_path, "int4", CPU, cancel=cancel)
+    half = tmp_path / ".layer-00.safetensors.0a1b2c3d.part"
+    half.write_bytes(b"half")
+    with pytest.raises(SafelightError, match="with other settings"):
+        quantize(source, tmp_path, "nf4", CPU)
+    raw = json.loads((tmp_path / store.PARTIAL).read_text())
+    (tmp_path / store.PARTIAL).write_text(json.dumps(raw | {"files": {"../x": {"bytes": 1, "sha256": "00" * 32}}}))
+    with pytest.raises(SafelightError, match="no file beside it"):
+        quantize(source, tmp_path, "int4", CPU)
+    assert half.exists()
+
+
+def test_a_place_that_cannot_be_a_folder(source: Path) -> None:
+    for place in ("/dev/null/store", "/proc/store", f"/tmp/{'x' * 300}"):
+        with pytest.raises(SafelightError, match="cannot be written: "):
+            quantize(source, Path(place), "int4", CPU)
+
+
 def test_a_disk_without_room_is_refused_before(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(store.shutil, "disk_usage", lambda _: usage._replace(free=1000))
@@ -358,19 +457,19 @@ def test_a_disk_without_room_is_refused_before(source: Path, tmp_path: Path, mon
 def test_a_disk_that_fills_up_loses_nothing(
     source: Path, packed_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, calls = store.save_file, []
+    real, calls = saving.save_file, []
 
-    def filling(tensors: dict[str, Tensor], path: Path) -> None:
+    def filling(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str] | None) -> None:
         calls.append(path)
         if len(calls) == 2:
             path.write_bytes(b"half")
             raise OSError(28, "No space left on device")
-        real(tensors, path)
+        real(tensors, path, metadata)
 
-    monkeypatch.setattr(store, "save_file", filling)
-    with pytest.raises(SafelightError, match=r"layer-01.safetensors: the disk is full"):
+    monkeypatch.setattr(saving, "save_file", filling)
+    with pytest.raises(SafelightError, match=r"disk is full, so .*layer-01.safetensors was not written.* it goes on"):
         quantize(source, tmp_path / "store", "nf4", CPU)
-    assert not (tmp_path / "store" / "layer-01.safetensors.tmp").exists()
+    assert not calls[1].exists()
     quantize(source, tmp_path / "store", "nf4", CPU)
     assert files(tmp_path / "store") == files(packed_store)
 

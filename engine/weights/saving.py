@@ -1,0 +1,27 @@
+"""Writes a safetensors file whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+from torch import Tensor
+
+from engine.files import replacing
+
+
+def save_whole(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> None:
+    """Write tensors that are on the CPU and contiguous.
+
+    Raises:
+        SafelightError: the disk is full, or the folder cannot be written to.
+    """
+    with replacing(path) as beside:
+        try:
+            save_file(tensors, beside, metadata)
+        except SafetensorError as error:  # what the system said is in its words alone
+            is_full = "No space left" in str(error) or "os error 28" in str(error)
+            raise OSError(errno.ENOSPC if is_full else errno.EIO, str(error)) from error
+        beside.chmod(0o644)  # the library writes for the owner alone
