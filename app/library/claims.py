@@ -7,27 +7,15 @@ however that ends, so nothing stale can keep anybody out.
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import re
 import sys
 from pathlib import Path
 
+from app import locks
+
 ATTEMPTS = 10
 _NAME = re.compile(r"library-answering-([0-9]{1,18})\.lock")
-_HELD = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _lock(handle: int) -> None:
-        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
-
-else:
-    import fcntl
-
-    def _lock(handle: int) -> None:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 class Claims:
@@ -51,11 +39,9 @@ class Claims:
                 handle = os.open(path, os.O_CREAT | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0), 0o600)
             except OSError:
                 return True
-            try:
-                _lock(handle)
-            except OSError as fault:
+            if not locks.take(handle):
                 os.close(handle)
-                return fault.errno not in _HELD
+                return False
             if sys.platform == "win32" or self._is_at(path, handle):
                 self._held[conversation] = handle
                 return True

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.library import Library, NewMessage, claims
+from app.library import Library, NewMessage
 
 
 def test_a_conversation_is_claimed_once(library: Library, folder: Path) -> None:
@@ -49,8 +49,8 @@ def test_what_is_no_file_of_ours_keeps_nobody_out(library: Library, folder: Path
 
 
 def test_without_a_lock_it_is_granted(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
-    def unsupported(_handle: int) -> None:
+    def unsupported(_handle: int, _operation: int) -> None:
         raise OSError(38, "Function not implemented")
 
-    monkeypatch.setattr(claims, "_lock", unsupported)
+    monkeypatch.setattr("fcntl.flock", unsupported)
     assert library.claim(1)
