@@ -142,9 +142,11 @@ def discard(repo: str, folder: Path) -> None:
     Raises:
         SafelightError: the folder is not ours, holds more, or a file cannot be removed.
     """
-    work = model_folder(repo, folder)
-    work = work.with_name(work.name + UNFINISHED)
-    if not os.path.lexists(work):
+    target = model_folder(repo, folder)
+    work = target.with_name(target.name + UNFINISHED)
+    if not os.path.lexists(work):  # or it was finished once, and somebody removed a file of it
+        work = target
+    if not os.path.lexists(work) or is_verified(work):
         return
     record = _require_ours(work)
     clear(work, is_own if record is None else record.owns, RECORD)

@@ -83,11 +83,11 @@ class Exchange:
         """Wait for what comes next."""
         while True:
             self._tally.look()
+            if time.monotonic() >= ends:
+                raise BrokenError("too slow")
             try:
                 told = self._told.get(timeout=REST_SECONDS)
             except queue.Empty:
-                if time.monotonic() >= ends:
-                    raise BrokenError("too slow") from None
                 continue
             if isinstance(told, httpx2.HTTPError | httpx2.InvalidURL):
                 raise told

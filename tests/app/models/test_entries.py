@@ -38,7 +38,9 @@ def test_an_empty_disk_has_the_embedded_and_the_published(tmp_path: Path) -> Non
 
 def test_a_download_is_ready_only_when_it_is_whole(tmp_path: Path) -> None:
     published = PUBLISHED[0]
-    record = Record(published.repo, "abc", (RemoteFile("config.json", 2, blob="x"), RemoteFile("a.safetensors", 10)))
+    record = Record(
+        published.repo, "main", (RemoteFile("config.json", 2, blob="0" * 40), RemoteFile("a.safetensors", 10, "0" * 64))
+    )
     work = tmp_path / (published.repo.replace("/", "--") + ".partial")
     work.mkdir()
     record.write(work)
