@@ -63,7 +63,7 @@ def partials(folder: Path) -> tuple[Partial, ...]:
 def partial_of(work: Path) -> Partial | None:
     """What there is in the folder of an unfinished download; None where its name is not that of one."""
     repo = repo_of(work.name)
-    if repo is None or work.is_symlink() or not work.is_dir():
+    if repo is None or os.path.islink(work) or not os.path.isdir(work):
         return None
     record = Record.read(work)
     if record is None:

@@ -20,7 +20,8 @@ State = Literal["ready", "absent", "unfinished", "unpacked", "missing"]
 STORE, STORE_PARTIAL = "safelight-store.json", "safelight-store.partial.json"
 PACKED = "-packed"  # ends the name of a folder that a conversion writes
 
-# The window waits for the listing, and what lies in the data folder may come from anybody.
+# The window waits for the listing, and what lies in the data folder may come from anybody. ``os.path`` says no where
+# ``Path`` raises, as for a folder that nobody may read.
 NAMES = 5_000  # that are read from the data folder
 FOLDERS = 50  # of those that are listed; a row of the page takes 7 ms
 FILES = 20_000  # whose sizes are added up, in all folders together
@@ -79,7 +80,7 @@ def _inside(folder: Path) -> list[Path]:
     """The folders in the data folder whose names can be shown."""
     try:
         with os.scandir(folder) as found:
-            names = [each.name for each in islice(found, NAMES) if (folder / each.name).is_dir()]
+            names = [each.name for each in islice(found, NAMES) if os.path.isdir(each.path)]
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return []
     return [folder / name for name in sorted(names) if name.isprintable() and not name.startswith(".")]
@@ -96,7 +97,7 @@ def _published(model: PublishedModel, folder: Path, sizes: _Sizes) -> Entry:
     return Entry(
         key=model.repo,
         group="published",
-        state="ready" if whole else "unfinished" if partial is not None or place.exists() else "absent",
+        state="ready" if whole else "unfinished" if partial is not None or os.path.lexists(place) else "absent",
         title=model.title,
         purpose=tr(model.purpose),
         folder=place,
@@ -132,20 +133,20 @@ def _unfinished(path: Path, folder: Path) -> Entry | None:
 def _stored(path: Path, sizes: _Sizes) -> Entry | None:
     """A folder inside the data folder: a model, a conversion that was not finished, or nothing of ours."""
     key = str(path)
-    if (path / STORE).exists():
+    if os.path.lexists(path / STORE):
         purpose = tr("packed into 4 bits by Safelight; loads at the speed of the disk")
         here = sizes.of(path)
         return Entry(
             key, "stored", "ready", _title(path), purpose, path, key, bytes_here=here, is_packed=True, can_verify=True
         )
-    if (path / STORE_PARTIAL).exists():
+    if os.path.lexists(path / STORE_PARTIAL):
         source = _json(path / STORE_PARTIAL).get("source")
         return Entry(
             key, "stored", "unpacked", _title(path), tr("a conversion to 4 bits that is not finished"), path,
             bytes_here=sizes.of(path), source=source if isinstance(source, str) else "",
         )  # fmt: skip
     if (record := Record.read(path)) is None:
-        return _folder_entry(path, "stored", sizes) if (path / "config.json").is_file() else None
+        return _folder_entry(path, "stored", sizes) if os.path.isfile(path / "config.json") else None
     if record.missing(path):  # somebody removed a file of it
         return _unfinished(path, path.parent)
     return Entry(
@@ -155,14 +156,14 @@ def _stored(path: Path, sizes: _Sizes) -> Entry | None:
 
 
 def _local(path: Path, sizes: _Sizes) -> Entry:
-    if not (path / "config.json").is_file():
+    if not os.path.isfile(path / "config.json"):
         return Entry(str(path), "local", "missing", path.name, str(path), path)
     return _folder_entry(path, "local", sizes)
 
 
 def _folder_entry(path: Path, group: Group, sizes: _Sizes) -> Entry:
     """A model folder as somebody put it there."""
-    store = (path / STORE).exists()
+    store = os.path.lexists(path / STORE)
     return Entry(
         str(path), group, "ready", path.name, str(path), path, str(path), bytes_here=sizes.of(path),
         is_packed=store or _is_packed(path), can_verify=store,
