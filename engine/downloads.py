@@ -113,8 +113,9 @@ def download(
     begun = Record.read(target) if not os.path.lexists(work) else None
     if os.path.lexists(target) and begun is None:
         raise SafelightError(f"{target} is there already and is no download of ours; move it away first")
-    if os.path.lexists(work):
-        _require_ours(work)
+    place = work if begun is None else target
+    if os.path.lexists(place):
+        _require_ours(place)
     from engine.hub.client import Hub, Patience
 
     flags = tuple(flag for flag in (pause, cancel) if flag is not None)
@@ -164,7 +165,7 @@ def verify(model: Path, progress: Report | None = None, cancel: Flag | None = No
         SafelightError: files are damaged or missing, or the folder has no hashes to compare with.
     """
     record = Record.read(model)
-    if record is None and not (model / STORE_MANIFEST).exists():
+    if record is None and not os.path.lexists(model / STORE_MANIFEST):
         raise SafelightError(f"{model} came without hashes, so there is nothing to verify it by")
     files = record.files if record is not None else _manifest_files(model)
     flags = (cancel,) if cancel is not None else ()

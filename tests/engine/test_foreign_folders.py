@@ -159,6 +159,19 @@ def test_links_in_a_folder_are_not_followed(name: str, models: Path, tmp_path: P
     assert download(REPO, models, endpoint=hub.endpoint) == "ready"
 
 
+def test_a_finished_folder_with_a_link_in_it_stays_as_it_is(models: Path, tmp_path: Path, hub: Hub) -> None:
+    whole = planted(models / NAME, record())
+    (whole / WEIGHTS).unlink()
+    (whole / WEIGHTS).symlink_to(tmp_path / "thesis.txt")
+    for attempt in (lambda: discard(REPO, models), lambda: download(REPO, models, endpoint=hub.endpoint)):
+        with pytest.raises(SafelightError, match=r"is no file of this download; move it away"):
+            attempt()
+    assert (whole / WEIGHTS).is_symlink()
+    (whole / WEIGHTS).unlink()
+    discard(REPO, models)
+    assert list(models.iterdir()) == []
+
+
 def test_a_part_that_is_another_name_of_a_file_elsewhere_is_not_written_to(
     models: Path, tmp_path: Path, hub: Hub
 ) -> None:
