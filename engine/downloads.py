@@ -2,7 +2,9 @@
 
 A download lives in ``FOLDER/OWNER--NAME.partial`` with a record of what belongs into it; a file that is not whole and
 verified yet has ``.part`` behind its name. When every hash is right, the folder loses its ending, and only then is it
-a model. Knows neither torch nor Qt; huggingface_hub is imported when a download begins.
+a model. Nothing is deleted, renamed or written but files that the record names, in a folder that it fits: whoever gave
+us the folder may have planted what is in it. Knows neither torch nor Qt; the hub's client is imported when a download
+begins.
 """
 
 from __future__ import annotations
@@ -15,10 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from engine.errors import SafelightError
-from engine.files import read_json
+from engine.files import clear, private_folder, read_json
 from engine.hub.hashes import is_right
-from engine.hub.record import PART, RECORD, UNFINISHED, ClosedError, Record, RemoteFile, folder_name, repo_of
-from engine.hub.tally import DownloadProgress, Report, StoppedError, Tally
+from engine.hub.names import UNFINISHED, folder_name, repo_of
+from engine.hub.record import PART, RECORD, ClosedError, Record, RemoteFile, is_begun, is_own, listed, size_of
+from engine.hub.tally import DownloadProgress, Flag, Report, StoppedError, Tally
 
 if TYPE_CHECKING:
     from engine.hub.client import Hub, Patience
@@ -43,22 +46,29 @@ class Partial:
 
 
 def model_folder(repo: str, folder: Path) -> Path:
-    """Where a repository's model is once it is whole."""
+    """Where a repository's model is once it is whole.
+
+    Raises:
+        SafelightError: ``repo`` is not ``owner/name``.
+    """
     return folder / folder_name(repo)
 
 
 def partials(folder: Path) -> tuple[Partial, ...]:
     """The unfinished downloads in a data folder, also those of a session that was killed."""
-    return tuple(partial_of(path) for path in sorted(folder.glob("*" + UNFINISHED)) if path.is_dir())
+    found = (partial_of(path) for path in sorted(folder.glob("*" + UNFINISHED)))
+    return tuple(part for part in found if part is not None)
 
 
-def partial_of(work: Path) -> Partial:
-    """What there is in the folder of an unfinished download."""
+def partial_of(work: Path) -> Partial | None:
+    """What there is in the folder of an unfinished download; None where its name is not that of one."""
+    repo = repo_of(work.name)
+    if repo is None or os.path.islink(work) or not os.path.isdir(work):
+        return None
     record = Record.read(work)
-    if record is not None:
-        return Partial(record.repo, work, record.done_bytes(work), record.total_bytes)
-    done = sum(path.stat().st_size for path in work.iterdir() if path.is_file() and path.name != RECORD)
-    return Partial(repo_of(work.name), work, done, 0)
+    if record is None:
+        return Partial(repo, work, 0, 0)
+    return Partial(repo, work, record.done_bytes(work), record.total_bytes)
 
 
 def is_verified(model: Path) -> bool:
@@ -100,17 +110,20 @@ def download(
     if is_verified(target):
         return "ready"
     work = target.with_name(target.name + UNFINISHED)
-    begun = Record.read(target) if target.exists() and not work.exists() else None
-    if target.exists() and (begun is None or begun.repo != repo):
+    begun = Record.read(target) if not os.path.lexists(work) else None
+    if os.path.lexists(target) and begun is None:
         raise SafelightError(f"{target} is there already and is no download of ours; move it away first")
-    from engine.hub.client import Hub, Patience, session
+    place = work if begun is None else target
+    if os.path.lexists(place):
+        _require_ours(place)
+    from engine.hub.client import Hub, Patience
 
     flags = tuple(flag for flag in (pause, cancel) if flag is not None)
     try:
+        hub = Hub(repo, endpoint, token, patience or Patience())
         if begun is not None:  # somebody removed a file of it
             os.rename(target, work)
-        with session():
-            _bring(Hub(repo, endpoint, token, patience or Patience()), work, progress, flags)
+        _bring(hub, work, progress, flags)
         os.rename(work, target)
     except StoppedError:
         if cancel is not None and cancel.is_set():
@@ -125,21 +138,22 @@ def download(
 
 
 def discard(repo: str, folder: Path) -> None:
-    """Remove what there is of an unfinished download.
+    """Remove what a download has put there before it was finished; what else lies in its folder stays.
 
     Raises:
-        SafelightError: a file cannot be removed.
+        SafelightError: the folder is not ours, holds more, or a file cannot be removed.
     """
-    work = model_folder(repo, folder)
-    work = work.with_name(work.name + UNFINISHED)
-    try:
-        if work.exists():
-            shutil.rmtree(work)
-    except OSError as error:
-        raise SafelightError(f"{work} cannot be removed ({error.strerror or error}); remove it by hand") from error
+    target = model_folder(repo, folder)
+    work = target.with_name(target.name + UNFINISHED)
+    if not os.path.lexists(work):  # or it was finished once, and somebody removed a file of it
+        work = target
+    if not os.path.lexists(work) or is_verified(work):
+        return
+    record = _require_ours(work)
+    clear(work, is_own if record is None else record.owns, RECORD)
 
 
-def verify(model: Path, progress: Report | None = None, cancel: threading.Event | None = None) -> bool:
+def verify(model: Path, progress: Report | None = None, cancel: Flag | None = None) -> bool:
     """Read all of a downloaded model, or of a packed one, and compare its hashes.
 
     A download with damaged files stops being a model: they are removed, and resuming it fetches them again.
@@ -151,16 +165,16 @@ def verify(model: Path, progress: Report | None = None, cancel: threading.Event 
         SafelightError: files are damaged or missing, or the folder has no hashes to compare with.
     """
     record = Record.read(model)
-    if record is None and not (model / STORE_MANIFEST).exists():
+    if record is None and not os.path.lexists(model / STORE_MANIFEST):
         raise SafelightError(f"{model} came without hashes, so there is nothing to verify it by")
     files = record.files if record is not None else _manifest_files(model)
-    tally = Tally(sum(file.bytes for file in files), 0, progress, (cancel,) if cancel is not None else (), "checking")
+    flags = (cancel,) if cancel is not None else ()
+    tally = Tally(sum(file.bytes for file in files), 0, progress, flags, "checking")
     damaged = []
     try:
         for file in files:
             tally.enter("checking", file.name)
-            path = model / file.name
-            if not path.is_file() or not is_right(path, file, tally.add):
+            if not is_right(model / file.name, file, tally.add):
                 damaged.append(file.name)
     except StoppedError:
         return False
@@ -173,11 +187,13 @@ def verify(model: Path, progress: Report | None = None, cancel: threading.Event 
     if record is None:
         raise SafelightError(f"{model} is damaged ({names}); delete it and convert the model again")
     work = model.with_name(model.name + UNFINISHED)
+    if os.path.lexists(work):
+        raise SafelightError(f"{model} is damaged ({names}), and {work} is in the way; move that away, then try again")
     try:
-        shutil.rmtree(work, ignore_errors=True)
         os.rename(model, work)
         for name in damaged:
-            (work / name).unlink(missing_ok=True)
+            if size_of(work / name) is not None:  # what is no file is none of ours
+                (work / name).unlink()
     except OSError as error:
         raise SafelightError(f"{model} is damaged ({names}); delete it and download it again") from error
     raise SafelightError(f"damaged: {names}; resume the download, which fetches only what is missing")
@@ -186,17 +202,19 @@ def verify(model: Path, progress: Report | None = None, cancel: threading.Event 
 # --- the work ----------------------------------------------------------------------------------------------------
 
 
-def _bring(hub: Hub, work: Path, progress: Report | None, flags: tuple[threading.Event, ...]) -> None:
+def _bring(hub: Hub, work: Path, progress: Report | None, flags: tuple[Flag, ...]) -> None:
     """Fetch and verify all that is missing."""
     record = Record.read(work)
-    if record is None or record.repo != hub.repo:
+    if record is None:
         record = hub.listing(Tally(0, 0, progress, flags))
-    _require_disk(work, record)
-    work.mkdir(parents=True, exist_ok=True)
-    record.write(work)
+        _require_disk(work, record)
+        private_folder(work)
+        record.write(work)
+    else:
+        _require_disk(work, record)
     tally = Tally(record.total_bytes, record.done_bytes(work), progress, flags)
     for file in record.missing(work):
-        if (work / file.name).exists():  # of another size: not ours
+        if size_of(work / file.name) is not None:  # somebody wrote to it
             tally.add(-file.done_bytes(work))
             (work / file.name).unlink()
         _bring_file(hub, file, record.revision, work, tally)
@@ -206,7 +224,7 @@ def _bring(hub: Hub, work: Path, progress: Report | None, flags: tuple[threading
 def _bring_file(hub: Hub, file: RemoteFile, revision: str, work: Path, tally: Tally) -> None:
     """Fetch one file and verify it; a wrong one is fetched once more from the start."""
     part = work / (file.name + PART)
-    if part.exists() and part.stat().st_size > file.bytes:
+    if (size_of(part) or 0) > file.bytes:
         tally.add(-file.bytes)
         part.unlink()
     for _ in range(2):
@@ -221,6 +239,25 @@ def _bring_file(hub: Hub, file: RemoteFile, revision: str, work: Path, tally: Ta
     raise SafelightError(
         f"{file.name} of {hub.repo} came damaged twice and was removed; something on the way changes it. Resume later"
     )
+
+
+def _require_ours(work: Path) -> Record | None:
+    """The record of an unfinished download; None where it was not written yet, and there is nothing else either.
+
+    Raises:
+        SafelightError: the folder is not ours, or something else has the name of a file of ours.
+    """
+    record = Record.read(work)
+    if record is None and not is_begun(work):
+        raise SafelightError(
+            f"{work} has no record of a download that Safelight could have written, so nothing in it is touched; move "
+            "it away, then download again"
+        )
+    names = [file.name + ending for file in record.files for ending in ("", PART)] if record is not None else []
+    for path in (work / name for name in names):
+        if os.path.lexists(path) and size_of(path) is None:
+            raise SafelightError(f"{path} is no file of this download; move it away, then try again")
+    return record
 
 
 def _require_disk(work: Path, record: Record) -> None:
@@ -240,9 +277,9 @@ def _manifest_files(model: Path) -> tuple[RemoteFile, ...]:
     """
     manifest = read_json(model / STORE_MANIFEST)
     try:
-        return tuple(
-            RemoteFile(str(name), int(shard["bytes"]), str(shard["sha256"]))
-            for name, shard in manifest["files"].items()
-        )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        shards = manifest["files"].items()
+        return listed(RemoteFile(name, shard["bytes"], shard["sha256"]) for name, shard in shards)
+    except (KeyError, TypeError, AttributeError) as error:
         raise SafelightError(f"{model / STORE_MANIFEST} is damaged; convert the model again") from error
+    except SafelightError as error:
+        raise SafelightError(f"{model / STORE_MANIFEST} is damaged ({error}); convert the model again") from error

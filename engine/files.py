@@ -14,7 +14,7 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -188,6 +188,30 @@ def is_plain_file(path: Path) -> bool:
         return stat.S_ISREG(path.lstat().st_mode)
     except (OSError, ValueError):
         return False
+
+
+def clear(folder: Path, is_ours: Callable[[str], bool], last: str) -> None:
+    """Remove the files of a folder that are ours by their names, and the folder, if nothing else is in it.
+
+    A link goes as a link, and a folder inside stays. ``last`` is the name of the file that says what is ours: it goes
+    after the others, so that an interruption can be made good.
+
+    Raises:
+        SafelightError: something else is in it and stays, or a file cannot be removed.
+    """
+    try:
+        left = ""
+        for name in sorted(os.listdir(folder), key=lambda name: (name == last, name)):
+            path = folder / name
+            if is_ours(name) and (path.is_symlink() or not path.is_dir()):
+                path.unlink()
+            else:
+                left = name
+        if left:
+            raise SafelightError(f"{folder} holds {quoted(left)}, which is none of ours and stays; remove it by hand")
+        folder.rmdir()
+    except OSError as error:
+        raise SafelightError(f"{folder} cannot be removed ({error.strerror or error}); remove it by hand") from error
 
 
 # --- writing -----------------------------------------------------------------------------------------------------

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
+import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from app.language import tr
-from engine import EMBEDDED, PUBLISHED, PublishedModel, downloads
+from engine import EMBEDDED, PUBLISHED, PublishedModel, SafelightError, downloads
+from engine.files import read_json
+from engine.hub.record import Record
 
 Group = Literal["embedded", "published", "stored", "local"]
 State = Literal["ready", "absent", "unfinished", "unpacked", "missing"]
-RECORD = "safelight-download.json"
 STORE, STORE_PARTIAL = "safelight-store.json", "safelight-store.partial.json"
 PACKED = "-packed"  # ends the name of a folder that a conversion writes
+
+# The window waits for the listing, and what lies in the data folder may come from anybody. ``os.path`` says no where
+# ``Path`` raises, as for a folder that nobody may read.
+NAMES = 5_000  # that are read from the data folder
+FOLDERS = 50  # of those that are listed; a row of the page takes 7 ms
+FILES = 20_000  # whose sizes are added up, in all folders together
+JSON_BYTES = 2**18  # of a file that is looked into
 
 
 @dataclass(frozen=True)
@@ -44,41 +54,56 @@ class Entry:
 
 
 def entries(folder: Path, local: Iterable[Path], published: Sequence[PublishedModel] = PUBLISHED) -> tuple[Entry, ...]:
-    """Everything there is, in the order of the page.
+    """Everything there is, in the order of the page; of a crowded data folder ``FOLDERS`` entries.
 
     Args:
         folder: the data folder of models; need not exist.
         local: folders that the user added.
     """
-    partial = {part.repo: part for part in downloads.partials(folder)} if folder.is_dir() else {}
-    found = [_embedded(model.id, model.title, tr(model.purpose), model.folder) for model in EMBEDDED]
-    found += [_published(model, folder, partial.pop(model.repo, None)) for model in published]
-    found += [_unfinished(part, folder) for part in partial.values()]
-    taken = {entry.folder for entry in found}
-    inside = sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
-    for path in inside:
-        if path not in taken and not path.name.endswith(downloads.UNFINISHED) and not path.name.startswith("."):
-            found += _stored(path)
-    return (*found, *(_local(path) for path in local))
+    sizes = _Sizes()
+    found = [_embedded(model.id, model.title, tr(model.purpose), model.folder, sizes) for model in EMBEDDED]
+    found += [_published(model, folder, sizes) for model in published]
+    taken = {entry.key for entry in found} | {entry.folder for entry in found}
+    stored: list[Entry] = []
+    for path in _inside(folder):
+        entry = _unfinished(path, folder) if path.name.endswith(downloads.UNFINISHED) else _stored(path, sizes)
+        if entry is not None and not {entry.key, path} & taken:
+            taken.add(entry.key)
+            stored.append(entry)
+        if len(stored) >= FOLDERS:
+            break
+    stored.sort(key=lambda entry: entry.state != "unfinished")
+    return (*found, *stored, *(_local(path, sizes) for path in local))
 
 
-def _embedded(key: str, title: str, purpose: str, folder: Path) -> Entry:
-    return Entry(key, "embedded", "ready", title, purpose, folder, key, bytes_here=size(folder))
+def _inside(folder: Path) -> list[Path]:
+    """The folders in the data folder whose names can be shown."""
+    try:
+        with os.scandir(folder) as found:
+            names = [each.name for each in islice(found, NAMES) if os.path.isdir(each.path)]
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return []
+    return [folder / name for name in sorted(names) if name.isprintable() and not name.startswith(".")]
 
 
-def _published(model: PublishedModel, folder: Path, partial: downloads.Partial | None) -> Entry:
+def _embedded(key: str, title: str, purpose: str, folder: Path, sizes: _Sizes) -> Entry:
+    return Entry(key, "embedded", "ready", title, purpose, folder, key, bytes_here=sizes.of(folder))
+
+
+def _published(model: PublishedModel, folder: Path, sizes: _Sizes) -> Entry:
     place = downloads.model_folder(model.repo, folder)
     whole = downloads.is_verified(place)
+    partial = downloads.partial_of(place.with_name(place.name + downloads.UNFINISHED))
     return Entry(
         key=model.repo,
         group="published",
-        state="ready" if whole else "unfinished" if partial is not None or place.exists() else "absent",
+        state="ready" if whole else "unfinished" if partial is not None or os.path.lexists(place) else "absent",
         title=model.title,
         purpose=tr(model.purpose),
         folder=place,
         load_id=str(place) if whole else "",
         repo=model.repo,
-        bytes_here=size(place) if whole else partial.done_bytes if partial is not None else 0,
+        bytes_here=sizes.of(place) if whole else partial.done_bytes if partial is not None else 0,
         bytes_total=(partial.total_bytes if partial is not None else 0) or model.download_bytes,
         shape=model.shape,
         is_packed=model.is_packed,
@@ -87,7 +112,11 @@ def _published(model: PublishedModel, folder: Path, partial: downloads.Partial |
     )
 
 
-def _unfinished(part: downloads.Partial, folder: Path) -> Entry:
+def _unfinished(path: Path, folder: Path) -> Entry | None:
+    """An unfinished download; None where the name is not that of one."""
+    part = downloads.partial_of(path)
+    if part is None:
+        return None
     return Entry(
         key=part.repo,
         group="stored",
@@ -101,40 +130,44 @@ def _unfinished(part: downloads.Partial, folder: Path) -> Entry:
     )
 
 
-def _stored(path: Path) -> list[Entry]:
+def _stored(path: Path, sizes: _Sizes) -> Entry | None:
     """A folder inside the data folder: a model, a conversion that was not finished, or nothing of ours."""
     key = str(path)
-    if (path / STORE).exists():
+    if os.path.lexists(path / STORE):
         purpose = tr("packed into 4 bits by Safelight; loads at the speed of the disk")
-        done = Entry(key, "stored", "ready", _title(path), purpose, path, key, is_packed=True, can_verify=True)
-        return [_sized(done)]
-    if (path / STORE_PARTIAL).exists():
+        here = sizes.of(path)
+        return Entry(
+            key, "stored", "ready", _title(path), purpose, path, key, bytes_here=here, is_packed=True, can_verify=True
+        )
+    if os.path.lexists(path / STORE_PARTIAL):
         source = _json(path / STORE_PARTIAL).get("source")
-        purpose = tr("a conversion to 4 bits that is not finished")
-        return [_sized(Entry(key, "stored", "unpacked", _title(path), purpose, path, source=str(source or "")))]
-    if downloads.is_verified(path):
-        repo = path.name.replace("--", "/", 1)
-        packed = "quantization_config" in _json(path / "config.json")
-        ready = Entry(key, "stored", "ready", repo, tr("a downloaded model"), path, key, repo, is_packed=packed)
-        return [_sized(ready, can_verify=True)]
-    if (path / RECORD).exists():  # somebody removed a file of it
-        part = downloads.partial_of(path)
-        return [_unfinished(part, path.parent)]
-    return [_folder_entry(path, "stored")] if (path / "config.json").is_file() else []
+        return Entry(
+            key, "stored", "unpacked", _title(path), tr("a conversion to 4 bits that is not finished"), path,
+            bytes_here=sizes.of(path), source=source if isinstance(source, str) else "",
+        )  # fmt: skip
+    if (record := Record.read(path)) is None:
+        return _folder_entry(path, "stored", sizes) if os.path.isfile(path / "config.json") else None
+    if record.missing(path):  # somebody removed a file of it
+        return _unfinished(path, path.parent)
+    return Entry(
+        key, "stored", "ready", record.repo, tr("a downloaded model"), path, key, record.repo,
+        bytes_here=sizes.of(path), is_packed=_is_packed(path), can_verify=True,
+    )  # fmt: skip
 
 
-def _local(path: Path) -> Entry:
-    if not (path / "config.json").is_file():
+def _local(path: Path, sizes: _Sizes) -> Entry:
+    if not os.path.isfile(path / "config.json"):
         return Entry(str(path), "local", "missing", path.name, str(path), path)
-    return _folder_entry(path, "local")
+    return _folder_entry(path, "local", sizes)
 
 
-def _folder_entry(path: Path, group: Group) -> Entry:
+def _folder_entry(path: Path, group: Group, sizes: _Sizes) -> Entry:
     """A model folder as somebody put it there."""
-    packed = (path / STORE).exists() or "quantization_config" in _json(path / "config.json")
-    verify = (path / STORE).exists()
-    entry = Entry(str(path), group, "ready", path.name, str(path), path, str(path), is_packed=packed)
-    return _sized(entry, can_verify=verify)
+    store = os.path.lexists(path / STORE)
+    return Entry(
+        str(path), group, "ready", path.name, str(path), path, str(path), bytes_here=sizes.of(path),
+        is_packed=store or _is_packed(path), can_verify=store,
+    )  # fmt: skip
 
 
 def _title(path: Path) -> str:
@@ -142,26 +175,40 @@ def _title(path: Path) -> str:
     return tr("{model}, packed", model=name.split("--", 1)[-1])
 
 
-def _sized(entry: Entry, *, can_verify: bool | None = None) -> Entry:
-    return replace(
-        entry,
-        bytes_here=size(entry.folder),
-        can_verify=entry.can_verify if can_verify is None else can_verify,
-    )
+class _Sizes:
+    """Adds up the sizes of files, over all folders of one listing no more than ``FILES``."""
+
+    def __init__(self) -> None:
+        self._left = FILES
+
+    def of(self, folder: Path) -> int:
+        """Bytes of the files in a folder; links to folders are not followed, and what cannot be read counts 0."""
+        total, pending = 0, [str(folder)]
+        while pending and self._left > 0:
+            with contextlib.suppress(OSError), os.scandir(pending.pop()) as found:
+                for entry in islice(found, self._left):
+                    self._left -= 1
+                    if entry.is_dir(follow_symlinks=False):
+                        pending.append(entry.path)
+                    else:
+                        total += _size(entry)
+        return total
 
 
-def size(folder: Path) -> int:
-    """Bytes of the files in a folder; 0 where it cannot be read."""
+def _size(entry: os.DirEntry[str]) -> int:
     try:
-        return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    except OSError:
+        return entry.stat().st_size if entry.is_file() else 0
+    except OSError:  # a link to itself, say
         return 0
 
 
-def _json(path: Path) -> dict[str, object]:
+def _is_packed(model: Path) -> bool:
+    return "quantization_config" in _json(model / "config.json")
+
+
+def _json(path: Path) -> dict[str, Any]:
     """A JSON object, empty where there is none; a damaged one is reported when the model is loaded."""
     try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return read_json(path, most=JSON_BYTES)
+    except SafelightError:
         return {}
-    return raw if isinstance(raw, dict) else {}

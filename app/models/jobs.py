@@ -2,6 +2,8 @@
 
 A download may take hours, and a count of memory must not wait for it: hence two threads. Both begin with their first
 job. What a job does is a function that gets a ``Control``; what it returns or raises comes back as ``JobEnded``.
+A job may hang in what cannot be stopped, such as a keyring that asks for a password. So the threads are Python's own
+daemons, which do not keep the process alive; a ``QThread`` would.
 """
 
 from __future__ import annotations
@@ -12,9 +14,10 @@ import traceback
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from queue import SimpleQueue
 from typing import Literal
 
-from PySide6.QtCore import QObject, Qt, QThread, Signal, Slot
+from PySide6.QtCore import QObject, Qt, Signal, Slot
 
 from engine import SafelightError
 
@@ -23,6 +26,7 @@ HEAVY: tuple[JobKind, ...] = ("download", "convert", "verify")
 Phase = Literal["queued", "running", "pausing", "cancelling"]
 STACK_BYTES = 16 * 2**20  # secondary threads have 0.5 MiB on macOS, too little for tensor libraries
 REPORT_SECONDS = 0.1  # between two signals of one job
+CLOSING_SECONDS = 5.0  # for what runs to stop; a conversion looks at its flag between two layers
 
 
 @dataclass(frozen=True)
@@ -88,23 +92,45 @@ class JobEnded:
 
 
 class _Lane(QObject):
-    """Lives in a thread and runs what it is given."""
+    """Runs what it is given, one job after another, in a thread of its own, which its signals come from."""
 
-    asked = Signal(object, object)
     progressed = Signal(object)
     ended = Signal(object)
 
-    @Slot(object, object)
-    def run(self, job: Job, control: Control) -> None:
-        try:
-            ended = JobEnded(job.key, job.kind, job.work(control), stopped=control.stopped)
-        except SafelightError as error:
-            ended = JobEnded(job.key, job.kind, failure=error, stopped=control.stopped)
-        except Exception as error:  # the app must go on, whatever the libraries below raise
-            words = " ".join(str(error).split())[:200] or type(error).__name__
-            failure = SafelightError(f"Something went wrong: {words}")
-            ended = JobEnded(job.key, job.kind, None, failure, traceback.format_exc(), control.stopped)
-        self.ended.emit(ended)
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.is_left = False  # nobody listens any more, though the thread goes on
+        self.asked: SimpleQueue[tuple[Job, Control] | None] = SimpleQueue()
+        self.thread = threading.Thread(target=self._work, name=name, daemon=True)
+        before = threading.stack_size(STACK_BYTES)
+        self.thread.start()
+        threading.stack_size(before)
+
+    def _work(self) -> None:
+        while (asked := self.asked.get()) is not None:
+            ended = _done(*asked)
+            if not self.is_left:
+                self.ended.emit(ended)
+
+    def tell(self, progress: JobProgress) -> None:
+        """Pass on where a job stands; called in the thread."""
+        if not self.is_left:
+            self.progressed.emit(progress)
+
+
+_left_behind: list[_Lane] = []  # kept, as their threads still look at them
+
+
+def _done(job: Job, control: Control) -> JobEnded:
+    """Do a job; whatever it raises comes back."""
+    try:
+        return JobEnded(job.key, job.kind, job.work(control), stopped=control.stopped)
+    except SafelightError as error:
+        return JobEnded(job.key, job.kind, failure=error, stopped=control.stopped)
+    except Exception as error:  # the app must go on, whatever the libraries below raise
+        words = " ".join(str(error).split())[:200] or type(error).__name__
+        failure = SafelightError(f"Something went wrong: {words}")
+        return JobEnded(job.key, job.kind, None, failure, traceback.format_exc(), control.stopped)
 
 
 class Jobs(QObject):
@@ -116,7 +142,7 @@ class Jobs(QObject):
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._threads: dict[bool, tuple[QThread, _Lane]] = {}  # by whether it is the heavy one
+        self._lanes: dict[bool, _Lane] = {}  # by whether it is the heavy one
         self._queues: dict[bool, deque[Job]] = {True: deque(), False: deque()}
         self._running: dict[bool, tuple[Job, Control]] = {}
         self._closed = False
@@ -175,19 +201,24 @@ class Jobs(QObject):
     @property
     def is_alive(self) -> bool:
         """Whether a thread runs."""
-        return any(thread.isRunning() for thread, _ in self._threads.values())
+        return any(lane.thread.is_alive() for lane in self._lanes.values())
 
     def shutdown(self) -> None:
-        """Pause what runs, drop what waits, and end the threads; may be called again."""
+        """Pause what runs, drop what waits, and end the threads; one that does not end in time is left behind. May be
+        called again."""
         self._closed = True
         for queue in self._queues.values():
             queue.clear()
         for _, control in self._running.values():
             control.pause.set()
-        for thread, _ in self._threads.values():
-            thread.quit()
-        for thread, _ in self._threads.values():
-            thread.wait()
+        for lane in self._lanes.values():
+            lane.asked.put(None)
+        ends = time.monotonic() + CLOSING_SECONDS
+        for lane in self._lanes.values():
+            lane.thread.join(max(0.0, ends - time.monotonic()))
+            if lane.thread.is_alive():
+                lane.is_left = True
+                _left_behind.append(lane)
 
     # ---------------------------------------------------------------- threads
 
@@ -196,23 +227,18 @@ class Jobs(QObject):
             return
         job = self._queues[heavy].popleft()
         lane = self._lane(heavy)
-        control = Control(job.key, job.kind, lane.progressed.emit)
+        control = Control(job.key, job.kind, lane.tell)
         self._running[heavy] = (job, control)
-        lane.asked.emit(job, control)
+        lane.asked.put((job, control))
         self.changed.emit(job.key)
 
     def _lane(self, heavy: bool) -> _Lane:
-        if heavy not in self._threads:
-            thread, lane = QThread(), _Lane()
-            thread.setObjectName("safelight-heavy-jobs" if heavy else "safelight-light-jobs")
-            thread.setStackSize(STACK_BYTES)
-            lane.moveToThread(thread)
-            lane.asked.connect(lane.run, Qt.ConnectionType.QueuedConnection)
+        if heavy not in self._lanes:
+            lane = _Lane("safelight-heavy-jobs" if heavy else "safelight-light-jobs")
             lane.progressed.connect(self._progressed, Qt.ConnectionType.QueuedConnection)
             lane.ended.connect(self._ended, Qt.ConnectionType.QueuedConnection)
-            self._threads[heavy] = (thread, lane)
-            thread.start()
-        return self._threads[heavy][1]
+            self._lanes[heavy] = lane
+        return self._lanes[heavy]
 
     @Slot(object)
     def _progressed(self, progress: JobProgress) -> None:

@@ -17,7 +17,7 @@ from app.folders import shortened
 from app.language import tr
 from app.models import wording, work
 from app.models.actions import Action, actions
-from app.models.entries import PACKED, Entry, entries
+from app.models.entries import FOLDERS, PACKED, Entry, entries
 from app.models.frame import PageFrame
 from app.models.jobs import Job, JobEnded, JobProgress, Jobs
 from app.models.local_folders import LocalFolders
@@ -124,6 +124,10 @@ class ModelsPage(QWidget):
             why = error.strerror or str(error)
             self.notice.show_message(tr("{folder} cannot be read ({why})", folder=self._folder, why=why))
             return
+        if sum(entry.group == "stored" for entry in found) >= FOLDERS:
+            self.notice.show_message(
+                tr("{folder} holds more than the {count} that are listed", folder=self._folder, count=FOLDERS)
+            )
         shown_elsewhere = {folder for key, folder in self._converting.items() if key != str(folder)}
         self._entries = {e.key: e for e in found if not (e.state == "unpacked" and e.folder in shown_elsewhere)}
         self.frame.place.setText(
@@ -344,10 +348,10 @@ class ModelsPage(QWidget):
             self._jobs.cancel(key)  # removes what it has written
         elif entry is None or (entry.is_ready and entry.load_id == self._loaded):
             return
-        elif entry.state == "unfinished":
+        elif entry.state in ("unfinished", "unpacked"):
             self._jobs.submit(Job(key, "delete", work.discard(entry, self._folder)))
         elif entry.group in ("published", "stored"):
-            self._jobs.submit(Job(key, "delete", work.delete(entry.folder)))
+            self._jobs.submit(Job(key, "delete", work.delete(entry, self._folder)))
 
     # ---------------------------------------------------------------- jobs
 

@@ -5,18 +5,31 @@ The engine's heavy parts are imported here, in the thread, and not before.
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 from collections.abc import Callable
+from fnmatch import fnmatchcase
 from pathlib import Path
+from secrets import token_hex
 
-from app.models.entries import Entry
+from app.language import tr
+from app.models.entries import STORE_PARTIAL, Entry
 from app.models.jobs import Control
 from app.tokens import TokenStore
 from engine import SafelightError, downloads
 from engine.downloads import DownloadProgress
+from engine.files import clear, is_plain_file
+from engine.hub.names import is_token
 
 Work = Callable[[Control], object]
+GOING = ".safelight-deleted"  # ends the name of a folder that is being removed
+CONVERTED = (
+    STORE_PARTIAL, STORE_PARTIAL + ".tmp", "config.json", "generation_config.json", "tokenizer.json",
+    "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja", "layer-*.safetensors",
+    "rest.safetensors", "*.safetensors.tmp", ".tmp*",
+)  # fmt: skip
+"""What a conversion writes before it is finished."""
 
 
 def download(entry: Entry, folder: Path, endpoint: str | None, tokens: TokenStore, offline: threading.Event) -> Work:
@@ -41,7 +54,7 @@ def verify(entry: Entry) -> Work:
     """Compare all hashes."""
 
     def work(control: Control) -> object:
-        return downloads.verify(entry.folder, _passed_on(control), control.cancel)
+        return downloads.verify(entry.folder, _passed_on(control), control)
 
     return work
 
@@ -60,27 +73,32 @@ def convert(source: Path, destination: Path) -> Work:
             if not control.stopped:
                 raise
             if control.cancel.is_set():
-                _remove(destination)
+                _discard_conversion(destination)
         return None
 
     return work
 
 
-def delete(folder: Path) -> Work:
-    """Remove a model, or what there is of one."""
+def delete(entry: Entry, folder: Path) -> Work:
+    """Remove a model from the data folder ``folder``."""
 
     def work(_control: Control) -> object:
-        _remove(folder)
+        if entry.folder.parent != folder:
+            raise SafelightError(f"{entry.folder} is not in {folder}, so it is not deleted")
+        _remove(entry.folder)
         return None
 
     return work
 
 
 def discard(entry: Entry, folder: Path) -> Work:
-    """Remove an unfinished download."""
+    """Remove what an unfinished download or conversion has written."""
 
     def work(_control: Control) -> object:
-        downloads.discard(entry.repo, folder)
+        if entry.state == "unpacked":
+            _discard_conversion(entry.folder)
+        else:
+            downloads.discard(entry.repo, folder)
         return None
 
     return work
@@ -103,6 +121,8 @@ def keep_token(tokens: TokenStore, token: str) -> Work:
     """Store the token, or forget an empty one's predecessor; the result says where it is."""
 
     def work(_control: Control) -> object:
+        if token and not is_token(token):
+            raise SafelightError(tr("This is no access token: it holds characters that no token has. Enter it again."))
         return tokens.write(token)
 
     return work
@@ -121,19 +141,33 @@ def _passed_on(control: Control) -> Callable[[DownloadProgress], None]:
     return tell
 
 
-def _remove(folder: Path) -> None:
+def _discard_conversion(folder: Path) -> None:
     """
+    Raises:
+        SafelightError: a file cannot be removed, or there are others than a conversion writes.
+    """
+    if not os.path.lexists(folder):
+        return
+    if not is_plain_file(folder / STORE_PARTIAL) or folder.is_symlink():
+        raise SafelightError(
+            tr("{folder} is no conversion of ours, so nothing in it is removed; remove it by hand", folder=folder)
+        )
+    clear(folder, lambda name: any(fnmatchcase(name, pattern) for pattern in CONVERTED), STORE_PARTIAL)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder with all that is in it; of a link, the link.
+
     Raises:
         SafelightError: a file cannot be removed.
     """
-    if not folder.exists():
-        return
-    going = folder.with_name(f".{folder.name}.deleted")  # half a model must not look like one
     try:
-        if going.exists():
+        if folder.is_symlink():
+            folder.unlink()
+        elif folder.exists():
+            going = folder.with_name(f".{token_hex(8)}{GOING}")  # half a model must not look like one
+            folder.rename(going)
             shutil.rmtree(going)
-        folder.rename(going)
-        shutil.rmtree(going)
     except OSError as error:
         raise SafelightError(f"{folder} cannot be removed ({error.strerror or error}); remove it by hand") from error
 
@@ -142,8 +176,8 @@ def sweep(folder: Path) -> Work:
     """Finish deletions that were interrupted."""
 
     def work(_control: Control) -> object:
-        for going in folder.glob(".*.deleted"):
-            shutil.rmtree(going, ignore_errors=True)
+        for going in folder.glob("." + "[0-9a-f]" * 16 + GOING):
+            shutil.rmtree(going, ignore_errors=True)  # which leaves a link alone
         return None
 
     return work

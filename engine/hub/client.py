@@ -1,68 +1,69 @@
 """Asks a hub for the list of a repository's files and for their bytes, patiently. Knows no model.
 
-Built on huggingface_hub's session, errors and addresses. Its own downloader is not used: since version 2 it forgets a
-partial file when the process ends, and it looks at its progress hook only every 10 MB. Files come over plain HTTP,
-where a range can be asked for; xet is never started, and nothing but these requests is sent.
+Speaks the plain HTTP of such hubs, where a range can be asked for, and sends nothing but these requests. The hub may be
+anybody, and so may be what answers in its place: an answer has a time by which it is there, a size that it keeps, and
+names, sizes and hashes of which ``RemoteFile`` says what they may be.
 """
 
 from __future__ import annotations
 
 import os
+import stat
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from fnmatch import fnmatch
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, BinaryIO, TypeVar
+from urllib.parse import urljoin
 
-os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # before the import, which reads it
-
-from huggingface_hub import HfApi, close_session, constants, get_session, hf_hub_url
-from huggingface_hub.utils import hf_raise_for_status  # type: ignore[attr-defined, unused-ignore]
+import httpx2
+from huggingface_hub import constants
 
 from engine.errors import SafelightError
+from engine.files import JSON_BYTES, parse_json
 from engine.hub import faults
-from engine.hub.record import Record, RemoteFile
+from engine.hub.names import is_token, is_wanted
+from engine.hub.record import ClosedError, Record, RemoteFile, listed, size_of
 from engine.hub.tally import Tally
+from engine.hub.wire import BrokenError, Exchange
 
-constants.HF_HUB_DISABLE_TELEMETRY = True  # where another library imported it first
-
-WANTED = (
-    "config.json", "generation_config.json", "tokenizer*.json", "chat_template.jinja", "*.safetensors",
-    "*.safetensors.index.json",
-)  # fmt: skip
 AGENT = "safelight"
-TIMEOUT = 10.0  # seconds without a byte; also how long a silent server can hold up a pause
 LONGEST_WAIT = 30.0  # seconds between two tries
+REDIRECTED = (301, 302, 303, 307, 308)
+HOPS = 5
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Patience:
-    """How often what brings nothing is tried, and the first wait in seconds; each next one is twice as long."""
+    """How often what brings nothing is tried, and how long anything is waited for, in seconds."""
 
     tries: int = 6
-    first_wait: float = 1.0
-
-
-@contextmanager
-def session() -> Iterator[None]:
-    """Leaves no connection open behind."""
-    try:
-        yield
-    finally:
-        close_session()
+    first_wait: float = 1.0  # between two tries; each next one is twice as long
+    answer: float = 30.0  # for the head of an answer, and for the whole of a listing
+    stall: float = 10.0  # without a byte
 
 
 @dataclass(frozen=True)
 class Hub:
-    """One repository of one hub. ``endpoint`` None is the hub that huggingface_hub is set to."""
+    """One repository of one hub. ``endpoint`` None is the hub that huggingface_hub is set to.
+
+    Raises:
+        SafelightError: the token is none, or the environment forbids downloads.
+    """
 
     repo: str
     endpoint: str | None = None
     token: str | None = None
     patience: Patience = Patience()
+
+    def __post_init__(self) -> None:
+        if self.token and not is_token(self.token):
+            raise ClosedError("the access token holds characters that no token has; enter it again")
+        if constants.HF_HUB_OFFLINE:
+            raise SafelightError("the environment variable HF_HUB_OFFLINE forbids downloads; unset it and start again")
 
     @property
     def address(self) -> str:
@@ -75,23 +76,28 @@ class Hub:
             SafelightError: no network, no such repository, one that is closed, or one that holds no model.
             StoppedError: a flag was set.
         """
-        api = HfApi(endpoint=self.address, token=self.token or False, library_name=AGENT)
-        info = self._patiently(
-            lambda: api.model_info(self.repo, files_metadata=True, timeout=TIMEOUT), lambda: 0, tally
-        )
+        entries, revision = parse_listing(self._patiently(lambda: self._listing(tally), lambda: 0, tally), self.address)
         files = []
-        for sibling in info.siblings or []:
-            name = sibling.rfilename
-            if any(fnmatch(name, pattern) for pattern in WANTED) and not set("/\\") & set(name):
-                size, lfs = sibling.size, sibling.lfs
-                if size is None or not (lfs or sibling.blob_id):
-                    raise SafelightError(f"{self.address} lists {name} without size and hash, so it cannot be verified")
-                files.append(RemoteFile(name, size, lfs.sha256 if lfs else "", "" if lfs else str(sibling.blob_id)))
-        names = {file.name for file in files}
-        if "config.json" not in names or not any(name.endswith(".safetensors") for name in names):
-            raise SafelightError(f"{self.repo} holds no model that Safelight reads: config.json with safetensors")
+        for entry in entries:
+            name = entry.get("rfilename")
+            if is_wanted(name):
+                large = entry.get("lfs")
+                hashes = {"sha256": large.get("sha256")} if isinstance(large, dict) else {"blob": entry.get("blobId")}
+                files.append(RemoteFile(name, entry.get("size"), **hashes))
         files.sort(key=lambda file: file.bytes)  # what is small first, so that what is wrong shows early
-        return Record(self.repo, info.sha or constants.DEFAULT_REVISION, tuple(files))
+        return Record(self.repo, revision, listed(files))
+
+    def _listing(self, tally: Tally) -> bytes:
+        url = f"{self.address}/api/models/{self.repo}?blobs=true"
+        ends = time.monotonic() + self.patience.answer
+        with self._asked(url, {}, tally) as answer:
+            parts, size = [], 0
+            for piece in answer.pieces(ends - time.monotonic()):
+                parts.append(piece)
+                size += len(piece)
+                if size > JSON_BYTES:
+                    raise SafelightError(f"{self.address} sends a list of over {JSON_BYTES:,} bytes; check the address")
+            return b"".join(parts)
 
     def fetch(self, file: RemoteFile, revision: str, part: Path, tally: Tally) -> None:
         """Bring ``part`` to the file's size, from the byte where it ends; drops of the connection are sat out.
@@ -100,48 +106,55 @@ class Hub:
             SafelightError: the hub refuses, the network is gone for long, or the disk does not take it.
             StoppedError: a flag was set; what came in stays.
         """
-
-        def here() -> int:
-            return part.stat().st_size if part.exists() else 0
-
-        url = hf_hub_url(self.repo, file.name, revision=revision, endpoint=self.address)
-        self._patiently(lambda: self._stream(url, part, file.bytes, tally), here, tally)
+        url = f"{self.address}/{self.repo}/resolve/{revision}/{file.name}"
+        self._patiently(lambda: self._stream(url, part, file.bytes, tally), lambda: size_of(part) or 0, tally)
 
     def _stream(self, url: str, part: Path, size: int, tally: Tally) -> None:
         """One request's worth of bytes, written as they come."""
-        start = part.stat().st_size if part.exists() else 0
-        if start == size and part.exists():
+        start = size_of(part)
+        if start == size:
             return
-        headers = {"User-Agent": AGENT, "Accept-Encoding": "identity"}
-        if self.token:
-            headers["Authorization"] = f"Bearer {self.token}"  # the session keeps it from other hosts on a redirect
-        if start:
-            headers["Range"] = f"bytes={start}-"
-        with get_session().stream("GET", url, headers=headers, timeout=TIMEOUT) as response:
-            answered = response.headers.get("Content-Range", f"bytes {start}-")
-            goes_on = response.status_code == 206 and answered.startswith(f"bytes {start}-")
-            if response.status_code != 416:  # else the part is no beginning of the file: from zero again
-                hf_raise_for_status(response)
-            try:
-                with part.open("ab" if goes_on or not start else "wb", buffering=0) as out:
-                    if start and not goes_on:
-                        tally.add(-start)
-                        start = 0
-                    if response.status_code in (200, 206) and (goes_on or response.status_code == 200):
-                        for chunk in response.iter_bytes():
-                            chunk = chunk[: size - start]  # what is too much shows in the hash
-                            out.write(chunk)
-                            start += len(chunk)
-                            tally.add(len(chunk))
-                            if start == size:
-                                break
-                        os.fsync(out.fileno())
-            except faults.FAULTS:
-                raise
-            except OSError as error:
-                raise faults.disk(error, str(part.parent)) from error
+        start = start or 0
+        with self._asked(url, {"Range": f"bytes={start}-"} if start else {}, tally) as answer:
+            goes_on = answer.status == 206 and answer.headers.get("Content-Range", "").startswith(f"bytes {start}-")
+            if answer.status == 206 and not goes_on:
+                raise BrokenError("another range than was asked for")
+            with faults.told_of_disk(part), opened(part) as out:
+                if start and not goes_on:  # 200, or 416: the part is no beginning of the file
+                    out.truncate(0)
+                    tally.add(-start)
+                    start = 0
+                out.seek(start)
+                if answer.status != 416:
+                    for piece in answer.pieces():
+                        piece = piece[: size - start]  # what is too much shows in the hash
+                        out.write(piece)
+                        start += len(piece)
+                        tally.add(len(piece))
+                        if start == size:
+                            break
+                    os.fsync(out.fileno())
         if start != size:
-            raise faults.DroppedError
+            raise BrokenError("not all of it was sent")
+
+    @contextmanager
+    def _asked(self, url: str, headers: dict[str, str], tally: Tally) -> Iterator[Exchange]:
+        """The answer to a GET, from wherever the hub says it is to be had. The token goes to the hub alone."""
+        for _ in range(HOPS):
+            sent = {"User-Agent": AGENT, "Accept-Encoding": "identity"} | headers
+            if self.token and _origin(url) == _origin(self.address):
+                sent["Authorization"] = f"Bearer {self.token}"
+            patience = self.patience
+            with Exchange(url, sent, tally, seconds=patience.answer, stall=patience.stall) as answer:
+                if answer.status not in REDIRECTED:
+                    if answer.status not in (200, 206) and (answer.status != 416 or "Range" not in headers):
+                        raise faults.StatusError(answer.status, answer.headers.get("X-Error-Code", ""))
+                    if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
+                        raise BrokenError("packed, which was not asked for")
+                    yield answer
+                    return
+                url = _next(url, answer.headers.get("Location", ""))
+        raise faults.AstrayError
 
     def _patiently(self, work: Callable[[], T], here: Callable[[], int], tally: Tally) -> T:
         """Try until it works; only tries that bring nothing count."""
@@ -156,3 +169,60 @@ class Hub:
                 if not faults.is_passing(error) or tries >= self.patience.tries:
                     raise faults.explained(error, self.repo, self.address, with_token=bool(self.token)) from error
                 tally.rest(min(self.patience.first_wait * 2 ** (tries - 1), LONGEST_WAIT))
+
+
+def parse_listing(data: bytes, address: str) -> tuple[Any, Any]:
+    """A list of objects, one a file, and the revision they are of; what is in them is not checked yet.
+
+    Raises:
+        SafelightError: it is something else, such as the page at which a network asks for a password.
+    """
+    try:
+        raw = parse_json(data.decode("utf-8"), address)
+        if all(isinstance(entry, dict) for entry in raw["siblings"]):
+            return raw["siblings"], raw.get("sha") or constants.DEFAULT_REVISION
+    except (SafelightError, ValueError, KeyError, TypeError):
+        pass
+    raise SafelightError(
+        f"{address} answers with something else than a list of files; a network that asks for a password does so: open "
+        "a web page first, then try again"
+    )
+
+
+def opened(part: Path) -> BinaryIO:
+    """Open a part for writing, where it is a file of its own: a link would lead out of the folder.
+
+    Raises:
+        SafelightError: it is something else.
+        OSError: it cannot be opened.
+    """
+    flags = os.O_WRONLY | os.O_CREAT
+    for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):
+        flags |= getattr(os, name, 0)
+    handle = os.open(part, flags, 0o666)
+    found = os.fstat(handle)
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+        os.close(handle)
+        raise faults.foreign(part)
+    return open(handle, "wb", buffering=0)
+
+
+def _next(url: str, location: str) -> str:
+    """Where a redirect leads.
+
+    Raises:
+        AstrayError: nowhere that we go: another protocol, or from a protected connection to an open one.
+    """
+    try:
+        there = httpx2.URL(urljoin(url, location))
+        allowed = ("https",) if httpx2.URL(url).scheme == "https" else ("http", "https")
+        if location and there.scheme in allowed and there.host and not there.userinfo:
+            return str(there)
+    except (httpx2.InvalidURL, ValueError):
+        pass
+    raise faults.AstrayError
+
+
+def _origin(url: str) -> tuple[str, str, int | None]:
+    found = httpx2.URL(url)
+    return found.scheme, found.host, found.port

@@ -3,49 +3,50 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import httpx2
-from huggingface_hub.errors import (
-    GatedRepoError,
-    HfHubHTTPError,
-    HFValidationError,
-    OfflineModeIsEnabled,
-    RemoteEntryNotFoundError,
-    RepositoryNotFoundError,
-    RevisionNotFoundError,
-)
 
 from engine.errors import SafelightError
 from engine.hub.record import ClosedError
+from engine.hub.wire import BrokenError
 
 PASSING_STATUSES = (408, 429, 500, 502, 503, 504)
 CLOSED_STATUSES = (401, 403)
 
 
-class DroppedError(Exception):
-    """The server ended an answer before all of it was sent."""
+class StatusError(Exception):
+    """The hub refuses: an HTTP status, and the code that hubs add to it."""
+
+    def __init__(self, status: int, code: str) -> None:
+        super().__init__(status, code)
+        self.status, self.code = status, code
 
 
-FAULTS = (httpx2.HTTPError, httpx2.InvalidURL, HfHubHTTPError, HFValidationError, OfflineModeIsEnabled, DroppedError)
+class AstrayError(Exception):
+    """The hub sends us on and on, or to where we do not go."""
+
+
+FAULTS = (httpx2.HTTPError, httpx2.InvalidURL, StatusError, BrokenError, AstrayError)
 
 
 def is_passing(error: Exception) -> bool:
     """Whether another try may well succeed."""
-    if isinstance(error, HfHubHTTPError):
-        return error.response.status_code in PASSING_STATUSES
-    return isinstance(error, httpx2.TransportError | DroppedError)
+    if isinstance(error, StatusError):
+        return error.status in PASSING_STATUSES
+    if isinstance(error, httpx2.UnsupportedProtocol):
+        return False
+    return isinstance(error, httpx2.TransportError | BrokenError)
 
 
 def explained(error: Exception, repo: str, endpoint: str, *, with_token: bool) -> SafelightError:
     """The error that is shown for one of ``FAULTS``."""
-    status = error.response.status_code if isinstance(error, HfHubHTTPError) else 0
-    if isinstance(error, HFValidationError):
-        return SafelightError(f"{repo!r} is not the name of a repository; it looks like owner/name")
-    if isinstance(error, OfflineModeIsEnabled):
-        return SafelightError("the environment variable HF_HUB_OFFLINE forbids downloads; unset it and start again")
-    if isinstance(error, RevisionNotFoundError | RemoteEntryNotFoundError):
+    status, code = (error.status, error.code) if isinstance(error, StatusError) else (0, "")
+    if code in ("RevisionNotFound", "EntryNotFound"):
         return SafelightError(f"{repo} has changed at {endpoint}; cancel this download and start it again")
-    if isinstance(error, GatedRepoError) or status in CLOSED_STATUSES:
+    if code != "RepoNotFound" and (code == "GatedRepo" or status in CLOSED_STATUSES):
         page = f"{endpoint}/{repo}"
         if with_token:
             return ClosedError(
@@ -53,12 +54,14 @@ def explained(error: Exception, repo: str, endpoint: str, *, with_token: bool) -
                 "enter another token"
             )
         return ClosedError(f"{repo} is closed: accept its licence at {page}, then enter an access token")
-    if isinstance(error, RepositoryNotFoundError) or status == 404:
+    if code == "RepoNotFound" or status == 404:
         return SafelightError(f"there is no repository {repo} at {endpoint}; check the name")
     if status:
         return SafelightError(
             f"{endpoint} answers with error {status}; try again later, the download goes on where it stood"
         )
+    if isinstance(error, AstrayError | httpx2.InvalidURL | httpx2.UnsupportedProtocol):
+        return SafelightError(f"{endpoint} leads nowhere that files can be had from; check the hub's address")
     if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):
         return SafelightError(
             f"there is no connection to {endpoint}; check the network and resume, the download goes on where it stood"
@@ -68,8 +71,27 @@ def explained(error: Exception, repo: str, endpoint: str, *, with_token: bool) -
     )
 
 
-def disk(error: OSError, what: str) -> SafelightError:
-    """The error that is shown where writing fails."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return SafelightError(f"{what}: the disk is full; make room and resume, the download goes on where it stood")
-    return SafelightError(f"{what} cannot be written ({error.strerror or error}); check the data folder")
+def foreign(path: Path) -> SafelightError:
+    """The error that is shown where something else has the name of a file of ours."""
+    return SafelightError(f"{path} is no file of this download; move it away, then resume")
+
+
+@contextmanager
+def told_of_disk(part: Path) -> Iterator[None]:
+    """Tell where writing fails.
+
+    Raises:
+        SafelightError: the disk is full, or the file cannot be written.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise foreign(part) from error
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise SafelightError(
+                f"{part.parent}: the disk is full; make room and resume, the download goes on where it stood"
+            ) from error
+        raise SafelightError(
+            f"{part.parent} cannot be written ({error.strerror or error}); check the data folder"
+        ) from error

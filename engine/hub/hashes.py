@@ -6,17 +6,18 @@ import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
-from engine.hub.record import RemoteFile
+from engine.files import open_regular
+from engine.hub.record import RemoteFile, size_of
 
 PIECE = 2**22  # bytes read at once
 
 
 def is_right(path: Path, file: RemoteFile, counted: Callable[[int], None]) -> bool:
     """Read a file and compare its size and hash; ``counted`` hears of the bytes read and may raise to stop."""
-    if path.stat().st_size != file.bytes:
+    if size_of(path) != file.bytes:
         return False
     state = hashlib.sha256() if file.sha256 else hashlib.sha1(b"blob %d\0" % file.bytes, usedforsecurity=False)
-    with path.open("rb", buffering=0) as opened:
+    with open_regular(path, follow_links=False) as opened:
         while piece := opened.read(PIECE):
             state.update(piece)
             counted(len(piece))

@@ -1,19 +1,32 @@
-"""What is known of a repository's files before the first of them is here, kept beside them. Knows no network."""
+"""What is known of a repository's files before the first of them is here, kept beside them. Knows no network.
+
+A record is also what says that a folder is ours, and which files in it. Whoever gave us the folder may have written it:
+one that no download of ours could have written is no record.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import re
+import stat
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-from engine.errors import SafelightError
-from engine.files import read_json
+from engine.errors import SafelightError, quoted
+from engine.files import parse_json, read_bytes, write_text
+from engine.hub.names import is_hash, is_repo, is_revision, is_wanted, repo_of
 
 RECORD = "safelight-download.json"
 PART = ".part"  # ends the name of a file that is not whole and verified yet
-UNFINISHED = ".partial"  # ends the name of a folder that is no model yet
 FORMAT, VERSION = "safelight-download", 1
+FILES = 500  # of a repository; the largest models have under 200
+FILE_BYTES = 2**45
+RECORD_BYTES = 2**18
+
+_LEFTOVER = re.compile(rf"\.{re.escape(RECORD)}\.[0-9a-f]+\.part")  # of a record that was being written
 
 
 class ClosedError(SafelightError):
@@ -22,28 +35,63 @@ class ClosedError(SafelightError):
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A file as the hub lists it; it has one of the two hashes."""
+    """A file as the hub lists it; it has one of the two hashes.
+
+    Raises:
+        SafelightError: it is no file that a model needs, under a bare name, with a size and a hash.
+    """
 
     name: str
     bytes: int
     sha256: str = ""  # of a large file's content
     blob: str = ""  # git's SHA-1 of a small one
 
+    def __post_init__(self) -> None:
+        if not is_wanted(self.name):
+            raise SafelightError(f"{quoted(self.name)} is not the name of a file that a model needs")
+        if type(self.bytes) is not int or not 0 <= self.bytes <= FILE_BYTES:
+            raise SafelightError(f"{self.name} is listed with a size of {quoted(self.bytes)} bytes")
+        if not ((is_hash(self.sha256, 64) and self.blob == "") or (is_hash(self.blob, 40) and self.sha256 == "")):
+            raise SafelightError(f"{self.name} is listed without a hash, so it cannot be verified")
+
     def done_bytes(self, folder: Path) -> int:
         """How much of it lies in the folder, whole or in part; never more than its size."""
         for path in (folder / self.name, folder / (self.name + PART)):
-            if path.is_file():
-                return min(path.stat().st_size, self.bytes)
+            if (size := size_of(path)) is not None:
+                return min(size, self.bytes)
         return 0
+
+
+def listed(files: Iterable[RemoteFile]) -> tuple[RemoteFile, ...]:
+    """The files of one folder.
+
+    Raises:
+        SafelightError: they are more than ``FILES``, or two have names that are one on some systems.
+    """
+    found: dict[str, RemoteFile] = {}
+    for file in files:
+        if file.name.lower() in found:
+            raise SafelightError(f"{file.name} is listed twice")
+        found[file.name.lower()] = file
+        if len(found) > FILES:
+            raise SafelightError(f"more than {FILES} files are listed")
+    return tuple(found.values())
 
 
 @dataclass(frozen=True)
 class Record:
-    """A repository at one revision, as far as a model needs it."""
+    """A repository at one revision, as far as a model needs it; ``files`` come from ``listed``."""
 
     repo: str
     revision: str
     files: tuple[RemoteFile, ...]
+
+    def __post_init__(self) -> None:
+        names = [file.name for file in self.files]
+        if "config.json" not in names or not any(name.endswith(".safetensors") for name in names):
+            raise SafelightError(f"{self.repo} holds no model that Safelight reads: config.json with safetensors")
+        if not is_repo(self.repo) or not is_revision(self.revision):
+            raise SafelightError(f"{quoted(self.repo)} is listed at {quoted(self.revision)}, which is no commit")
 
     @property
     def total_bytes(self) -> int:
@@ -54,44 +102,53 @@ class Record:
         return sum(file.done_bytes(folder) for file in self.files)
 
     def missing(self, folder: Path) -> tuple[RemoteFile, ...]:
-        """The files that are not in the folder with their full size."""
-        return tuple(
-            file
-            for file in self.files
-            if not (folder / file.name).is_file() or (folder / file.name).stat().st_size != file.bytes
-        )
+        """The files that are not in the folder with their full size; a link to one is none."""
+        return tuple(file for file in self.files if size_of(folder / file.name) != file.bytes)
+
+    def owns(self, name: str) -> bool:
+        """Whether a download of this record may have put a file of that name into its folder."""
+        return is_own(name) or name.removesuffix(PART) in {file.name for file in self.files}
 
     def write(self, folder: Path) -> None:
         """Put the record into the folder, whole or not at all."""
         raw = {"format": FORMAT, "version": VERSION, "repo": self.repo, "revision": self.revision}
-        text = json.dumps(raw | {"files": [asdict(file) for file in self.files]}, indent=2) + "\n"
-        beside = folder / (RECORD + ".tmp")
-        with beside.open("w", encoding="utf-8") as out:
-            out.write(text)
-            out.flush()
-            os.fsync(out.fileno())
-        os.replace(beside, folder / RECORD)
+        write_text(folder / RECORD, json.dumps(raw | {"files": [asdict(file) for file in self.files]}, indent=2) + "\n")
 
     @staticmethod
     def read(folder: Path) -> Record | None:
-        """The folder's record; None where there is none that can be read, as the hub can be asked again."""
+        """The record of a folder that is ours; None where a link or another name stands in for it, or where there is
+        no record that a download of ours could have written."""
         try:
-            raw = read_json(folder / RECORD)
-            if (raw["format"], raw["version"]) != (FORMAT, VERSION):
+            if not stat.S_ISDIR(folder.lstat().st_mode):
                 return None
-            files = tuple(
-                RemoteFile(str(f["name"]), int(f["bytes"]), str(f["sha256"]), str(f["blob"])) for f in raw["files"]
-            )
-            return Record(str(raw["repo"]), str(raw["revision"]), files)
+            text = read_bytes(folder / RECORD, RECORD_BYTES, follow_links=False).decode("utf-8")
+            raw: Any = parse_json(text, RECORD, depth=4, values=8 * FILES)
+            if (raw["format"], raw["version"]) != (FORMAT, VERSION) or raw["repo"] != repo_of(folder.name):
+                return None
+            files = listed(RemoteFile(f["name"], f["bytes"], f["sha256"], f["blob"]) for f in raw["files"])
+            return Record(raw["repo"], raw["revision"], files)
         except (SafelightError, OSError, KeyError, TypeError, ValueError):
             return None
 
 
-def folder_name(repo: str) -> str:
-    """``owner/name`` as the name of a folder."""
-    return repo.replace("/", "--", 1)
+def is_own(name: str) -> bool:
+    """Whether it is the name of a record, or of one that was being written."""
+    return name == RECORD or bool(_LEFTOVER.fullmatch(name))
 
 
-def repo_of(name: str) -> str:
-    """The repository that a folder's name stands for, without its ending."""
-    return name.removesuffix(UNFINISHED).replace("--", "/", 1)
+def is_begun(work: Path) -> bool:
+    """Whether a folder without a record is one that a download has just made: a real folder, with nothing in it yet."""
+    try:
+        with os.scandir(work) as inside:
+            return stat.S_ISDIR(work.lstat().st_mode) and all(_LEFTOVER.fullmatch(entry.name) for entry in inside)
+    except OSError:
+        return False
+
+
+def size_of(path: Path) -> int | None:
+    """The size of a regular file; None where there is none under that name itself."""
+    try:
+        found = path.lstat()
+    except (OSError, ValueError):
+        return None
+    return found.st_size if stat.S_ISREG(found.st_mode) else None

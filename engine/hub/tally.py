@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 Stage = Literal["downloading", "checking"]
 REPORT_SECONDS = 0.1  # between two reports
@@ -39,6 +38,12 @@ class DownloadProgress:
 Report = Callable[[DownloadProgress], None]
 
 
+class Flag(Protocol):
+    """Stops what looks at it, once it is set; an event, as a rule."""
+
+    def is_set(self) -> bool: ...
+
+
 class StoppedError(Exception):
     """Raised inside a download that was paused or cancelled; never leaves the engine."""
 
@@ -51,7 +56,7 @@ class Tally:
         total: int,
         done: int,
         report: Report | None = None,
-        flags: tuple[threading.Event, ...] = (),
+        flags: tuple[Flag, ...] = (),
         stage: Stage = "downloading",
     ) -> None:
         self.stage: Stage = stage

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from app.models.actions import actions
-from app.models.entries import Entry, entries
+from app.models.entries import FOLDERS, Entry, entries
 from app.models.jobs import JobKind, JobProgress, Phase
 from app.models.wording import amount, disk_line, duration, progress_line
 from engine import EMBEDDED, PUBLISHED
@@ -38,7 +38,9 @@ def test_an_empty_disk_has_the_embedded_and_the_published(tmp_path: Path) -> Non
 
 def test_a_download_is_ready_only_when_it_is_whole(tmp_path: Path) -> None:
     published = PUBLISHED[0]
-    record = Record(published.repo, "abc", (RemoteFile("config.json", 2, blob="x"), RemoteFile("a.safetensors", 10)))
+    record = Record(
+        published.repo, "main", (RemoteFile("config.json", 2, blob="0" * 40), RemoteFile("a.safetensors", 10, "0" * 64))
+    )
     work = tmp_path / (published.repo.replace("/", "--") + ".partial")
     work.mkdir()
     record.write(work)
@@ -85,6 +87,54 @@ def test_folders_of_the_user(tmp_path: Path) -> None:
     assert found[str(gone)].state == "missing"
     shutil.rmtree(plain)
     assert by_key(tmp_path / "data", plain)[str(plain)].state == "missing"
+
+
+DEEP = '{"quantization_config": ' + "[" * 100_000 + "]" * 100_000 + "}"
+
+
+@pytest.mark.parametrize(
+    "text", [DEEP, '{"quantization_config": 1e999}', "[]", "\x00", "[" * 100_000, "{" + " " * 10**6]
+)
+def test_a_config_that_cannot_be_read_does_not_close_the_page(text: str, tmp_path: Path) -> None:
+    for name in ("config.json", "safelight-store.partial.json", "safelight-download.json"):
+        place = model(tmp_path / name.split(".")[0])
+        (place / name).write_text(text)
+    found = {e.folder.name: e.state for e in entries(tmp_path, ()) if e.group == "stored"}
+    assert found == {"config": "ready", "safelight-store": "unpacked", "safelight-download": "ready"}
+
+
+def test_a_record_of_another_folder_makes_no_download(tmp_path: Path) -> None:
+    files = (RemoteFile("config.json", 2, blob="0" * 40), RemoteFile("model.safetensors", 8, "0" * 64))
+    for name in ("some--one", "other"):
+        Record("some/one", "main", files).write(model(tmp_path / name))
+    found = {e.folder.name: e for e in entries(tmp_path, ()) if e.group == "stored"}
+    assert (found["some--one"].title, found["some--one"].can_verify) == ("some/one", True)
+    assert (found["other"].title, found["other"].can_verify, found["other"].repo) == ("other", False, "")
+    (tmp_path / "some--one" / "model.safetensors").write_bytes(b"")
+    found = {e.folder.name: e for e in entries(tmp_path, ()) if e.group == "stored"}
+    assert found["some--one"].state == "unfinished"
+
+
+def test_names_that_name_no_repository_are_no_downloads(tmp_path: Path) -> None:
+    for name in ("x.partial", "..--x.partial", "a--b--c.partial", "a\nb", "a\u202eb", "a--b.partial"):
+        model(tmp_path / name)
+    assert [e.key for e in entries(tmp_path, ()) if e.group == "stored"] == ["a/b"]
+
+
+def test_a_crowded_folder_is_listed_in_part(tmp_path: Path) -> None:
+    for count in range(FOLDERS + 5):
+        model(tmp_path / f"{count:03}")
+    assert len([e for e in entries(tmp_path, ()) if e.group == "stored"]) == FOLDERS
+
+
+def test_sizes_follow_no_links_out_and_stop_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = model(tmp_path / "inside" / "x")
+    (place / "round").symlink_to(place)
+    (place / "loop").symlink_to("loop")
+    (tmp_path / "inside" / "gone").symlink_to("gone")
+    assert by_key(tmp_path / "inside")[str(place)].bytes_here == 10
+    monkeypatch.setattr("app.models.entries.FILES", 0)
+    assert by_key(tmp_path / "inside")[str(place)].bytes_here == 0
 
 
 def entry(**given: Any) -> Entry:

@@ -9,6 +9,7 @@ import pytest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+import app.models.jobs
 from app.models.jobs import Control, Job, JobEnded, JobProgress, Jobs
 from engine import SafelightError
 
@@ -103,3 +104,44 @@ def test_shutdown_pauses_and_forgets(qapp: QApplication, jobs: Jobs) -> None:
     assert not jobs.submit(Job("c", "plan", lambda _control: None))
     qapp.processEvents()  # what was still on its way arrives now, and is not passed on
     assert ended == []
+
+
+def test_a_job_that_cannot_be_stopped_is_left_behind(qtbot: QtBot, jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A keyring that waits for a password, say."""
+    monkeypatch.setattr(app.models.jobs, "CLOSING_SECONDS", 0.05)
+    begun, gate, ended = threading.Event(), threading.Event(), []
+    jobs.ended.connect(ended.append)
+
+    def hang(control: Control) -> object:
+        begun.set()
+        gate.wait()
+        control.tell(1.0, now=True)
+        return None
+
+    jobs.submit(Job("a", "token", hang))
+    assert begun.wait(20)
+    jobs.shutdown()
+    assert jobs.is_alive
+    left = [thread for thread in threading.enumerate() if thread.name == "safelight-light-jobs"]
+    assert [thread.daemon for thread in left] == [True]  # it does not keep the process alive
+    gate.set()
+    left[0].join()
+    qtbot.wait(1)
+    assert ended == []
+
+
+def test_closing_stops_a_job_that_looks_at_one_flag(qapp: QApplication, jobs: Jobs) -> None:  # noqa: ARG001
+    """Verifying takes the control for its flag: closing pauses, and does not cancel."""
+    begun, seen = threading.Event(), []
+
+    def work(control: Control) -> object:
+        begun.set()
+        while not control.is_set():
+            control.pause.wait(0.005)
+        seen.append(control.cancel.is_set())
+        return None
+
+    jobs.submit(Job("a", "verify", work))
+    assert begun.wait(20)
+    jobs.shutdown()
+    assert seen == [False]

@@ -1,0 +1,64 @@
+"""What a repository, its files, a revision and a token may look like, whoever gave it. Knows no disk or network."""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase
+
+from engine.errors import SafelightError, quoted
+from engine.files import is_bare_name
+
+WANTED = (
+    "config.json", "generation_config.json", "tokenizer*.json", "chat_template.jinja", "*.safetensors",
+    "*.safetensors.index.json",
+)  # fmt: skip
+UNFINISHED = ".partial"  # ends the name of a folder that is no model yet
+
+_REPO = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,95}/[A-Za-z0-9_][A-Za-z0-9._-]{0,95}")
+_REVISION = re.compile(r"[0-9a-f]{40,64}|main")
+_HASH = re.compile(r"[0-9a-f]+")
+_TOKEN = re.compile(r"[!-~]{1,500}")
+
+
+def is_repo(repo: object) -> bool:
+    """Whether it is ``owner/name`` as hubs allow it, so that ``folder_name`` and ``repo_of`` undo each other."""
+    if not isinstance(repo, str) or not _REPO.fullmatch(repo) or "--" in repo or ".." in repo:
+        return False
+    return is_bare_name(repo.replace("/", "--")) and not repo.lower().endswith((UNFINISHED, ".git"))
+
+
+def is_wanted(name: object) -> bool:
+    """Whether it is the bare name of a file that a model needs."""
+    return is_bare_name(name) and any(fnmatchcase(str(name), pattern) for pattern in WANTED)
+
+
+def is_revision(revision: object) -> bool:
+    """Whether it is a commit, or the branch that a repository has in any case."""
+    return isinstance(revision, str) and bool(_REVISION.fullmatch(revision))
+
+
+def is_hash(digest: object, digits: int) -> bool:
+    """Whether it is a hash of so many hexadecimal digits."""
+    return isinstance(digest, str) and len(digest) == digits and bool(_HASH.fullmatch(digest))
+
+
+def is_token(token: str) -> bool:
+    """Whether it can be sent as an access token: visible ASCII."""
+    return bool(_TOKEN.fullmatch(token))
+
+
+def folder_name(repo: str) -> str:
+    """``owner/name`` as the name of a folder.
+
+    Raises:
+        SafelightError: it is not the name of a repository.
+    """
+    if not is_repo(repo):
+        raise SafelightError(f"{quoted(repo)} is not the name of a repository; it looks like owner/name")
+    return repo.replace("/", "--")
+
+
+def repo_of(name: str) -> str | None:
+    """The repository that a folder's name stands for, with or without its ending; None where it stands for none."""
+    repo = name.removesuffix(UNFINISHED).replace("--", "/", 1)
+    return repo if is_repo(repo) else None

@@ -1,0 +1,147 @@
+"""One GET in a thread of its own, which is left behind where it cannot be ended. Knows no hub and no files.
+
+A read that is blocked, a name that is looked up for minutes, a header line every few seconds: the thread that waits for
+these cannot look at a flag. So another one reads, and the caller takes what it has read, for as long as the caller
+wants to wait. Nothing is unpacked and no redirect is followed here; a piece has 64 kB at most.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import socket
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from functools import cache
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import httpx2
+
+from engine.hub.tally import REST_SECONDS, Tally
+
+if TYPE_CHECKING:
+    import ssl
+
+AHEAD = 16  # pieces that are read before they are taken
+GOODBYE = 0.2  # seconds that a thread has to end once its connection is closed
+
+Told = httpx2.Response | bytes | Exception | None  # the head, then pieces, then None; or what went wrong
+
+
+class BrokenError(Exception):
+    """The answer ended before all of it was sent, came too slowly, or is no HTTP."""
+
+
+class Exchange:
+    """A request and its answer; entered, it waits for the answer's head, and left, it closes the connection.
+
+    Args:
+        tally: looked at while waiting.
+        seconds: until the head must be there.
+        stall: seconds without a byte that end it.
+
+    Raises:
+        BrokenError, httpx2.HTTPError, httpx2.InvalidURL: what may pass, and what may not.
+        StoppedError: a flag of ``tally`` was set.
+    """
+
+    def __init__(self, url: str, headers: Mapping[str, str], tally: Tally, *, seconds: float, stall: float) -> None:
+        self._url, self._headers, self._tally = url, dict(headers), tally
+        self._ends, self._stall = time.monotonic() + seconds, stall
+        self._told: queue.Queue[Told] = queue.Queue(AHEAD)
+        self._gone = threading.Event()
+        self._handles: list[socket.socket] = []
+        self._lock = threading.Lock()  # of the handles
+        self._thread = threading.Thread(target=self._read, name="safelight-hub", daemon=True)
+        self.status = 0
+        self.headers: Mapping[str, str] = {}
+
+    def __enter__(self) -> Exchange:
+        self._thread.start()
+        try:
+            head = self._next(self._ends)
+            assert isinstance(head, httpx2.Response)
+            self.status, self.headers = head.status_code, head.headers
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self._end()
+
+    def pieces(self, seconds: float = float("inf")) -> Iterator[bytes]:
+        """The body as it was sent, all of which must be there after so many seconds."""
+        ends = time.monotonic() + seconds
+        while (piece := self._next(min(ends, time.monotonic() + self._stall))) is not None:
+            assert isinstance(piece, bytes)
+            yield piece
+
+    def _next(self, ends: float) -> Told:
+        """Wait for what comes next."""
+        while True:
+            self._tally.look()
+            if time.monotonic() >= ends:
+                raise BrokenError("too slow")
+            try:
+                told = self._told.get(timeout=REST_SECONDS)
+            except queue.Empty:
+                continue
+            if isinstance(told, httpx2.HTTPError | httpx2.InvalidURL):
+                raise told
+            if isinstance(told, Exception):  # what the libraries below make of an answer that is none
+                raise BrokenError(type(told).__name__) from told
+            return told
+
+    def _end(self) -> None:
+        self._gone.set()
+        with self._lock:
+            for handle in self._handles:
+                with contextlib.suppress(OSError):
+                    handle.shutdown(socket.SHUT_RDWR)
+                handle.close()
+            self._handles.clear()
+        self._thread.join(GOODBYE)
+
+    # ---------------------------------------------------------------- the thread that reads
+
+    def _read(self) -> None:
+        try:
+            with (
+                httpx2.Client(verify=_certificates(), timeout=self._stall) as client,
+                client.stream("GET", self._url, headers=self._headers, extensions={"trace": self._seen}) as answer,
+            ):
+                going = self._tell(answer)
+                for piece in answer.iter_raw():
+                    if not (going and self._tell(piece)):
+                        return
+            self._tell(None)
+        except Exception as error:
+            self._tell(error)
+
+    def _tell(self, told: Told) -> bool:
+        """Hand something over; False once nobody waits for it."""
+        while not self._gone.is_set():
+            with contextlib.suppress(queue.Full):
+                self._told.put(told, timeout=REST_SECONDS)
+                return True
+        return False
+
+    def _seen(self, event: str, info: Mapping[str, Any]) -> None:
+        """Keep a handle on each connection, by which another thread can close it, whatever is wrapped around it."""
+        if event.endswith("connect_tcp.complete"):
+            handle = info["return_value"].get_extra_info("socket").dup()
+            with self._lock:
+                if not self._gone.is_set():
+                    self._handles.append(handle)
+                    return
+            with contextlib.suppress(OSError):
+                handle.shutdown(socket.SHUT_RDWR)
+            handle.close()
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    return httpx2.create_ssl_context()

@@ -1,0 +1,92 @@
+"""What the page's jobs delete, and what they leave alone; and what is taken for a token."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from app.models import work
+from app.models.entries import Entry, entries
+from app.models.jobs import Control
+from app.tokens import TokenStore
+from engine import SafelightError
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "models").mkdir()
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "thesis.txt").write_text("mine")
+    return tmp_path / "models"
+
+
+def do(job: work.Work) -> object:
+    return job(Control("k", "delete", lambda _progress: None))
+
+
+def only(folder: Path) -> Entry:
+    (found,) = (entry for entry in entries(folder, ()) if entry.group == "stored")
+    return found
+
+
+def model(place: Path) -> Path:
+    place.mkdir()
+    (place / "config.json").write_text("{}")
+    return place
+
+
+def test_deleting_a_model_follows_no_links(folder: Path, tmp_path: Path) -> None:
+    (model(folder / "x") / "link").symlink_to(tmp_path / "thesis")
+    do(work.delete(only(folder), folder))
+    model(tmp_path / "elsewhere")
+    (folder / "x").symlink_to(tmp_path / "elsewhere")
+    do(work.delete(only(folder), folder))
+    assert list(folder.iterdir()) == []
+    assert (tmp_path / "elsewhere" / "config.json").exists()
+    assert (tmp_path / "thesis" / "thesis.txt").read_text() == "mine"
+
+
+def test_nothing_outside_the_data_folder_is_deleted(folder: Path, tmp_path: Path) -> None:
+    local = next(entry for entry in entries(folder, (model(tmp_path / "mine"),)) if entry.group == "local")
+    with pytest.raises(SafelightError, match=r"is not in .*, so it is not deleted"):
+        do(work.delete(local, folder))
+    assert (tmp_path / "mine" / "config.json").exists()
+
+
+def test_interrupted_deletions_are_finished_and_nothing_else_is(folder: Path, tmp_path: Path) -> None:
+    model(folder / f".{'0' * 16}.safelight-deleted")
+    model(folder / ".old.deleted")
+    model(folder / ".mine.safelight-deleted")
+    (folder / f".{'1' * 16}.safelight-deleted").symlink_to(tmp_path / "thesis")
+    do(work.sweep(folder))
+    left = {path.name for path in folder.iterdir()}
+    assert left == {".old.deleted", ".mine.safelight-deleted", f".{'1' * 16}.safelight-deleted"}
+    assert (tmp_path / "thesis" / "thesis.txt").exists()
+
+
+def test_cancelling_a_conversion_removes_what_it_wrote(folder: Path) -> None:
+    place = model(folder / "x-packed")
+    (place / "safelight-store.partial.json").write_text(json.dumps({"source": "x"}))
+    for name in ("layer-00.safetensors", "rest.safetensors", "rest.safetensors.tmp", "thesis.txt"):
+        (place / name).write_text("x")
+    with pytest.raises(SafelightError, match=r"holds 'thesis.txt', which is none of ours and stays"):
+        do(work.discard(only(folder), folder))
+    assert [path.name for path in place.iterdir()] == ["thesis.txt"]
+    entry = Entry("k", "stored", "unpacked", "x", "", place)
+    with pytest.raises(SafelightError, match="is no conversion of ours"):
+        do(work.discard(entry, folder))
+    (place / "thesis.txt").rename(place / "safelight-store.partial.json")
+    do(work.discard(only(folder), folder))
+    assert list(folder.iterdir()) == []
+
+
+def test_what_is_no_token_is_not_kept() -> None:
+    class Never(TokenStore):
+        def write(self, token: str) -> str:  # type: ignore[override]
+            raise AssertionError(token)
+
+    for token in ("hf_ü", "a b", "a\nb"):
+        with pytest.raises(SafelightError, match="This is no access token"):
+            do(work.keep_token(Never(), token))

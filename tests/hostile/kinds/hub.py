@@ -1,0 +1,421 @@
+"""Downloads: folders that a stranger made, a hub that answers anything, and the models page over both."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from app.models.actions import actions
+from app.models.entries import entries
+from app.models.wording import action_text, disk_line, status
+from engine import PUBLISHED, SafelightError, downloads
+from engine.hub import wire
+from engine.hub.client import Patience
+from engine.hub.record import RECORD
+from tests.engine.rude_server import Request, answering
+from tests.hostile import mutate
+from tests.hostile.kind import Attempt, Kind
+
+REPO, NAME = "someone/a-model", "someone--a-model"
+CONTENT = {"config.json": b'{"a": 1}', "tokenizer.json": b"{}" * 40, "model.safetensors": bytes(range(256)) * 16}
+PATIENCE = Patience(tries=2, first_wait=0.001, answer=0.3, stall=0.1)
+BOMB = gzip.compress(b" " * 10**7)
+
+
+def _sha(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+# --- a hub as it should be -----------------------------------------------------------------------------------------
+
+
+def _listing() -> dict[str, Any]:
+    files = [
+        {"rfilename": name, "size": len(content), "lfs": {"sha256": _sha(content), "size": len(content)}}
+        for name, content in CONTENT.items()
+    ]
+    return {
+        "id": REPO,
+        "sha": "0" * 40,
+        "siblings": [*files, {"rfilename": "README.md", "size": 3, "blobId": "0" * 40}],
+    }
+
+
+def _file(request: Request) -> None:
+    """A file, from the byte that was asked for."""
+    content = CONTENT.get(request.path.rsplit("/", 1)[-1], b"")
+    start = int(request.headers.get("range", "bytes=0-")[6:-1])
+    if start:
+        whole = f"Content-Range: bytes {start}-{len(content) - 1}/{len(content)}"
+        request.reply(content[start:], whole, status="206 Partial Content")
+    else:
+        request.reply(content)
+
+
+def _good(request: Request) -> None:
+    if request.path.startswith("/api/"):
+        request.reply(json.dumps(_listing()).encode())
+    else:
+        _file(request)
+
+
+# --- folders that a stranger made ----------------------------------------------------------------------------------
+
+
+def _record() -> dict[str, Any]:
+    files = [{"name": n, "bytes": len(c), "sha256": _sha(c), "blob": ""} for n, c in CONTENT.items()]
+    return {"format": "safelight-download", "version": 1, "repo": REPO, "revision": "0" * 40, "files": files}
+
+
+def _hostile_record(random: Random, folder: Path) -> bytes:
+    raw = _record()
+    bait = ("../../elsewhere/thesis.txt", str(folder / "elsewhere" / "thesis.txt"), "notes.txt", "link/thesis.txt")
+    match random.randrange(8):
+        case 0 | 1:
+            pass
+        case 2 | 3:
+            name = random.choice((*bait, *mutate.NAMES, RECORD, "model.safetensors.part", "Config.json"))
+            raw["files"].append(raw["files"][0] | {"name": random.choice((name, f"{name}.safetensors"))})
+        case 4:
+            file = random.choice(raw["files"])
+            file[random.choice(tuple(file))] = mutate.value(random)
+        case 5:
+            raw[random.choice(("repo", "revision"))] = random.choice((*mutate.NAMES, "a/b", "someone/A-model", "../.."))
+        case 6:
+            raw["files"] = raw["files"] * random.choice((2, 100)) if random.random() < 0.5 else []
+        case _:
+            return mutate.dumped(random, mutate.tree(random, raw))
+    return json.dumps(raw).encode("utf-8", "surrogatepass")
+
+
+def _plant(random: Random, path: Path, content: bytes, elsewhere: Path) -> None:
+    """Something under a name of ours: mostly the file, whole, damaged or cut."""
+    match random.randrange(16):
+        case 0:
+            path.symlink_to(random.choice((elsewhere / "thesis.txt", "/dev/zero", path.name, "notes.txt", elsewhere)))
+        case 1:
+            path.mkdir()
+            (path / "inside.txt").write_bytes(b"foreign")
+        case 2:
+            os.mkfifo(path)
+        case 3:
+            os.link(elsewhere / "thesis.txt", path)
+        case 4 | 5:
+            path.write_bytes(mutate.damaged(random, content))
+        case 6 | 7 | 8:
+            path.with_name(path.name + ".part").write_bytes(content[: random.randrange(len(content) + 1)])
+        case 9:
+            pass
+        case _:
+            path.write_bytes(content)
+
+
+def _make_records(random: Random, folder: Path) -> Attempt:
+    models, elsewhere = folder / "data" / "models", folder / "elsewhere"
+    models.mkdir(parents=True)
+    elsewhere.mkdir()
+    (elsewhere / "thesis.txt").write_bytes(b"mine")
+    name = random.choice((NAME, NAME + ".partial", NAME + ".partial", "other.partial", "..--x.partial"))
+    place = models / name
+    if random.random() < 0.06:
+        (elsewhere / name).mkdir()
+        place.symlink_to(elsewhere / name)
+    else:
+        place.mkdir()
+    if random.random() < 0.95:
+        (place / RECORD).write_bytes(_hostile_record(random, folder))
+    else:
+        (place / RECORD).symlink_to(random.choice(("/dev/zero", RECORD, "/proc/self/mem")))
+    for file, content in CONTENT.items():
+        _plant(random, place / file, content, elsewhere)
+    if random.random() < 0.5:
+        (place / "notes.txt").write_bytes(b"foreign")
+        (place / "link").symlink_to(elsewhere)
+        (place / "folder").mkdir()
+        (place / "folder" / "model.safetensors").write_bytes(b"foreign")
+    if random.random() < 0.2 and name == NAME:
+        (models / f"{NAME}.partial").mkdir()
+        (models / f"{NAME}.partial" / "notes.txt").write_bytes(b"foreign")
+    if random.random() < 0.1:
+        files = {random.choice((*mutate.NAMES, "a.safetensors")): {"bytes": 4, "sha256": _sha(b"mine")}}
+        manifest = mutate.tree(random, {"files": files}) if random.random() < 0.5 else {"files": files}
+        (place / "safelight-store.json").write_bytes(mutate.dumped(random, manifest))
+    steps = random.sample(("verify", "resume", "discard"), 3)
+
+    def attempt() -> None:
+        foreign = _foreign(folder)
+        failures = []
+        with answering(_good) as rude:
+            do: dict[str, Callable[[], object]] = {
+                "verify": lambda: downloads.verify(models / NAME),
+                "resume": lambda: downloads.download(REPO, models, endpoint=rude.endpoint, patience=PATIENCE),
+                "discard": lambda: downloads.discard(REPO, models),
+            }
+            for step in steps:
+                downloads.partials(models)
+                entries(models, ())
+                try:
+                    if do[step]() == "ready":
+                        _check_whole(models / NAME)
+                except SafelightError as error:
+                    failures.append(error)
+                assert _foreign(folder) == foreign, f"{step} touched what is not ours"
+        if len(failures) == len(steps):
+            raise failures[-1]
+
+    return attempt
+
+
+def _foreign(folder: Path) -> list[bytes]:
+    """The contents of all that was there and is no file of a download, wherever it lies by now."""
+    names = ("thesis.txt", "notes.txt", "inside.txt")
+    found = (path for path in folder.rglob("*") if path.name in names or path.parent.name == "folder")
+    return sorted(path.read_bytes() for path in found)
+
+
+def _check_whole(model: Path) -> None:
+    """What is ready has its files, as they were listed."""
+    assert downloads.is_verified(model)
+    assert downloads.verify(model)
+
+
+# --- a hub that answers anything -----------------------------------------------------------------------------------
+
+
+def _endless(request: Request, head: bytes, piece: bytes) -> None:
+    request.send(head)
+    while not request.wait(0):
+        request.send(piece)
+
+
+def _slowly(request: Request, head: bytes, piece: bytes) -> None:
+    request.send(head)
+    while not request.wait(0.02):
+        request.send(piece)
+
+
+def _silent(request: Request) -> None:
+    request.wait(1.0)
+
+
+OK = b"HTTP/1.1 200 OK\r\n"
+
+
+def _rude(random: Random) -> Callable[[Request], None]:
+    """An answer to anything."""
+    status = random.choice(
+        ("200 OK", "206 x", "301 x", "404 x", "401 x", "416 x", "429 x", "500 x", "999 x", "100 x", "204 x")
+    )
+    code = random.choice(("GatedRepo", "RepoNotFound", "EntryNotFound", "RevisionNotFound", "\x00", "x" * 500))
+    body = random.randbytes(random.choice((0, 10, 5_000)))
+    match random.randrange(24):
+        case 0 | 1:
+            return lambda request: request.reply(body, f"X-Error-Code: {code}", status=status)
+        case 2 | 3:
+            where = random.choice(
+                (*mutate.NAMES, "http://127.0.0.1:1/", "//", "http://[::1", "file:///etc/passwd", "/x", "http://é/")
+            )
+            return lambda request: request.reply(b"", f"Location: {where.encode().decode('latin-1')}", status="302 x")
+        case 4:
+            return lambda request: request.reply(BOMB, "Content-Encoding: gzip")
+        case 5:
+            return lambda request: request.reply(body, *(f"X-{i}: {'y' * 50}" for i in range(3_000)), status=status)
+        case 6:
+            cookies = [f"Set-Cookie: {'a' * 40}{i}=b; expires={'1' * 40}; path=/" for i in range(500)]
+            return lambda request: request.reply(body, *cookies, status=status)
+        case 7:
+            return lambda request: _endless(request, OK + b"\r\n", b" " * 60_000)
+        case 8:
+            return lambda request: _endless(request, OK + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n" * 1_000)
+        case 9:
+            return lambda request: _endless(request, b"", b"HTTP/1.1 103 x\r\n\r\n" * 100)
+        case 10 if random.random() < 0.2:
+            return lambda request: _slowly(request, OK, b"X-A: b\r\n")
+        case 11 if random.random() < 0.2:
+            return lambda request: _slowly(request, OK + b"Content-Length: 99\r\n\r\n", b"{")
+        case 12 if random.random() < 0.2:
+            return _silent
+        case 13:
+            length = random.choice((-1, 0, 1, 10**6, 2**63, 10**400 if random.random() < 0.5 else "x", "5, 6"))
+            return lambda request: request.send(OK + f"Content-Length: {length}\r\n\r\n".encode() + body)
+        case 14:
+            chunk = random.choice((b"FFFFFFFFFFFFFFFF", b"-1", b"g", b"5;" + b"x" * 50_000, b"0" * 50_000))
+            return lambda request: request.send(OK + b"Transfer-Encoding: chunked\r\n\r\n" + chunk + b"\r\n" + body)
+        case 15 | 16:
+            good = OK + b"Content-Type: text/plain\r\nContent-Length: 5\r\nConnection: close\r\n\r\nabcde"
+            damaged = mutate.damaged(random, good)
+            return lambda request: request.send(damaged)
+        case 17:
+            return lambda _request: None
+        case 18:
+            return lambda request: request.reply(b"<!DOCTYPE html><title>Sign in</title>" + body)
+        case _:
+            return lambda request: request.reply(body)
+
+
+def _rude_listing(random: Random) -> Callable[[Request], None]:
+    raw = _listing()
+    match random.randrange(8):
+        case 0 | 1:
+            raw["siblings"].append(raw["siblings"][0] | {"rfilename": f"{random.choice(mutate.NAMES)}.safetensors"})
+        case 2:
+            file = random.choice(raw["siblings"])
+            file[random.choice(tuple(file))] = mutate.value(random)
+        case 3:
+            raw["siblings"][0]["lfs"] = mutate.value(random)
+        case 4:
+            raw["siblings"] *= random.choice((2, 200))
+        case 5:
+            raw["sha"] = random.choice((*mutate.NAMES, *mutate.TEXTS))
+        case _:
+            pass
+    data = mutate.dumped(random, mutate.tree(random, raw) if random.random() < 0.3 else raw)
+    return lambda request: request.reply(data)
+
+
+def _rude_file(random: Random) -> Callable[[Request], None]:
+    """A file that is not as it should be; ranges above all."""
+    start, more = random.choice((0, 1, 7, 2**63, -1)), random.randbytes(random.choice((0, 1, 9_000)))
+
+    def answer(request: Request) -> None:
+        content = CONTENT.get(request.path.rsplit("/", 1)[-1], b"")
+        match pick:
+            case 0:
+                request.reply(
+                    content, f"Content-Range: bytes {start}-{len(content) - 1}/{len(content)}", status="206 x"
+                )
+            case 1:
+                request.reply(content + more)
+            case 2:
+                request.reply(content[: max(0, start)], status="206 x" if "range" in request.headers else "200 OK")
+            case 3:
+                request.reply(content[::-1])
+            case 4:
+                request.send(OK + f"Content-Length: {len(content)}\r\n\r\n".encode() + content[:cut])
+            case _:
+                request.reply(b"", status="416 x")
+
+    pick, cut = random.randrange(6), random.randrange(4_000)
+    return answer
+
+
+def _make_answers(random: Random, folder: Path) -> Attempt:
+    seed, bad_listing = random.randrange(2**32), random.random() < 0.4
+    lasting = random.random() < 0.5  # else a file is bad for a few requests only
+
+    def attempt() -> None:
+        draw = Random(seed)
+        left = [1_000 if lasting else draw.randrange(1, 5)]
+
+        def answer(request: Request) -> None:
+            if request.path.startswith("/api/"):
+                (draw.choice((_rude, _rude_listing, _rude_listing))(draw) if bad_listing else _good)(request)
+            elif left[0] > 0 and draw.random() < 0.6:
+                left[0] -= 1
+                draw.choice((_rude, _rude_file, _rude_file))(draw)(request)
+            else:
+                _file(request)
+
+        failure = None
+        with answering(answer) as rude:
+            for _ in range(3):
+                try:
+                    downloads.download(REPO, folder / "models", endpoint=rude.endpoint, token="hf_x", patience=PATIENCE)
+                    _check_whole(folder / "models" / NAME)
+                    failure = None
+                    break
+                except SafelightError as error:
+                    failure = error
+        if failure is not None and not bad_listing:  # the hub has recovered
+            with answering(_good) as good:
+                downloads.download(REPO, folder / "models", endpoint=good.endpoint, patience=PATIENCE)
+            for name, content in CONTENT.items():
+                assert (folder / "models" / NAME / name).read_bytes() == content
+        elif failure is not None:
+            raise failure
+
+    return attempt
+
+
+# --- the models page -----------------------------------------------------------------------------------------------
+
+
+def _config(random: Random) -> bytes:
+    raw = {
+        "model_type": "diffusion_gemma",
+        "quantization_config": {"format": "pack", "ignore": ["a"] * 20},
+        "n": [1, 2],
+    }
+    match random.randrange(8):
+        case 0:
+            return b'{"quantization_config": ' + random.choice((b"[", b'{"a":')) * random.choice((100, 40_000))
+        case 1:
+            return b'{"a": [' + random.choice((b"[],", b"{},", b"1,", b'"x",')) * random.choice((10, 60_000)) + b"0]}"
+        case _:
+            return mutate.dumped(random, mutate.tree(random, raw))
+
+
+def _plant_model(random: Random, place: Path, elsewhere: Path, folder: Path) -> None:
+    place.mkdir()
+    for name in ("config.json", "safelight-store.json", "safelight-store.partial.json"):
+        if random.random() < (0.8 if name == "config.json" else 0.15):
+            if random.random() < 0.1:
+                _plant(random, place / name, b"{}", elsewhere)
+            else:
+                (place / name).write_bytes(_config(random))
+    if random.random() < 0.5:
+        raw = _hostile_record(random, folder)
+        if random.random() < 0.6 and (repo := place.name.removesuffix(".partial").replace("--", "/", 1)):
+            raw = raw.replace(REPO.encode(), json.dumps(repo)[1:-1].encode("utf-8", "surrogatepass"))
+        (place / RECORD).write_bytes(raw)
+    if random.random() < 0.5:
+        _plant(random, place / "model.safetensors", CONTENT["model.safetensors"], elsewhere)
+    if random.random() < 0.1:
+        (place / "round").symlink_to(place)
+
+
+def _make_folders(random: Random, folder: Path) -> Attempt:
+    models, elsewhere = folder / "models", folder / "elsewhere"
+    models.mkdir()
+    elsewhere.mkdir()
+    (elsewhere / "thesis.txt").write_bytes(b"mine")
+    count = 80 if random.random() < 0.01 else random.randrange(1, 6)
+    for index in range(count):
+        known = random.choice([model.repo.replace("/", "--") for model in PUBLISHED])
+        name = random.choice((NAME, known, f"m{index}-packed", f"a--m{index}", *mutate.NAMES))
+        name += random.choice(("", "", ".partial"))
+        with contextlib.suppress(OSError, ValueError):  # what no file system takes, or what is there already
+            if "/" not in name and name not in (".", "..", ""):
+                _plant_model(random, models / name, elsewhere, folder)
+    if random.random() < 0.05:
+        (models / b"\xff\xfe".decode("utf-8", "surrogateescape")).mkdir()
+    local = [path for path in sorted(models.iterdir()) if random.random() < 0.2]
+    local.append(models / random.choice(mutate.NAMES))
+
+    def attempt() -> None:
+        found = entries(models, local)
+        assert len({entry.key for entry in found if entry.group != "local"}) == len(
+            [entry for entry in found if entry.group != "local"]
+        )
+        for entry in found:
+            for action in actions(entry, None, loaded=False, can_convert=True):
+                action_text(action, entry)
+            shown = (entry.title, entry.purpose, status(entry, None, loaded=False), disk_line(entry, 10**9, models))
+            assert entry.group == "local" or all(text.isprintable() for text in (entry.key, entry.title)), entry.key
+            assert all(len(text) < 2_000 for text in shown)
+
+    return attempt
+
+
+KINDS = (
+    Kind("records", _make_records, prepare=wire._certificates),
+    Kind("hub-answers", _make_answers, prepare=wire._certificates),
+    Kind("model-folders", _make_folders, in_window=True),
+)
