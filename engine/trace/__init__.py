@@ -10,7 +10,7 @@ from engine.trace.header import ModelIdentity, Parent, TraceHeader, new_id
 from engine.trace.identity import identify_model
 from engine.trace.layout import SUFFIX, TraceError
 from engine.trace.memory import Trace
-from engine.trace.reader import TraceFile, open_trace
+from engine.trace.reader import TraceFile, open_trace, read_header
 from engine.trace.recording import Entry, Recording
 from engine.trace.upkeep import make_private, prune_traces, trace_files
 from engine.trace.writer import TraceWriter
@@ -33,5 +33,6 @@ __all__ = [
     "new_id",
     "open_trace",
     "prune_traces",
+    "read_header",
     "trace_files",
 ]

@@ -102,7 +102,7 @@ def read_index(file: BinaryIO, header: Head, most: Mapping[bytes, int], *, is_fo
     Raises:
         OSError: the file cannot be read.
     """
-    heads, budget, order = _Heads(file), Budget(), _Order(is_fork)
+    heads, budget, order = _Heads(file), Budget(), Order(is_fork)
     index = Index(header)
     text: Head | None = None  # counts once the event after it is there
     place = header.end
@@ -125,9 +125,11 @@ def read_index(file: BinaryIO, header: Head, most: Mapping[bytes, int], *, is_fo
         elif kind == b"TEXT":
             text = head
         elif largest is not None:
-            if not order.allows(head) or (text is not None and (kind not in ENDINGS or text.block != head.block)):
+            if not order.allows(kind, head.block, head.step):
                 break
             if text is not None:
+                if kind not in ENDINGS or text.block != head.block:
+                    break
                 index.texts.append(text)
                 text = None
             if kind == b"FAIL":
@@ -149,7 +151,7 @@ def read_exactly(file: BinaryIO, count: int) -> bytes:
     return read
 
 
-class _Order:
+class Order:
     """What may follow what in a run. A fork may leave out blocks: those that it shares, those that it keeps."""
 
     def __init__(self, is_fork: bool) -> None:
@@ -158,9 +160,8 @@ class _Order:
         self._is_open = self._is_read = False
         self.is_over = False
 
-    def allows(self, head: Head) -> bool:
-        """Whether the record may come next; if so it has come."""
-        kind, block, step = head.kind, head.block, head.step
+    def allows(self, kind: bytes, block: int, step: int) -> bool:
+        """Whether an event's record, or FAIL, may come next; if so it has come."""
         if kind == b"CANV":
             next_one = block > self._block if self._is_fork else block == self._block + 1
             fits = not self._is_open and step == -1 and next_one

@@ -54,6 +54,39 @@ def open_trace(path: str | Path, *, check: bool = False) -> TraceFile:
         raise
 
 
+def read_header(path: Path, most: int = MOST_HEADER) -> tuple[TraceHeader, int]:
+    """Only what was asked of whom, for a list of runs.
+
+    Returns:
+        The header, and the bytes that were unpacked for it, of which ``most`` are allowed.
+
+    Raises:
+        TraceError: as ``open_trace``, or the header is larger.
+    """
+    with _open(path) as file:
+        try:
+            head = read_beginning(path, file)
+            if head.size > most:
+                raise TraceError(f"{path} has too long a prompt to be listed; open it by its name")
+            return _read_header(path, file, head, most)[0], head.size
+        except OSError as error:
+            raise TraceError(f"{path} cannot be read ({error.strerror or error})") from None
+
+
+def _read_header(path: Path, file: BinaryIO, head: Head, most: int) -> tuple[TraceHeader, tuple[str, ...]]:
+    try:
+        return TraceHeader.from_json(_payload(file, head, most))
+    except DamagedError as error:
+        raise TraceError(f"{path} is damaged at its beginning: {error}; nothing of it can be shown") from None
+
+
+def _payload(file: BinaryIO, head: Head, most: int) -> bytes:
+    if max(head.size, head.stored) > most + SLACK:  # before room is made for it
+        raise DamagedError("it is larger than anything of its kind")
+    file.seek(head.start)
+    return unpack(head, read_exactly(file, head.stored), most)
+
+
 def _open(path: Path) -> BinaryIO:
     try:
         return open_regular(path)
@@ -70,13 +103,10 @@ class TraceFile(Recording):
         self.path = path
         self._file, self._lock = file, threading.RLock()
         self.close = weakref.finalize(self, file.close)
-        self.payload_reads = 0
+        self.payload_reads = 1
         self._whole: Reply | None = None  # the answer, once it was asked for
         first = read_beginning(path, file)
-        try:
-            self._header, self._unknown_settings = TraceHeader.from_json(self._payload(first, MOST_HEADER))
-        except DamagedError as error:
-            raise TraceError(f"{path} is damaged at its beginning: {error}; nothing of it can be shown") from None
+        self._header, self._unknown_settings = _read_header(path, file, first, MOST_HEADER)
         self._codec = Codec(self._header.canvas_length, self._header.model.vocab_size)
         self._cache: OrderedDict[int, tuple[Event, int]] = OrderedDict()
         self._cached_bytes = 0
@@ -133,12 +163,9 @@ class TraceFile(Recording):
     def _payload(self, head: Head, most: int) -> bytes:
         with self._lock:
             self.payload_reads += 1
-            if max(head.size, head.stored) > most + SLACK:  # before room is made for it
-                raise DamagedError("it is larger than anything of its kind")
             if self._file.closed:
                 raise OSError("it was closed")
-            self._file.seek(head.start)
-            return unpack(head, read_exactly(self._file, head.stored), most)
+            return _payload(self._file, head, most)
 
     def check(self) -> None:
         """Read everything; from the first damaged record on, the trace is as if it had been cut there."""

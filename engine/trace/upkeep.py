@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -17,12 +16,11 @@ NEWEST = 50
 
 def trace_files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
     """The traces in a folder, which need not be there: regular files themselves, no links, pipes or folders."""
-    with suppress(OSError):
-        for path in folder.glob("*" + SUFFIX):
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
             with suppress(OSError):  # it has just gone
-                status = path.lstat()
-                if stat.S_ISREG(status.st_mode):
-                    yield path, status
+                if entry.name.endswith(SUFFIX) and entry.is_file(follow_symlinks=False):
+                    yield Path(entry.path), entry.stat(follow_symlinks=False)
 
 
 def make_private(folder: Path) -> None:
