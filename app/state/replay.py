@@ -146,7 +146,7 @@ class BlockRecord:
         for first in range(0, len(of) if positions else 0, lot):
             here = slice(first, first + lot)
             pairs = (tokens[of[here]], shares[of[here]], tokens[against[here]], shares[against[here]])
-            rows = top_kl(*(part.reshape(-1, count) for part in pairs))
+            rows = top_kl(*(part.reshape(len(part) * positions, count) for part in pairs))
             found[here] = rows.reshape(-1, positions).mean(axis=1)
         return found
 

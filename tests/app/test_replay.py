@@ -339,6 +339,13 @@ def test_steps_that_report_different_numbers_of_candidates_have_no_common_ones()
     assert record.snapshots[2].top_tokens.shape == (4, 1)
 
 
+def test_lists_of_no_candidates_tell_nothing_apart():
+    events = made_up(text_length=4, top=True)
+    bare = {"top_tokens": np.zeros((4, 0), np.int32), "top_probabilities": np.zeros((4, 0), np.float32)}
+    events = [replace(event, **bare) if isinstance(event, StepFinished) else event for event in events]
+    assert Replay(Plain(events)).record(0).kl_to_final.tolist() == [0, 0, 0]
+
+
 class Damaged(Plain):
     """Events from a place on cannot be read."""
 
