@@ -25,7 +25,7 @@ NOISE = -1
 """The step of a block's first frame, before any step was taken."""
 KEPT_BLOCKS = 6  # whose arrays are held at once
 BLOCK_BYTES = 16 * 2**20  # of one block's arrays: some fourteen times what 48 steps on a canvas of 256 take
-BLOCK_STEPS = 1_500  # of a block that are read, which happens while the window waits
+BLOCK_STEPS = 1_000  # of a block that are read, which happens while the window waits
 
 
 class Recorded(Protocol):

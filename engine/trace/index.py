@@ -193,7 +193,8 @@ class _Heads:
         if place + HEAD.size > self._start + len(self._window):
             self._file.seek(place)
             self._window, self._start = read_exactly(self._file, WINDOW), place
-        raw = self._window[place - self._start :][: HEAD.size]
+        at = place - self._start
+        raw = self._window[at : at + HEAD.size]
         if len(raw) < HEAD.size:
             return "cut"
         head = read_head(raw, place + HEAD.size)

@@ -464,6 +464,15 @@ def text_record(kept: int, added: str, block: int) -> bytes:
     return frame(b"TEXT", json.dumps({"text": [kept, added], "thinking": [0, ""]}).encode(), block)
 
 
+def test_a_step_larger_than_any_ends_the_trace(opened: Opened) -> None:
+    wide = raw_header(model=changed_model(canvas_length=65_536))
+    canvas = frame(b"CANV", bytes(65_536 * 4 + 65_536 // 8), 0)
+    step = lying(b"STEP", zlib.compress(bytes(9 * 2**20)), 9 * 2**20, 0, 0)
+    with little_memory():
+        found = opened(built(canvas, step, head=json.dumps(wide).encode()))
+        assert [entry.kind for entry in found.entries] == ["canvas"]
+
+
 def test_an_answer_told_over_and_over_takes_its_room_once(opened: Opened) -> None:
     blocks, long = [], "a" * 2**18
     for block in range(50):

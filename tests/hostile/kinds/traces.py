@@ -263,8 +263,7 @@ def _make_replay(random: Random, folder: Path) -> Attempt:
         player = Player()
         overview = Overview(player, player)
         try:
-            trace = timed(lambda: open_trace(path))
-            timed(lambda: player.open(trace, 0))
+            timed(lambda: player.open(open_trace(path), 0))
             for work in _looks(player, overview, chosen):
                 timed(work)
         finally:
