@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from app.inspector.fork_panel import ForkPanel, RunItem
 from app.inspector.influence_view import InfluenceView
 from app.inspector.page import InspectorPage
 from app.inspector.run_cards import Offer
+from app.kept_runs import KeptRuns
 from app.language import tr, trn
 from app.messages import (
     ForkEnded,
@@ -31,12 +32,14 @@ from app.state.compare import asked
 from app.theme import Theme
 from app.topbar import INSPECTOR
 from engine import Fork, GalleryTrace, Mark, SafelightError, TraceHeader
+from engine.files import is_bare_name
 
 if TYPE_CHECKING:
     from app.window import MainWindow
     from engine import Influence
 
 RECENT = 20  # runs that are offered
+MOST_PROMPT = 1_000  # characters that are looked at for a title
 
 
 class Inspecting(QObject):
@@ -47,6 +50,7 @@ class Inspecting(QObject):
         self._window = window
         self.page = page = InspectorPage(theme, reduced_motion)
         self._live: dict[str, Any] = {}  # runs of this session, by id
+        self._kept = KeptRuns(window.folders.traces)
         self.forks = ForkPanel(page.player)
         self.influence = InfluenceView(page.player)
         self.compare = Compare(page.player, page.overview)
@@ -75,9 +79,19 @@ class Inspecting(QObject):
     def offer(self) -> None:
         """Offer the gallery and the runs that were kept last."""
         offers = [Offer(tr(one.title), tr(one.note), str(one.path), tr("Gallery")) for one in self._gallery()]
-        for header, key in self._headers(self._kept()[:RECENT]):
+        for header, key in self._recent():
             offers.append(Offer(_prompt(header), f"{_when(header)} · {run_title(header)}", key, tr("Your runs")))
         self.page.offer(offers)
+        problems = self._kept.problems()
+        if problems:
+            count = len(problems)
+            said = trn(
+                "{count} run cannot be listed: {problem}.",
+                "{count} runs cannot be listed: {problem}.",
+                count,
+                problem=problems[0],
+            )
+            self._window.say(said, "\n".join(problems[:RECENT]) if count > 1 else "")
 
     @Slot()
     def _offer_others(self) -> None:
@@ -88,8 +102,9 @@ class Inspecting(QObject):
         here = trace.header
         gallery = {str(one.path): one for one in self._gallery()}
         found = [(header, key, tr("This session")) for header, key in self._of_session()]
-        found += [(header, key, tr("Your runs")) for header, key in self._headers(self._kept()[:RECENT])]
-        found += [(header, key, tr("Gallery")) for header, key in self._headers(one.path for one in gallery.values())]
+        found += [(header, key, tr("Your runs")) for header, key in self._recent()]
+        listed = self._kept.headers(one.path for one in gallery.values())
+        found += [(header, key, tr("Gallery")) for header, key in listed]
         seen = {here.id}
         offers = []
         for header, key, section in found:
@@ -113,14 +128,8 @@ class Inspecting(QObject):
             self._window.say(str(error))
             return ()
 
-    @staticmethod
-    def _headers(paths: Iterable[Path]) -> Iterator[tuple[TraceHeader, str]]:
-        """Of those files that can be read; the others are told of when they are asked for by name."""
-        for path in paths:
-            try:
-                yield engine.open_trace(path).header, str(path)
-            except SafelightError:
-                continue
+    def _recent(self) -> Iterator[tuple[TraceHeader, str]]:
+        return self._kept.headers(self._kept.newest(RECENT))
 
     def _of_session(self) -> list[tuple[TraceHeader, str]]:
         """The runs that are in memory: forks, and the answers of the conversation on show; the newest first."""
@@ -128,17 +137,6 @@ class Inspecting(QObject):
         found = [*self._live.values(), *(trace for trace in answers if trace is not None and trace.events)]
         keyed = [(trace.header, self._key(trace)) for trace in found]
         return sorted(keyed, key=lambda one: one[0].created, reverse=True)
-
-    def _kept(self) -> list[Path]:
-        """Files of runs, the newest first."""
-        folder = self._window.folders.traces
-        dated = []
-        for path in folder.glob(f"*{engine.TRACE_SUFFIX}"):
-            try:
-                dated.append((path.stat().st_mtime, path))
-            except OSError:
-                continue  # it was pruned a moment ago
-        return [path for _, path in sorted(dated, reverse=True)]
 
     @Slot(object)
     def inspect(self, turn: Turn) -> None:
@@ -150,7 +148,7 @@ class Inspecting(QObject):
                 self.page.follow_live(answer.trace)
             else:
                 self.page.open_trace(answer.trace, 0)
-        elif answer.trace_id:
+        elif is_bare_name(answer.trace_id):
             self.open_key(str(self._window.folders.traces / f"{answer.trace_id}{engine.TRACE_SUFFIX}"))
 
     @Slot(str)
@@ -227,7 +225,7 @@ class Inspecting(QObject):
 
     def _tree(self) -> list[RunItem]:
         """The kept runs and those of this session, parents before their forks."""
-        headers = {header.id: (header, key) for header, key in self._headers(self._kept()[:RECENT])}
+        headers = {header.id: (header, key) for header, key in self._recent()}
         for trace in [*self._live.values(), self.page.player.trace]:
             headers.setdefault(trace.header.id, (trace.header, self._key(trace)))
         items = []
@@ -249,7 +247,7 @@ class Inspecting(QObject):
         if header.changes:
             newest = header.changes[-1]
             return tr("Forked at block {block}, step {step}", block=newest.block + 1, step=newest.step)
-        return " ".join(header.prompt.split())[:60]
+        return " ".join(header.prompt[:MOST_PROMPT].split())[:60]
 
     def _key(self, trace: Any) -> str:
         path = getattr(trace, "path", None)
@@ -354,7 +352,7 @@ class Inspecting(QObject):
 
 
 def _prompt(header: TraceHeader) -> str:
-    return " ".join(header.prompt.split())[:80]
+    return " ".join(header.prompt[:MOST_PROMPT].split())[:80]
 
 
 def _when(header: TraceHeader) -> str:

@@ -25,6 +25,7 @@ from engine import (
     TraceHeader,
     TraceWriter,
 )
+from engine.trace import make_private
 
 TOP_K = 8  # candidates a position that every run reports
 RUNS_TO_PRUNE = 100  # the folder is looked through after the first run and after each of these
@@ -62,6 +63,7 @@ class Recorder:
         self._trace: Trace | None = None
         self._writer: TraceWriter | None = None
         self._has_told = False
+        self._is_ready = False  # the folder is there, and nobody else's to read
         self._runs = 0
 
     def model_loaded(self, model: ModelIdentity) -> None:
@@ -148,7 +150,9 @@ class Recorder:
         if self._writer is None or self._folder is None:
             return
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            if not self._is_ready or not self._folder.exists():
+                make_private(self._folder)
+                self._is_ready = True
             write(self._writer)
         except Exception as error:  # whatever it is, the run goes on
             self._writer = None

@@ -110,7 +110,9 @@ def read_json(
     return raw
 
 
-def parse_json(text: str, name: str, *, depth: int = JSON_DEPTH, values: int = JSON_VALUES) -> Any:
+def parse_json(
+    text: str, name: str, *, depth: int = JSON_DEPTH, values: int = JSON_VALUES, surrogates: bool = False
+) -> Any:
     """Parse JSON from outside; what comes back is safe to walk, compare, store and print.
 
     Args:
@@ -118,6 +120,7 @@ def parse_json(text: str, name: str, *, depth: int = JSON_DEPTH, values: int = J
         name: what it is, for messages: a path, as a rule.
         depth: how many objects and lists may lie in each other.
         values: how many objects, lists and members there may be, counted by their signs in the text, strings included.
+        surrogates: half characters are let through; the caller replaces them.
 
     Raises:
         SafelightError: it is no JSON, is deeper or has more values, or holds NaN, an infinite number, a whole number of
@@ -131,7 +134,7 @@ def parse_json(text: str, name: str, *, depth: int = JSON_DEPTH, values: int = J
         raise SafelightError(f"{name} is nested deeper than {depth} levels") from None
     except (ValueError, MemoryError) as error:
         raise SafelightError(f"{name} cannot be read as JSON: {error}") from error
-    _check(raw, name, depth)
+    _check(raw, name, depth, surrogates)
     return raw
 
 
@@ -152,7 +155,7 @@ def _refuse(word: str) -> float:
     raise ValueError(f"{word} is no number")
 
 
-def _check(raw: Any, name: str, depth: int) -> None:
+def _check(raw: Any, name: str, depth: int, surrogates: bool) -> None:
     """See that nothing lies too deep, and that all text can be encoded."""
     level: list[Any] = [raw]
     for _ in range(depth + 1):
@@ -163,7 +166,7 @@ def _check(raw: Any, name: str, depth: int) -> None:
                 inner.extend(value.values())
             elif isinstance(value, list):
                 inner.extend(value)
-            elif isinstance(value, str) and not value.isascii() and _SURROGATE.search(value):
+            elif not surrogates and isinstance(value, str) and not value.isascii() and _SURROGATE.search(value):
                 raise SafelightError(f"{name} cannot be read as JSON: it holds half a character")
         if not inner:
             return

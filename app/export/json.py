@@ -18,7 +18,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -26,7 +26,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.export.run import Exportable, Share, header_of, reply_of
-from app.state.canvas_state import CanvasState
 from engine import (
     CanvasCommitted,
     CanvasStarted,
@@ -39,10 +38,17 @@ from engine import (
     Trace,
     TraceHeader,
 )
-from engine.files import replacing
+from engine.errors import quoted
+from engine.files import parse_json, read_text, replacing
+from engine.trace.index import Order
+from engine.trace.layout import MOST_TOKENS, Budget
+from engine.trace.payloads import Codec
+from engine.trace.pieces import tokens_of
 
 FORMAT = "safelight-run"
 VERSION = 1
+MOST_BYTES = 64 * 2**20  # of a file that is read; a longer run is exported from its trace
+MOST_VALUES = 4_000_000
 KINDS: dict[str, type[Any]] = {
     kind.__name__: kind for kind in (PrefillFinished, CanvasStarted, StepFinished, CanvasCommitted, GenerationFinished)
 }
@@ -128,20 +134,16 @@ def read(path: Path) -> Trace:
     Raises:
         SafelightError: the file cannot be read, is another program's, damaged, or of a newer Safelight.
     """
-    try:
-        raw = json.loads(path.read_text(encoding="utf-8-sig"))
-    except OSError as fault:
-        raise SafelightError(f"{path} cannot be read ({fault.strerror}). Choose another file") from None
-    except (ValueError, RecursionError):
-        raise SafelightError(f"{path.name} is not JSON. Choose a run that Safelight exported") from None
+    raw = parse_json(read_text(path, MOST_BYTES), str(path), values=MOST_VALUES, surrogates=True)
     if not isinstance(raw, dict) or raw.get("format") != FORMAT:
         raise SafelightError(f"{path.name} is not a run of Safelight's. Choose a run that Safelight exported")
-    if raw.get("version") != VERSION:
-        raise SafelightError(f"{path.name} is of another version of Safelight ({raw.get('version')}). Update Safelight")
+    version = raw.get("version")
+    if version != VERSION:
+        raise SafelightError(f"{path.name} is of another version of Safelight ({quoted(version)}). Update Safelight")
     try:
         return _run(raw)
     except Exception as fault:  # whatever a file that anybody may have written leads to
-        raise SafelightError(f"{path.name} is damaged ({fault}). Export the run again") from None
+        raise SafelightError(f"{path.name} is damaged ({quoted(str(fault), 200)}). Export the run again") from None
 
 
 def _run(raw: dict[str, Any]) -> Trace:
@@ -149,7 +151,7 @@ def _run(raw: dict[str, Any]) -> Trace:
     pieces = {int(token): str(piece) for token, piece in raw["pieces"].items()}
     special = frozenset(int(token) for token in raw["special"])
     events = [_read_event(item) for item in raw["events"]]
-    CanvasState.of(events)  # raises where they are in no order that a run has
+    _check(events, header)
     whole = _final_tokens(events)
     reply = Reply(str(raw["text"]), str(raw["thinking"]))
 
@@ -181,6 +183,22 @@ def _final_tokens(events: Iterable[Event]) -> list[int] | None:
         if isinstance(event, CanvasCommitted):
             tokens += event.tokens[: event.text_length].tolist()
     return None if draft else tokens
+
+
+def _check(events: Sequence[Event], header: TraceHeader) -> None:
+    """Raise ValueError where these are no run: another order, another shape, a token of no vocabulary."""
+    first = next((event for event in events if isinstance(event, CanvasStarted)), None)
+    length = header.canvas_length or (0 if first is None else len(first.canvas))
+    codec, order, budget = Codec(length, header.model.vocab_size), Order(header.parent is not None), Budget()
+    for event in events:
+        kind, payload, block, step = codec.encode(event)
+        if order.is_over or not (order.allows(kind, block, step) and budget.allows(kind, len(payload), block, step)):
+            raise ValueError("its events are in no order that a run has")
+        if isinstance(event, CanvasCommitted) and event.text_length > length:
+            raise ValueError("its text is longer than its canvas")
+        for tokens in tokens_of(event):
+            if tokens.size and not 0 <= int(tokens.min()) <= int(tokens.max()) < (codec.vocab_size or MOST_TOKENS):
+                raise ValueError("it has a token that is not in the vocabulary")
 
 
 def _read_event(raw: dict[str, Any]) -> Event:

@@ -5,6 +5,7 @@ A long run is read a block at a time while nobody waits, so that it is on screen
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,7 @@ from app.state.replay import NOISE, BlockRecord, Floats
 IDLE_MS = 30  # after the last move, before more is read
 PLAYING_MS = 500  # until it is looked again whether frames still follow each other
 LIVE_MS = 300  # between two looks at the block that is being developed
+AT_ONCE = 50_000  # steps times positions that are worked out without a rest; an ordinary block has a quarter of that
 BURST_SHARE = 0.04
 """A remelt burst is a step that remelts this share of the counted positions, and two of them at least."""
 
@@ -89,6 +91,7 @@ class Overview(QObject):
         self._player = player
         self._figures: dict[int, BlockFigures] = {}
         self._made_of: dict[int, tuple[int, bool]] = {}  # steps, and whether it was committed
+        self._reading: Iterator[None] = iter(())  # of the block that is being worked out
         self.steps: list[int] = []  # of each block, known at once
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
@@ -107,13 +110,17 @@ class Overview(QObject):
 
     def finish(self) -> None:
         """Work out all that is missing, now."""
+        for _ in self._reading:
+            pass
         while (block := self._wanted()) is not None:
-            self._read(block)
+            for _ in self._read(block):
+                pass
 
     @Slot()
     def _on_opened(self) -> None:
         self._figures.clear()
         self._made_of.clear()
+        self._reading = iter(())
         self._count()
         self._later(0)
 
@@ -160,21 +167,37 @@ class Overview(QObject):
         if again or not self._timer.isActive() or self._timer.remainingTime() > milliseconds:
             self._timer.start(milliseconds)
 
-    def _read(self, block: int) -> None:
+    def _read(self, block: int) -> Iterator[None]:
+        """Work out a block's figures, with a rest after each piece of work: a long block takes a moment for each."""
         replay = self._player.replay
         assert replay is not None
-        self._made_of[block] = (self.steps[block], replay.committed(block))
-        self._figures[block] = figures_of(replay.peek(block))
+        made_of = (self.steps[block], replay.committed(block))
+        record = replay.peek(block)
+        if record.steps * record.length > AT_ONCE:
+            yield
+            _ = record.kl_to_previous  # it keeps what was worked out
+            yield
+            _ = record.kl_to_final
+            yield
+        self._made_of[block] = made_of
+        self._figures[block] = figures_of(record)
         self.known.emit(block)
 
     @Slot()
     def _work(self) -> None:
+        if self._goes_on():
+            self._later(0)
+            return
         block, frame = self._wanted(), self._player.frame
         if block is None:
             return
         if self._player.is_playing and frame is not None and block != frame.block:
             self._later(PLAYING_MS)  # a block takes longer than a frame may
             return
-        self._read(block)
-        if self._wanted() is not None:
+        self._reading = self._read(block)
+        if self._goes_on() or self._wanted() is not None:
             self._later(0)
+
+    def _goes_on(self) -> bool:
+        """Do the next piece of the block that is being worked out; whether there was one and more may come."""
+        return next(self._reading, True) is None

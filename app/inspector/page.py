@@ -33,6 +33,7 @@ from app.inspector.welcome import Offer, Welcome
 from app.language import tr
 from app.theme import DARKROOM, Theme, px
 
+MOST_TITLE = 1_000  # characters of a prompt that are measured for the title
 REFRESH_MS = 60  # between two looks at a run under way
 _NOTICES = ("notice", "failure")  # of a trace, in sentences
 NARROW = 900  # pixels at 100 %; below it the linked views stand under the canvas
@@ -292,7 +293,7 @@ class InspectorPage(QWidget):
 
     def _describe(self) -> None:
         trace = self.player.trace
-        title = " ".join(str(getattr(trace, "prompt", "") or "").split()) or tr("A run")
+        title = " ".join(str(getattr(trace, "prompt", "") or "")[:MOST_TITLE].split()) or tr("A run")
         blocks = len(self.overview.steps)
         header = getattr(trace, "header", None)
         parts = [str(getattr(trace, "model_name", "") or "") if header is None else model_words(header)]

@@ -9,13 +9,14 @@ from __future__ import annotations
 import copy
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from app.language import tr
 from app.state.canvas_state import BlockState, CanvasState, Mask, Tokens
 from engine import CanvasCommitted, CanvasStarted, Event, SafelightError, StepFinished
 
@@ -23,6 +24,8 @@ Floats = NDArray[np.float32]
 NOISE = -1
 """The step of a block's first frame, before any step was taken."""
 KEPT_BLOCKS = 6  # whose arrays are held at once
+BLOCK_BYTES = 16 * 2**20  # of one block's arrays: some fourteen times what 48 steps on a canvas of 256 take
+BLOCK_STEPS = 1_000  # of a block that are read, which happens while the window waits
 
 
 class Recorded(Protocol):
@@ -32,8 +35,7 @@ class Recorded(Protocol):
     def events(self) -> Sequence[Event]: ...
 
 
-@dataclass(frozen=True)
-class Frame:
+class Frame(NamedTuple):
     """Something to be seen: a block's noise (step ``NOISE``), one of its steps, or its commit (step = its steps)."""
 
     block: int
@@ -124,30 +126,29 @@ class BlockRecord:
 
         Nats a counted position, 0 at the first step. A lower bound of the true one, as the rest is taken together.
         """
-        if self.top_tokens is None or self.top_probabilities is None:
-            return None
-        found = [0.0] * min(1, self.steps)
-        found += [self._kl(step, step - 1) for step in range(1, self.steps)]
-        return np.array(found, dtype=np.float32)
+        steps = np.arange(self.steps)
+        return self._kl(steps, np.maximum(steps - 1, 0))
 
     @cached_property
     def kl_to_final(self) -> Floats | None:
         """(S,) mean KL of the last step's distributions from each step's; as ``kl_to_previous``."""
+        steps = np.arange(self.steps)
+        return self._kl(np.full_like(steps, self.steps - 1), steps)
+
+    def _kl(self, of: NDArray[np.int_], against: NDArray[np.int_]) -> Floats | None:
+        """The mean over the counted positions for each of some steps (S,), against another step of each."""
         if self.top_tokens is None or self.top_probabilities is None:
             return None
-        return np.array([self._kl(self.steps - 1, step) for step in range(self.steps)], dtype=np.float32)
-
-    def _kl(self, of: int, against: int) -> float:
-        assert self.top_tokens is not None
-        assert self.top_probabilities is not None
-        here = self.counted
-        found = top_kl(
-            self.top_tokens[of][here],
-            self.top_probabilities[of][here],
-            self.top_tokens[against][here],
-            self.top_probabilities[against][here],
-        )
-        return float(found.mean()) if len(found) else 0.0
+        tokens, shares = self.top_tokens[:, self.counted], self.top_probabilities[:, self.counted]
+        _, positions, count = tokens.shape
+        found = np.zeros(len(of), dtype=np.float32)
+        lot = max(1, LOT // max(1, positions * count))
+        for first in range(0, len(of) if positions else 0, lot):
+            here = slice(first, first + lot)
+            pairs = (tokens[of[here]], shares[of[here]], tokens[against[here]], shares[against[here]])
+            rows = top_kl(*(part.reshape(len(part) * positions, count) for part in pairs))
+            found[here] = rows.reshape(-1, positions).mean(axis=1)
+        return found
 
 
 def top_kl(tokens: Tokens, shares: Floats, other_tokens: Tokens, other_shares: Floats) -> NDArray[np.float64]:
@@ -158,9 +159,10 @@ def top_kl(tokens: Tokens, shares: Floats, other_tokens: Tokens, other_shares: F
     not known the value that makes KL least.
     """
     p, q = shares.astype(np.float64), other_shares.astype(np.float64)
-    same = tokens[:, :, None] == other_tokens[:, None, :]  # (C, K, K)
-    in_both, in_both_of_q = same.any(axis=2), same.any(axis=1)
-    q_there = (same * q[:, None, :]).sum(axis=2)
+    in_both, in_both_of_q, q_there = np.zeros(p.shape, bool), np.zeros(q.shape, bool), np.zeros(p.shape)
+    rows, here, there = _shared(tokens, other_tokens)
+    in_both[rows, here] = in_both_of_q[rows, there] = True
+    q_there[rows, here] = q[rows, there]
     known = np.where(in_both, _term(p, q_there), 0.0).sum(axis=1)
     p_out = np.clip(1.0 - np.where(in_both, p, 0.0).sum(axis=1), 0.0, 1.0)
     q_out = np.clip(1.0 - q_there.sum(axis=1), 0.0, 1.0)
@@ -177,6 +179,20 @@ def top_kl(tokens: Tokens, shares: Floats, other_tokens: Tokens, other_shares: F
 
 
 _TINY = 1e-12
+LOT = 2**17  # entries that are compared at once, which bounds the memory
+
+
+def _shared(tokens: Tokens, others: Tokens) -> tuple[NDArray[np.int_], ...]:
+    """Rows, and the places in the lists (C, K) and (C, K) of the tokens that both have; sorted, so no (C, K, K)."""
+    count = tokens.shape[1]
+    bits = (2 * count).bit_length()  # a token and its place in one number, as such are sorted fastest
+    both = np.concatenate([tokens, others], axis=1).astype(np.int64) << bits
+    both += np.arange(2 * count)
+    both.sort(axis=1)
+    named, order = both >> bits, both & ((1 << bits) - 1)
+    meets = (named[:, 1:] == named[:, :-1]) & (order[:, :-1] < count) & (order[:, 1:] >= count)
+    rows, places = np.nonzero(meets)
+    return rows, order[rows, places], order[rows, places + 1] - count
 
 
 def _term(p: NDArray[np.float64], q: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -253,10 +269,21 @@ class Replay:
             return self._records[block]
         found = self._ranges[block]
         events: list[Event] = []
+        room = BLOCK_BYTES
         try:
             for place in found:
-                events.append(self._trace.events[place])  # noqa: PERF401 - what was read before a fault stays
-        except SafelightError as error:
+                event = self._trace.events[place]
+                if isinstance(event, StepFinished):
+                    room -= _room(event)
+                    if len(events) > 1 and (room < 0 or event.step >= BLOCK_STEPS):
+                        said = tr(
+                            "Block {block} is too long to be shown whole; its first {count} steps are.",
+                            block=block + 1,
+                            count=event.step,
+                        )
+                        raise SafelightError(said)
+                events.append(event)
+        except SafelightError as error:  # what was read before it stays
             self.problem = str(error)
         if not events:
             nothing = np.zeros(0, dtype=np.int32)
@@ -311,40 +338,63 @@ def _kinds(trace: Recorded, start: int) -> list[tuple[str, int]]:
     return found
 
 
+def _room(step: StepFinished) -> int:
+    """Bytes that a step takes: its arrays, and what the reducer makes of them."""
+    tops = 0 if step.top_tokens is None else 8 * step.top_tokens.size
+    return 31 * len(step.argmax_canvas) + tops
+
+
 def _record(index: int, events: list[Event]) -> BlockRecord:
     started = events[0]
     assert isinstance(started, CanvasStarted)
     steps = [event for event in events if isinstance(event, StepFinished)]
     committed = next((event for event in events if isinstance(event, CanvasCommitted)), None)
-    canvases = CanvasState()
-    snapshots = []
-    for event in events:
-        if isinstance(event, (CanvasStarted, StepFinished, CanvasCommitted)):
-            canvases.fold(event)
-            snapshots.append(copy.copy(canvases.blocks[-1]))
     length = len(started.canvas)
 
-    def stack(arrays: list[NDArray[np.generic]], like: type) -> NDArray[np.generic]:
-        return np.stack(arrays) if arrays else np.zeros((0, length), dtype=like)
+    def stack(name: str, like: type) -> NDArray[Any]:
+        return np.stack([getattr(step, name) for step in steps]) if steps else np.zeros((0, length), dtype=like)
 
     tops = [step.top_tokens for step in steps if step.top_tokens is not None]
     shares = [step.top_probabilities for step in steps if step.top_probabilities is not None]
-    has_top = bool(steps) and len(tops) == len(shares) == len(steps)
+    has_top = len(tops) == len(shares) == len(steps) and len({top.shape for top in tops}) == 1
+    arrays = {
+        "argmax_canvas": stack("argmax_canvas", np.int32),
+        "candidates": stack("candidates", np.int32),
+        "accepted_mask": stack("accepted_mask", np.bool_),
+        "next_canvas": stack("next_canvas", np.int32),
+        "entropy": stack("entropy", np.float32),
+    }
+    if has_top:
+        arrays |= {"top_tokens": np.stack(tops), "top_probabilities": np.stack(shares)}
     return BlockRecord(
         index=index,
         noise=started.canvas,
         pinned=started.pinned_mask,
-        argmax=stack([step.argmax_canvas for step in steps], np.int32),  # type: ignore[arg-type]
-        candidates=stack([step.candidates for step in steps], np.int32),  # type: ignore[arg-type]
-        accepted=stack([step.accepted_mask for step in steps], np.bool_),  # type: ignore[arg-type]
-        following=stack([step.next_canvas for step in steps], np.int32),  # type: ignore[arg-type]
-        entropy=stack([step.entropy for step in steps], np.float32),  # type: ignore[arg-type]
+        argmax=arrays["argmax_canvas"],
+        candidates=arrays["candidates"],
+        accepted=arrays["accepted_mask"],
+        following=arrays["next_canvas"],
+        entropy=arrays["entropy"],
         temperature=np.array([step.temperature for step in steps], dtype=np.float32),
         seconds=np.array([step.seconds for step in steps], dtype=np.float32),
-        top_tokens=np.stack(tops) if has_top else None,
-        top_probabilities=np.stack(shares) if has_top else None,
+        top_tokens=arrays.get("top_tokens"),
+        top_probabilities=arrays.get("top_probabilities"),
         final=None if committed is None else committed.tokens,
         text_length=None if committed is None else committed.text_length,
         reason="" if committed is None else committed.reason,
-        snapshots=tuple(snapshots),
+        snapshots=_snapshots(events, arrays),
     )
+
+
+def _snapshots(events: list[Event], arrays: dict[str, NDArray[Any]]) -> tuple[BlockState, ...]:
+    """What the reducer shows after each event. The rows of ``arrays`` (S, ...) stand for the steps' own, held once."""
+    canvases = CanvasState()
+    found = []
+    step = 0
+    for event in events:
+        if isinstance(event, StepFinished):
+            event = replace(event, **{name: rows[step] for name, rows in arrays.items()})
+            step += 1
+        canvases.fold(event)
+        found.append(copy.copy(canvases.blocks[-1]))
+    return tuple(found)

@@ -10,9 +10,9 @@ from engine.trace.header import ModelIdentity, Parent, TraceHeader, new_id
 from engine.trace.identity import identify_model
 from engine.trace.layout import SUFFIX, TraceError
 from engine.trace.memory import Trace
-from engine.trace.reader import TraceFile, open_trace
+from engine.trace.reader import TraceFile, open_trace, read_header
 from engine.trace.recording import Entry, Recording
-from engine.trace.upkeep import prune_traces
+from engine.trace.upkeep import make_private, prune_traces, trace_files
 from engine.trace.writer import TraceWriter
 
 __all__ = [
@@ -29,7 +29,10 @@ __all__ = [
     "TraceWriter",
     "gallery",
     "identify_model",
+    "make_private",
     "new_id",
     "open_trace",
     "prune_traces",
+    "read_header",
+    "trace_files",
 ]

@@ -6,19 +6,31 @@ import dataclasses
 import json
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any
 
 from engine.config import GenerationConfig
 from engine.errors import SafelightError
+from engine.files import parse_json
 from engine.forks import Fork, Mark
-from engine.trace.layout import MOST_POSITIONS, MOST_TOKENS, DamagedError
+from engine.trace.layout import (
+    MOST_ANSWER,
+    MOST_BLOCKS,
+    MOST_POSITIONS,
+    MOST_STEPS,
+    MOST_TOKENS,
+    MOST_VALUES,
+    DamagedError,
+)
 
 MODEL_TEXTS = ("name", "title", "path", "fingerprint", "device", "dtype", "packing")
 LATER_TEXTS = ("adapter", "adapter_fingerprint")  # which runs taken down by older versions do not have
 ID = re.compile(r"[0-9a-f]{32}")
+MOST_NAME = 4096  # characters of a name or a path
+MOST_WHOLE = 2**31 - 1  # of a number that a spin box may show
 
 
 def new_id() -> str:
@@ -120,8 +132,8 @@ class TraceHeader:
                 canvas_length=whole(model, "canvas_length", 0, MOST_POSITIONS),
                 vocab_size=whole(model, "vocab_size", 0, MOST_TOKENS),
                 eos_token_ids=_tokens(model, "eos_token_ids"),
-                **{name: text(model, name) for name in MODEL_TEXTS},
-                **{name: text(model, name) for name in LATER_TEXTS if name in model},
+                **{name: text(model, name, MOST_NAME) for name in MODEL_TEXTS},
+                **{name: text(model, name, MOST_NAME) for name in LATER_TEXTS if name in model},
             ),
             prompt=text(raw, "prompt"),
             config=config,
@@ -129,15 +141,15 @@ class TraceHeader:
             messages=_read_messages(raw.get("messages")),
             prompt_ids=_tokens(raw, "prompt_ids"),
             think=raw.get("think") is True,
-            parent=None if parent is None else Parent(_id(parent), whole(parent, "block", 0), whole(parent, "step", 0)),
+            parent=None if parent is None else Parent(_id(parent), *(whole(parent, of, 0) for of in ("block", "step"))),
             changes=_read_changes(raw.get("changes", [])),
             marks=_marks(raw.get("marks", [])),
             id=_id(raw),
-            created=text(raw, "created"),
-            app_version=text(raw, "app_version"),
+            created=text(raw, "created", MOST_NAME),
+            app_version=text(raw, "app_version", MOST_NAME),
         )
         try:
-            is_dated = header.created_at.tzinfo is not None
+            is_dated = header.created_at.tzinfo is not None and 1970 < header.created_at.year < 9999
         except ValueError:
             is_dated = False
         if not is_dated:
@@ -155,23 +167,25 @@ def read_object(payload: bytes) -> dict[str, Any]:
         DamagedError: it is none.
     """
     try:
-        raw = json.loads(payload)
-    except (ValueError, RecursionError):
-        raise DamagedError("it is not JSON") from None
+        raw = parse_json(payload.decode(), "its JSON", values=MOST_VALUES, surrogates=True)
+    except (SafelightError, UnicodeDecodeError) as error:
+        raise DamagedError(str(error)) from None
     if not isinstance(raw, dict):
         raise DamagedError("it is not a JSON object")
     return raw
 
 
-def text(raw: Mapping[str, Any], name: str) -> str:
-    """A text without lone surrogates, which no file and no screen could take."""
+def text(raw: Mapping[str, Any], name: str, most: int | None = None) -> str:
+    """A text, of ``most`` characters at most, without lone surrogates, which no file and no screen could take."""
     value = raw.get(name)
     if not isinstance(value, str):
         raise DamagedError(f"its {name} is no text")
+    if most is not None and len(value) > most:
+        raise DamagedError(f"its {name} is longer than {most:,} characters")
     return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def whole(raw: Mapping[str, Any], name: str, low: int, high: int = 2**31 - 1) -> int:
+def whole(raw: Mapping[str, Any], name: str, low: int, high: int = MOST_WHOLE) -> int:
     """A whole number within bounds."""
     value = raw.get(name)
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
@@ -188,16 +202,28 @@ def _id(raw: Mapping[str, Any]) -> str:
 
 def _tokens(raw: Mapping[str, Any], name: str) -> tuple[int, ...]:
     value = raw.get(name)
-    if not isinstance(value, list) or not all(type(token) is int and 0 <= token < MOST_TOKENS for token in value):
+    if not isinstance(value, list) or len(value) > MOST_ANSWER or not all(map(_is_token, value)):
         raise DamagedError(f"its {name} are no tokens")
     return tuple(value)
 
 
+def _is_token(value: Any) -> bool:
+    return type(value) is int and 0 <= value < MOST_TOKENS
+
+
+def _are_cells(pairs: Iterable[tuple[int, int]]) -> bool:
+    """Whether positions and tokens are within bounds."""
+    return all(position < MOST_POSITIONS and token < MOST_TOKENS for position, token in pairs)
+
+
 def _marks(raw: Any) -> tuple[Mark, ...]:
     try:
-        return tuple(Mark(one["block"], one["start"], one["stop"]) for one in raw)
+        marks = tuple(Mark(one["block"], one["start"], one["stop"]) for one in raw)
     except (SafelightError, TypeError, KeyError) as error:
         raise DamagedError(f"its marks are not valid: {error}") from None
+    if any(mark.block >= MOST_BLOCKS or mark.stop > MOST_POSITIONS for mark in marks):
+        raise DamagedError("its marks are out of bounds")
+    return marks
 
 
 def _plain(messages: tuple[Mapping[str, str], ...]) -> tuple[dict[str, str], ...]:
@@ -214,9 +240,17 @@ def _read_changes(raw: Any) -> tuple[Fork, ...]:
     if not isinstance(raw, list):
         raise DamagedError("its changes are none")
     try:
-        return tuple(Fork.from_dict(change) for change in raw)
+        changes = tuple(Fork.from_dict(change) for change in raw)
     except SafelightError as error:
         raise DamagedError(f"its changes are none: {error}") from None
+    for change in changes:
+        numbers = [value for _, value in change.settings]
+        if not all(type(value) in (int, float) and abs(value) <= MOST_WHOLE for value in numbers):
+            raise DamagedError("its changes have settings that are no numbers")
+        is_within = change.block <= MOST_BLOCKS and change.step <= MOST_STEPS and all(map(_is_token, change.banned))
+        if not (is_within and _are_cells((*change.pinned, *change.edits))):
+            raise DamagedError("its changes are out of bounds")
+    return changes
 
 
 def _read_config(raw: Any) -> tuple[GenerationConfig, tuple[str, ...]]:
@@ -234,6 +268,11 @@ def _read_config(raw: Any) -> tuple[GenerationConfig, tuple[str, ...]]:
         config = GenerationConfig(**given)
     except (SafelightError, TypeError, ValueError, OverflowError, ArithmeticError) as error:
         raise DamagedError(f"its settings are not valid: {error}") from None
+    lists = (config.eos_token_ids, config.allowed_tokens or (), config.banned_tokens, config.seed_canvas or ())
+    if config.max_new_tokens > MOST_WHOLE or not all(map(_is_token, (config.pad_token_id, *chain(*lists)))):
+        raise DamagedError("its settings are out of bounds")
+    if not _are_cells(config.pinned):
+        raise DamagedError("its pinned positions are out of bounds")
     return config, tuple(sorted(name for name in raw if name not in known))
 
 

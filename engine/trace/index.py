@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from engine.trace.layout import (
     HEAD,
-    MOST_RECORDS,
     OPENING,
     SIGNATURE,
     VERSION,
+    Budget,
     Head,
     TraceError,
     opening,
@@ -21,8 +22,11 @@ from engine.trace.layout import (
 from engine.trace.recording import Entry, Kind
 
 if TYPE_CHECKING:
-    from io import FileIO
+    from typing import BinaryIO
 
+WINDOW = 4096  # bytes that are read for a head, so that small records cost one reading for many
+SLACK = 2**20  # what does not pack may be stored a little larger than it is
+ENDINGS = (b"COMM", b"DONE", b"FAIL")  # which a TEXT goes before
 KINDS: dict[bytes, Kind] = {b"PREF": "prefill", b"CANV": "canvas", b"STEP": "step", b"COMM": "commit", b"DONE": "end"}
 
 
@@ -58,7 +62,7 @@ class Index:
         return replace(kept, notice=_damaged(kept.entries))
 
 
-def read_beginning(path: Path, file: FileIO) -> Head:
+def read_beginning(path: Path, file: BinaryIO) -> Head:
     """Check the file's first bytes.
 
     Returns:
@@ -80,7 +84,7 @@ def read_beginning(path: Path, file: FileIO) -> Head:
                 f"{path} was written by a newer Safelight (format {version}, this one reads {VERSION}); update this"
             )
         raise TraceError(f"{path} is damaged at its beginning; nothing of it can be shown")
-    head = _head_at(file, OPENING.size, file.seek(0, 2))
+    head = _Heads(file).at(OPENING.size)
     if head is None or head == "cut":
         raise TraceError(f"{path} is cut off at its beginning; nothing of it can be shown")
     if head == "damaged" or head.kind != b"HEAD":
@@ -88,22 +92,22 @@ def read_beginning(path: Path, file: FileIO) -> Head:
     return head
 
 
-def read_index(file: FileIO, header: Head, *, is_fork: bool) -> Index:
+def read_index(file: BinaryIO, header: Head, most: Mapping[bytes, int], *, is_fork: bool) -> Index:
     """Read the heads of all records behind the header.
 
     Args:
+        most: bytes that a payload of each kind can have, unpacked.
         is_fork: whether the run shares blocks with another, which may be left out.
 
     Raises:
         OSError: the file cannot be read.
     """
-    size = file.seek(0, 2)
+    heads, budget, order = _Heads(file), Budget(), Order(is_fork)
     index = Index(header)
-    order = _Order(is_fork)
     text: Head | None = None  # counts once the event after it is there
     place = header.end
-    for _ in range(MOST_RECORDS):
-        head = _head_at(file, place, size)
+    while True:
+        head = heads.at(place)
         if head is None:
             return replace(index, notice="" if order.is_over else _unfinished(index.entries))
         if head == "cut":
@@ -111,25 +115,32 @@ def read_index(file: FileIO, header: Head, *, is_fork: bool) -> Index:
         if head == "damaged" or order.is_over:
             break
         place = head.end
-        if head.kind == b"PIEC":
+        kind, largest = head.kind, most.get(head.kind)
+        if not budget.allows(kind, 0 if largest is None else head.size, head.block, head.step):
+            break
+        if largest is not None and (head.size > largest or head.stored > largest + SLACK):
+            break
+        if kind == b"PIEC":
             index.pieces.append(head)
-        elif head.kind == b"TEXT":
+        elif kind == b"TEXT":
             text = head
-        elif head.kind == b"FAIL" or head.kind in KINDS:
-            if not order.allows(head):
+        elif largest is not None:
+            if not order.allows(kind, head.block, head.step):
                 break
             if text is not None:
+                if kind not in ENDINGS or text.block != head.block:
+                    break
                 index.texts.append(text)
                 text = None
-            if head.kind == b"FAIL":
+            if kind == b"FAIL":
                 index = replace(index, failure=head)
             else:
                 index.heads.append(head)
-                index.entries.append(Entry(KINDS[head.kind], head.block, head.step))
+                index.entries.append(Entry(KINDS[kind], head.block, head.step))
     return replace(index, notice=_damaged(index.entries))
 
 
-def read_exactly(file: FileIO, count: int) -> bytes:
+def read_exactly(file: BinaryIO, count: int) -> bytes:
     """That many bytes from where the file stands; fewer at its end."""
     read = file.read(count)
     while len(read) < count:
@@ -140,7 +151,7 @@ def read_exactly(file: FileIO, count: int) -> bytes:
     return read
 
 
-class _Order:
+class Order:
     """What may follow what in a run. A fork may leave out blocks: those that it shares, those that it keeps."""
 
     def __init__(self, is_fork: bool) -> None:
@@ -149,9 +160,8 @@ class _Order:
         self._is_open = self._is_read = False
         self.is_over = False
 
-    def allows(self, head: Head) -> bool:
-        """Whether the record may come next; if so it has come."""
-        kind, block, step = head.kind, head.block, head.step
+    def allows(self, kind: bytes, block: int, step: int) -> bool:
+        """Whether an event's record, or FAIL, may come next; if so it has come."""
         if kind == b"CANV":
             next_one = block > self._block if self._is_fork else block == self._block + 1
             fits = not self._is_open and step == -1 and next_one
@@ -169,18 +179,28 @@ class _Order:
         return fits
 
 
-def _head_at(file: FileIO, place: int, size: int) -> Head | Literal["cut", "damaged"] | None:
-    """The head of the record at a byte of a file of ``size``; None at its end."""
-    if place == size:
-        return None
-    file.seek(place)
-    raw = read_exactly(file, HEAD.size)
-    if len(raw) < HEAD.size:
-        return "cut"
-    head = read_head(raw, place + HEAD.size)
-    if head is None:
-        return "damaged"
-    return head if head.end <= size else "cut"
+class _Heads:
+    """The heads of a file's records."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._size = file, file.seek(0, 2)
+        self._window, self._start = b"", 0
+
+    def at(self, place: int) -> Head | Literal["cut", "damaged"] | None:
+        """The head of the record at a byte; None at the file's end."""
+        if place == self._size:
+            return None
+        if place + HEAD.size > self._start + len(self._window):
+            self._file.seek(place)
+            self._window, self._start = read_exactly(self._file, WINDOW), place
+        at = place - self._start
+        raw = self._window[at : at + HEAD.size]
+        if len(raw) < HEAD.size:
+            return "cut"
+        head = read_head(raw, place + HEAD.size)
+        if head is None:
+            return "damaged"
+        return head if head.end <= self._size else "cut"
 
 
 # --- in words --------------------------------------------------------------------------------------------------------

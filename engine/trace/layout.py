@@ -25,13 +25,15 @@ order of a run (``payloads``, ``pieces`` and ``header`` say what is in them; C p
     FAIL   why the run ended early, JSON; instead of DONE
 
 A record of an unknown kind is skipped. What a reader must not skip raises the version.
+
+The bounds below are checked before anything is allocated, by the reader and by the writer: what is written can be read.
 """
 
 from __future__ import annotations
 
 import struct
 import zlib
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from engine.errors import SafelightError
 
@@ -43,10 +45,20 @@ HEAD = struct.Struct("<4sIIiiII")
 
 MOST_POSITIONS = 65_536  # of a canvas, as in the settings
 MOST_TOP = 64  # candidates a position, as in the settings
-MOST_TOKENS = 2**24  # of a vocabulary, and of an answer
-MOST_RECORDS = 1_000_000
-MOST_JSON = 64 * 2**20  # bytes of one JSON payload, unpacked
-MOST_TEXTS = 64 * 2**20  # bytes of all texts of tokens; of all texts of the answer
+MOST_TOKENS = 2**24  # of a vocabulary
+MOST_STEPS = 10_000  # of a block, as in the settings
+MOST_BLOCKS = 4_096  # four contexts of the largest model in canvases of 256
+MOST_STEP = 8 * 2**20  # bytes of one, unpacked: eight candidates on the largest canvas, 64 on one of 15,000
+MOST_ANSWER = 2**20  # tokens of a prompt, and of an answer
+MOST_RECORDS = 30_000  # of a file: thirty times what ten blocks of 48 steps take; opening goes through all
+MOST_UNPACKED = 2**30  # bytes of all payloads of a file: a thousand blocks of 48 steps on canvases of 256
+MOST_HEADER = 8 * 2**20  # bytes of the header, unpacked; a prompt of 262,144 tokens makes some four million
+MOST_VALUES = 10**6  # in the header's JSON
+MOST_TEXT = 4 * 2**20  # bytes of one TEXT, unpacked
+MOST_WHY = 64 * 2**10  # bytes of a FAIL, unpacked
+MOST_TEXTS = 16 * 2**20  # bytes of all texts of tokens, and of all texts of the answer
+MOST_PIECES = 16_384  # records of them
+MOST_NUMBER = 1e9  # temperatures, nats, seconds: what is larger is none, and overflows where such are added up
 LEVEL = 1  # of zlib: by planes it finds all but a hundredth of what higher ones do, in half the time
 
 
@@ -58,8 +70,7 @@ class DamagedError(ValueError):
     """A payload is not what its kind says. Told to people as a ``TraceError`` that names the place."""
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(NamedTuple):
     """A record's head, and where its payload begins in the file."""
 
     kind: bytes
@@ -74,6 +85,26 @@ class Head:
     def end(self) -> int:
         """Where the next record begins."""
         return self.start + self.stored
+
+
+class Budget:
+    """What a file holds so far, against the bounds. Told by the heads alone, before any payload is touched."""
+
+    def __init__(self) -> None:
+        self._records = self._unpacked = self._pieces = 0
+        self._texts = {b"PIEC": 0, b"TEXT": 0}
+
+    def allows(self, kind: bytes, size: int, block: int, step: int) -> bool:
+        """Whether a record of ``size`` bytes unpacked may come next; if so it has come."""
+        self._records += 1
+        self._unpacked += size
+        if kind in self._texts:
+            self._texts[kind] += size
+            self._pieces += kind == b"PIEC"
+            if self._texts[kind] > MOST_TEXTS or self._pieces > MOST_PIECES:
+                return False
+        is_placed = block < MOST_BLOCKS and step < MOST_STEPS
+        return is_placed and self._records <= MOST_RECORDS and self._unpacked <= MOST_UNPACKED
 
 
 def opening() -> bytes:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from engine.config import GenerationConfig
 from engine.events import CanvasCommitted, CanvasStarted, Event
+from engine.files import replacing
 from engine.reply import Reply
 from engine.trace.header import ModelIdentity, TraceHeader
 from engine.trace.recording import Draft, Entry, Recording, entry_of
-from engine.trace.writer import TraceWriter, replacing
+from engine.trace.writer import TraceWriter
 
 Piece = Callable[[int], str]
 IsSpecial = Callable[[int], bool]
@@ -107,7 +108,8 @@ class Trace(Recording):
         if not header.canvas_length:  # nobody said; the first canvas shows it
             length = next((len(event.canvas) for event in self._events if isinstance(event, CanvasStarted)), 0)
             header = dataclasses.replace(header, model=dataclasses.replace(header.model, canvas_length=length))
-        with replacing(path) as beside, TraceWriter(beside, header, self._piece, self._is_special, self._read) as file:
+        texts = (self._piece, self._is_special, self._read)
+        with replacing(path) as beside, TraceWriter(beside, header, *texts, is_made=True) as file:
             for event in list(self._events):
                 file.append(event)
             file.close(self._failure)

@@ -16,9 +16,9 @@ The row of the likeliest tokens is stored ``^ argmax``: all these rows are nough
 
 from __future__ import annotations
 
-import math
 import struct
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -33,7 +33,19 @@ from engine.events import (
     StepFinished,
     Tokens,
 )
-from engine.trace.layout import MOST_TOKENS, MOST_TOP, DamagedError
+from engine.trace.layout import (
+    MOST_ANSWER,
+    MOST_BLOCKS,
+    MOST_NUMBER,
+    MOST_RECORDS,
+    MOST_STEP,
+    MOST_STEPS,
+    MOST_TEXT,
+    MOST_TEXTS,
+    MOST_TOP,
+    MOST_WHY,
+    DamagedError,
+)
 
 Committed = Literal["converged", "step_cap"]
 Finished = Literal["eos", "length", "cancelled"]
@@ -50,17 +62,20 @@ class Codec:
     length: int
     vocab_size: int
 
-    def most(self, kind: bytes) -> int:
-        """The most bytes that a payload of an event's kind can have."""
+    @cached_property
+    def most(self) -> dict[bytes, int]:
+        """The most bytes that a payload of each kind behind the header can have."""
         mask = -(-self.length // 8)
-        step = STEP.size + 16 * self.length + mask + 8 * self.length * MOST_TOP
-        sizes = {
+        return {
+            b"PIEC": MOST_TEXTS,
             b"PREF": PREF.size,
             b"CANV": 4 * self.length + mask,
-            b"STEP": step,
+            b"STEP": min(STEP.size + 16 * self.length + mask + 8 * self.length * MOST_TOP, MOST_STEP),
+            b"TEXT": MOST_TEXT,
             b"COMM": COMM.size + 4 * self.length,
+            b"DONE": DONE.size + 4 * MOST_ANSWER,
+            b"FAIL": MOST_WHY,
         }
-        return sizes.get(kind, DONE.size + 4 * MOST_TOKENS)
 
     # --- to bytes ----------------------------------------------------------------------------------------------------
 
@@ -126,21 +141,23 @@ class Codec:
         match kind:
             case b"PREF":
                 prompt, reused, seconds = reading.figures(PREF)
-                event: Event = PrefillFinished(prompt, reused, _finite(seconds))
+                if not reused <= prompt <= MOST_ANSWER:
+                    raise DamagedError("it contradicts itself")
+                event: Event = PrefillFinished(prompt, reused, _figure(seconds))
             case b"CANV":
                 event = CanvasStarted(block, reading.tokens(self.length), reading.mask(self.length))
             case b"STEP":
                 event = self._decode_step(reading, block, step)
             case b"COMM":
                 text_length, steps, reason = reading.figures(COMM)
-                if text_length > self.length or reason >= len(COMMITTED):
+                if text_length > self.length or steps > MOST_STEPS or reason >= len(COMMITTED):
                     raise DamagedError("it contradicts itself")
                 event = CanvasCommitted(block, reading.tokens(self.length), text_length, steps, COMMITTED[reason])
             case _:
                 reason, blocks, steps, count, seconds = reading.figures(DONE)
-                if reason >= len(FINISHED):
+                if reason >= len(FINISHED) or blocks > MOST_BLOCKS or steps > MOST_RECORDS:
                     raise DamagedError("it contradicts itself")
-                event = GenerationFinished(FINISHED[reason], reading.tokens(count), blocks, steps, _finite(seconds))
+                event = GenerationFinished(FINISHED[reason], reading.tokens(count), blocks, steps, _figure(seconds))
         reading.end()
         return event
 
@@ -162,13 +179,13 @@ class Codec:
         return StepFinished(
             block,
             step,
-            _finite(temperature),
+            _figure(temperature),
             argmax,
             candidates,
             entropy,
             accepted,
             following,
-            _finite(seconds),
+            _figure(seconds),
             top_tokens,
             top_probabilities,
         )
@@ -201,8 +218,8 @@ class _Reading:
 
     def reals(self, count: int) -> NDArray[np.float32]:
         found = _whole(self._take(4 * count), "<f4").astype(np.float32, copy=False)
-        if not np.isfinite(found).all():
-            raise DamagedError("it has a number that is not finite")
+        if not (np.abs(found) <= MOST_NUMBER).all():  # nor is NaN
+            raise DamagedError("it has a number that is out of bounds")
         return _fixed(found)
 
     def mask(self, count: int) -> NDArray[np.bool_]:
@@ -229,9 +246,9 @@ def _bits(mask: NDArray[np.bool_]) -> bytes:
     return np.packbits(mask).tobytes()
 
 
-def _finite(value: float) -> float:
-    if not math.isfinite(value):
-        raise DamagedError("it has a number that is not finite")
+def _figure(value: float) -> float:
+    if not abs(value) <= MOST_NUMBER:  # nor is NaN
+        raise DamagedError("it has a number that is out of bounds")
     return value
 
 

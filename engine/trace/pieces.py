@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.events import CanvasCommitted, CanvasStarted, Event, GenerationFinished, StepFinished
-from engine.trace.layout import MOST_TEXTS, MOST_TOKENS, DamagedError
+from engine.trace.layout import MOST_TOKENS, DamagedError
 
 COUNT = struct.Struct("<I")
-LONGEST = 1000  # characters of a token's text that are kept; no real token comes near
+LONGEST = 256  # characters of a token's text that are kept; no real token comes near
 
 
 def tokens_of(event: Event) -> list[NDArray[Any]]:
@@ -88,19 +88,17 @@ class Pieces:
         ids = np.frombuffer(payload, dtype="<u4", count=count, offset=COUNT.size)
         bits = np.frombuffer(payload, dtype=np.uint8, count=lengths - special, offset=special)
         sizes = np.frombuffer(payload, dtype="<u2", count=count, offset=lengths).astype(np.int64)
-        if len(payload) != texts + int(sizes.sum()) or (count and (np.diff(ids.astype(np.int64)) <= 0).any()):
+        if len(payload) != texts + int(sizes.sum()) or (ids[1:] <= ids[:-1]).any() or (ids[-1:] >= MOST_TOKENS).any():
             raise DamagedError("it contradicts itself")
-        self.tokens: list[int] = ids.tolist()
-        self._ids, self._special = ids, np.unpackbits(bits, count=count)
-        self._ends = texts + np.cumsum(sizes)
-        self._sizes, self._payload = sizes, payload
+        self.tokens = ids
+        self._special, self._sizes, self._payload, self._texts = bits, sizes, payload, texts
 
     def get(self, token: int) -> tuple[str, bool]:
         """The text of one of ``tokens``, and whether it is special."""
-        place = int(np.searchsorted(self._ids, token))
-        end = int(self._ends[place])
-        text = self._payload[end - int(self._sizes[place]) : end].decode("utf-8", "replace")
-        return text, bool(self._special[place])
+        place = int(np.searchsorted(self.tokens, token))
+        start = self._texts + int(self._sizes[:place].sum())
+        text = self._payload[start : start + int(self._sizes[place])].decode("utf-8", "replace")
+        return text[:LONGEST], bool(self._special[place // 8] >> (7 - place % 8) & 1)
 
 
 class TokenTexts:
@@ -108,35 +106,36 @@ class TokenTexts:
 
     def __init__(self) -> None:
         self.read = 0  # payloads, those that were skipped too
-        self._bytes = 0
-        self._owner: dict[int, Pieces] = {}
+        self._pieces: list[Pieces] = []
+        self._owner = np.zeros(1024, dtype=np.int32)  # by token: the number of its piece, from 1
         self._said: dict[int, tuple[str, bool]] = {}
 
     def add(self, payload: bytes) -> None:
         """
         Raises:
-            DamagedError: it is none, or there are more texts than any vocabulary has.
+            DamagedError: it is none.
         """
-        self._bytes += len(payload)
-        if self._bytes > MOST_TEXTS:
-            raise DamagedError("there are more texts than any vocabulary has")
         found = Pieces(payload)
-        for token in found.tokens:
-            self._owner.setdefault(token, found)
         self.read += 1
+        if not len(found.tokens):
+            return
+        self._pieces.append(found)
+        more = int(found.tokens[-1]) + 1 - len(self._owner)
+        if more > 0:
+            self._owner = np.concatenate([self._owner, np.zeros(max(more, len(self._owner)), dtype=np.int32)])
+        self._owner[found.tokens[self._owner[found.tokens] == 0]] = len(self._pieces)
 
     def skip(self) -> None:
         """Leave out the next payload."""
         self.read += 1
 
     def __contains__(self, token: int) -> bool:
-        return token in self._owner
+        return 0 <= token < len(self._owner) and bool(self._owner[token])
 
     def get(self, token: int) -> tuple[str, bool]:
         """A token's text and whether it is special; its number where nobody said."""
         if token not in self._said:
-            owner = self._owner.get(token)
-            if owner is None:
+            if token not in self:
                 return f"<{token}>", False
-            self._said[token] = owner.get(token)
+            self._said[token] = self._pieces[self._owner[token] - 1].get(token)
         return self._said[token]

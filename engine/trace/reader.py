@@ -13,21 +13,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from engine.errors import SafelightError
 from engine.events import Event
+from engine.files import open_regular, replacing
 from engine.reply import Reply
 from engine.trace import replies
 from engine.trace.header import TraceHeader, read_object, text
-from engine.trace.index import Index, read_beginning, read_exactly, read_index, where
-from engine.trace.layout import MOST_JSON, MOST_TEXTS, DamagedError, Head, TraceError, unpack
+from engine.trace.index import SLACK, Index, read_beginning, read_exactly, read_index, where
+from engine.trace.layout import MOST_HEADER, DamagedError, Head, TraceError, unpack
 from engine.trace.payloads import Codec
 from engine.trace.pieces import Pieces, TokenTexts
 from engine.trace.recording import Draft, Entry, Recording
-from engine.trace.writer import replacing
 
 if TYPE_CHECKING:
-    from io import FileIO
+    from typing import BinaryIO
 
-SLACK = 2**20  # what does not pack may be stored a little larger than it is
 CACHE_BYTES = 64 * 2**20  # of unpacked events: some sixty blocks of the embedded models, three of 256 tokens
 
 
@@ -41,11 +41,7 @@ def open_trace(path: str | Path, *, check: bool = False) -> TraceFile:
         TraceError: there is no such file, it is no trace, a newer version wrote it, or its beginning is damaged.
     """
     path = Path(path)
-    try:
-        file = open(path, "rb", buffering=0)  # noqa: SIM115 - closed by the trace
-    except (OSError, ValueError) as error:  # ValueError: a path that no system allows
-        why = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise TraceError(f"{path} cannot be opened ({why})") from None
+    file = _open(path)
     try:
         trace = TraceFile(path, file)
         if check:
@@ -58,25 +54,64 @@ def open_trace(path: str | Path, *, check: bool = False) -> TraceFile:
         raise
 
 
+def read_header(path: Path, most: int = MOST_HEADER) -> tuple[TraceHeader, int]:
+    """Only what was asked of whom, for a list of runs.
+
+    Returns:
+        The header, and the bytes that were unpacked for it, of which ``most`` are allowed.
+
+    Raises:
+        TraceError: as ``open_trace``, or the header is larger.
+    """
+    with _open(path) as file:
+        try:
+            head = read_beginning(path, file)
+            if head.size > most:
+                raise TraceError(f"{path} has too long a prompt to be listed; open it by its name")
+            return _read_header(path, file, head, most)[0], head.size
+        except OSError as error:
+            raise TraceError(f"{path} cannot be read ({error.strerror or error})") from None
+
+
+def _read_header(path: Path, file: BinaryIO, head: Head, most: int) -> tuple[TraceHeader, tuple[str, ...]]:
+    try:
+        return TraceHeader.from_json(_payload(file, head, most))
+    except DamagedError as error:
+        raise TraceError(f"{path} is damaged at its beginning: {error}; nothing of it can be shown") from None
+
+
+def _payload(file: BinaryIO, head: Head, most: int) -> bytes:
+    if max(head.size, head.stored) > most + SLACK:  # before room is made for it
+        raise DamagedError("it is larger than anything of its kind")
+    file.seek(head.start)
+    return unpack(head, read_exactly(file, head.stored), most)
+
+
+def _open(path: Path) -> BinaryIO:
+    try:
+        return open_regular(path)
+    except OSError as error:
+        raise TraceError(f"{path} cannot be opened ({error.strerror or error})") from None
+    except SafelightError as error:
+        raise TraceError(str(error)) from None
+
+
 class TraceFile(Recording):
     """A trace in a file, read as it is asked for. Threads may share it; it closes itself when nobody holds it."""
 
-    def __init__(self, path: Path, file: FileIO) -> None:
+    def __init__(self, path: Path, file: BinaryIO) -> None:
         self.path = path
         self._file, self._lock = file, threading.RLock()
         self.close = weakref.finalize(self, file.close)
-        self.payload_reads = 0
+        self.payload_reads = 1
+        self._whole: Reply | None = None  # the answer, once it was asked for
         first = read_beginning(path, file)
-        try:
-            self._header, self._unknown_settings = TraceHeader.from_json(self._payload(first, MOST_JSON))
-        except DamagedError as error:
-            raise TraceError(f"{path} is damaged at its beginning: {error}; nothing of it can be shown") from None
+        self._header, self._unknown_settings = _read_header(path, file, first, MOST_HEADER)
         self._codec = Codec(self._header.canvas_length, self._header.model.vocab_size)
         self._cache: OrderedDict[int, tuple[Event, int]] = OrderedDict()
         self._cached_bytes = 0
         self._texts = TokenTexts()
-        self._replies: list[Reply] = []
-        self._use(read_index(file, first, is_fork=self._header.parent is not None))
+        self._use(read_index(file, first, self._codec.most, is_fork=self._header.parent is not None))
 
     # --- what there is -----------------------------------------------------------------------------------------------
 
@@ -98,7 +133,7 @@ class TraceFile(Recording):
         if self._failure:
             said.append(self._failure)
         if self._unknown_settings:
-            names = ", ".join(self._unknown_settings)
+            names = ", ".join(name[:40] for name in self._unknown_settings[:8])
             said.append(f"It was made with settings that this Safelight does not know ({names}); update it to go on.")
         return " ".join(sentence for sentence in said if sentence)
 
@@ -120,7 +155,7 @@ class TraceFile(Recording):
     def _read(self, place: int) -> tuple[Event, int]:
         head, entry = self._index.heads[place], self._index.entries[place]
         try:
-            payload = self._payload(head, self._most(head))
+            payload = self._payload(head, self._codec.most[head.kind])
             return self._codec.decode(head.kind, payload, head.block, head.step), len(payload)
         except (DamagedError, OSError) as error:
             raise TraceError(f"{self.path} is damaged {where(entry)}: {_why(error)}") from None
@@ -128,42 +163,34 @@ class TraceFile(Recording):
     def _payload(self, head: Head, most: int) -> bytes:
         with self._lock:
             self.payload_reads += 1
-            if max(head.size, head.stored) > most + SLACK:  # before room is made for it
-                raise DamagedError("it is larger than anything of its kind")
             if self._file.closed:
                 raise OSError("it was closed")
-            self._file.seek(head.start)
-            return unpack(head, read_exactly(self._file, head.stored), most)
+            return _payload(self._file, head, most)
 
     def check(self) -> None:
         """Read everything; from the first damaged record on, the trace is as if it had been cut there."""
         index = self._index
         known = zip(index.heads, index.entries, strict=True)
         wanted: list[tuple[Head, Entry | None]] = [*known, *((head, None) for head in (*index.pieces, *index.texts))]
-        reply = replies.EMPTY
+        answer = replies.Answer()
         for head, entry in sorted(wanted, key=lambda pair: pair[0].start):
             try:
-                payload = self._payload(head, self._most(head))
+                payload = self._payload(head, self._codec.most[head.kind])
                 if entry is not None:
                     self._codec.decode(head.kind, payload, head.block, head.step)
                 elif head.kind == b"TEXT":
-                    reply = replies.decode(reply, payload)
+                    answer.add(payload)
                 else:
                     Pieces(payload)
             except DamagedError:
                 self._use(index.cut(head.start))
                 return
 
-    def _most(self, head: Head) -> int:
-        if head.kind == b"TEXT":
-            return MOST_JSON
-        return MOST_TEXTS if head.kind == b"PIEC" else self._codec.most(head.kind)
-
     def _use(self, index: Index) -> None:
-        self._index, self._failure = index, ""
+        self._index, self._failure, self._whole = index, "", None
         if index.failure is not None:
             try:
-                self._failure = text(read_object(self._payload(index.failure, MOST_JSON)), "why")
+                self._failure = text(read_object(self._payload(index.failure, self._codec.most[b"FAIL"])), "why")
             except DamagedError:
                 self._failure = "The run failed; why cannot be read."
 
@@ -181,7 +208,7 @@ class TraceFile(Recording):
             while token not in self._texts and self._texts.read < len(self._index.pieces):
                 head = self._index.pieces[self._texts.read]
                 try:
-                    self._texts.add(self._payload(head, MOST_TEXTS))
+                    self._texts.add(self._payload(head, self._codec.most[b"PIEC"]))
                 except (DamagedError, OSError):
                     self._texts.skip()
             return self._texts.get(token)
@@ -190,17 +217,26 @@ class TraceFile(Recording):
         if block is not None and Entry("commit", block) not in self.entries:
             raise IndexError(f"block {block} was not committed")
         with self._lock:
-            texts = self._index.texts
-            for head in texts[len(self._replies) :]:
-                before = self._replies[-1] if self._replies else replies.EMPTY
-                try:
-                    self._replies.append(replies.decode(before, self._payload(head, MOST_JSON)))
-                except (DamagedError, OSError) as error:
-                    raise TraceError(f"the text in {self.path} cannot be read: {_why(error)}") from None
             if block is not None:
-                return next(reply for head, reply in zip(texts, self._replies, strict=True) if head.block == block)
-            found = self._replies[-1] if self._replies else replies.EMPTY
-            return found if texts and texts[-1].block == -1 else Reply(found.text + self._loose_end(), found.thinking)
+                return self._reply(block)
+            if self._whole is None:
+                found, texts = self._reply(None), self._index.texts
+                is_whole = bool(texts) and texts[-1].block == -1
+                self._whole = found if is_whole else Reply(found.text + self._loose_end(), found.thinking)
+            return self._whole
+
+    def _reply(self, block: int | None) -> Reply:
+        answer = replies.Answer()
+        try:
+            for head in self._index.texts:
+                answer.add(self._payload(head, self._codec.most[b"TEXT"]))
+                if block is not None and head.block == block:
+                    return answer.reply
+            if block is not None:
+                raise DamagedError(f"that of block {block} is missing")
+        except (DamagedError, OSError) as error:
+            raise TraceError(f"the text in {self.path} cannot be read: {_why(error)}") from None
+        return answer.reply
 
     def _loose_end(self) -> str:
         """The draft of a block at which the file ends, token by token: what it would read as, nobody wrote down."""
@@ -213,7 +249,7 @@ class TraceFile(Recording):
     # --- to another file ---------------------------------------------------------------------------------------------
 
     def save(self, path: Path) -> None:
-        with replacing(path) as beside, beside.open("xb") as copy, self._lock:
+        with replacing(path) as beside, beside.open("wb") as copy, self._lock:
             self._file.seek(0)
             left = self._index.end
             while left:

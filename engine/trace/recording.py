@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, overload
+from typing import Literal, NamedTuple, overload
 
 import numpy as np
 
@@ -26,8 +25,7 @@ from engine.trace.header import TraceHeader
 Kind = Literal["prefill", "canvas", "step", "commit", "end"]
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """What an event is, without its payload. ``block`` and ``step`` are -1 where it has none."""
 
     kind: Kind
@@ -102,7 +100,7 @@ class Recording(ABC):
         """Write all of it to a file, which is there whole or not at all.
 
         Raises:
-            TraceError: it cannot be written.
+            SafelightError: it cannot be written.
         """
 
     @property

@@ -12,7 +12,7 @@ from typing import Any
 
 from engine.reply import Reply
 from engine.trace.header import read_object, text
-from engine.trace.layout import MOST_TEXTS, DamagedError
+from engine.trace.layout import DamagedError
 
 EMPTY = Reply("", "")
 
@@ -24,17 +24,52 @@ def encode(before: Reply, after: Reply) -> bytes:
     return json.dumps(changes).encode()
 
 
-def decode(before: Reply, payload: bytes) -> Reply:
-    """The answer after a TEXT payload.
+class Answer:
+    """The answer as TEXT payloads make it, one after the other. Each costs what it adds, whatever was there before."""
 
-    Raises:
-        DamagedError: it does not go with the text before.
-    """
-    raw = read_object(payload)
-    found = Reply(*(_changed(old, raw.get(name)) for name, old in zip(Reply._fields, before, strict=True)))
-    if len(found.text) + len(found.thinking) > MOST_TEXTS:
-        raise DamagedError("it is larger than any answer")
-    return found
+    def __init__(self) -> None:
+        self._texts = {name: _Text() for name in Reply._fields}
+
+    def add(self, payload: bytes) -> None:
+        """Take in the next payload.
+
+        Raises:
+            DamagedError: it does not go with the text before.
+        """
+        raw = read_object(payload)
+        for name, told in self._texts.items():
+            told.change(raw.get(name))
+
+    @property
+    def reply(self) -> Reply:
+        """As it reads now."""
+        return Reply(*(told.read() for told in self._texts.values()))
+
+
+class _Text:
+    """A text in parts, of each of which the first so many characters count."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[str, int]] = []
+        self._length = 0
+
+    def change(self, change: Any) -> None:
+        if not isinstance(change, list) or len(change) != 2 or type(change[0]) is not int:
+            raise DamagedError("it does not go with the text before")
+        kept, added = change[0], text({"text": change[1]}, "text")
+        if not 0 <= kept <= self._length:
+            raise DamagedError("it does not go with the text before")
+        while self._length > kept:
+            part, count = self._parts.pop()
+            self._length -= count
+            if self._length < kept:
+                self._parts.append((part, kept - self._length))
+                self._length = kept
+        self._parts.append((added, len(added)))
+        self._length += len(added)
+
+    def read(self) -> str:
+        return "".join(part[:count] for part, count in self._parts)
 
 
 def _shared(old: str, new: str) -> int:
@@ -42,9 +77,3 @@ def _shared(old: str, new: str) -> int:
     if new.startswith(old):
         return len(old)
     return next(place for place, pair in enumerate(zip_longest(old, new)) if pair[0] != pair[1])
-
-
-def _changed(old: str, change: Any) -> str:
-    if not isinstance(change, list) or len(change) != 2 or type(change[0]) is not int or not 0 <= change[0] <= len(old):
-        raise DamagedError("it does not go with the text before")
-    return old[: change[0]] + text({"text": change[1]}, "text")

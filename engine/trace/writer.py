@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -14,21 +14,24 @@ from engine.events import CanvasCommitted, Event, GenerationFinished
 from engine.reply import Reply
 from engine.trace import pieces, replies
 from engine.trace.header import TraceHeader
-from engine.trace.layout import TraceError, frame, opening
+from engine.trace.layout import MOST_HEADER, Budget, DamagedError, TraceError, frame, opening
 from engine.trace.payloads import Codec
 from engine.trace.recording import Draft
 
 if TYPE_CHECKING:
-    from io import FileIO
+    from typing import IO, Any
+
+MOST_SAID = 10_000  # characters of why a run failed
 
 
 class TraceWriter:
     """Writes one trace file. It appears with the first event, so a run that never began leaves none.
 
     Args:
-        path: where; nothing may be there.
+        path: where; nothing may be there. The file is for its owner alone.
         header: all that is known before the run; its ``canvas_length`` must be that of the events.
         piece, is_special, decode: the model's tokenizer.
+        is_made: an empty file is there, which keeps its rights.
     """
 
     def __init__(
@@ -38,15 +41,19 @@ class TraceWriter:
         piece: Callable[[int], str],
         is_special: Callable[[int], bool],
         decode: Callable[[Iterable[int]], Reply],
+        *,
+        is_made: bool = False,
     ) -> None:
         self.path = path
         self._header = header
         self._piece, self._is_special, self._decode = piece, is_special, decode
         self._codec = Codec(header.canvas_length, header.model.vocab_size)
+        self._is_made = is_made
+        self._budget = Budget()
         self._fresh = pieces.NewTokens()
         self._draft = Draft(header.config.eos_token_ids)
         self._reply = replies.EMPTY
-        self._file: FileIO | None = None
+        self._file: IO[Any] | None = None
         self._size = 0
         self._closed = False
 
@@ -62,7 +69,8 @@ class TraceWriter:
         """Write the next event.
 
         Raises:
-            TraceError: it cannot be written. What was written before stays readable; the writer is closed.
+            TraceError: it cannot be written, or is more than a trace holds (``layout``). What was written before stays
+                readable; the writer is closed.
         """
         if self._closed:
             raise TraceError(f"the trace {self.path} is closed; nothing more can be written to it")
@@ -74,7 +82,7 @@ class TraceWriter:
             elif isinstance(event, GenerationFinished):
                 records.append(self._new_text(-1, self._draft.tokens()))
             kind, payload, block, step = self._codec.encode(event)
-            self._write(b"".join(records) + frame(kind, payload, block, step))
+            self._write(b"".join(records) + self._frame(kind, payload, block, step))
         except OSError as error:
             self._give_up()
             raise TraceError(
@@ -91,9 +99,9 @@ class TraceWriter:
             TraceError: the end cannot be written; all before is readable.
         """
         if self._file is not None and failure and not self._closed:
-            record = frame(b"FAIL", json.dumps({"why": failure}).encode())
             try:
-                self._write(self._new_text(-1, self._draft.tokens()) + record)
+                text = self._new_text(-1, self._draft.tokens())
+                self._write(text + self._frame(b"FAIL", json.dumps({"why": failure[:MOST_SAID]}).encode()))
             except OSError as error:
                 self._give_up()
                 raise TraceError(f"the trace {self.path} cannot be ended ({error.strerror or error})") from error
@@ -104,16 +112,34 @@ class TraceWriter:
 
     def _new_pieces(self, event: Event) -> bytes:
         tokens = self._fresh.of(event)
-        return frame(b"PIEC", pieces.encode(tokens, self._piece, self._is_special)) if tokens else b""
+        return self._frame(b"PIEC", pieces.encode(tokens, self._piece, self._is_special)) if tokens else b""
 
     def _new_text(self, block: int, tokens: list[int]) -> bytes:
         before, self._reply = self._reply, self._decode(tokens)
-        return frame(b"TEXT", replies.encode(before, self._reply), block)
+        return self._frame(b"TEXT", replies.encode(before, self._reply), block)
+
+    def _frame(self, kind: bytes, payload: bytes, block: int = -1, step: int = -1) -> bytes:
+        """A record, if a reader will take it."""
+        fits = len(payload) <= self._codec.most[kind] and self._budget.allows(kind, len(payload), block, step)
+        if not fits:
+            raise TraceError(f"the run is longer than a trace can be; {self.path} holds its beginning")
+        return frame(kind, payload, block, step)
+
+    def _head(self) -> bytes:
+        payload = self._header.to_json()
+        try:
+            if len(payload) > MOST_HEADER:
+                raise DamagedError("its header is too large")
+            TraceHeader.from_json(payload)
+        except DamagedError as error:
+            raise TraceError(f"the trace {self.path} cannot be written: {error}") from None
+        return frame(b"HEAD", payload)
 
     def _write(self, records: bytes) -> None:
         if self._file is None:
-            self._file = open(self.path, "xb", buffering=0)  # noqa: SIM115 - closed by close()
-            records = opening() + frame(b"HEAD", self._header.to_json()) + records
+            records = opening() + self._head() + records
+            mode = "wb" if self._is_made else "xb"
+            self._file = open(self.path, mode, buffering=0, opener=_for_its_owner)  # noqa: SIM115 - closed by close()
         left = memoryview(records)
         while left:
             left = left[self._file.write(left) :]
@@ -133,22 +159,5 @@ class TraceWriter:
             self.path.unlink(missing_ok=True)
 
 
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A place beside ``path`` to write to; what stands there in the end takes ``path``'s place, or nothing happens.
-
-    Raises:
-        TraceError: that cannot be done.
-    """
-    beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        beside.unlink(missing_ok=True)
-        yield beside
-        with beside.open("rb+") as file:
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-    except OSError as error:
-        raise TraceError(f"{path} cannot be written ({error.strerror or error}); choose another folder") from error
-    finally:
-        with suppress(OSError):
-            beside.unlink(missing_ok=True)
+def _for_its_owner(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -192,3 +193,16 @@ def test_the_real_engine_replays_as_it_was_seen(
     assert found.result is not None
     assert found.result.reason == ("eos" if stop_after is None else "cancelled")
     assert all(step.top_tokens is not None and step.top_tokens.shape == (64, TOP_K) for step in found.steps)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no such rights")
+def test_traces_are_nobody_elses_to_read_those_from_before_too(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "traces"
+    folder.mkdir(mode=0o755)
+    (folder / "old.sltrace").touch(mode=0o644)
+    (folder / "notes.txt").touch(mode=0o644)
+    live = run()
+    assert live.path is not None
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert [path.stat().st_mode & 0o777 for path in (live.path, folder / "old.sltrace")] == [0o600, 0o600]
+    assert (folder / "notes.txt").stat().st_mode & 0o777 == 0o644  # nothing of ours

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import threading
-from dataclasses import fields
+import tracemalloc
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -258,6 +259,19 @@ def test_another_likeliest_token_is_seen_though_the_lists_share_nothing():
     assert top_kl(ones, sure, others, sure)[0] >= 0.95 * np.log(0.95 / 0.1) + 0.05 * np.log(0.05 / 0.9) - 1e-6
 
 
+def test_long_lists_are_compared_without_the_square_of_their_length():
+    rng = np.random.default_rng(3)
+    tokens, others = (rng.integers(0, 300, (2000, 64)).astype(np.int32) for _ in range(2))
+    shares = rng.dirichlet(np.ones(64), 2000).astype(np.float32)
+    tracemalloc.start()
+    try:
+        found = top_kl(tokens, shares, others, shares)
+        assert tracemalloc.get_traced_memory()[1] < 20 * 2**20  # one (C, K, K) of bits had 8, one of numbers 65
+    finally:
+        tracemalloc.stop()
+    assert np.isfinite(found).all()
+
+
 def test_next_change_of_a_cell():
     replay = Replay(Plain(made_up(text_length=4)))
     assert replay.next_change(0, 0, 1) == 1  # noise gives way
@@ -291,6 +305,45 @@ def test_few_blocks_are_held_at_once():
     held = list(replay._records)
     replay.peek(0)
     assert list(replay._records) == held
+
+
+@pytest.mark.parametrize(
+    ("bound", "most", "steps"), [("BLOCK_STEPS", 2, 2), ("BLOCK_BYTES", 300, 2), ("BLOCK_BYTES", 1, 1)]
+)
+def test_a_block_too_long_to_be_held_shows_its_beginning(monkeypatch, bound, most, steps):
+    monkeypatch.setattr(f"app.state.replay.{bound}", most)
+    replay = Replay(Plain(made_up(text_length=4)))
+    record = replay.record(0)
+    assert (record.steps, record.final, replay.committed(0)) == (steps, None, True)
+    assert replay.problem == f"Block 1 is too long to be shown whole; its first {steps} steps are."
+    assert len(replay.frames) == 5
+    assert replay.snapshot(4) is replay.snapshot(steps)
+
+
+def test_what_a_block_shows_is_held_once():
+    record = Replay(Plain(made_up(text_length=4, top=True))).record(0)
+    for step, snapshot in enumerate(record.snapshots[1 : record.steps + 1]):
+        assert np.shares_memory(snapshot.argmax_canvas, record.argmax[step])
+        assert np.shares_memory(snapshot.entropy, record.entropy[step])
+        assert np.shares_memory(snapshot.top_tokens, record.top_tokens[step])
+
+
+def test_steps_that_report_different_numbers_of_candidates_have_no_common_ones():
+    events = made_up(text_length=4, top=True)
+    fewer = next(place for place, event in enumerate(events) if isinstance(event, StepFinished) and event.step == 1)
+    step = events[fewer]
+    events[fewer] = replace(step, top_tokens=step.top_tokens[:, :1], top_probabilities=step.top_probabilities[:, :1])
+    record = Replay(Plain(events)).record(0)
+    assert record.top_tokens is None
+    assert record.kl_to_final is None
+    assert record.snapshots[2].top_tokens.shape == (4, 1)
+
+
+def test_lists_of_no_candidates_tell_nothing_apart():
+    events = made_up(text_length=4, top=True)
+    bare = {"top_tokens": np.zeros((4, 0), np.int32), "top_probabilities": np.zeros((4, 0), np.float32)}
+    events = [replace(event, **bare) if isinstance(event, StepFinished) else event for event in events]
+    assert Replay(Plain(events)).record(0).kl_to_final.tolist() == [0, 0, 0]
 
 
 class Damaged(Plain):

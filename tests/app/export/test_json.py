@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -73,8 +74,8 @@ def test_the_file_is_plain_json_that_says_what_it_is(several: Trace, tmp_path: P
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "is not JSON"),
-        ("[" * 100_000, "is not JSON"),
+        ("", "cannot be read as JSON"),
+        ("[" * 100_000, "nested deeper than 32 levels"),
         ("[]", "is not a run of Safelight's"),
         ('{"format": "safelight-conversation", "version": 1}', "is not a run of Safelight's"),
         ('{"format": "safelight-run", "version": 2}', "another version of Safelight"),
@@ -101,6 +102,42 @@ def test_events_out_of_order_are_damage(several: Trace, tmp_path: Path) -> None:
         run_json.read(path)
 
 
+def changed(run: Trace, folder: Path, place: int, **fields: Any) -> Path:
+    """The file of a run with some of an event's fields others."""
+    path = whole(run, folder / "run.json", Options("json"))
+    raw = json.loads(path.read_text())
+    raw["events"][place] |= fields
+    path.write_text(json.dumps(raw))
+    return path
+
+
+WRONG: dict[str, tuple[int, dict[str, Any]]] = {
+    "a step of another canvas": (2, {"argmax_canvas": [1, 2]}),
+    "a canvas of lists": (1, {"canvas": [[1], [2]]}),
+    "a token of no vocabulary": (1, {"canvas": [10**8] * 64}),
+    "a token below nought": (1, {"canvas": [-1] * 64}),
+    "a step out of turn": (2, {"step": 7}),
+    "a step that is a text": (2, {"step": "0"}),
+    "a block behind any": (1, {"block_index": 10**9}),
+    "candidates of one position": (2, {"top_tokens": [[1, 2]]}),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_an_event_that_is_none_is_damage(several: Trace, tmp_path: Path, name: str) -> None:
+    place, fields = WRONG[name]
+    with pytest.raises(SafelightError, match="is damaged"):
+        run_json.read(changed(several, tmp_path, place, **fields))
+
+
+def test_a_file_of_any_size_is_not_taken_in(several: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = whole(several, tmp_path / "run.json", Options("json"))
+    for bound, message in (("MOST_VALUES", "more than 500 values"), ("MOST_BYTES", "larger than 500 bytes")):
+        monkeypatch.setattr(run_json, bound, 500)
+        with pytest.raises(SafelightError, match=message):
+            run_json.read(path)
+
+
 def test_a_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(SafelightError, match="cannot be read"):
+    with pytest.raises(SafelightError, match="is missing"):
         run_json.read(tmp_path / "none.json")

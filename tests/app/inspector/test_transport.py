@@ -93,6 +93,21 @@ def test_nothing_but_the_block_on_show_is_read_while_frames_follow_each_other(qt
     qtbot.waitUntil(lambda: overview.complete)
 
 
+def test_a_long_block_is_worked_out_piece_by_piece(qtbot, monkeypatch):
+    monkeypatch.setattr("app.inspector.overview.AT_ONCE", 0)
+    player = Player()
+    overview = Overview(player, player)
+    player.open(Recorded(run(2)))
+    overview._work()
+    assert overview[1] is None  # it was read; what it comes to is another piece of work
+    qtbot.waitUntil(lambda: overview.complete)
+    player.open(Recorded(run(3)))
+    overview._work()
+    overview.finish()
+    assert overview.complete
+    assert [overview[block].index for block in range(3)] == [0, 1, 2]
+
+
 def test_another_run_forgets_the_figures(parts):
     assert parts.overview.complete
     parts.player.open(Recorded(run(3)))

@@ -1,0 +1,365 @@
+"""Traces: bombs, wrong shapes, counts, orders and ids behind right checksums, and bytes damaged anywhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import tempfile
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from engine import SafelightError, open_trace
+from engine.forks import Mark
+from engine.trace import Parent
+from engine.trace.layout import HEAD, OPENING, frame, opening
+from tests.engine.traces import header, made_up, write
+from tests.hostile import mutate
+from tests.hostile.kind import Attempt, Kind
+
+Record = tuple[bytes, bytes, int, int]  # kind, payload, block, step
+SHAPES = ((6, 2, 3, 3), (1, 1, 2, 0), (64, 3, 8, 8), (256, 1, 12, 8), (16, 2, 40, 64), (300, 1, 2, None))
+MEGABYTE = 2**20
+FIXED: dict[str, Any] = {"id": "0" * 32, "created": "2026-01-01T00:00:00+00:00", "app_version": ""}
+
+
+@cache
+def _runs() -> tuple[bytes, ...]:
+    """Valid files of several shapes, one of a run that failed and one of a fork."""
+    made = []
+    with tempfile.TemporaryDirectory(prefix="hostile-traces-") as folder:
+        for place, (length, blocks, steps, top) in enumerate(SHAPES):
+            told = header(length, 50, **FIXED)
+            if place == 2:
+                told = header(length, 50, parent=Parent("1" * 32, 1, 1), marks=(Mark(1, 0, 2),), **FIXED)
+            events = list(made_up(length, blocks, steps, top))
+            failure = "The card fell out." if place == 1 else ""
+            path = write(Path(folder) / f"{place}.sltrace", events[:-1] if failure else events, told, failure)
+            made.append(path.read_bytes())
+    return tuple(made)
+
+
+def _records(data: bytes) -> list[Record]:
+    found, place = [], OPENING.size
+    while place < len(data):
+        kind, stored, _, block, step, _, _ = HEAD.unpack_from(data, place)
+        place += HEAD.size + stored
+        found.append((kind, zlib.decompress(data[place - stored : place]), block, step))
+    return found
+
+
+def _lying(random: Random, kind: bytes, stored: bytes, size: int, block: int, step: int) -> bytes:
+    """A record whose head says what it likes, with right checksums."""
+    claimed = random.choice((len(stored), len(stored), 0, len(stored) + 1, 2**31, 2**32 - 1))
+    head = struct.pack("<4sIIiiI", kind, claimed, size, block, step, zlib.crc32(stored))
+    return head + struct.pack("<I", zlib.crc32(head)) + stored
+
+
+def _bomb(random: Random, like: bytes) -> bytes:
+    """A payload far larger than it is packed, with the beginning of a real one."""
+    return like[: random.choice((0, 4, 20, len(like)))] + random.choice((b"\0", b"\xff", b"[],", b'"":{', b"a")) * (
+        random.choice((1, 1, 1, 4, 20)) * MEGABYTE
+    )
+
+
+def _json(random: Random, payload: bytes) -> bytes:
+    match random.randrange(6):
+        case 0:
+            deep = random.choice((20, 40, 1_000, 100_000))
+            return payload[:-1] + b', "deep": ' + b"[" * deep + b"]" * deep + b"}"
+        case 1:
+            return payload[:-1] + b', "wide": [' + random.choice((b"[],", b"{},", b"1,", b'"",')) * MEGABYTE + b"0]}"
+        case _:
+            try:
+                return mutate.dumped(random, mutate.tree(random, json.loads(payload)))
+            except (ValueError, RecursionError):  # it was damaged before
+                return mutate.damaged(random, payload)
+
+
+def _payload(random: Random, kind: bytes, payload: bytes) -> bytes:
+    if kind in (b"HEAD", b"TEXT", b"FAIL") and random.random() < 0.7:
+        return _json(random, payload)
+    match random.randrange(6):
+        case 0:
+            return _bomb(random, payload)
+        case 1:  # counts and figures stand at the beginning
+            at = random.randrange(max(1, min(len(payload), 28)))
+            number = random.choice((0, 1, 2, 63, 64, 65, 255, 65_535, 2**24, 2**31, 2**32 - 1))
+            return payload[:at] + struct.pack("<I", number) + payload[at + 4 :]
+        case 2:
+            figure = random.choice((float("nan"), float("inf"), -1.0, 1e308, -1e308, 5e-324))
+            at = random.choice((0, 8, 16))
+            return payload[:at] + struct.pack("<d", figure) + payload[at + 8 :]
+        case 3:
+            return payload[: random.randrange(len(payload) + 1)]
+        case 4:
+            return payload + payload[: random.randrange(len(payload) + 1)]
+        case _:
+            return mutate.damaged(random, payload)
+
+
+def _long(random: Random, records: list[Record]) -> list[Record]:
+    """A block of very many steps, or a run of very many blocks, pieces or texts, each as small as can be."""
+    by_kind = {kind: (kind, payload, block, step) for kind, payload, block, step in records}
+    head, count = records[0], random.choice((200, 200, 1_000, 1_000, 8_000))
+    step, canvas, commit = by_kind[b"STEP"][1], by_kind[b"CANV"][1], by_kind.get(b"COMM", by_kind[b"STEP"])[1]
+    match random.randrange(5):
+        case 0:
+            return [head, (b"CANV", canvas, 0, -1), *((b"STEP", step, 0, one) for one in range(count))]
+        case 1:
+            blocks: list[Record] = [head]
+            for block in range(count // 3):
+                blocks += [(b"CANV", canvas, block, -1), (b"STEP", step, block, 0), (b"COMM", commit, block, -1)]
+            return blocks
+        case 2:
+            named = (struct.pack("<IIBH", 1, token, 0, 1) + b"x" for token in range(count))
+            return [head, *((b"PIEC", one, -1, -1) for one in named), *records[1:]]
+        case 3:
+            told, size = [head], random.choice((10, 100_000))
+            for block in range(count // 10):
+                text = {"text": [size * (block > 0), "x" * size * (not block)], "thinking": [0, ""]}
+                told += [(b"CANV", canvas, block, -1), (b"STEP", step, block, 0)]
+                told += [(b"TEXT", json.dumps(text).encode(), block, -1), (b"COMM", commit, block, -1)]
+            return told
+        case _:
+            return [head, *((b"NEWS", b"", -1, -1) for _ in range(count)), *records[1:]]
+
+
+def _vast(random: Random) -> list[Record]:
+    """A canvas as large as may be, whose steps hold nothing and pack to nothing."""
+    length, top = random.choice((65_536, 65_537, 20_000)), random.choice((0, 8, 64))
+    raw = json.loads(header(6, 50, **FIXED).to_json())
+    raw["model"]["canvas_length"] = length
+    mask = bytes(-(-length // 8))
+    step = struct.pack("<ddHH", 0.5, 0.1, top, top > 0) + bytes(16 * length) + mask + bytes(8 * length * top)
+    made: list[Record] = [(b"HEAD", json.dumps(raw).encode(), -1, -1)]
+    for block in range(random.choice((1, 2))):
+        made += [(b"CANV", bytes(4 * length) + mask, block, -1)]
+        made += [(b"STEP", step, block, one) for one in range(random.choice((1, 2, 4)))]
+    return made
+
+
+def build(random: Random) -> bytes:
+    """The bytes of a hostile trace."""
+    data = random.choice(_runs())
+    match random.randrange(20):
+        case 0:
+            return mutate.damaged(random, data)
+        case 1:
+            return _written(_long(random, _records(_runs()[random.choice((0, 1))])))
+        case 2 if random.random() < 0.3:
+            return _written(_vast(random))
+        case _:
+            return _changed(random, _records(data))
+
+
+def _written(records: list[Record]) -> bytes:
+    packed: dict[tuple[bytes, bytes], bytes] = {}
+    parts = [opening()]
+    for kind, payload, block, step in records:
+        stored = packed.get((kind, payload))
+        if stored is None:
+            stored = packed[kind, payload] = zlib.compress(payload, 1)
+        head = struct.pack("<4sIIiiI", kind, len(stored), len(payload), block, step, zlib.crc32(stored))
+        parts += [head, struct.pack("<I", zlib.crc32(head)), stored]
+    return b"".join(parts)
+
+
+def _changed(random: Random, records: list[Record]) -> bytes:
+    """Some records changed, moved or doubled, all with right checksums and most with right sizes."""
+    records = list(records)
+    lies: dict[int, bytes] = {}
+    for _ in range(1 + random.randrange(3)):
+        at = random.randrange(len(records)) if random.random() < 0.8 else 0
+        kind, payload, block, step = records[at]
+        match random.randrange(10):
+            case 0:
+                block = random.choice((-2, -1, 0, 1, 5, 2**31 - 1))
+            case 1:
+                step = random.choice((-2, -1, 0, 1, 9_999, 10_000, 2**31 - 1))
+            case 2:
+                kind = random.choice((b"HEAD", b"PIEC", b"PREF", b"CANV", b"STEP", b"TEXT", b"COMM", b"DONE", b"FAIL"))
+            case 3:
+                other = random.randrange(len(records))
+                records[at], records[other] = records[other], records[at]
+                continue
+            case 4:
+                del records[max(1, at) :][: random.choice((1, 1, 5))]
+                continue
+            case 5:
+                size = random.choice((len(payload), 2**32 - 1, 2**28, 0, len(payload) + 1))
+                lies[at] = _lying(random, kind, zlib.compress(payload), size, block, step)
+                continue
+            case _:
+                payload = _payload(random, kind, payload)
+        records[at] = kind, payload, block, step
+    parts = [lies.get(at) or frame(*record) for at, record in enumerate(records)]
+    data = opening() + b"".join(parts)
+    return mutate.damaged(random, data) if random.random() < 0.1 else data
+
+
+# --- engine ----------------------------------------------------------------------------------------------------------
+
+
+def _make_trace(random: Random, folder: Path) -> Attempt:
+    path = folder / "run.sltrace"
+    if random.random() < 0.02:
+        os.mkfifo(path)
+    else:
+        path.write_bytes(build(random))
+    check = random.random() < 0.3
+
+    def attempt() -> None:
+        trace = open_trace(path, check=check)
+        asked: list[Callable[[], Any]] = [lambda: trace.text, lambda: trace.reply(), trace.final_tokens]
+        asked += [lambda place=place: trace.event(place) for place in range(min(len(trace.entries), 3_000))]
+        asked += [lambda entry=entry: trace.reply(entry.block) for entry in trace.entries[:50] if entry[0] == "commit"]
+        asked += [lambda: trace.save(folder / "copy.sltrace"), lambda: (trace.notice + trace.failure).encode()]
+        _each(asked)
+        for token in (*range(60), 10**6, 2**24 + 1):
+            trace.piece(token).encode()
+        trace.close()
+
+    return attempt
+
+
+def _each(asked: list[Callable[[], Any]]) -> None:
+    """Ask all; a part that is damaged says so, and the next one is asked for all the same."""
+    said = ""
+    for one in asked:
+        try:
+            one()
+        except SafelightError as error:
+            said += str(error)
+    assert "\n" not in said
+
+
+# --- window ----------------------------------------------------------------------------------------------------------
+
+
+def _make_replay(random: Random, folder: Path) -> Attempt:
+    path = folder / "run.sltrace"
+    path.write_bytes(build(random))
+    chosen = Random(random.random())
+
+    def attempt() -> float:
+        from app.inspector.overview import Overview
+        from app.inspector.player import Player
+
+        held = 0.0
+
+        def timed(work: Callable[[], Any]) -> Any:
+            nonlocal held
+            begun = time.thread_time()
+            done = work()
+            held = max(held, time.thread_time() - begun)
+            return done
+
+        player = Player()
+        overview = Overview(player, player)
+        try:
+            timed(lambda: player.open(open_trace(path), 0))
+            for work in _looks(player, overview, chosen):
+                timed(work)
+        finally:
+            player.open(None)
+            player.deleteLater()
+        return held
+
+    return attempt
+
+
+def _looks(player: Any, overview: Any, random: Random) -> Iterator[Callable[[], Any]]:
+    """What the views ask of a player, each in a turn of its own."""
+    from app.state.biography import history_of
+
+    last = len(player.replay.frames) - 1
+
+    def look(place: int) -> None:
+        player.go(place)
+        snapshot, record = player.snapshot, player.block
+        if snapshot is None or record is None or not snapshot.length:
+            return
+        snapshot.tokens(calm=True)
+        snapshot.states(calm=True)
+        position = random.randrange(snapshot.length)
+        player.select(position)
+        player.next_change(random.choice((1, -1)))
+        history = history_of(record, position)
+        assert history.lines is not None
+        assert len(history.argmax_ranks) == record.steps
+        snapshot.cell(position, calm=True)
+        for token in snapshot.tokens(calm=True)[:64].tolist():
+            player.piece(token).encode("utf-8")
+
+    for place in (0, last, last // 2, *(random.randint(0, max(0, last)) for _ in range(3)), last + 5):
+        yield lambda place=place: look(place)
+    for _ in range(12):
+        yield overview._work
+    yield lambda: (player.replay.problem + player.trace.notice + player.trace.failure).encode()
+
+
+def _make_folder(random: Random, folder: Path) -> Attempt:
+    traces = folder / "traces"
+    traces.mkdir()
+    outside = folder / "outside.sltrace"
+    outside.write_bytes(_runs()[0])
+    (traces / "good.sltrace").write_bytes(_runs()[0])
+    for place in range(random.randrange(1, 12)):
+        path = traces / f"{place}.sltrace"
+        match random.randrange(10):
+            case 0:
+                os.mkfifo(path)
+            case 1:
+                path.symlink_to(random.choice(("/dev/zero", "../outside.sltrace", path.name, "missing", "/", "..")))
+            case 2:
+                path.mkdir()
+            case 3:
+                path.write_bytes(_written([(b"HEAD", _json(random, _records(_runs()[0])[0][1]), -1, -1)]))
+            case 4:
+                path.write_bytes(opening() + frame(b"HEAD", _bomb(random, _records(_runs()[0])[0][1])))
+            case 5:
+                (traces / (random.choice(("é", "x" * 200, "a\nb", "-rf", "\udcff")) + ".sltrace")).write_bytes(b"")
+            case _:
+                path.write_bytes(build(random))
+
+    def attempt() -> float:
+        from app.kept_runs import KeptRuns
+        from engine import prune_traces
+        from engine.trace import make_private
+
+        held, kept = 0.0, KeptRuns(traces)
+        for _ in range(3):
+            begun = time.thread_time()
+            found = [key for _, key in kept.headers(kept.newest(20))]
+            held = max(held, time.thread_time() - begun)
+            for problem in kept.problems():
+                assert "\n" not in problem
+        assert str(traces / "good.sltrace") in found, "one file hides another"
+        make_private(traces)
+        prune_traces(traces, budget=0, newest=0)
+        assert outside.read_bytes() == _runs()[0]
+        return held
+
+    return attempt
+
+
+def _prepare() -> None:
+    from PySide6.QtCore import QCoreApplication
+
+    global _app
+    _app = QCoreApplication.instance() or QCoreApplication([])
+
+
+_app: Any = None
+
+KINDS = (
+    Kind("traces", _make_trace),
+    Kind("replays", _make_replay, in_window=True, prepare=_prepare),
+    Kind("trace-folders", _make_folder, in_window=True),
+)
