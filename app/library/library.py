@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 
 from app.language import tr, trn
-from app.library import opening, salvage
-from app.library.errors import LibraryError, explained
+from app.library import opening, salvage, schema
+from app.library.errors import IndexDamagedError, LibraryError, explained
 from app.library.lookup import look_up
 from app.library.records import UNFINISHED, NewMessage, Status, StoredMessage, Summary, Whole
 from app.library.rows import (
@@ -23,9 +23,13 @@ from app.library.rows import (
     summary_of,
     with_shown,
 )
+from engine.files import private_folder
 
 UNDO_SECONDS = 60.0
 """How long ``purge`` leaves what another window has deleted and may still want back."""
+
+TAKE_OVER_SECONDS = 1.5  # after which no more of a damaged library is written into the new one
+PIECE_MESSAGES, PIECE_CHARACTERS = 100, 200_000  # of ``Library.taking``; about 20 ms
 
 _GONE = "this conversation was deleted in another window. Choose another one"
 _GONE_MESSAGE = "this message was deleted in another window. Open the conversation again"
@@ -41,6 +45,7 @@ class Library:
 
     def __init__(self, connection: sqlite3.Connection, place: Path | str, clock: Callable[[], float]) -> None:
         self.notice = ""
+        self.is_open = True
         self._connection = connection
         self._place = place
         self._clock = clock
@@ -57,15 +62,20 @@ class Library:
         Raises:
             LibraryError: it cannot be opened or written, or comes from a newer Safelight.
         """
+        path, notice = folder / opening.NAME, ""
         with explained(folder):
-            opened = opening.open_file(folder)
-            library = Library(opened.connection, folder, clock)
+            private_folder(folder)
             try:
-                if opened.aside is not None:
-                    library.notice = library._take_over(opened.aside)
-                library._stop_unfinished()
+                connection = opening.open_sound(path)
+            except opening.DamagedError:
+                notice = _salvage(path, clock)
+                connection = opening.open_sound(path)
+            library = Library(connection, folder, clock)
+            library.notice = notice
+            try:
+                library._tidy()
             except BaseException:
-                opened.connection.close()
+                connection.close()
                 raise
         return library
 
@@ -76,13 +86,14 @@ class Library:
 
     def close(self) -> None:
         """May be called twice."""
+        self.is_open = False
         self._connection.close()
 
     # ---------------------------------------------------------------- conversations
 
     def summaries(self, query: str = "") -> list[Summary]:
         """The conversations, pinned ones first, then those written to last; with a query those that have all of it."""
-        with explained(self._place):
+        with self._explained():
             return look_up(self._connection, query)
 
     def create(self, *, title: str = "", system_prompt: str = "", preset: str = "", model: str = "") -> int:
@@ -167,18 +178,28 @@ class Library:
         """Add a conversation from elsewhere, all of it or nothing; identities are given anew. Returns its own."""
         with self._writing():
             conversation = self._insert(whole.summary)
-            given: dict[int | None, int | None] = {None: None}
-            for message in whole.messages:
-                new = {name: getattr(message, name) for name in _NEW_FIELDS}
-                new["parent"] = given.get(message.parent)
-                if message.status in UNFINISHED:
-                    new["status"] = "stopped"
-                given[message.id] = id = insert_message(
-                    self._connection, conversation, message.created, NewMessage(**new)
-                )
-                if message.shown:
-                    self._put_on_show(conversation, new["parent"], id)
+            self._insert_all(conversation, whole.messages, {None: None})
             return conversation
+
+    def taking(self, whole: Whole) -> Generator[None, None, int]:
+        """As ``take``, in pieces of a few hundredths of a second, so that a window can do other things between them.
+
+        Until the last piece the conversation counts as deleted: what is left half done is purged like one.
+        """
+        with self._writing():
+            conversation = self._insert(whole.summary)
+            self._connection.execute("UPDATE conversations SET deleted = ? WHERE id = ?", (self._clock(), conversation))
+        self._deleted.add(conversation)
+        given: dict[int | None, int | None] = {None: None}
+        for piece in _pieces(whole.messages):
+            yield
+            with self._writing():
+                self._change_one(
+                    "UPDATE conversations SET deleted = ? WHERE id = ?", (self._clock(), conversation), _GONE
+                )
+                self._insert_all(conversation, piece, given)
+        self.restore(conversation)
+        return conversation
 
     # ---------------------------------------------------------------- messages
 
@@ -271,9 +292,21 @@ class Library:
     # ---------------------------------------------------------------- within
 
     @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Faults in words. A damaged index for search is made anew, since all that is in it stands in the tables."""
+        with explained(self._place):
+            try:
+                yield
+            except sqlite3.DatabaseError as fault:
+                if getattr(fault, "sqlite_errorcode", None) != sqlite3.SQLITE_CORRUPT_VTAB:
+                    raise
+                schema.index_again(self._connection)
+                raise IndexDamagedError("the index for search was damaged and is made anew. Try again") from fault
+
+    @contextmanager
     def _writing(self) -> Iterator[None]:
         """A transaction that begins as a writer's, so that it can wait for another's end."""
-        with explained(self._place):
+        with self._explained():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -310,6 +343,19 @@ class Library:
         made = self._connection.execute(f"INSERT INTO conversations ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", row)
         return made.lastrowid or 0
 
+    def _insert_all(
+        self, conversation: int, messages: Iterable[StoredMessage], given: dict[int | None, int | None]
+    ) -> None:
+        """Add messages, parents before their children; ``given`` has the new identity of each old one."""
+        for message in messages:
+            new = {name: getattr(message, name) for name in _NEW_FIELDS}
+            new["parent"] = given.get(message.parent)
+            if message.status in UNFINISHED:
+                new["status"] = "stopped"
+            given[message.id] = id = insert_message(self._connection, conversation, message.created, NewMessage(**new))
+            if message.shown:
+                self._put_on_show(conversation, new["parent"], id)
+
     def _put_on_show(self, conversation: int, parent: int | None, id: int) -> None:
         if parent is None:
             self._connection.execute("UPDATE conversations SET child_shown = ? WHERE id = ?", (id, conversation))
@@ -324,7 +370,7 @@ class Library:
         }
         if given:
             changes = ", ".join(f"{name} = ?" for name in given)
-            with explained(self._place):  # a single statement is a transaction of its own
+            with self._explained():  # a single statement is a transaction of its own
                 self._change_one(f"UPDATE {table} SET {changes} WHERE id = ?", (*given.values(), id), gone)
 
     def _change_one(self, statement: str, values: tuple[object, ...], gone: str) -> None:
@@ -339,22 +385,67 @@ class Library:
         with self._writing():
             self._connection.execute("UPDATE messages SET status = 'stopped' WHERE status IN ('waiting', 'developing')")
 
-    def _take_over(self, aside: Path) -> str:
-        """Save what can be read of a damaged file; returns what to tell the user."""
-        saved = salvage.read(aside)
-        for whole in saved:
-            self.take(whole)
-        if not saved:
-            return tr(
-                "The library was damaged and nothing in it could be read. It was set aside as {name}, a new one begun.",
-                name=aside.name,
-            )
-        return trn(
-            "The library was damaged. It was set aside as {name}; {count} conversation could be read and is here.",
-            "The library was damaged. It was set aside as {name}; {count} conversations could be read and are here.",
-            len(saved),
-            name=aside.name,
+    def _tidy(self) -> None:
+        """Settle what was left at the end before; an index for search that cannot be written is made anew first."""
+        try:
+            self._stop_unfinished()
+            self.purge()
+        except IndexDamagedError:
+            self._stop_unfinished()
+            self.purge()
+
+
+def _salvage(path: Path, clock: Callable[[], float]) -> str:
+    """Put a new library in the place of a damaged one, with what can be read of it; returns what to tell the user.
+
+    The damaged file stays where it is until the other is complete: where the disk is full or the app is killed, the
+    next start begins again.
+    """
+    fresh = path.with_name("library-salvaged.sqlite")
+    opening.remove(fresh)
+    library = Library(opening.open_sound(fresh), path.parent, clock)
+    try:
+        salvaged = salvage.read(path)
+        ends = time.monotonic() + TAKE_OVER_SECONDS
+        count = 0
+        for whole in salvaged.wholes:
+            library.take(whole)
+            count += 1
+            if time.monotonic() > ends:
+                break
+    finally:
+        library.close()
+    aside = opening.put_in_place(path, fresh)
+    return _told(aside.name, count, salvaged.is_all and count == len(salvaged.wholes))
+
+
+def _told(name: str, count: int, is_all: bool) -> str:
+    if not count:
+        return tr(
+            "The library was damaged and nothing in it could be read. It was set aside as {name}, a new one begun.",
+            name=name,
         )
+    said = trn(
+        "The library was damaged. It was set aside as {name}; {count} conversation could be read and is here.",
+        "The library was damaged. It was set aside as {name}; {count} conversations could be read and are here.",
+        count,
+        name=name,
+    )
+    return said if is_all else said + " " + tr("Reading all of it would have taken too long: the rest is in that file.")
+
+
+def _pieces(messages: Iterable[StoredMessage]) -> Iterator[list[StoredMessage]]:
+    """Messages in lots that are quickly written: few, and together not longer than the longest one must be."""
+    piece: list[StoredMessage] = []
+    characters = 0
+    for message in messages:
+        characters += len(message.content) + len(message.thinking)
+        if piece and (len(piece) == PIECE_MESSAGES or characters > PIECE_CHARACTERS):
+            yield piece
+            piece, characters = [], len(message.content) + len(message.thinking)
+        piece.append(message)
+    if piece:
+        yield piece
 
 
 _BRANCH = """WITH RECURSIVE branch (id) AS (
