@@ -28,6 +28,9 @@ from engine.files import private_folder
 UNDO_SECONDS = 60.0
 """How long ``purge`` leaves what another window has deleted and may still want back."""
 
+INDEX_FAULTS = (sqlite3.SQLITE_CORRUPT_VTAB, sqlite3.SQLITE_CONSTRAINT)
+"""What FTS5 says where its own tables do not go together; a constraint of our tables has a code of its own."""
+
 TAKE_OVER_SECONDS = 1.5  # after which no more of a damaged library is written into the new one
 PIECE_MESSAGES, PIECE_CHARACTERS = 100, 200_000  # of ``Library.taking``; about 20 ms
 
@@ -298,7 +301,7 @@ class Library:
             try:
                 yield
             except sqlite3.DatabaseError as fault:
-                if getattr(fault, "sqlite_errorcode", None) != sqlite3.SQLITE_CORRUPT_VTAB:
+                if getattr(fault, "sqlite_errorcode", None) not in INDEX_FAULTS:
                     raise
                 schema.index_again(self._connection)
                 raise IndexDamagedError("the index for search was damaged and is made anew. Try again") from fault
@@ -386,7 +389,9 @@ class Library:
             self._connection.execute("UPDATE messages SET status = 'stopped' WHERE status IN ('waiting', 'developing')")
 
     def _tidy(self) -> None:
-        """Settle what was left at the end before; an index for search that cannot be written is made anew first."""
+        """Settle what was left at the end before; an index for search that has suffered is made anew first."""
+        if not schema.is_indexed(self._connection):
+            schema.index_again(self._connection)
         try:
             self._stop_unfinished()
             self.purge()
@@ -420,17 +425,18 @@ def _salvage(path: Path, clock: Callable[[], float]) -> str:
 
 
 def _told(name: str, count: int, is_all: bool) -> str:
-    if not count:
-        return tr(
+    if count:
+        said = trn(
+            "The library was damaged. It was set aside as {name}; {count} conversation could be read and is here.",
+            "The library was damaged. It was set aside as {name}; {count} conversations could be read and are here.",
+            count,
+            name=name,
+        )
+    else:
+        said = tr(
             "The library was damaged and nothing in it could be read. It was set aside as {name}, a new one begun.",
             name=name,
         )
-    said = trn(
-        "The library was damaged. It was set aside as {name}; {count} conversation could be read and is here.",
-        "The library was damaged. It was set aside as {name}; {count} conversations could be read and are here.",
-        count,
-        name=name,
-    )
     return said if is_all else said + " " + tr("Reading all of it would have taken too long: the rest is in that file.")
 
 

@@ -134,6 +134,8 @@ def _check(connection: sqlite3.Connection, folder: Path) -> None:
         if is_hindrance(fault):
             raise
         raise DamagedError(str(fault)) from fault
+    except UnicodeError as fault:  # Python could not read SQLite's message, which quotes the schema
+        raise DamagedError("a schema that is no text") from fault
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")

@@ -34,7 +34,7 @@ Roots = dict[str, int]  # the page at which each table begins
 
 @dataclass(frozen=True)
 class Salvaged:
-    """The conversations that were read, last written to first; ``is_all`` unless the time for it was over."""
+    """The conversations that were read, last written to first; ``is_all`` unless it would have taken too long."""
 
     wholes: tuple[Whole, ...] = ()
     is_all: bool = True
@@ -42,9 +42,8 @@ class Salvaged:
 
 def read(path: Path) -> Salvaged:
     """The conversations of a damaged file with what is left of them; none where nothing can be read."""
-    try:
-        data = _with_log(_bytes(path), _bytes(path.with_name(path.name + "-wal")))
-    except (OSError, SafelightError):
+    data = _with_log(_bytes(path), _bytes(path.with_name(path.name + "-wal")))
+    if path.is_file() and path.stat().st_size > LARGEST_FILE:
         return Salvaged(is_all=False)
     ends = time.monotonic() + READ_SECONDS
     best = Found()
@@ -63,13 +62,12 @@ def read(path: Path) -> Salvaged:
 
 
 def _bytes(path: Path) -> bytearray:
+    """A file in memory; empty where there is none that can be read, or it is larger than ``LARGEST_FILE``."""
     try:
         with open_regular(path) as file:
             size = os.fstat(file.fileno()).st_size
-            if size > LARGEST_FILE:
-                raise SafelightError(f"{path} is too large to be read as a whole")
-            return bytearray(file.read(size))
-    except FileNotFoundError:
+            return bytearray(file.read(size) if size <= LARGEST_FILE else b"")
+    except (OSError, SafelightError):
         return bytearray()
 
 
@@ -128,7 +126,7 @@ def _roots_in(data: bytearray, size: int) -> Roots:
                 for name, root in connection.execute("SELECT name, rootpage FROM sqlite_master WHERE type = 'table'"):
                     if name in TABLES and isinstance(root, int) and 1 < root <= pages:
                         roots[name] = root
-            except sqlite3.Error:
+            except (sqlite3.Error, UnicodeError):  # UnicodeError: a message that quotes the schema
                 continue
             break
     return roots

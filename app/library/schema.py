@@ -149,6 +149,21 @@ def migrate(connection: sqlite3.Connection) -> None:
         raise
 
 
+_INDEXED = {
+    "title_index_content": "SELECT id FROM conversations",
+    "message_index_content": "SELECT id FROM messages WHERE status NOT IN ('waiting', 'developing')",
+}
+
+
+def is_indexed(connection: sqlite3.Connection) -> bool:
+    """Whether the indexes for search have just the rows that they should have; of others SQLite refuses changes."""
+    return not any(
+        connection.execute(f"{one} EXCEPT {other} LIMIT 1").fetchone()
+        for index, rows in _INDEXED.items()
+        for one, other in ((f"SELECT id FROM {index}", rows), (rows, f"SELECT id FROM {index}"))
+    )
+
+
 def index_again(connection: sqlite3.Connection) -> None:
     """Make the indexes for search anew from the tables."""
     connection.execute("BEGIN IMMEDIATE")
