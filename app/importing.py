@@ -1,4 +1,4 @@
-"""Imports a conversation while the window stays at hand: the file is read in a thread, and stored piece by piece."""
+"""Brings conversations in while the window stays at hand: read in a thread, and stored piece by piece."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ class Importing(QObject):
     """One import at a time. What is under way when the library is closed is forgotten."""
 
     imported = Signal(int)  # the conversation's identity
+    taken_over = Signal()  # what was left of a damaged library is there
     failed = Signal(str)  # why, in a sentence
     _read = Signal(object)  # from the thread: a Whole, what was wrong with the file, or None for a fault of ours
 
@@ -25,6 +26,7 @@ class Importing(QObject):
         super().__init__(parent)
         self._library = library
         self._is_busy = False
+        self._is_import = True
         self._storing: Generator[None, None, int] | None = None
         self._timer = QTimer(self)  # without an interval: once no other event waits
         self._timer.timeout.connect(self._go_on)
@@ -35,8 +37,15 @@ class Importing(QObject):
         if self._is_busy:
             self.failed.emit(tr("Another conversation is still being imported. Try again once it is there."))
             return
-        self._is_busy = True
+        self._is_busy, self._is_import = True, True
         threading.Thread(target=self._look, args=(path,), name="import", daemon=True).start()
+
+    def take_over(self) -> None:
+        """Add what is left of a damaged library, if anything; ``taken_over`` or ``failed`` follows."""
+        if self._library.left:
+            self._is_busy, self._is_import = True, False
+            self._storing = self._library.taking_over()
+            self._timer.start()
 
     def _look(self, path: Path) -> None:
         found: Whole | SafelightError | None = None
@@ -67,7 +76,10 @@ class Importing(QObject):
             next(self._storing)
         except StopIteration as end:
             self._end()
-            self.imported.emit(end.value)
+            if self._is_import:
+                self.imported.emit(end.value)
+            else:
+                self.taken_over.emit()
         except SafelightError as error:
             self._end()
             self.failed.emit(str(error))

@@ -31,6 +31,7 @@ class Shelf(QObject):
         self._importing = Importing(session.library, self)
         self._importing.imported.connect(self._open_imported)
         self._importing.failed.connect(self._tell)
+        self._importing.taken_over.connect(self.refresh)
         self.ask_save: AskSave = self._ask_save
         self.ask_open: AskOpen = self._ask_open
         sidebar.new_asked.connect(self.begin)
@@ -46,6 +47,7 @@ class Shelf(QObject):
         session.listed.connect(self.refresh)
         session.path_changed.connect(self.refresh)
         self.refresh()
+        self._importing.take_over()
 
     @Slot()
     def refresh(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -31,7 +32,7 @@ UNDO_SECONDS = 60.0
 INDEX_FAULTS = (sqlite3.SQLITE_CORRUPT_VTAB, sqlite3.SQLITE_CONSTRAINT)
 """What FTS5 says where its own tables do not go together; a constraint of our tables has a code of its own."""
 
-TAKE_OVER_SECONDS = 1.5  # after which no more of a damaged library is written into the new one
+TAKE_OVER_SECONDS = 1.0  # of work on what was salvaged before the library is open; the rest follows, see ``left``
 PIECE_MESSAGES, PIECE_CHARACTERS = 100, 200_000  # of ``Library.taking``; about 20 ms
 
 _GONE = "this conversation was deleted in another window. Choose another one"
@@ -48,6 +49,7 @@ class Library:
 
     def __init__(self, connection: sqlite3.Connection, place: Path | str, clock: Callable[[], float]) -> None:
         self.notice = ""
+        self.left: list[Whole] = []  # of a damaged library, still to be added: see ``taking_over``
         self.is_open = True
         self._connection = connection
         self._place = place
@@ -65,16 +67,17 @@ class Library:
         Raises:
             LibraryError: it cannot be opened or written, or comes from a newer Safelight.
         """
-        path, notice = folder / opening.NAME, ""
+        path = folder / opening.NAME
+        notice, left = "", list[Whole]()
         with explained(folder):
             private_folder(folder)
             try:
                 connection = opening.open_sound(path)
             except opening.DamagedError:
-                notice = _salvage(path, clock)
+                notice, left = _salvage(path, clock)
                 connection = opening.open_sound(path)
             library = Library(connection, folder, clock)
-            library.notice = notice
+            library.notice, library.left = notice, left
             try:
                 library._tidy()
             except BaseException:
@@ -88,7 +91,10 @@ class Library:
         return Library(opening.open_in_memory(), "memory", clock)
 
     def close(self) -> None:
-        """May be called twice."""
+        """Add what is left of a damaged library, and close the file. May be called twice."""
+        if self.is_open:
+            with contextlib.suppress(LibraryError):  # it is in the file that was set aside
+                self._take_over(float("inf"))
         self.is_open = False
         self._connection.close()
 
@@ -203,6 +209,15 @@ class Library:
                 self._insert_all(conversation, piece, given)
         self.restore(conversation)
         return conversation
+
+    def taking_over(self) -> Generator[None, None, int]:
+        """Add what is left of a damaged library, in pieces as ``taking``; returns how many conversations."""
+        count = 0
+        while self.left:
+            yield from self.taking(self.left[0])
+            del self.left[0]
+            count += 1
+        return count
 
     # ---------------------------------------------------------------- messages
 
@@ -399,9 +414,23 @@ class Library:
             self._stop_unfinished()
             self.purge()
 
+    def _take_over(self, seconds: float) -> None:
+        """Add conversations that are left for so many seconds of work, in one transaction."""
+        ends = time.thread_time() + seconds
+        taken = 0
+        if self.left:
+            with self._writing():
+                while taken < len(self.left) and time.thread_time() < ends:
+                    whole = self.left[taken]
+                    self._insert_all(self._insert(whole.summary), whole.messages, {None: None})
+                    taken += 1
+            del self.left[:taken]
 
-def _salvage(path: Path, clock: Callable[[], float]) -> str:
-    """Put a new library in the place of a damaged one, with what can be read of it; returns what to tell the user.
+
+def _salvage(path: Path, clock: Callable[[], float]) -> tuple[str, list[Whole]]:
+    """Put a new library in the place of a damaged one, with what can be read of it.
+
+    Returns what to tell the user, and the conversations for which there was no time yet.
 
     The damaged file stays where it is until the other is complete: where the disk is full or the app is killed, the
     next start begins again.
@@ -411,17 +440,14 @@ def _salvage(path: Path, clock: Callable[[], float]) -> str:
     library = Library(opening.open_sound(fresh), path.parent, clock)
     try:
         salvaged = salvage.read(path)
-        ends = time.monotonic() + TAKE_OVER_SECONDS
-        count = 0
-        for whole in salvaged.wholes:
-            library.take(whole)
-            count += 1
-            if time.monotonic() > ends:
-                break
+        library.left = list(salvaged.wholes)
+        library._take_over(TAKE_OVER_SECONDS)
+        left = library.left
     finally:
+        library.left = []
         library.close()
     aside = opening.put_in_place(path, fresh)
-    return _told(aside.name, count, salvaged.is_all and count == len(salvaged.wholes))
+    return _told(aside.name, len(salvaged.wholes), salvaged.is_all), left
 
 
 def _told(name: str, count: int, is_all: bool) -> str:

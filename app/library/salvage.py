@@ -24,7 +24,7 @@ from engine import SafelightError
 from engine.files import open_regular
 
 LARGEST_FILE = 400 * 2**20  # bytes; it is held in memory once more than its size
-READ_SECONDS = 1.5  # after which no more rows are read
+READ_SECONDS = 2.0  # of work, after which no more rows are read; enough for some 50 MB
 PAGE_SIZES = (4096, 1024, 2048, 8192, 16384, 32768, 65536)  # bytes; the first is what SQLite gives a new file
 TABLES = ("conversations", "messages")
 LARGEST_ROWID = 2**63 - 1
@@ -45,7 +45,7 @@ def read(path: Path) -> Salvaged:
     data = _with_log(_bytes(path), _bytes(path.with_name(path.name + "-wal")))
     if path.is_file() and path.stat().st_size > LARGEST_FILE:
         return Salvaged(is_all=False)
-    ends = time.monotonic() + READ_SECONDS
+    ends = time.thread_time() + READ_SECONDS
     best = Found()
     for size in _page_sizes(data):
         said, usual = _roots_in(data, size), schema.roots()
@@ -53,9 +53,9 @@ def read(path: Path) -> Salvaged:
             rows = _read(data, size, roots, ends)
             if len(rows.messages) + len(rows.conversations) > len(best.messages) + len(best.conversations):
                 best = rows
-        if best != Found() or time.monotonic() > ends:
+        if best != Found() or time.thread_time() > ends:
             break
-    return Salvaged(mended(best), time.monotonic() <= ends)
+    return Salvaged(mended(best), time.thread_time() <= ends)
 
 
 # --- the file ----------------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ def _read(data: bytearray, size: int, roots: Roots, ends: float) -> Found:
     if any(roots.get(table, LARGEST_ROWID) * size > len(data) for table in TABLES):
         return Found()
     with closing(_connected(data, _first_page(size, len(data) // size, roots))) as connection:
-        connection.set_progress_handler(lambda: time.monotonic() > ends, 10_000)
+        connection.set_progress_handler(lambda: time.thread_time() > ends, 10_000)
         return found(*(_rows(connection, table, len(data), ends) for table in TABLES))
 
 
@@ -181,7 +181,7 @@ def _rows(connection: sqlite3.Connection, table: str, most: int, ends: float) ->
         sign, order = (">=", "ASC") if forward else ("<=", "DESC")
         statement = f"SELECT {', '.join(columns)} FROM {table} WHERE id {sign} ? ORDER BY id {order}"
         place, step = 0 if forward else LARGEST_ROWID, 1
-        while 0 <= place <= LARGEST_ROWID and most > 0 and time.monotonic() < ends:
+        while 0 <= place <= LARGEST_ROWID and most > 0 and time.thread_time() < ends:
             last = None
             try:
                 for row in connection.execute(statement, (place,)):

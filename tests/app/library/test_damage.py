@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from app.keeper import Keeper
-from app.library import Attachment, Library, LibraryError, NewMessage, opening, salvage, schema
+from app.library import Attachment, Library, LibraryError, NewMessage, Summary, opening, salvage, schema
 from app.library import library as whole_library
 from app.library.errors import IndexDamagedError
 
@@ -315,15 +315,15 @@ def test_all_files_are_their_owners_alone(file, folder, monkeypatch):
 
 def test_a_salvage_that_fails_is_begun_again(file, folder, monkeypatch):
     change(file, "UPDATE conversations SET pinned = 'x' WHERE id = 5")
-    take = Library.take
+    insert = Library._insert
 
-    def full(self: Library, whole: Any) -> int:
-        if whole.summary.title.startswith("title05"):
+    def full(self: Library, summary: Summary) -> int:
+        if summary.title.startswith("title05"):
             raise sqlite3.OperationalError("database or disk is full")
-        return take(self, whole)
+        return insert(self, summary)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Library, "take", full)
+        patch.setattr(Library, "_insert", full)
         with pytest.raises(LibraryError):
             Library.open(folder)
     assert "library.sqlite" in os.listdir(folder)
@@ -334,14 +334,29 @@ def test_a_salvage_that_fails_is_begun_again(file, folder, monkeypatch):
     assert len(os.listdir(folder)) == 2
 
 
-@pytest.mark.parametrize("slow", [(salvage, "READ_SECONDS"), (whole_library, "TAKE_OVER_SECONDS")])
-def test_a_salvage_takes_its_time_and_says_what_it_left(file, folder, monkeypatch, slow):
+def test_a_salvage_takes_its_time_and_says_what_it_left(file, folder, monkeypatch):
     change(file, "UPDATE conversations SET pinned = 'x' WHERE id = 5")
-    monkeypatch.setattr(*slow, -1.0)
+    monkeypatch.setattr(salvage, "READ_SECONDS", -1.0)
     library = Library.open(folder)
-    assert len(library.summaries()) <= 1
     assert "library-damaged-" in library.notice
     assert "too long" in library.notice
+    library.close()
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_what_takes_longer_than_a_start_may_follows_after_it(file, folder, monkeypatch, is_closed):
+    change(file, "UPDATE conversations SET pinned = 'x' WHERE id = 5")
+    monkeypatch.setattr(whole_library, "TAKE_OVER_SECONDS", -1.0)
+    library = Library.open(folder)
+    assert f"{COUNT} conversations" in library.notice
+    assert library.summaries() == []
+    if is_closed:  # before the rest was there
+        library.close()
+        library = Library.open(folder)
+    else:
+        assert len(list(library.taking_over())) == COUNT
+    assert whole_places(library) == set(range(COUNT))
+    assert library.left == []
     library.close()
 
 
