@@ -7,13 +7,16 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from app.library import Library, LibraryError, NewMessage, StoredMessage, Summary, Whole, title_of
+from app.library.rows import details_of
 from app.settings.values import SETTING_NAMES
 from app.state.chat_state import Answer, ChatState, Decode, Status, Turn
 from app.state.figures import Figures
 from app.state.versions import Versions
 from engine import GenerationConfig, SafelightError
+from engine.files import is_bare_name
 
 TRACE = "trace"  # among a message's settings
 TurnPath = Sequence[tuple[Turn, Answer]]
@@ -198,12 +201,24 @@ def _answer(row: StoredMessage) -> Answer:
 
 def _read_settings(settings: str) -> tuple[GenerationConfig, str]:
     """The settings of a stored run, as far as they can be read (they are for reading only), and its trace's id."""
-    with contextlib.suppress(ValueError, TypeError, SafelightError):
-        stored = json.loads(settings)
-        trace_id = stored.get(TRACE)
-        config = GenerationConfig().replace(**{name: stored[name] for name in SETTING_NAMES if name in stored})
-        return config, trace_id if isinstance(trace_id, str) else ""
-    return GenerationConfig(), ""
+    try:
+        stored = details_of(settings, "settings")
+    except SafelightError:
+        return GenerationConfig(), ""
+    trace_id = stored.get(TRACE)
+    values = tuple(stored.get(name) for name in SETTING_NAMES)
+    known = all(value is None or type(value) in (int, float) for value in values)
+    return _config(*values) if known else GenerationConfig(), trace_id if is_bare_name(trace_id) else ""
+
+
+@lru_cache(256, typed=True)
+def _config(*values: float | None) -> GenerationConfig:
+    """The settings of those values, in the order of ``SETTING_NAMES``; a long conversation has most of them often."""
+    given = {name: value for name, value in zip(SETTING_NAMES, values, strict=True) if value is not None}
+    try:
+        return GenerationConfig().replace(**given)
+    except SafelightError:
+        return GenerationConfig()
 
 
 def _place_shown(rows: list[StoredMessage]) -> int:

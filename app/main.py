@@ -98,10 +98,7 @@ def application() -> QApplication:
 def open_library(folder: Path) -> Library:
     """The conversations in a folder; where they cannot be opened, a library for this session that says so."""
     try:
-        library = Library.open(folder)
-        with contextlib.suppress(Exception):  # it is tried again at the end
-            library.purge()
-        return library
+        return Library.open(folder)
     except Exception as error:  # whatever the file holds, the window opens
         logs.record(error, "in opening the library")
         library = Library.in_memory()

@@ -56,7 +56,7 @@ def bring_in(library: Library) -> str:
             if size > MOST_BYTES:
                 left.append(path)
                 continue
-            transfer.bring_in(library, path)
+            library.take(transfer.read_file(path))
             taken += 1
             path.unlink()
         except (SafelightError, OSError):

@@ -9,6 +9,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Slot
 from PySide6.QtWidgets import QFileDialog
 
+from app.importing import Importing
 from app.language import tr
 from app.library import transfer
 from app.session import Session
@@ -30,6 +31,10 @@ class Shelf(QObject):
         super().__init__(sidebar)
         self._sidebar, self._session, self._say = sidebar, session, say
         self._query = ""
+        self._importing = Importing(session.library, self)
+        self._importing.imported.connect(self._open_imported)
+        self._importing.failed.connect(self._tell)
+        self._importing.taken_over.connect(self.refresh)
         self.ask_save: AskSave = self._ask_save
         self.ask_open: AskOpen = self._ask_open
         sidebar.new_asked.connect(self.begin)
@@ -44,6 +49,7 @@ class Shelf(QObject):
         sidebar.import_asked.connect(self.bring_in)
         session.listed.connect(self.refresh)
         session.path_changed.connect(self.refresh)
+        self._importing.take_over()
 
     @Slot()
     def refresh(self) -> None:
@@ -111,7 +117,15 @@ class Shelf(QObject):
         """Import a conversation from a JSON file that Safelight has written."""
         path = self.ask_open()
         if path:
-            self._change(lambda: self._session.open(transfer.bring_in(self._session.library, Path(path))))
+            self._importing.begin(Path(path))
+
+    @Slot(int)
+    def _open_imported(self, conversation: int) -> None:
+        self._change(lambda: self._session.open(conversation))
+
+    @Slot(str)
+    def _tell(self, problem: str) -> None:
+        self._say(problem)
 
     def _change(self, work: Callable[[], None]) -> bool:
         """Whether it could be done; if not, it is said why."""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from app.library.errors import LibraryError
-from app.library.rows import storable
+from app.library.records import LARGEST_SEED, LATEST, LONGEST_NAME, LONGEST_TEXT
+from app.library.rows import details_of
+from engine import SafelightError
 
 Value = TypeVar("Value")
-
-LATEST = 253402300799.0  # the last second of the year 9999
-LARGEST = 2**63 - 1  # SQLite's largest whole number
 
 
 class Fields:
@@ -28,21 +26,26 @@ class Fields:
         """An error that names the field."""
         return LibraryError(f"{self.place} is damaged: “{name}” {why}. Export the conversation again")
 
-    def text(self, name: str) -> str:
-        """A text; may be empty."""
+    def text(self, name: str, most: int = LONGEST_TEXT) -> str:
+        """A text of at most ``most`` characters; may be empty."""
         value = self._raw.get(name)
         if not isinstance(value, str):
             raise self.wrong(name, "must be a text")
-        return storable(value)
+        if len(value) > most:
+            raise self.wrong(name, f"is longer than {most:,} characters")
+        return value
 
-    def json_text(self, name: str) -> str:
-        """A text that is JSON itself, or empty."""
+    def name(self, name: str) -> str:
+        """A short text; may be empty."""
+        return self.text(name, LONGEST_NAME)
+
+    def details(self, name: str) -> str:
+        """A text that is a JSON object itself, or empty."""
         value = self.text(name)
         try:
-            if value:
-                json.loads(value)
-        except (ValueError, RecursionError):
-            raise self.wrong(name, "must be JSON in a text") from None
+            details_of(value, name)
+        except SafelightError:
+            raise self.wrong(name, "must be a JSON object in a text") from None
         return value
 
     def time(self, name: str) -> float:
@@ -62,7 +65,7 @@ class Fields:
     def whole(self, name: str) -> int:
         """A whole number from 0."""
         value = self._raw.get(name)
-        if type(value) is not int or not 0 <= value <= LARGEST:
+        if type(value) is not int or not 0 <= value <= LARGEST_SEED:
             raise self.wrong(name, "must be a whole number")
         return value
 
@@ -78,9 +81,11 @@ class Fields:
                 return other
         raise self.wrong(name, f"must be one of {', '.join(map(str, allowed))}")
 
-    def items(self, name: str) -> list[object]:
-        """A list."""
+    def items(self, name: str, most: int) -> list[object]:
+        """A list of at most ``most``."""
         value = self._raw.get(name)
         if not isinstance(value, list):
             raise self.wrong(name, "must be a list")
+        if len(value) > most:
+            raise self.wrong(name, f"holds more than {most:,}")
         return value

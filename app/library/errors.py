@@ -19,6 +19,10 @@ class GoneError(LibraryError):
     """What was to be read or changed is no longer there; trying again does not help."""
 
 
+class IndexDamagedError(LibraryError):
+    """The index for search was damaged; it has been made anew, so that the same can be tried again."""
+
+
 _DISK_FULL = "the disk is full, so the library in {folder} cannot be written. Free some space, then try again"
 _NO_RIGHT = "the library in {folder} cannot be opened. Allow reading and writing there, then try again"
 _HELD = "another program holds the library in {folder}. Close that program, then try again"
@@ -36,6 +40,7 @@ _SAYINGS = {
     sqlite3.SQLITE_NOMEM: "memory is too short for the library in {folder}. Close other programs, then try again",
 }
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_HINDRANCES = _SAYINGS.keys() - _DAMAGE
 
 
 def primary_code(fault: sqlite3.Error) -> int | None:
@@ -47,6 +52,11 @@ def primary_code(fault: sqlite3.Error) -> int | None:
 def is_damage(fault: sqlite3.Error) -> bool:
     """Whether the file itself is at fault."""
     return primary_code(fault) in _DAMAGE
+
+
+def is_hindrance(fault: sqlite3.Error) -> bool:
+    """Whether the system or another program stands in the way, and not what is in the file."""
+    return primary_code(fault) in _HINDRANCES
 
 
 @contextmanager

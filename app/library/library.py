@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import fields, replace
 from pathlib import Path
 
 from app.language import tr, trn
-from app.library import opening, salvage
+from app.library import opening, salvage, schema
 from app.library.claims import Claims
-from app.library.errors import GoneError, LibraryError, explained
+from app.library.errors import GoneError, IndexDamagedError, LibraryError, explained
 from app.library.lookup import look_up
 from app.library.records import UNFINISHED, NewMessage, Status, StoredMessage, Summary, Whole
 from app.library.rows import (
@@ -24,9 +24,16 @@ from app.library.rows import (
     summary_of,
     with_shown,
 )
+from engine.files import private_folder
 
 UNDO_SECONDS = 60.0
 """How long ``purge`` leaves what another window has deleted and may still want back."""
+
+INDEX_FAULTS = (sqlite3.SQLITE_CORRUPT_VTAB, sqlite3.SQLITE_CONSTRAINT)
+"""What FTS5 says where its own tables do not go together; a constraint of our tables has a code of its own."""
+
+TAKE_OVER_SECONDS = 1.0  # of work on what was salvaged before the library is open; the rest follows, see ``left``
+PIECE_MESSAGES, PIECE_CHARACTERS = 100, 200_000  # of ``Library.taking``; about 20 ms
 
 _GONE = "this conversation was deleted in another window. Choose another one"
 _GONE_MESSAGE = "this message was deleted in another window. Open the conversation again"
@@ -43,6 +50,8 @@ class Library:
     def __init__(self, connection: sqlite3.Connection, folder: Path | None, clock: Callable[[], float]) -> None:
         self.notice = ""
         self.folder = folder  # None where it is forgotten at the end
+        self.left: list[Whole] = []  # of a damaged library, still to be added: see ``taking_over``
+        self.is_open = True
         self._connection = connection
         self._place = folder or "memory"
         self._claims = Claims(folder)
@@ -62,15 +71,21 @@ class Library:
         Raises:
             LibraryError: it cannot be opened or written, or comes from a newer Safelight.
         """
+        path = folder / opening.NAME
+        notice, left = "", list[Whole]()
         with explained(folder):
-            opened = opening.open_file(folder)
-            library = Library(opened.connection, folder, clock)
+            private_folder(folder)
             try:
-                if opened.aside is not None:
-                    library.notice = library._take_over(opened.aside)
+                connection = opening.open_sound(path)
+            except opening.DamagedError:
+                notice, left = _salvage(path, clock)
+                connection = opening.open_sound(path)
+            library = Library(connection, folder, clock)
+            library.notice, library.left = notice, left
+            try:
                 library._tidy()
             except BaseException:
-                opened.connection.close()
+                connection.close()
                 raise
         return library
 
@@ -80,7 +95,11 @@ class Library:
         return Library(opening.open_in_memory(), None, clock)
 
     def close(self) -> None:
-        """May be called twice."""
+        """Add what is left of a damaged library, and close the file. May be called twice."""
+        if self.is_open:
+            with suppress(LibraryError):  # it is in the file that was set aside
+                self._take_over(float("inf"))
+        self.is_open = False
         self._claims.close()
         self._connection.close()
 
@@ -103,7 +122,7 @@ class Library:
 
     def summaries(self, query: str = "") -> list[Summary]:
         """The conversations, pinned ones first, then those written to last; with a query those that have all of it."""
-        with explained(self._place):
+        with self._explained():
             return look_up(self._connection, query)
 
     def create(
@@ -203,18 +222,37 @@ class Library:
         """Add a conversation from elsewhere, all of it or nothing; identities are given anew. Returns its own."""
         with self._writing():
             conversation = self._insert(whole.summary)
-            given: dict[int | None, int | None] = {None: None}
-            for message in whole.messages:
-                new = {name: getattr(message, name) for name in _NEW_FIELDS}
-                new["parent"] = given.get(message.parent)
-                if message.status in UNFINISHED:
-                    new["status"] = "stopped"
-                given[message.id] = id = insert_message(
-                    self._connection, conversation, message.created, NewMessage(**new)
-                )
-                if message.shown:
-                    self._put_on_show(conversation, new["parent"], id)
+            self._insert_all(conversation, whole.messages, {None: None})
             return conversation
+
+    def taking(self, whole: Whole) -> Generator[None, None, int]:
+        """As ``take``, in pieces of a few hundredths of a second, so that a window can do other things between them.
+
+        Until the last piece the conversation counts as deleted: what is left half done is purged like one.
+        """
+        with self._writing():
+            conversation = self._insert(whole.summary)
+            self._connection.execute("UPDATE conversations SET deleted = ? WHERE id = ?", (self._clock(), conversation))
+        self._deleted.add(conversation)
+        given: dict[int | None, int | None] = {None: None}
+        for piece in _pieces(whole.messages):
+            yield
+            with self._writing():
+                self._change_one(
+                    "UPDATE conversations SET deleted = ? WHERE id = ?", (self._clock(), conversation), _GONE
+                )
+                self._insert_all(conversation, piece, given)
+        self.restore(conversation)
+        return conversation
+
+    def taking_over(self) -> Generator[None, None, int]:
+        """Add what is left of a damaged library, in pieces as ``taking``; returns how many conversations."""
+        count = 0
+        while self.left:
+            yield from self.taking(self.left[0])
+            del self.left[0]
+            count += 1
+        return count
 
     # ---------------------------------------------------------------- messages
 
@@ -330,9 +368,21 @@ class Library:
     # ---------------------------------------------------------------- within
 
     @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Faults in words. A damaged index for search is made anew, since all that is in it stands in the tables."""
+        with explained(self._place):
+            try:
+                yield
+            except sqlite3.DatabaseError as fault:
+                if getattr(fault, "sqlite_errorcode", None) not in INDEX_FAULTS:
+                    raise
+                schema.index_again(self._connection)
+                raise IndexDamagedError("the index for search was damaged and is made anew. Try again") from fault
+
+    @contextmanager
     def _writing(self) -> Iterator[None]:
         """A transaction that begins as a writer's, so that it can wait for another's end."""
-        with explained(self._place):
+        with self._explained():
             if self._patient_until is not None:
                 opening.wait_until(self._connection, self._patient_until)
             self._connection.execute("BEGIN IMMEDIATE")
@@ -371,6 +421,19 @@ class Library:
         made = self._connection.execute(f"INSERT INTO conversations ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", row)
         return made.lastrowid or 0
 
+    def _insert_all(
+        self, conversation: int, messages: Iterable[StoredMessage], given: dict[int | None, int | None]
+    ) -> None:
+        """Add messages, parents before their children; ``given`` has the new identity of each old one."""
+        for message in messages:
+            new = {name: getattr(message, name) for name in _NEW_FIELDS}
+            new["parent"] = given.get(message.parent)
+            if message.status in UNFINISHED:
+                new["status"] = "stopped"
+            given[message.id] = id = insert_message(self._connection, conversation, message.created, NewMessage(**new))
+            if message.shown:
+                self._put_on_show(conversation, new["parent"], id)
+
     def _put_on_show(self, conversation: int, parent: int | None, id: int) -> None:
         if parent is None:
             self._connection.execute("UPDATE conversations SET child_shown = ? WHERE id = ?", (id, conversation))
@@ -393,14 +456,26 @@ class Library:
             raise GoneError(gone)
 
     def _tidy(self) -> None:
-        """What a crash left is kept as it is, and counts as stopped. Where the file is held that waits, and is said."""
+        """Settle what was left at the end before. Where another program holds the file that waits, and is said."""
         try:
-            self._stop_unfinished()
+            try:
+                with self._explained():
+                    if not schema.is_indexed(self._connection):  # it has suffered
+                        schema.index_again(self._connection)
+                self._stop_unfinished()
+            except IndexDamagedError:
+                self._stop_unfinished()
         except LibraryError as error:
             if not (isinstance(error.__cause__, sqlite3.Error) and opening.is_held(error.__cause__)):
                 raise
             held = tr("{problem}. What you write is saved as soon as that is possible.", problem=str(error))
             self.notice = f"{self.notice} {held}".strip()
+            return
+        with suppress(LibraryError):  # it is tried again at the end
+            try:
+                self.purge()
+            except IndexDamagedError:
+                self.purge()
 
     def _stop_unfinished(self) -> None:
         """Mark unfinished answers as stopped, but for those that another window is writing."""
@@ -412,22 +487,70 @@ class Library:
                 others,
             )
 
-    def _take_over(self, aside: Path) -> str:
-        """Save what can be read of a damaged file; returns what to tell the user."""
-        saved = salvage.read(aside)
-        for whole in saved:
-            self.take(whole)
-        if not saved:
-            return tr(
-                "The library was damaged and nothing in it could be read. It was set aside as {name}, a new one begun.",
-                name=aside.name,
-            )
-        return trn(
+    def _take_over(self, seconds: float) -> None:
+        """Add conversations that are left for so many seconds of work, in one transaction."""
+        ends = time.thread_time() + seconds
+        taken = 0
+        if self.left:
+            with self._writing():
+                while taken < len(self.left) and time.thread_time() < ends:
+                    whole = self.left[taken]
+                    self._insert_all(self._insert(whole.summary), whole.messages, {None: None})
+                    taken += 1
+            del self.left[:taken]
+
+
+def _salvage(path: Path, clock: Callable[[], float]) -> tuple[str, list[Whole]]:
+    """Put a new library in the place of a damaged one, with what can be read of it.
+
+    Returns what to tell the user, and the conversations for which there was no time yet.
+
+    The damaged file stays where it is until the other is complete: where the disk is full or the app is killed, the
+    next start begins again.
+    """
+    fresh = path.with_name("library-salvaged.sqlite")
+    opening.remove(fresh)
+    library = Library(opening.open_sound(fresh), path.parent, clock)
+    try:
+        salvaged = salvage.read(path)
+        library.left = list(salvaged.wholes)
+        library._take_over(TAKE_OVER_SECONDS)
+        left = library.left
+    finally:
+        library.left = []
+        library.close()
+    aside = opening.put_in_place(path, fresh)
+    return _told(aside.name, len(salvaged.wholes), salvaged.is_all), left
+
+
+def _told(name: str, count: int, is_all: bool) -> str:
+    if count:
+        said = trn(
             "The library was damaged. It was set aside as {name}; {count} conversation could be read and is here.",
             "The library was damaged. It was set aside as {name}; {count} conversations could be read and are here.",
-            len(saved),
-            name=aside.name,
+            count,
+            name=name,
         )
+    else:
+        said = tr(
+            "The library was damaged and nothing in it could be read. It was set aside as {name}, a new one begun.",
+            name=name,
+        )
+    return said if is_all else said + " " + tr("Reading all of it would have taken too long: the rest is in that file.")
+
+
+def _pieces(messages: Iterable[StoredMessage]) -> Iterator[list[StoredMessage]]:
+    """Messages in lots that are quickly written: few, and together not longer than the longest one must be."""
+    piece: list[StoredMessage] = []
+    characters = 0
+    for message in messages:
+        characters += len(message.content) + len(message.thinking)
+        if piece and (len(piece) == PIECE_MESSAGES or characters > PIECE_CHARACTERS):
+            yield piece
+            piece, characters = [], len(message.content) + len(message.thinking)
+        piece.append(message)
+    if piece:
+        yield piece
 
 
 _BRANCH = """WITH RECURSIVE branch (id) AS (

@@ -6,49 +6,26 @@ import contextlib
 import os
 import sqlite3
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 from app.library import schema
-from app.library.errors import LibraryError, is_damage, primary_code
+from app.library.errors import LibraryError, is_damage, is_hindrance, primary_code
+from app.library.records import LARGEST_ID, LATEST, ROLES, STATUSES
+from engine import SafelightError
+from engine.files import is_plain_file, open_regular, replacing
 
 NAME = "library.sqlite"
 BUSY_SECONDS = 0.1  # how long to wait for another window's transaction, which takes milliseconds; the GUI thread waits
 OPENING_SECONDS = 0.8  # the same for all of the opening, which another window's beginning may hold up
 COMPANIONS = ("", "-wal", "-shm", "-journal")  # SQLite's files beside the first
 MAGIC = b"SQLite format 3\0"
-WAL_MODE = 2  # at byte 18 of the header
+ROLLBACK_MODE, WAL_MODE = 1, 2  # at bytes 18 and 19 of the header
+LONGEST_STATEMENT = 20_000  # characters; no statement of ours, and of our schema, is longer than 2 000
+MOST_SCHEMA_STEPS = 100_000  # of SQLite's machine while it reads a schema; ours takes a few hundred
 
 
-@dataclass(frozen=True)
-class Opened:
-    """A connection ready for use, and where a damaged file was put that stood in its place."""
-
-    connection: sqlite3.Connection
-    aside: Path | None = None
-
-
-class _DamagedError(Exception):
+class DamagedError(Exception):
     """The file is no library, or no longer."""
-
-
-def open_file(folder: Path) -> Opened:
-    """Open ``folder/library.sqlite``, readable by its owner alone.
-
-    Raises:
-        LibraryError: the file is of a newer Safelight; it is left alone.
-        sqlite3.Error, OSError: anything else that stands in the way.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / NAME
-    try:
-        return Opened(_open_sound(path))
-    except _DamagedError:
-        aside = _set_aside(path)
-        try:
-            return Opened(_open_sound(path), aside)
-        except _DamagedError as fault:
-            raise LibraryError(f"no library can be made in {folder}. Choose another data folder") from fault
 
 
 def open_in_memory() -> sqlite3.Connection:
@@ -60,6 +37,9 @@ def open_in_memory() -> sqlite3.Connection:
 
 def _connect(path: Path | str) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)  # transactions are begun by hand
+    connection.text_factory = readable
+    connection.setlimit(sqlite3.SQLITE_LIMIT_SQL_LENGTH, LONGEST_STATEMENT)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA secure_delete = FAST")  # what is purged is overwritten where that costs nothing
     return connection
@@ -76,16 +56,30 @@ def is_held(fault: sqlite3.Error) -> bool:
     return primary_code(fault) == sqlite3.SQLITE_BUSY
 
 
-def _open_sound(path: Path) -> sqlite3.Connection:
+def readable(data: bytes) -> str:
+    """A text of the file, whose bytes may have suffered."""
+    return data.decode("utf-8", "replace")
+
+
+def open_sound(path: Path) -> sqlite3.Connection:
+    """Open a library, readable by its owner alone; made where it is missing, and brought to this version.
+
+    Raises:
+        DamagedError: it is none, or one that has suffered.
+        LibraryError: it is of a newer Safelight; it is left alone.
+        sqlite3.Error, OSError: anything else that stands in the way.
+    """
     ends = time.monotonic() + OPENING_SECONDS
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     if not has_header(path):
-        raise _DamagedError("no database")
+        raise DamagedError("no database")
     connection = _connect(path)
     try:
         wait_until(connection, ends)
+        connection.execute("PRAGMA trusted_schema = OFF")
         _check(connection, path.parent)
+        connection.execute("PRAGMA trusted_schema = ON")  # it is ours; older versions of FTS5 need it in our triggers
         wait_until(connection, ends)
         _set_modes(connection)
         version = schema.version_of(connection)
@@ -99,7 +93,7 @@ def _open_sound(path: Path) -> sqlite3.Connection:
     except sqlite3.DatabaseError as fault:
         connection.close()
         if is_damage(fault):
-            raise _DamagedError(str(fault)) from fault
+            raise DamagedError(str(fault)) from fault
         raise
     except BaseException:
         connection.close()
@@ -112,29 +106,87 @@ def has_header(path: Path) -> bool:
 
     SQLite must not see any other file: it deletes a write-ahead log that does not fit, and there the last messages are.
     """
-    log = path.with_name(path.name + "-wal")
+    beside = [path.with_name(path.name + companion) for companion in COMPANIONS[1:]]
+    if any(os.path.lexists(file) and not is_plain_file(file) for file in beside):
+        return False
+    log = beside[0]
     has_log = log.exists() and log.stat().st_size > 0  # before the header: a file that is being made gets it first
-    with path.open("rb") as file:
-        header = file.read(100)
+    try:
+        with open_regular(path) as file:
+            header = file.read(100)
+    except (SafelightError, FileNotFoundError):  # a folder, a pipe, a link to nothing
+        return False
     if not header:
         return not has_log
-    return header.startswith(MAGIC) and (not has_log or header[18:19] == bytes([WAL_MODE]))
+    modes = set(header[18:20])
+    return header.startswith(MAGIC) and (modes == {WAL_MODE} or (modes == {ROLLBACK_MODE} and not has_log))
 
 
 def _check(connection: sqlite3.Connection, folder: Path) -> None:
-    """See that the file is a library, whole, and of a version that is known here."""
-    tables = schema.tables_of(connection)
-    if not tables:
-        return
-    (owner,) = connection.execute("PRAGMA application_id").fetchone()
-    version = schema.version_of(connection)
-    if owner == schema.APPLICATION_ID and version > len(schema.STEPS):
-        raise LibraryError(f"the library in {folder} is from a newer Safelight. Update Safelight to open it")
-    if owner != schema.APPLICATION_ID or not version or not tables >= schema.TABLES:
-        raise _DamagedError("another program's file")
-    (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-    if verdict != "ok":
-        raise _DamagedError(verdict)
+    """See that the file is a library, whole, and of a version that is known here; an empty one is none yet."""
+    connection.execute("BEGIN")  # one state of the file: another window may be making it, or changing its version
+    try:
+        connection.set_progress_handler(lambda: True, MOST_SCHEMA_STEPS)
+        objects = schema.objects_of(connection)
+        connection.set_progress_handler(None, 0)
+        if not objects:
+            return
+        (owner,) = connection.execute("PRAGMA application_id").fetchone()
+        version = schema.version_of(connection)
+        is_newest = objects == schema.objects_at(schema.STEPS)
+        if owner == schema.APPLICATION_ID and version > len(schema.STEPS) and not is_newest:
+            raise LibraryError(f"the library in {folder} is from a newer Safelight. Update Safelight to open it")
+        if owner != schema.APPLICATION_ID or not 0 < version <= len(schema.STEPS):
+            raise DamagedError("another program's file")
+        if objects != schema.objects_at(schema.STEPS[:version]):
+            raise DamagedError("another program's tables")
+        for look in (_WHOLE, "PRAGMA foreign_key_check", *_UNSOUND):
+            found = connection.execute(look).fetchone()
+            if found not in (None, ("ok",)):
+                raise DamagedError(f"{look}: {found}")
+        for index in ("title_index", "message_index"):
+            connection.execute(f"SELECT rowid FROM {index} WHERE {index} MATCH 'a' LIMIT 1").fetchone()
+    except sqlite3.Error as fault:
+        if is_hindrance(fault):
+            raise
+        raise DamagedError(str(fault)) from fault
+    except UnicodeError as fault:  # Python could not read SQLite's message, which quotes the schema
+        raise DamagedError("a schema that is no text") from fault
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+_WHOLE = "PRAGMA integrity_check(1)"
+
+
+def _is(kind: str, *columns: str) -> str:
+    return " AND ".join(f"typeof({column}) = '{kind}'" for column in columns)
+
+
+def _is_time(column: str) -> str:
+    return f"typeof({column}) IN ('real', 'integer') AND {column} BETWEEN 0 AND {LATEST}"
+
+
+def _or_none(column: str, condition: str) -> str:
+    return f"({column} IS NULL OR {condition})"
+
+
+_UNSOUND = (
+    f"""SELECT id FROM conversations WHERE NOT (
+        id BETWEEN 1 AND {LARGEST_ID} AND {_is("text", "title", "system_prompt", "preset", "model")}
+        AND {_is_time("created")} AND {_is_time("updated")} AND {_is("integer", "pinned")}
+        AND {_or_none("child_shown", _is("integer", "child_shown"))} AND {_or_none("deleted", _is_time("deleted"))})""",
+    f"""SELECT id FROM messages WHERE NOT (
+        id BETWEEN 1 AND {LARGEST_ID} AND {_is_time("created")} AND role IN {ROLES} AND status IN {STATUSES}
+        AND {_is("text", "model", "settings", "figures", "error", "content", "thinking", "attachments")}
+        AND {_or_none("parent", "parent < id AND " + _is("integer", "parent"))}
+        AND {_or_none("seed", _is("integer", "seed"))}
+        AND {_or_none("child_shown", _is("integer", "child_shown"))}
+        AND {_or_none("removed", _is("integer", "removed") + " AND " + _is_time("removed_at"))})""",
+    f"SELECT name FROM sqlite_sequence WHERE NOT ({_is('integer', 'seq')} AND seq BETWEEN 0 AND {LARGEST_ID})",
+)
+"""Rows that the app never writes: of wrong types, or with a parent that came after them."""
 
 
 def _see_that_it_can_be_written(connection: sqlite3.Connection) -> None:
@@ -167,34 +219,37 @@ def _set_modes(connection: sqlite3.Connection) -> None:
 def _back_up(connection: sqlite3.Connection, path: Path, version: int) -> None:
     """Copy the file as it is, before a migration changes it."""
     copy = free_name(path.with_name(f"library-backup-v{version}-{_now()}.sqlite"))
-    unfinished = copy.with_name(copy.name + ".part")
-    try:
+    with replacing(copy, private=True) as unfinished:
         target = sqlite3.connect(unfinished, isolation_level=None)
         try:
             connection.backup(target)
             target.execute("PRAGMA journal_mode = DELETE")  # one file that stands for itself
         finally:
             target.close()
-        unfinished.chmod(0o600)
-        unfinished.replace(copy)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise
 
 
-def _set_aside(path: Path) -> Path:
-    """Rename a damaged file with its companions; where another window was faster, there is nothing left to do."""
+def put_in_place(path: Path, fresh: Path) -> Path:
+    """Rename a damaged file with its companions, and another one to its name; returns where the damaged one is."""
     aside = free_name(path.with_name(f"library-damaged-{_now()}.sqlite"))
     for companion in COMPANIONS:
         with contextlib.suppress(FileNotFoundError):
-            path.with_name(path.name + companion).rename(aside.with_name(aside.name + companion))
+            moved = path.with_name(path.name + companion).rename(aside.with_name(aside.name + companion))
+            if is_plain_file(moved):
+                moved.chmod(0o600)
+    fresh.rename(path)
     return aside
+
+
+def remove(path: Path) -> None:
+    """Delete a library with its companions."""
+    for companion in COMPANIONS:
+        path.with_name(path.name + companion).unlink(missing_ok=True)
 
 
 def free_name(path: Path) -> Path:
     """The path, with a number where there is such a file already."""
     number, free = 1, path
-    while free.exists():
+    while os.path.lexists(free):
         number += 1
         free = path.with_stem(f"{path.stem}-{number}")
     return free

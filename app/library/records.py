@@ -14,6 +14,14 @@ ROLES: tuple[Role, ...] = get_args(Role)
 STATUSES: tuple[Status, ...] = get_args(Status)
 UNFINISHED: tuple[Status, ...] = ("waiting", "developing")
 
+LATEST = 253402300799.0  # the last second of the year 9999
+LARGEST_ID = 2**31 - 1  # what a signal of Qt carries
+LARGEST_SEED = 2**63 - 1  # SQLite's largest whole number
+LONGEST_NAME = 1_000  # characters of a title, of a model's, a preset's and a file's name
+LONGEST_TEXT = 2 * 2**20  # characters of any other text
+LONGEST_DETAILS = 100_000  # characters of settings and of figures, which take a few hundred
+MOST_VALUES = 2_000_000  # signs of JSON values in what is parsed as a whole; prose has about one in forty characters
+
 
 @dataclass(frozen=True)
 class Summary:

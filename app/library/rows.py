@@ -8,8 +8,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from app.library.records import NewMessage, StoredMessage, Summary
+from app.language import tr
+from app.library.errors import LibraryError
+from app.library.records import (
+    LONGEST_DETAILS,
+    LONGEST_NAME,
+    MOST_VALUES,
+    NewMessage,
+    StoredMessage,
+    Summary,
+)
 from app.state.attachment import Attachment
+from engine import SafelightError
+from engine.files import parse_json
 
 SUMMARY_COLUMNS = "id, title, created, updated, pinned, system_prompt, preset, model"
 WRITTEN_COLUMNS = (
@@ -30,7 +41,7 @@ def storable(text: str) -> str:
 def summary_of(row: Sequence[Any], snippet: str = "") -> Summary:
     """A row of ``SUMMARY_COLUMNS``."""
     id, title, created, updated, pinned, system_prompt, preset, model = row
-    return Summary(id, title, created, updated, bool(pinned), system_prompt, preset, model, snippet)
+    return Summary(id, title[:LONGEST_NAME], created, updated, bool(pinned), system_prompt, preset, model, snippet)
 
 
 def message_of(row: Sequence[Any]) -> StoredMessage:
@@ -62,11 +73,39 @@ def message_of(row: Sequence[Any]) -> StoredMessage:
         settings=settings,
         figures=figures,
         error=error,
-        attachments=tuple(Attachment(name, text) for name, text in json.loads(files)) if files else (),
+        attachments=attachments_of(files),
         id=id,
         conversation=conversation,
         created=created,
     )
+
+
+def details_of(text: str, name: str) -> dict[str, Any]:
+    """The ``settings`` or ``figures`` of a message, empty where there are none.
+
+    Raises:
+        SafelightError: it is no JSON object, or out of bounds.
+    """
+    if len(text) > LONGEST_DETAILS:
+        raise LibraryError(f"{name} is longer than {LONGEST_DETAILS:,} characters")
+    raw = parse_json(text, name) if text else {}
+    if not isinstance(raw, dict):
+        raise LibraryError(f"{name} is no JSON object")
+    return raw
+
+
+def attachments_of(text: str) -> tuple[Attachment, ...]:
+    """The stored files of a message. What cannot be read as files is one file, so that nothing of it is lost."""
+    if not text:
+        return ()
+    try:
+        pairs = parse_json(text, "attachments", values=MOST_VALUES)
+        files = tuple(Attachment(name, content) for name, content in pairs)
+        if all(isinstance(file.name, str) and isinstance(file.text, str) for file in files):
+            return files
+    except (SafelightError, TypeError, ValueError):
+        pass
+    return (Attachment(tr("damaged attachments"), text),)
 
 
 def insert_message(connection: sqlite3.Connection, conversation: int, created: float, message: NewMessage) -> int:

@@ -1,111 +1,204 @@
-"""Reads what can be read of a damaged library, without changing it."""
+"""Reads what can be read of a damaged library, without changing it.
+
+Nothing of the file is believed but its rows. It is taken into memory, with the pages of its write-ahead log; its first
+page, which holds the header and the schema, is replaced by one of ours, in which the two tables have neither triggers
+nor conditions nor indexes. So no header, schema, view or trigger in it can keep the rows from us, or do anything.
+"""
 
 from __future__ import annotations
 
-import math
+import os
 import sqlite3
+import struct
+import time
+from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from app.language import tr
-from app.library.opening import has_header
-from app.library.records import ROLES, STATUSES, StoredMessage, Summary, Whole
-from app.library.rows import MESSAGE_COLUMNS, SUMMARY_COLUMNS, message_of, summary_of, with_shown
+from app.library import schema
+from app.library.mending import Found, Row, found, mended
+from app.library.opening import LONGEST_STATEMENT, MAGIC, MOST_SCHEMA_STEPS, readable
+from app.library.records import Whole
+from engine import SafelightError
+from engine.files import open_regular
 
-_NUMBERS = ("id", "conversation", "parent", "seed", "created", "updated", "pinned", "child_shown")
+LARGEST_FILE = 400 * 2**20  # bytes; it is held in memory once more than its size
+READ_SECONDS = 2.0  # of work, after which no more rows are read; enough for some 50 MB
+PAGE_SIZES = (4096, 1024, 2048, 8192, 16384, 32768, 65536)  # bytes; the first is what SQLite gives a new file
+TABLES = ("conversations", "messages")
+LARGEST_ROWID = 2**63 - 1
+
+Roots = dict[str, int]  # the page at which each table begins
 
 
-def read(path: Path) -> list[Whole]:
-    """The conversations of a damaged file with what is left of them; empty where nothing can be read.
+@dataclass(frozen=True)
+class Salvaged:
+    """The conversations that were read, last written to first; ``is_all`` unless it would have taken too long."""
 
-    Messages whose conversation is lost are gathered in conversations of their own; one whose parent is lost follows the
-    last message before it that is left.
-    """
-    if not has_header(path):
-        return []
+    wholes: tuple[Whole, ...] = ()
+    is_all: bool = True
+
+
+def read(path: Path) -> Salvaged:
+    """The conversations of a damaged file with what is left of them; none where nothing can be read."""
+    data = _with_log(_bytes(path), _bytes(path.with_name(path.name + "-wal")))
+    if path.is_file() and path.stat().st_size > LARGEST_FILE:
+        return Salvaged(is_all=False)
+    ends = time.thread_time() + READ_SECONDS
+    best = Found()
+    for size in _page_sizes(data):
+        said, usual = _roots_in(data, size), schema.roots()
+        for roots in [said, usual] if said != usual else [usual]:
+            rows = _read(data, size, roots, ends)
+            if len(rows.messages) + len(rows.conversations) > len(best.messages) + len(best.conversations):
+                best = rows
+        if best != Found() or time.thread_time() > ends:
+            break
+    return Salvaged(mended(best), time.thread_time() <= ends)
+
+
+# --- the file ----------------------------------------------------------------------------------------------------
+
+
+def _bytes(path: Path) -> bytearray:
+    """A file in memory; empty where there is none that can be read, or it is larger than ``LARGEST_FILE``."""
     try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=1.0)) as connection:
-            connection.text_factory = lambda data: data.decode("utf-8", "replace")
-            summaries = _read_summaries(connection)
-            messages, wanted = _read_messages(connection)
-    except sqlite3.Error:
-        return []
-    for id in sorted(messages.keys() - summaries.keys()):
-        created = messages[id][0].created
-        summaries[id] = (Summary(id, tr("Saved from a damaged library"), created, created), None)
-    wholes: list[Whole] = []
-    for id, (summary, first) in summaries.items():
-        mended = _mended(messages.get(id, []))
-        wholes.append(Whole(summary, tuple(with_shown(mended, {**wanted, None: first}))))
-    return wholes
+        with open_regular(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            return bytearray(file.read(size) if size <= LARGEST_FILE else b"")
+    except (OSError, SafelightError):
+        return bytearray()
 
 
-def _read_summaries(connection: sqlite3.Connection) -> dict[int, tuple[Summary, int | None]]:
-    read: dict[int, tuple[Summary, int | None]] = {}
-    for row in _rows(connection, "conversations", f"{SUMMARY_COLUMNS}, child_shown", "deleted"):
-        if _is_sound(row, f"{SUMMARY_COLUMNS}, child_shown", optional=("child_shown",)):
-            summary = summary_of(row[:-1])
-            read[summary.id] = (summary, row[-1])
-    return read
+def _with_log(data: bytearray, log: bytearray) -> bytearray:
+    """A file with the pages of its write-ahead log, up to the last transaction that was ended.
+
+    The format is that of https://sqlite.org/fileformat2.html#walformat. Frames of an earlier use of the log have other
+    salts; checksums are left out, as of a damaged file everything is wanted.
+    """
+    if len(log) < 32 or struct.unpack_from(">I", log)[0] & ~1 != 0x377F0682:
+        return data
+    size, salts = struct.unpack_from(">I", log, 8)[0], log[16:24]
+    if size not in PAGE_SIZES:
+        return data
+    frames = []
+    ended = 0
+    for start in range(32, len(log) - size - 23, size + 24):
+        page, pages = struct.unpack_from(">II", log, start)
+        if log[start + 8 : start + 16] != salts:
+            break
+        frames.append((page, start + 24))
+        ended = len(frames) if pages else ended
+    highest = len(data) // size + len(frames)  # a page number beyond it is none
+    for page, start in frames[:ended]:
+        if 0 < page <= highest:
+            data.extend(bytes(max(0, page * size - len(data))))
+            data[(page - 1) * size : page * size] = log[start : start + size]
+    return data
 
 
-def _read_messages(
-    connection: sqlite3.Connection,
-) -> tuple[dict[int, list[StoredMessage]], dict[int | None, int | None]]:
-    read: dict[int, list[StoredMessage]] = {}
-    wanted: dict[int | None, int | None] = {}
-    columns = f"{MESSAGE_COLUMNS}, child_shown"
-    for row in _rows(connection, "messages", columns, "removed"):
-        if not _is_sound(row, columns, optional=("parent", "seed", "child_shown")):
-            continue
-        try:
-            message = message_of(row[:-1])
-        except (ValueError, TypeError):  # its attachments
-            continue
-        if message.role in ROLES and message.status in STATUSES:
-            read.setdefault(message.conversation, []).append(message)
-            wanted[message.id] = row[-1]
-    return read, wanted
+def _page_sizes(data: bytearray) -> list[int]:
+    """The header's word first; the others are only tried where it leads to nothing."""
+    said = struct.unpack_from(">H", data, 16)[0] if len(data) > 100 else 0
+    said = 65536 if said == 1 else said
+    return sorted(PAGE_SIZES, key=lambda size: size != said)
 
 
-def _rows(connection: sqlite3.Connection, table: str, columns: str, gone: str) -> list[tuple[Any, ...]]:
-    """Rows from both ends of a table up to where it cannot be read, in the order of their identities."""
-    place = columns.split(", ").index("id")
-    found: dict[object, tuple[Any, ...]] = {}
-    for order in ("ASC", "DESC"):
-        try:
-            for row in connection.execute(
-                f"SELECT {columns} FROM {table} NOT INDEXED WHERE {gone} IS NULL ORDER BY rowid {order}"
-            ):
-                if row[place] in found:
-                    break
-                found[row[place]] = row
-        except sqlite3.DatabaseError:
-            continue
-    return [found[id] for id in sorted(id for id in found if isinstance(id, int))]
+def _header(size: int, pages: int) -> bytes:
+    """A database header in rollback mode, as of a file that was last written by this SQLite: 100 bytes."""
+    kept = struct.pack(">4I", 1, pages, 0, 0)  # change counter, pages, free pages
+    rest = struct.pack(">6I", 1, 4, 0, 0, 1, 0)  # schema cookie and format, cache, vacuum, UTF-8, user version
+    pages_for = struct.pack(">2I", 1, sqlite3.sqlite_version_info[0] * 1_000_000)
+    start = MAGIC + struct.pack(">H6B", size & 0xFFFF or 1, 1, 1, 0, 64, 32, 32)
+    return start + kept + rest + bytes(28) + pages_for
 
 
-def _is_sound(row: tuple[Any, ...], columns: str, optional: tuple[str, ...]) -> bool:
-    for name, value in zip(columns.split(", "), row, strict=True):
-        if value is None:
-            if name not in optional:
-                return False
-        elif name in _NUMBERS:
-            if not isinstance(value, (int, float)) or not math.isfinite(value):
-                return False
-        elif not isinstance(value, str):
-            return False
-    return True
+def _roots_in(data: bytearray, size: int) -> Roots:
+    """Where the tables begin, as far as the file's own schema can be read."""
+    pages = len(data) // size
+    roots: Roots = {}
+    with closing(_connected(data, _header(size, pages))) as connection:
+        connection.execute("PRAGMA writable_schema = ON")  # so that an unreadable schema is none
+        connection.set_progress_handler(lambda: True, MOST_SCHEMA_STEPS)
+        for _ in range(2):  # the first statement meets the schema's faults, and only that one
+            try:
+                for name, root in connection.execute("SELECT name, rootpage FROM sqlite_master WHERE type = 'table'"):
+                    if name in TABLES and isinstance(root, int) and 1 < root <= pages:
+                        roots[name] = root
+            except (sqlite3.Error, UnicodeError):  # UnicodeError: a message that quotes the schema
+                continue
+            break
+    return roots
 
 
-def _mended(messages: list[StoredMessage]) -> list[StoredMessage]:
-    here: list[int] = []
-    mended: list[StoredMessage] = []
-    for message in messages:
-        if message.parent is not None and message.parent not in here:
-            message = replace(message, parent=here[-1] if here else None)
-        here.append(message.id)
-        mended.append(message)
-    return mended
+def _connected(data: bytearray, start: bytes) -> sqlite3.Connection:
+    """The file in memory, beginning otherwise."""
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    connection.text_factory = readable
+    connection.setlimit(sqlite3.SQLITE_LIMIT_SQL_LENGTH, LONGEST_STATEMENT)
+    connection.execute("PRAGMA trusted_schema = OFF")
+    kept, data[: len(start)] = data[: len(start)], start
+    connection.deserialize(data)
+    data[: len(start)] = kept
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, max(len(data), LONGEST_STATEMENT))
+    return connection
+
+
+# --- the rows ----------------------------------------------------------------------------------------------------
+
+
+def _read(data: bytearray, size: int, roots: Roots, ends: float) -> Found:
+    if any(roots.get(table, LARGEST_ROWID) * size > len(data) for table in TABLES):
+        return Found()
+    with closing(_connected(data, _first_page(size, len(data) // size, roots))) as connection:
+        connection.set_progress_handler(lambda: time.thread_time() > ends, 10_000)
+        return found(*(_rows(connection, table, len(data), ends) for table in TABLES))
+
+
+def _first_page(size: int, pages: int, roots: Roots) -> bytes:
+    """A first page whose schema has our two tables, bare, beginning at those pages."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        connection.execute(f"PRAGMA page_size = {size}")
+        for table in TABLES:
+            id, *others = schema.columns(table)
+            connection.execute(f"CREATE TABLE {table} ({id} INTEGER PRIMARY KEY, {', '.join(others)})")
+        connection.execute("PRAGMA writable_schema = ON")
+        for table in TABLES:
+            connection.execute("UPDATE sqlite_master SET rootpage = ? WHERE name = ?", (roots[table], table))
+        page = connection.serialize()[:size]
+    return _header(size, pages) + page[100:]
+
+
+def _rows(connection: sqlite3.Connection, table: str, most: int, ends: float) -> Iterator[Row]:
+    """The rows of a table in the order of their identities, from both ends and between what cannot be read.
+
+    All together are not longer than ``most``, the file: a page that is in several rows is damage.
+    """
+    columns = schema.columns(table)
+    read: dict[int, tuple[object, ...]] = {}
+    for forward in (True, False):
+        sign, order = (">=", "ASC") if forward else ("<=", "DESC")
+        statement = f"SELECT {', '.join(columns)} FROM {table} WHERE id {sign} ? ORDER BY id {order}"
+        place, step = 0 if forward else LARGEST_ROWID, 1
+        while 0 <= place <= LARGEST_ROWID and most > 0 and time.thread_time() < ends:
+            last = None
+            try:
+                for row in connection.execute(statement, (place,)):
+                    if last is not None and (row[0] > last) != forward:
+                        raise sqlite3.DatabaseError("rows out of order")
+                    last = row[0]
+                    if last not in read:
+                        most -= sum(len(value) for value in row if isinstance(value, (str, bytes)))
+                        if most < 0:
+                            break
+                        read[last] = row
+                break
+            except sqlite3.Error:
+                if last is None and place == LARGEST_ROWID:
+                    place = max(read, default=-1)  # the end cannot be read: back from the last row that can
+                    continue
+                # Beyond the damage: from the last row that was read in steps that double.
+                step = step * 2 if last is None else 1
+                place = (place if last is None else last) + (step if forward else -step)
+    return (dict(zip(columns, read[id], strict=True)) for id in sorted(read))

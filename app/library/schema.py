@@ -11,6 +11,8 @@ draft changes at every denoising step.
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
+from functools import cache
 
 APPLICATION_ID = 0x5AFE1167  # written into the file's header: whose it is
 
@@ -81,17 +83,51 @@ _FIRST = (
 STEPS: tuple[tuple[str, ...], ...] = (_FIRST,)
 """Step n takes a file from version n to n + 1. A step that was ever released is never changed: another is added."""
 
-TABLES = frozenset({"conversations", "messages", "title_index", "message_index"})
-
 
 def version_of(connection: sqlite3.Connection) -> int:
     """The version a file has; 0 where nothing is in it yet."""
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
-def tables_of(connection: sqlite3.Connection) -> set[str]:
-    """The names of a file's tables."""
-    return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+Objects = frozenset[tuple[str, str, str | None]]
+"""What a schema holds: type, name and SQL of each."""
+
+_SEARCH = ("title_index_", "message_index_")
+"""The tables within the indexes for search, whose SQL is that of the SQLite that made them."""
+
+
+def objects_of(connection: sqlite3.Connection) -> Objects:
+    """All that the schema of a file holds, beside the statistics that SQLite may have gathered."""
+    rows = connection.execute("SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_stat_'").fetchall()
+    return frozenset((kind, name, "" if str(name).startswith(_SEARCH) else sql) for kind, name, sql in rows)
+
+
+@cache
+def objects_at(steps: tuple[tuple[str, ...], ...]) -> Objects:
+    """What a file holds that those steps have made, and nothing else may be in it."""
+    with closing(_made_by(steps)) as connection:
+        return objects_of(connection)
+
+
+@cache
+def roots() -> dict[str, int]:
+    """The page at which each table begins, as a fresh file has it; no table ever moves."""
+    with closing(_made_by(STEPS)) as connection:
+        return dict(connection.execute("SELECT name, rootpage FROM sqlite_master WHERE type = 'table'"))
+
+
+@cache
+def columns(table: str) -> tuple[str, ...]:
+    """The columns of a table as they stand in its rows."""
+    with closing(_made_by(STEPS)) as connection:
+        return tuple(name for _place, name, *_rest in connection.execute(f"PRAGMA table_info({table})"))
+
+
+def _made_by(steps: tuple[tuple[str, ...], ...]) -> sqlite3.Connection:
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    for statement in (statement for step in steps for statement in step):
+        connection.execute(statement)
+    return connection
 
 
 def migrate(connection: sqlite3.Connection) -> None:
@@ -106,6 +142,40 @@ def migrate(connection: sqlite3.Connection) -> None:
                 connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {len(STEPS)}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+_INDEXED = {
+    "title_index_content": "SELECT id FROM conversations",
+    "message_index_content": "SELECT id FROM messages WHERE status NOT IN ('waiting', 'developing')",
+}
+
+
+def is_indexed(connection: sqlite3.Connection) -> bool:
+    """Whether the indexes for search have just the rows that they should have; of others SQLite refuses changes."""
+    return not any(
+        connection.execute(f"{one} EXCEPT {other} LIMIT 1").fetchone()
+        for index, rows in _INDEXED.items()
+        for one, other in ((f"SELECT id FROM {index}", rows), (rows, f"SELECT id FROM {index}"))
+    )
+
+
+def index_again(connection: sqlite3.Connection) -> None:
+    """Make the indexes for search anew from the tables."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for statement in (statement for step in STEPS for statement in step if " USING fts5 " in statement):
+            connection.execute(f"DROP TABLE {statement.split()[3]}")
+            connection.execute(statement)
+        connection.execute("INSERT INTO title_index (rowid, title) SELECT id, title FROM conversations")
+        connection.execute(
+            "INSERT INTO message_index (rowid, content) SELECT id, content FROM messages "
+            "WHERE status NOT IN ('waiting', 'developing')"
+        )
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:

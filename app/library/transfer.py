@@ -5,10 +5,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import tempfile
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -17,27 +14,22 @@ from app.library.checks import Fields
 from app.library.errors import LibraryError
 from app.library.library import Library
 from app.library.pages import to_html, to_markdown
-from app.library.records import ROLES, STATUSES, UNFINISHED, StoredMessage, Summary, Whole
+from app.library.records import MOST_VALUES, ROLES, STATUSES, UNFINISHED, StoredMessage, Summary, Whole
 from app.library.rows import storable
 from app.state.attachment import Attachment
+from engine import SafelightError
+from engine.files import parse_json, read_bytes, write_text
 
 FORMAT = "safelight-conversation"
 VERSION = 1
-LARGEST_FILE = 256 * 2**20  # bytes
+LARGEST_FILE = 48 * 2**20  # bytes; parsed it takes up to ten times as much
+MOST_MESSAGES = 10_000  # that one file may hold: a conversation is read as a whole when it is opened
+MOST_ATTACHMENTS = 100  # of one message; the composer takes ten
 
 
 def export(library: Library, conversation: int, format: str, path: Path) -> None:
-    """Write a conversation to a file, as ``markdown``, ``json`` or ``html``. Raises ``LibraryError``."""
+    """Write a conversation to a file, as ``markdown``, ``json`` or ``html``. Raises ``SafelightError``."""
     write_file(path, library.whole(conversation), format)
-
-
-def bring_in(library: Library, path: Path) -> int:
-    """Add a conversation from an exported JSON file, all of it or nothing; returns its identity.
-
-    Raises:
-        LibraryError: the file is another program's, damaged or from a newer Safelight, or cannot be stored.
-    """
-    return library.take(read_file(path))
 
 
 def to_json(whole: Whole) -> str:
@@ -85,9 +77,10 @@ def from_json(text: str, name: str = "this file") -> Whole:
         LibraryError: it is another program's, damaged, or from a newer Safelight; names what is wrong.
     """
     try:
-        raw = json.loads(text)
-    except (ValueError, RecursionError):
-        raise LibraryError(f"{name} is no JSON. Choose a conversation that Safelight exported as JSON") from None
+        raw = parse_json(text, name, values=MOST_VALUES)
+    except SafelightError as error:
+        why = str(error).removeprefix(name).strip()
+        raise LibraryError(f"{name} is no conversation: it {why}. Choose a file that Safelight exported") from error
     if not isinstance(raw, dict) or raw.get("format") != FORMAT:
         raise LibraryError(f"{name} is no conversation of Safelight's. Choose one that it exported as JSON")
     version = raw.get("version")
@@ -97,17 +90,17 @@ def from_json(text: str, name: str = "this file") -> Whole:
     fields.one_of("version", (VERSION,))
     summary = Summary(
         0,
-        fields.text("title"),
+        fields.name("title"),
         fields.time("created"),
         fields.time("updated"),
         fields.truth("pinned"),
         fields.text("system_prompt"),
-        fields.text("preset"),
-        fields.text("model"),
+        fields.name("preset"),
+        fields.name("model"),
     )
     messages: list[StoredMessage] = []
     known: set[int] = set()
-    for place, item in enumerate(fields.items("messages"), start=1):
+    for place, item in enumerate(fields.items("messages", MOST_MESSAGES), start=1):
         message = _message(Fields(item, f"{name}, message {place}"), known)
         known.add(message.id)
         messages.append(message)
@@ -127,14 +120,15 @@ def _message(fields: Fields, known: set[int]) -> StoredMessage:
         content=fields.text("content"),
         thinking=fields.text("thinking"),
         status=fields.one_of("status", [status for status in STATUSES if status not in UNFINISHED]),
-        model=fields.text("model"),
+        model=fields.name("model"),
         seed=fields.whole_or_none("seed"),
-        settings=fields.json_text("settings"),
-        figures=fields.json_text("figures"),
+        settings=fields.details("settings"),
+        figures=fields.details("figures"),
         error=fields.text("error"),
         attachments=tuple(
-            Attachment(file.text("name"), file.text("text"))
-            for file in (Fields(item, f"{fields.place}, attachment") for item in fields.items("attachments"))
+            Attachment(file.name("name"), file.text("text"))
+            for item in fields.items("attachments", MOST_ATTACHMENTS)
+            for file in [Fields(item, f"{fields.place}, attachment")]
         ),
         id=id,
         created=fields.time("created"),
@@ -143,11 +137,9 @@ def _message(fields: Fields, known: set[int]) -> StoredMessage:
 
 
 def read_file(path: Path) -> Whole:
-    """A conversation from an exported JSON file. Raises ``LibraryError``."""
+    """A conversation from an exported JSON file. Raises ``SafelightError``."""
     try:
-        if path.stat().st_size > LARGEST_FILE:
-            raise LibraryError(f"{path.name} is larger than any conversation. Choose a file that Safelight exported")
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_bytes(path, LARGEST_FILE).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise LibraryError(f"{path.name} is no text. Choose a conversation that Safelight exported as JSON") from None
     except OSError as fault:
@@ -156,22 +148,12 @@ def read_file(path: Path) -> Whole:
 
 
 def write_file(path: Path, whole: Whole, format: str) -> None:
-    """Write an export; a file of that name is replaced once all is written. Raises ``LibraryError``."""
-    text = storable(WRITERS[format](whole))
-    try:
-        handle, unfinished = tempfile.mkstemp(prefix=".safelight-", dir=path.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-                file.write(text)
-            Path(unfinished).replace(path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                Path(unfinished).unlink()
-            raise
-    except OSError as fault:
-        raise LibraryError(
-            f"{path} cannot be written ({fault.strerror}). Free some space or choose another place"
-        ) from fault
+    """Write an export for its owner alone; a file of that name is replaced once all is written.
+
+    Raises:
+        SafelightError: it cannot be written.
+    """
+    write_text(path, storable(WRITERS[format](whole)), private=True)
 
 
 WRITERS: dict[str, Callable[[Whole], str]] = {"markdown": to_markdown, "json": to_json, "html": to_html}

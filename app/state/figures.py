@@ -1,9 +1,16 @@
-"""What a run came to, in numbers that outlive it. Knows neither Qt nor the engine."""
+"""What a run came to, in numbers that outlive it. Knows no Qt."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
+
+from engine import SafelightError
+from engine.files import parse_json
+
+LARGEST = 2**53  # beyond it, numbers are no longer told apart
+COUNTS = ("steps", "blocks", "capped_blocks")
+MEASURES = ("seconds", "tokens_per_forward", "tokens_per_second")
 
 
 @dataclass(frozen=True)
@@ -24,9 +31,15 @@ class Figures:
     def from_json(text: str) -> Figures:
         """What was written; anything that cannot be read is not known."""
         try:
-            raw = json.loads(text)
-        except ValueError:
+            raw = parse_json(text, "figures")
+        except SafelightError:
             return Figures()
-        known = {field.name for field in fields(Figures)}
-        found = raw.items() if isinstance(raw, dict) else ()
-        return Figures(**{name: value for name, value in found if name in known and isinstance(value, (int, float))})
+        if not isinstance(raw, dict):
+            return Figures()
+        counts = {name: raw[name] for name in COUNTS if type(raw.get(name)) is int and 0 <= raw[name] <= LARGEST}
+        measures = {
+            name: float(raw[name])
+            for name in MEASURES
+            if type(raw.get(name)) in (int, float) and 0 <= raw[name] <= LARGEST
+        }
+        return Figures(**counts, **measures)

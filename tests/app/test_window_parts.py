@@ -192,6 +192,7 @@ def test_a_library_of_a_newer_version_is_left_alone_and_the_app_works(qtbot: QtB
     Library.open(folder).close()
     with sqlite3.connect(folder / "library.sqlite") as connection:
         connection.execute("PRAGMA user_version = 99")
+        connection.execute("ALTER TABLE messages ADD COLUMN colour")
     connection.close()
     written = (folder / "library.sqlite").read_bytes()
     window = open_window()

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from app.library import Library, LibraryError, NewMessage, opening, schema
+from engine import SafelightError
 
 ROOT = Path(__file__).resolve().parents[3]
 NEXT_STEP = ("ALTER TABLE conversations ADD COLUMN colour TEXT NOT NULL DEFAULT 'red'",)
@@ -99,8 +100,8 @@ def test_no_migration_without_its_backup(folder, monkeypatch):
     def full(*_args: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(opening.Path, "replace", full)
-    with pytest.raises(LibraryError, match="disk is full"):
+    monkeypatch.setattr("os.replace", full)
+    with pytest.raises(SafelightError, match="disk is full"):
         Library.open(folder)
     assert run(folder, "PRAGMA user_version") == [(1,)]
     assert names(folder, "*backup*") == []
@@ -109,6 +110,7 @@ def test_no_migration_without_its_backup(folder, monkeypatch):
 def test_a_newer_file_is_refused_and_left_alone(folder):
     fill(folder)
     run(folder, "PRAGMA user_version = 99")
+    run(folder, NEXT_STEP[0])
     before = (folder / "library.sqlite").read_bytes()
     with pytest.raises(LibraryError, match="newer Safelight"):
         Library.open(folder)
@@ -195,14 +197,14 @@ def test_what_can_be_read_of_a_damaged_file_is_saved(folder):
     assert aside.read_bytes() == bytes(content)  # read, not touched
 
 
-def test_an_unreadable_header_leaves_nothing_to_save(folder):
+def test_a_schema_that_is_gone_loses_nothing(folder):
     fill(folder)
     with (folder / "library.sqlite").open("r+b") as file:
         file.seek(100)
         file.write(b"\xff" * 3000)
     library = Library.open(folder)
-    assert titles(library) == set()
-    assert "nothing in it could be read" in library.notice
+    assert titles(library) == {"conversation 0", "conversation 1", "conversation 2"}
+    assert [len(library.messages(summary.id)) for summary in library.summaries()] == [2, 2, 2]
     library.close()
     assert len(names(folder, "library-damaged-*.sqlite")) == 1
 
@@ -273,10 +275,18 @@ def test_a_folder_that_cannot_be_made_is_said(tmp_path):
         Library.open(tmp_path / "file" / "below")
 
 
-def test_a_folder_in_the_place_of_the_file_is_said(folder):
-    (folder / "library.sqlite").mkdir(parents=True)
-    with pytest.raises(LibraryError, match="cannot be used"):
-        Library.open(folder)
+def test_what_is_no_file_in_the_place_of_the_library_is_set_aside(folder):
+    places = ("mkdir", lambda path: path.mkdir()), ("pipe", os.mkfifo), ("link", lambda path: path.symlink_to("gone"))
+    for kind, make in places:
+        for name in ("library.sqlite", "library.sqlite-wal"):
+            inner = folder / kind / name
+            inner.parent.mkdir(parents=True, exist_ok=True)
+            make(inner)
+            library = Library.open(inner.parent)
+            assert "set aside" in library.notice
+            library.create(title="goes on")
+            library.close()
+            assert len(names(inner.parent, f"library-damaged-*{name.removeprefix('library')}")) >= 1
 
 
 def test_damage_met_later_is_said(library):

@@ -9,7 +9,8 @@ from html.parser import HTMLParser
 import pytest
 
 from app.library import Attachment, LibraryError, NewMessage
-from app.library.transfer import bring_in, export, from_json, read_file, to_html, to_json, to_markdown, write_file
+from app.library.transfer import export, from_json, read_file, to_html, to_json, to_markdown, write_file
+from engine import SafelightError
 
 HOSTILE = (
     '<script>alert(1)</script>\n<img src="http://example.org/x.png" onerror=alert(2)> & </div></main> $body \x07 \u202e'
@@ -66,7 +67,7 @@ def test_json_there_and_back(library, whole, tmp_path):
         (("version",), "1", "version"),
         (("title",), None, "title"),
         (("created",), "today", "created"),
-        (("created",), float("nan"), "created"),
+        (("created",), float("nan"), "NaN"),
         (("updated",), 1e300, "updated"),
         (("pinned",), 1, "pinned"),
         (("messages",), {}, "messages"),
@@ -120,7 +121,7 @@ def test_other_files_are_refused_in_a_sentence(content, tmp_path, library):
 def test_a_file_written_and_brought_in(library, whole, tmp_path):
     file = tmp_path / "talk.json"
     export(library, whole.summary.id, "json", file)
-    taken = bring_in(library, file)
+    taken = library.take(read_file(file))
     assert taken != whole.summary.id
     assert to_markdown(library.whole(taken)) == to_markdown(whole)
 
@@ -208,14 +209,14 @@ def test_an_export_replaces_a_file_only_when_it_is_whole(whole, tmp_path, monkey
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("app.library.transfer.Path.replace", fail)
-        with pytest.raises(LibraryError, match="No space left"):
+        patch.setattr("os.replace", fail)
+        with pytest.raises(SafelightError, match="disk is full"):
             write_file(file, whole, format)
     assert file.read_text() == "before"
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
     write_file(file, whole, format)
     assert "second *answer*" in file.read_text(encoding="utf-8")
-    with pytest.raises(LibraryError, match="cannot be written"):
+    with pytest.raises(SafelightError, match="there is no folder"):
         write_file(tmp_path / "nowhere" / "file", whole, format)
 
 

@@ -1,0 +1,133 @@
+"""Rows of a damaged library as conversations: what is out of place in a row is mended, what is no row is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import cast
+
+from app.language import tr
+from app.library.records import LARGEST_SEED, LATEST, ROLES, STATUSES, Role, Status, StoredMessage, Summary, Whole
+from app.library.rows import attachments_of, with_shown
+
+Row = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was read of the two tables, in the order of identities."""
+
+    conversations: tuple[Row, ...] = ()
+    messages: tuple[Row, ...] = ()
+
+
+def found(conversations: Iterable[Row], messages: Iterable[Row]) -> Found:
+    """The rows that are such: what another program's file has in their place is neither."""
+    return Found(tuple(filter(_is_conversation, conversations)), tuple(filter(_is_message, messages)))
+
+
+def mended(rows: Found) -> tuple[Whole, ...]:
+    """The conversations that were not deleted, last written to first.
+
+    Messages whose conversation is lost are gathered in conversations of their own; one whose parent is lost follows the
+    last message of the other role before it.
+    """
+    deleted = {row["id"] for row in rows.conversations if _is_number(row["deleted"])}
+    summaries = {_id(row["id"]): _summary(row) for row in rows.conversations if row["id"] not in deleted}
+    wanted = {_id(row["id"]): _place(row["child_shown"]) for row in rows.messages}
+    first = {_id(row["id"]): _place(row["child_shown"]) for row in rows.conversations}
+    messages: dict[int, list[StoredMessage]] = {}
+    for row in rows.messages:
+        conversation = _id(row["conversation"])
+        if row["conversation"] in deleted or isinstance(row["removed"], int):
+            continue
+        if conversation not in summaries:
+            created = _time(row["created"], 0.0)
+            summaries[conversation] = Summary(0, tr("Saved from a damaged library"), created, created)
+        messages.setdefault(conversation, []).append(_message(row, summaries[conversation].created))
+    wholes = [
+        Whole(summary, tuple(with_shown(_joined(messages.get(id, [])), {**wanted, None: first.get(id)})))
+        for id, summary in summaries.items()
+    ]
+    return tuple(sorted(wholes, key=lambda whole: whole.summary.updated, reverse=True))
+
+
+def _is_conversation(row: Row) -> bool:
+    return isinstance(row["title"], (str, bytes)) and (_is_time(row["created"]) or _is_time(row["updated"]))
+
+
+def _is_message(row: Row) -> bool:
+    return (row["role"] in ROLES or row["status"] in STATUSES) and isinstance(row["content"], (str, bytes))
+
+
+def _summary(row: Row) -> Summary:
+    created = _time(row["created"], _time(row["updated"], 0.0))
+    return Summary(
+        _id(row["id"]),
+        _text(row["title"]),
+        created,
+        _time(row["updated"], created),
+        row["pinned"] == 1,
+        _text(row["system_prompt"]),
+        _text(row["preset"]),
+        _text(row["model"]),
+    )
+
+
+def _message(row: Row, created: float) -> StoredMessage:
+    parent, role, seed = row["parent"], row["role"], row["seed"]
+    return StoredMessage(
+        parent=_place(parent),
+        role=cast(Role, role) if role in ROLES else "user" if parent is None else "assistant",
+        content=_text(row["content"]),
+        thinking=_text(row["thinking"]),
+        status=cast(Status, row["status"]) if row["status"] in STATUSES else "stopped",
+        model=_text(row["model"]),
+        seed=seed if isinstance(seed, int) and 0 <= seed <= LARGEST_SEED else None,
+        settings=_text(row["settings"]),
+        figures=_text(row["figures"]),
+        error=_text(row["error"]),
+        attachments=attachments_of(_text(row["attachments"])),
+        id=_id(row["id"]),
+        created=_time(row["created"], created),
+    )
+
+
+def _joined(messages: list[StoredMessage]) -> list[StoredMessage]:
+    """Each with a parent that is there and came before it."""
+    known: set[int] = set()
+    last: dict[Role, int] = {}
+    joined: list[StoredMessage] = []
+    for message in messages:
+        if message.parent is not None and message.parent not in known:
+            message = replace(message, parent=last.get("user" if message.role == "assistant" else "assistant"))
+        known.add(message.id)
+        last[message.role] = message.id
+        joined.append(message)
+    return joined
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return value if isinstance(value, str) else "" if value is None else str(value)
+
+
+def _id(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _place(value: object) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float))
+
+
+def _is_time(value: object) -> bool:
+    return isinstance(value, (int, float)) and 0 <= value <= LATEST
+
+
+def _time(value: object, otherwise: float) -> float:
+    return float(value) if isinstance(value, (int, float)) and 0 <= value <= LATEST else otherwise
