@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pytestqt.qtbot import QtBot
@@ -101,6 +102,11 @@ def test_nobody_needs_it_for_long_and_it_ends(qtbot: QtBot, helper: Aside, monke
     wait(qtbot, helper)
     assert isinstance(helper.ask(Formula("b", False)), Picture)
     assert helper.starts == 2
+
+
+def test_the_bundle_knows_the_option_that_makes_it_the_helper() -> None:
+    entry = Path(__file__).parents[2] / "packaging" / "frozen" / "entry.py"
+    assert f'sys.argv[1:] == ["{module.OPTION}"]' in entry.read_text()
 
 
 def test_results_are_kept_within_bounds(helper: Aside, monkeypatch: pytest.MonkeyPatch) -> None:

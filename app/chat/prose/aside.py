@@ -85,7 +85,12 @@ class Aside(QObject):
         self._alarm.stop()
         process, self._process = self._process, None
         if process is not None:
-            self._part_from(process)
+            for signal, slot in (
+                (process.readyReadStandardOutput, self._read),
+                (process.finished, self._ended),
+                (process.errorOccurred, self._failed),
+            ):
+                signal.disconnect(slot)
             process.kill()
             process.waitForFinished(5_000)
             process.deleteLater()
@@ -132,15 +137,15 @@ class Aside(QObject):
     def _late(self) -> None:
         """A job, the start or idleness has lasted too long."""
         process = self._process
-        if process is None or process.waitForReadyRead(0):  # it was we who were late; what came has been read
+        if process is None:
             return
-        if self._asked or not self._ready:
+        if process.waitForReadyRead(0):  # it was we who were late; what came has been read
+            if not self._alarm.isActive():
+                self._alarm.start(round(SECONDS * 1000))
+        elif self._asked or not self._ready:
             process.kill()
-            return
-        self._part_from(process)
-        process.finished.connect(process.deleteLater)
-        process.closeWriteChannel()  # nobody needed it for long: it ends by itself
-        self._process = None
+        else:
+            self.close()  # nobody needed it for long
 
     @Slot()
     def _ended(self) -> None:
@@ -165,11 +170,6 @@ class Aside(QObject):
     def _failed(self, error: QProcess.ProcessError) -> None:
         if error == QProcess.ProcessError.FailedToStart:  # ``finished`` does not follow
             self._ended()
-
-    def _part_from(self, process: QProcess) -> None:
-        process.readyReadStandardOutput.disconnect(self._read)
-        process.finished.disconnect(self._ended)
-        process.errorOccurred.disconnect(self._failed)
 
     # ---------------------------------------------------------------- results
 

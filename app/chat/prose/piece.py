@@ -235,7 +235,7 @@ class Piece:
 
     def copied(self, start: int, end: int) -> str:
         """What is between two places, formulas as their source and lists with their markers."""
-        if (start, end) == (0, END) and self._document is None:
+        if (start, end) == (0, END):  # all of it: nobody needs its document
             joints = ["", *("\n" if row.joint is None else row.joint for row in self.rows[1:])]
             return "".join(joint + row.copied for joint, row in zip(joints, self.rows, strict=True))
         end = min(end, self.end)

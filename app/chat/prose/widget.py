@@ -45,7 +45,7 @@ PAD = 8
 """Left and right of the text, for the ring around it when it has the keyboard."""
 MOST_SHOWN, MOST_LINES = 24_000, 800
 """Characters and lines of a text that are laid out before "Show all" is asked for."""
-AT_ONCE, AGAIN_AT_ONCE, SLICE = 0.1, 0.03, 0.008
+AT_ONCE, AGAIN_AT_ONCE, SLICE = 0.06, 0.03, 0.008
 """Seconds of layout when a text is set, when its width changes, and each time that Qt has nothing else to do."""
 PAUSE, LONGEST_PAUSE = 30, 1_000
 """Milliseconds between the times that pictures are put in while more are to come: it doubles each time."""
