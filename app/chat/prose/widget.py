@@ -318,18 +318,21 @@ class Prose(QWidget):
             size = made.sizeHint()
             top = piece.rect.top() + (piece.header - size.height()) // 2
             made.setGeometry(piece.rect.right() - size.width() - 11, top, size.width(), size.height())
-            made.setVisible(not piece.rect.isEmpty())
+            if made.isHidden() != piece.rect.isEmpty():
+                made.setVisible(not piece.rect.isEmpty())
         known = {id(piece): bar for piece, bar in self._bars}
         for piece in self._sheet.shown:
             bar = known.get(id(piece))
             if piece.overflow and bar is None:
                 bar = self._add_bar(piece)
-            if bar is not None:
+            if bar is not None and (bar.geometry() != piece.bar_rect() or bar.maximum() != piece.overflow):
                 bar.setVisible(bool(piece.overflow))
                 bar.setRange(0, piece.overflow)
                 bar.setPageStep(piece.inner.width())
                 bar.setSingleStep(24)
                 bar.setGeometry(piece.bar_rect())
+        if len(self._bars) > len(known):
+            chain_tabs(self, self.tab_stops()[1:])
         if not self.show_all.isHidden():
             size = self.show_all.sizeHint()
             self.show_all.setGeometry(PAD, self._height - size.height(), size.width(), size.height())
@@ -340,7 +343,6 @@ class Prose(QWidget):
         bar.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         bar.valueChanged.connect(self._bar_moved)
         self._bars.append((piece, bar))
-        chain_tabs(self, self.tab_stops()[1:])
         return bar
 
     @Slot()
