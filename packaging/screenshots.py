@@ -18,6 +18,7 @@ from PySide6.QtWidgets import QApplication
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from app.chat.prose.aside import aside
 from app.library import Library, NewMessage
 from app.main import application, make_window
 from app.messages import Message
@@ -70,7 +71,8 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
 
 
 def settle(milliseconds: int = 400) -> None:
-    """Let fades and layouts come to rest."""
+    """Let fades and layouts come to rest, with formulas and the colours of programs."""
+    wait_for(lambda: aside().is_idle, "formulas")
     loop = QEventLoop()
     QTimer.singleShot(milliseconds, loop.quit)
     loop.exec()

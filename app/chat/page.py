@@ -221,7 +221,7 @@ class ChatPage(QWidget):
     def _warm(self, turn: Hashable) -> Iterator[None]:
         assert isinstance(turn, Turn)
         if not turn.answer.is_active:
-            yield from prepare(turn.answer.text, self._look.theme)
+            yield from prepare(turn.answer.text)
 
     def _note_writers(self) -> None:
         """Tokens are written by the model that was there when they came, also when another one is loaded since."""

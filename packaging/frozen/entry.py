@@ -24,6 +24,11 @@ if __name__ == "__main__":
     multiprocessing.freeze_support()  # a worker process starts this same program
     if sys.platform.startswith("linux"):
         restore_library_path()
+    if sys.argv[1:] == ["--prose-slow"]:  # the window's helper for formulas and code, see app/chat/prose/aside.py
+        from app.chat.prose import slow
+
+        slow.main()
+        sys.exit(0)
     import bundle_fixes
 
     bundle_fixes.install()

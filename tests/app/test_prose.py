@@ -22,10 +22,12 @@ from app.chat.prose.blocks import (
     plain,
 )
 from app.chat.prose.highlight import parts
-from app.chat.prose.parse import MOST_IN_PARAGRAPH, opens, parse
-from app.chat.prose.rows import DONE, OPEN, flatten, formulas
+from app.chat.prose.parse import MOST_CELLS, MOST_IN_PARAGRAPH, Reading, opens, parse
+from app.chat.prose.rows import DONE, MOST_IN_ROW, OPEN, cut, flatten, jobs, verbatim_rows
 from app.chat.prose.safe import is_rtl, safe
-from app.chat.prose.typeset import typeset
+from app.chat.prose.slow import Formula as Drawing
+from app.chat.prose.slow import Program
+from app.chat.prose.typeset import INK, MOST_NESTED, SIZE, may_be_drawn, typeset
 
 
 def letters(text: str) -> str:
@@ -107,12 +109,12 @@ def test_formulas_on_lines_of_their_own(written: str) -> None:
     assert isinstance(math, Math)
     assert math.source.replace("\n", "").replace(" ", "") == "a-b"
     assert (before, after) == (Paragraph((Text("before"),)), Paragraph((Text("after"),)))
-    assert list(formulas(flatten((math,)))) == [(math.source, True)]
+    assert list(jobs(flatten((math,)))) == [Drawing(math.source, True)]
 
 
 @pytest.mark.parametrize("text", ["It costs $5, or $10 for two.", r"a \( b", r"\[ never closed"])
 def test_prices_and_open_brackets_are_no_formulas(text: str) -> None:
-    assert not list(formulas(flatten(parse(text))))
+    assert not list(jobs(flatten(parse(text))))
 
 
 @pytest.mark.parametrize(
@@ -180,20 +182,93 @@ def test_programs_are_told_apart_and_unknown_languages_stay_plain() -> None:
 
 
 def test_latex_becomes_a_picture_in_the_inks_colour() -> None:
-    picture = typeset(r"\frac{a}{b}", False, 16, "#ff0000")
+    picture = typeset(r"\frac{a}{b}", False)
     assert picture is not None
-    assert picture.height > 16 > picture.descent > 4
-    assert b"#ff0000" in picture.svg
+    assert picture.height > SIZE > picture.descent > 4
+    shown = picture.shown(2 * SIZE, "#ff0000")
+    assert b"#ff0000" in shown.svg
+    assert INK.encode() not in shown.svg
+    assert (shown.width, shown.height, shown.descent) == (2 * picture.width, 2 * picture.height, 2 * picture.descent)
 
 
 @pytest.mark.parametrize("source", [r"\frac{a", "", "x" * 5000, "{" * 400])
 def test_latex_that_is_not_understood_has_no_picture(source: str) -> None:
-    assert typeset(source, True, 16, "#ff0000") is None
+    assert typeset(source, True) is None
 
 
 def test_a_formula_draws_paths_and_nothing_that_could_load() -> None:
-    picture = typeset(r"\text{<image href='file:///etc/passwd'>} \href{http://x.y}{z}", True, 16, "#ff0000")
+    picture = typeset(r"\text{<image href='file:///etc/passwd'>} \href{http://x.y}{z}", True)
     assert picture is None or not any(word in picture.svg for word in (b"<image", b"href=", b"<a "))
+
+
+@pytest.mark.parametrize(
+    ("opener", "closer"),
+    [("{", "}"), (r"\sqrt{", "}"), (r"\hat{", "}"), (r"\frac{1}{1+", "}"), (r"\left(", r"\right)")],
+)
+def test_the_work_of_typesetting_does_not_double_with_each_level(
+    opener: str, closer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert typeset("x", True)
+    from ziamath.nodes import Mnode
+
+    made = Mnode.fromelement
+    count = 0
+
+    def counted(*args: object, **options: object) -> object:
+        nonlocal count
+        count += 1
+        assert count < 50_000  # it were millions
+        return made(*args, **options)
+
+    monkeypatch.setattr(Mnode, "fromelement", counted)
+    depth = MOST_NESTED - 4
+    assert typeset(opener * depth + "x" + closer * depth, True) is not None
+
+
+def test_a_formula_nested_deeper_than_anybody_writes_is_not_tried() -> None:
+    assert may_be_drawn(r"\{" * 100 + "{" * MOST_NESTED + "x" + "}" * MOST_NESTED)
+    assert may_be_drawn("{x}" * 200)
+    for opener, closer in (("{", "}"), (r"\left(", r"\right)"), (r"\begin{matrix}", r"\end{matrix}")):
+        deep = MOST_NESTED + 1
+        assert not may_be_drawn(opener * deep + "x" + closer * deep)
+
+
+def test_a_long_text_is_read_part_by_part() -> None:
+    read = Reading("# One\n\n" + "*two*\n\n" * 100)
+    assert read.step()
+    assert read.blocks == [Heading(1, (Text("One"),))]
+    while read.step():
+        pass
+    assert len(read.blocks) == 101
+
+
+def test_what_is_wanted_for_rows_is_named() -> None:
+    rows = flatten(parse("# $a$\n\n|$b$|\n|-|\n|$c$|\n\n```python\nx\n```\n\n$$d$$"))
+    assert list(jobs(rows)) == [
+        Drawing("a", False),
+        Drawing("b", False),
+        Drawing("c", False),
+        Program("x", "python"),
+        Drawing("d", True),
+    ]
+
+
+@pytest.mark.parametrize("table", ["|a|b|\n|-|-|\n" + "|1|2|\n" * 600, "|" + "a|" * 100 + "\n|" + "-|" * 100 + "\n"])
+def test_a_table_that_takes_too_long_to_lay_out_is_its_source(table: str) -> None:
+    (block, after) = parse(f"{table}\nafter")
+    assert block == Code(table.removesuffix("\n"))
+    assert after == Paragraph((Text("after"),))
+    assert isinstance(parse("|a|b|\n|-|-|\n" + "|1|2|\n" * (MOST_CELLS // 2 - 2))[0], Table)
+
+
+@pytest.mark.parametrize("text", ["x" * 30_000, "wordy " * 5_000, "a line\n" * 5_000, "\n" * 10_000, "", "short"])
+def test_a_long_text_is_cut_and_nothing_of_it_is_lost(text: str) -> None:
+    parts = list(cut(text))
+    assert all(len(part) <= MOST_IN_ROW for part, _ in parts)
+    assert "".join((joint or "") + part for part, joint in parts) == text
+    rows = [row for rows in verbatim_rows(text) for row in rows]
+    assert "".join((row.joint or "") + row.copied for row in rows) == text
+    assert len(flatten((Paragraph((Text(text),)),))) >= len(parts)
 
 
 def test_nothing_heavy_is_imported_with_the_page() -> None:
@@ -209,8 +284,8 @@ def test_nothing_heavy_is_imported_with_the_page() -> None:
 
 def test_the_pure_layer_knows_no_qt() -> None:
     code = (
-        "import sys; from app.chat.prose import parse, rows, highlight, typeset; parse.parse('# a $b$'); "
-        "typeset.typeset('b', True, 16, '#000000'); assert not any(n.startswith('PySide6') for n in sys.modules)"
+        "import sys; from app.chat.prose import parse, rows, slow, typeset; parse.parse('# a $b$'); "
+        "typeset.typeset('b', True); assert not any(n.startswith('PySide6') for n in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr

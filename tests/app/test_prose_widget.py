@@ -12,8 +12,12 @@ from PySide6.QtGui import QDesktopServices, QGuiApplication, QTextDocument
 from PySide6.QtWidgets import QApplication, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
+from app.chat.prose import slow, widget
+from app.chat.prose.aside import aside
 from app.chat.prose.document import InertDocument
+from app.chat.prose.formula import Formulas
 from app.chat.prose.links import OpenLink
+from app.chat.prose.piece import MOST_IN_PIECE
 from app.chat.prose.widget import MOST_LINES, MOST_SHOWN, Prose, prepare, shown_part
 from app.theme import DARKROOM, PAPER
 
@@ -61,6 +65,11 @@ def draw(prose: Prose) -> None:
     """Lay out and paint it."""
     QApplication.sendPostedEvents()
     assert not prose.host.grab().isNull()  # type: ignore[attr-defined]
+
+
+def settle(qtbot: QtBot, prose: Prose) -> None:
+    """Wait until all of it is laid out, drawn and coloured."""
+    qtbot.waitUntil(lambda: prose.is_settled, timeout=30_000)
 
 
 def shown(prose: Prose) -> str:
@@ -126,6 +135,7 @@ def test_a_hundred_kilobytes_are_cut_until_all_is_asked_for(qtbot: QtBot, prose:
     assert len(shown(prose)) <= MOST_SHOWN
     qtbot.mouseClick(prose.show_all, Qt.MouseButton.LeftButton)
     assert not prose.show_all.isVisible()
+    settle(qtbot, prose)
     assert len(shown(prose)) == len(text)
     prose.copy()
     assert QGuiApplication.clipboard().text() == text
@@ -138,11 +148,12 @@ def test_a_cut_is_made_between_lines() -> None:
     assert shown_part("- a\n" * 9000) == "\n".join(["- a"] * MOST_LINES)
 
 
-def test_more_than_can_be_read_in_time_is_shown_as_it_is(prose: Prose) -> None:
+def test_more_than_can_be_read_in_time_is_shown_as_it_is(qtbot: QtBot, prose: Prose) -> None:
     text = "| a |\n|---|\n" + "| 1 |\n" * 9000
     prose.set_text(text)
     assert len(prose.rows) == 1
     prose.show_all.click()
+    settle(qtbot, prose)
     assert shown(prose) == text
 
 
@@ -200,15 +211,15 @@ def test_dragging_selects_and_a_double_click_takes_a_word(qtbot: QtBot, prose: P
     assert prose.selected_text() == "one"
 
 
-def move(widget: QWidget, to: QPoint) -> None:
+def move(over: QWidget, to: QPoint) -> None:
     from PySide6.QtCore import QEvent
     from PySide6.QtGui import QMouseEvent
 
     left = Qt.MouseButton.LeftButton
     event = QMouseEvent(
-        QEvent.Type.MouseMove, QPointF(to), widget.mapToGlobal(QPointF(to)), left, left, Qt.KeyboardModifier.NoModifier
+        QEvent.Type.MouseMove, QPointF(to), over.mapToGlobal(QPointF(to)), left, left, Qt.KeyboardModifier.NoModifier
     )
-    QApplication.sendEvent(widget, event)
+    QApplication.sendEvent(over, event)
 
 
 def test_a_link_is_opened_only_after_a_yes(qtbot: QtBot, prose: Prose, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -270,23 +281,79 @@ def test_a_document_gives_no_resource_even_when_it_is_asked() -> None:
     assert document.resource(image, QUrl.fromLocalFile("/etc/hostname")) is None
 
 
-def test_a_formula_that_cannot_be_drawn_shows_its_source(prose: Prose) -> None:
+def test_a_formula_that_cannot_be_drawn_shows_its_source(qtbot: QtBot, prose: Prose) -> None:
     prose.set_text("so $\\frac{a$ and\n\n$$\\frac{b$$\n\nand $c$")
+    settle(qtbot, prose)
     assert "$\\frac{a$" in shown(prose)
     assert "$$\\frac{b$$" in shown(prose)
     assert "\ufffc" in shown(prose)
 
 
-def test_another_theme_recolours_code_and_keeps_the_height(prose: Prose) -> None:
+def test_another_theme_recolours_code_and_formulas_and_keeps_the_height(qtbot: QtBot, prose: Prose) -> None:
     prose.set_text(RICH)
+    settle(qtbot, prose)
     draw(prose)
     height = prose.heightForWidth(480)
     before = prose.grab().toImage()
     prose.set_theme(PAPER)
+    assert prose.is_settled  # nothing is drawn anew for another ink
     assert prose.heightForWidth(480) == height
     assert prose.grab().toImage() != before
 
 
-def test_preparing_is_done_in_steps() -> None:
-    steps = list(prepare("$a$ and $b$\n\n$$c$$", DARKROOM))
-    assert len(steps) == 4
+def test_preparing_is_done_in_steps_and_asks_for_pictures(qtbot: QtBot) -> None:
+    steps = list(prepare("$aa$ and $bb$\n\n$$cc$$"))
+    assert len(steps) == 5
+    qtbot.waitUntil(lambda: aside().is_idle, timeout=30_000)
+    assert aside().ask(slow.Formula("cc", True)) is not None
+
+
+def test_a_source_is_shown_until_its_picture_is_there_and_selection_stays(qtbot: QtBot, prose: Prose) -> None:
+    prose.set_text("so $p+q$ is **selected** here\n\n| $p$ | b |\n|---|---|\n| $p+q$$r$ | 2 |\n\n$$\\frac{p}{q}$$")
+    assert "so $p+q$ is" in shown(prose)
+    assert "$$\\frac{p}{q}$$" in shown(prose)
+    at = prose.pieces[0].document.toPlainText().index("selected")
+    prose._anchor, prose._cursor = (0, at), (0, at + len("selected"))
+    settle(qtbot, prose)
+    assert [piece.document.toPlainText() for piece in prose.pieces] == [
+        "so \ufffc is selected here",
+        "\n\ufffc\nb\n\ufffc\ufffc\n2\n",
+        "\ufffc",
+    ]
+    assert prose.selected_text() == "selected"
+    prose.select_all()
+    assert prose.selected_text() == "so $p+q$ is selected here\n\n$p$\tb\n$p+q$$r$\t2\n\n$$\\frac{p}{q}$$"
+
+
+def test_what_is_known_is_drawn_at_once(qtbot: QtBot, prose: Prose) -> None:
+    prose.set_text("first $k^2$")
+    settle(qtbot, prose)
+    prose.set_text("then $k^2$")
+    assert prose.is_settled
+    assert shown(prose) == "then \ufffc"
+
+
+def test_all_of_a_long_line_is_laid_out_in_bounded_pieces(
+    qtbot: QtBot, prose: Prose, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(widget, "AT_ONCE", 0.0)
+    text = "x" * 40_000 + " y" * 10_000
+    prose.set_text(text)
+    prose.show_all.click()
+    assert not prose._sheet.is_done  # the rest comes when there is nothing else to do
+    prose.select_all()
+    settle(qtbot, prose)
+    assert max(len(piece.document.toPlainText()) for piece in prose.pieces) <= MOST_IN_PIECE
+    assert prose.selected_text() == text
+
+
+def test_a_document_is_laid_out_once_however_many_formulas_it_has(
+    qtbot: QtBot, prose: Prose, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    qtbot.waitUntil(lambda: aside().ask(slow.Formula("x", False)) is not None, timeout=30_000)
+    sized: list[object] = []
+    size = Formulas.intrinsicSize
+    monkeypatch.setattr(Formulas, "intrinsicSize", lambda *a: sized.append(a) or size(*a))
+    prose.set_text("|a|b|c|d|\n|-|-|-|-|\n" + "|$x$|$x$|$x$|$x$|\n" * 20)
+    assert shown(prose).count("\ufffc") == 80
+    assert len(sized) < 80 * 8  # not 80 * 80

@@ -1,7 +1,11 @@
-"""Makes rows into text documents: fonts, margins, colours. Knows no widget; asks nothing of the disk or the net."""
+"""Makes rows into text documents: fonts, margins, colours. Knows no widget; asks nothing of the disk or the net.
+
+A formula whose picture is not there yet stands as its source until ``Document.draw``.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -19,17 +23,19 @@ from PySide6.QtGui import (
     QTextTableFormat,
 )
 
+from app.chat.prose import slow
+from app.chat.prose.aside import aside
 from app.chat.prose.blocks import Align, Code, Formula, Heading, Inline, Inlines, Math, Paragraph, Rule, Table, plain
 from app.chat.prose.colors import part_color
 from app.chat.prose.formula import OBJECT, Formulas
-from app.chat.prose.highlight import parts
 from app.chat.prose.rows import Row
 from app.chat.prose.safe import is_rtl
-from app.chat.prose.typeset import typeset
+from app.chat.prose.slow import Job
+from app.chat.prose.typeset import Picture
 from app.theme import TEXT_BODY, TEXT_LEAD, Theme, canvas_font, color, px, text_percent, ui_font
 
 INDENT = 24
-GAP, CLOSE_GAP = 12, 4
+GAP, CLOSE_GAP, HEADING_GAP = 12, 4, 20
 HEADING_SCALE = {1: 1.5, 2: 1.25, 3: 1.125}
 LINE_PERCENT = 130.0
 
@@ -73,18 +79,77 @@ def _fonts(_percent: int) -> tuple[QFont, QFont]:
     return text, canvas_font(TEXT_BODY)
 
 
+@dataclass
+class _Place:
+    """Where a formula stands as its source."""
+
+    start: QTextCursor
+    length: int
+    written: str
+    font: QFont
+
+
 class InertDocument(QTextDocument):
-    """A document that loads nothing, whatever its text names."""
+    """A document that loads nothing, whatever its text names, and takes its pictures when they are there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._formulas: Formulas | None = None
+        self._waiting: dict[Job, list[_Place]] = {}
+        self.recoloured_by: Job | None = None  # after which a program's document is to be made anew
 
     def loadResource(self, _kind: int, _name: QUrl | str) -> Any:
         return None
 
+    @property
+    def waiting(self) -> Set[Job]:
+        """What is still to come."""
+        return self._waiting.keys() if self.recoloured_by is None else {self.recoloured_by}
 
-def flow_document(rows: tuple[Row, ...], style: Style) -> QTextDocument:
+    def insert(
+        self, cursor: QTextCursor, formula: Formula | Math, font: QFont, ink: str, letters: QTextCharFormat
+    ) -> None:
+        """Put a formula at the cursor: its picture in ``font`` and ``ink``, or its source in ``letters``."""
+        job = slow.Formula(formula.source, isinstance(formula, Math))
+        picture = aside().ask(job)
+        if isinstance(picture, Picture):
+            cursor.insertText(OBJECT, self._drawn(picture, formula.written, font, ink))
+            return
+        start = cursor.position()
+        cursor.insertText(_lines(formula.written), letters)
+        if aside().is_pending(job):
+            place = QTextCursor(self)
+            place.setPosition(start)
+            self._waiting.setdefault(job, []).append(_Place(place, cursor.position() - start, formula.written, font))
+
+    def draw(self, jobs: Collection[Job], ink: str) -> bool:
+        """Put pictures in the place of sources. Returns whether anything changed."""
+        drawn: list[tuple[_Place, Picture]] = []
+        for job in [job for job in jobs if job in self._waiting]:
+            picture = aside().ask(job)
+            if not aside().is_pending(job):
+                places = self._waiting.pop(job)
+                drawn += [(place, picture) for place in places if isinstance(picture, Picture)]
+        whole = QTextCursor(self)
+        whole.beginEditBlock()
+        for place, made in drawn:
+            cursor = place.start
+            cursor.setPosition(cursor.position() + place.length, QTextCursor.MoveMode.KeepAnchor)
+            cursor.insertText(OBJECT, self._drawn(made, place.written, place.font, ink))
+        whole.endEditBlock()
+        return bool(drawn)
+
+    def _drawn(self, picture: Picture, written: str, font: QFont, ink: str) -> QTextCharFormat:
+        self._formulas = self._formulas or Formulas(self)
+        return self._formulas.format(picture.shown(font.pixelSize(), ink), written, font)
+
+
+def flow_document(rows: tuple[Row, ...], style: Style) -> InertDocument:
     """Paragraphs, headings and rules, one under the other."""
     made = _empty(style.font())
     writer = _Writer(made, style)
     cursor = writer.cursor
+    cursor.beginEditBlock()  # else each insertion lays out anew
     for number, row in enumerate(rows):
         if number:
             cursor.insertBlock()
@@ -100,21 +165,25 @@ def flow_document(rows: tuple[Row, ...], style: Style) -> QTextDocument:
                 writer.write(inlines, style.font(), faint=bool(row.bars))
             case Rule() | Code() | Math() | Table():
                 pass
+    cursor.endEditBlock()
     return made
 
 
-def code_document(code: Code, style: Style) -> QTextDocument:
-    """A program, not wrapped."""
+def code_document(code: Code, style: Style) -> InertDocument:
+    """A program, not wrapped; in one colour as long as its parts are not known."""
     font = style.mono()
     made = _empty(font, wrap=False)
     option = made.defaultTextOption()
     option.setTabStopDistance(4 * style.mono().pixelSize() * 0.6)
     made.setDefaultTextOption(option)
+    job = slow.Program(code.text, code.language)
+    found = aside().ask(job)
+    made.recoloured_by = job if aside().is_pending(job) else None
     cursor = QTextCursor(made)
     cursor.beginEditBlock()
     place = 0
     plain_format = _ink(style.theme.ink)
-    for start, length, part in parts(code.text, code.language):
+    for start, length, part in found if isinstance(found, tuple) else ():
         if start > place:
             cursor.insertText(code.text[place:start], plain_format)
         format = _ink(part_color(part, style.theme))
@@ -127,19 +196,18 @@ def code_document(code: Code, style: Style) -> QTextDocument:
     return made
 
 
-def math_document(math: Math, style: Style) -> QTextDocument:
+def math_document(math: Math, style: Style) -> InertDocument:
     """A displayed formula, or its source where it cannot be drawn."""
-    picture = typeset(math.source, True, style.pixels + 2, style.theme.ink)
-    if picture is None:
-        made = _empty(style.mono(), wrap=False)
-        QTextCursor(made).insertText(math.written, _ink(style.theme.ink))
-        return made
     made = _empty(style.font(), wrap=False)
-    QTextCursor(made).insertText(OBJECT, Formulas(made).format(picture, math.written, style.font()))
+    font = style.font()
+    font.setPixelSize(style.pixels + 2)
+    letters = _ink(style.theme.ink)
+    letters.setFont(style.mono())
+    made.insert(QTextCursor(made), math, font, style.theme.ink, letters)
     return made
 
 
-def table_document(table: Table, style: Style) -> QTextDocument:
+def table_document(table: Table, style: Style) -> InertDocument:
     """A table as wide as its content wants, up to what ``setTextWidth`` grants."""
     made = _empty(style.font())
     format = QTextTableFormat()
@@ -154,6 +222,8 @@ def table_document(table: Table, style: Style) -> QTextDocument:
     line.setBottomBorder(1)
     line.setBottomBorderStyle(QTextFrameFormat.BorderStyle.BorderStyle_Solid)
     writer = _Writer(made, style)
+    whole = QTextCursor(made)
+    whole.beginEditBlock()  # else each insertion lays out anew
     grid = writer.cursor.insertTable(len(table.rows), len(table.aligns), format)
     bold = style.font()
     bold.setWeight(QFont.Weight.DemiBold)
@@ -168,10 +238,11 @@ def table_document(table: Table, style: Style) -> QTextDocument:
             shape.setLayoutDirection(_direction(inlines))
             writer.cursor.setBlockFormat(shape)
             writer.write(inlines, bold if number == 0 else style.font())
+    whole.endEditBlock()
     return made
 
 
-def _empty(font: QFont, *, wrap: bool = True) -> QTextDocument:
+def _empty(font: QFont, *, wrap: bool = True) -> InertDocument:
     made = InertDocument()
     made.setUndoRedoEnabled(False)
     made.setDocumentMargin(0)
@@ -203,12 +274,12 @@ def _direction(inlines: Inlines) -> Qt.LayoutDirection:
 def _block_format(row: Row, *, first: bool) -> QTextBlockFormat:
     made = QTextBlockFormat()
     made.setLineHeight(LINE_PERCENT, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
-    gap = CLOSE_GAP if row.close else GAP
+    gap = 0 if row.joint is not None else CLOSE_GAP if row.close else GAP
     match row.content:
         case Paragraph(inlines) | Heading(_, inlines):
             made.setLayoutDirection(_direction(inlines))
             if isinstance(row.content, Heading):
-                gap = GAP + 8
+                gap = HEADING_GAP
                 made.setHeadingLevel(row.content.level)
     if not first:
         made.setTopMargin(gap)
@@ -224,26 +295,19 @@ def _block_format(row: Row, *, first: bool) -> QTextBlockFormat:
 class _Writer:
     """Writes inlines into a document."""
 
-    def __init__(self, document: QTextDocument, style: Style) -> None:
+    def __init__(self, document: InertDocument, style: Style) -> None:
         self._document = document
         self._style = style
-        self._formulas: Formulas | None = None
         self.cursor = QTextCursor(document)
 
     def write(self, inlines: Inlines, font: QFont, *, faint: bool = False) -> None:
         """At the cursor."""
         for part in inlines:
-            if isinstance(part, Formula) and self._draw(part, font):
-                continue
-            self.cursor.insertText(_letters(part), self._format(part, font, faint))
-
-    def _draw(self, part: Formula, font: QFont) -> bool:
-        picture = typeset(part.source, False, font.pixelSize(), self._style.theme.ink)
-        if picture is None:
-            return False
-        self._formulas = self._formulas or Formulas(self._document)
-        self.cursor.insertText(OBJECT, self._formulas.format(picture, part.written, font))
-        return True
+            letters = self._format(part, font, faint)
+            if isinstance(part, Formula):
+                self._document.insert(self.cursor, part, font, self._style.theme.ink, letters)
+            else:
+                self.cursor.insertText(_lines(part.text), letters)
 
     def _format(self, part: Inline, font: QFont, faint: bool) -> QTextCharFormat:
         theme = self._style.theme
@@ -267,6 +331,5 @@ class _Writer:
         return made
 
 
-def _letters(part: Inline) -> str:
-    text = part.written if isinstance(part, Formula) else part.text
-    return text.replace("\n", "\u2028")  # a line break within the paragraph
+def _lines(text: str) -> str:
+    return text.replace("\n", "\u2028")  # line breaks within the paragraph

@@ -1,8 +1,10 @@
-"""What each part of a program is: keyword, text, remark. Knows no colours and no Qt."""
+"""What each part of a program is: keyword, text, remark. Knows no colours and no Qt.
+
+A lexer can take any time on a hostile text: ``slow`` calls this in a process that can be ended.
+"""
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Literal
 
 Part = Literal["keyword", "text", "number", "remark", "name", "error"]
@@ -11,10 +13,14 @@ MOST_CHARACTERS = 20_000
 """Longer programs stay in one colour, as reading them takes a while."""
 
 
-@lru_cache(maxsize=512)
+def may_be_read(text: str, language: str) -> bool:
+    """Whether a program is worth trying."""
+    return bool(language) and len(text) <= MOST_CHARACTERS
+
+
 def parts(text: str, language: str) -> tuple[tuple[int, int, Part], ...]:
     """(start, length, part) of what is not plain, in order. Nothing where the language is not known."""
-    if not language or len(text) > MOST_CHARACTERS:
+    if not may_be_read(text, language):
         return ()
     from pygments.lexers import get_lexer_by_name
     from pygments.token import Token

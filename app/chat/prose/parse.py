@@ -1,13 +1,13 @@
 """Reads Markdown into blocks. Knows no Qt; what it is given may be hostile.
 
 HTML is text. Images are named and never fetched. Only web and mail addresses become links. Input that would be slow to
-read, or is nested deeper than anybody writes, is shown as it is.
+read, or is nested deeper than anybody writes, is shown as it is. A long text is read block by block.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, get_args
 from urllib.parse import urlsplit
@@ -34,46 +34,104 @@ from app.language import tr
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
-    from markdown_it.tree import SyntaxTreeNode
-
-MOST_CHARACTERS = 400_000
-MOST_IN_PARAGRAPH = 6_000  # characters; the time to read emphasis and links grows with their square
-MOST_BRACKETS = 800  # in a paragraph
-MOST_NESTED = 60
-OPENED = ("http", "https", "mailto")
-_TASK = re.compile(r"\[([ xX])\](?=\s|$)")
-
-
-@lru_cache(maxsize=256)
-def parse(text: str) -> tuple[Block, ...]:
-    """The blocks of a Markdown text."""
-    text = safe(text)
-    if len(text) > MOST_CHARACTERS:
-        return verbatim(text)
-    try:
-        return _blocks(_tree(text).children)
-    except (RecursionError, ValueError, IndexError):
-        return verbatim(text)
-
-
-def _tree(text: str) -> SyntaxTreeNode:
-    """Raises ValueError where the text is nested too deep: the reader leaves out what lies deeper."""
+    from markdown_it.rules_block import StateBlock
     from markdown_it.token import Token
     from markdown_it.tree import SyntaxTreeNode
 
-    reader, env = _reader(), {}  # type: ignore[var-annotated]
-    tokens = reader.parse(text, env)
+MOST_CHARACTERS, MOST_LINES = 120_000, 4_000
+MOST_IN_PARAGRAPH = 6_000  # characters; the time to read emphasis and links grows with their square
+MOST_BRACKETS = 200  # in a paragraph
+MOST_NESTED = 24
+MOST_CELLS, MOST_COLUMNS, MOST_IN_TABLE = 1_000, 60, 20_000
+"""Larger tables are shown as their source, as laying them out takes a while."""
+OPENED = ("http", "https", "mailto")
+_RULE = re.compile(r"[|:-][ \t|:-]*")  # the line under the heads of a table
+_TASK = re.compile(r"\[([ xX])\](?=\s|$)")
+
+
+class Reading:
+    """A Markdown text on its way into ``blocks``: each ``step`` appends those of one more of its outermost parts."""
+
+    def __init__(self, text: str) -> None:
+        self.blocks: list[Block] = []
+        self._rest: Iterator[tuple[Block, ...]] | None = _read_text(safe(text))
+
+    def step(self) -> bool:
+        """Read on. Returns False where all has been read."""
+        if self._rest is None:
+            return False
+        found = next(self._rest, None)
+        if found is None:
+            self._rest = None
+            return False
+        self.blocks += found
+        return True
+
+
+@lru_cache(maxsize=256)
+def reading(text: str) -> Reading:
+    """The one reading of a text, as far as it has come."""
+    return Reading(text)
+
+
+def parse(text: str) -> tuple[Block, ...]:
+    """The blocks of a Markdown text."""
+    read = reading(text)
+    while read.step():
+        pass
+    return tuple(read.blocks)
+
+
+def is_readable(text: str) -> bool:
+    """Whether a text is short enough to be read as Markdown."""
+    return len(text) <= MOST_CHARACTERS and text.count("\n") <= MOST_LINES
+
+
+def _read_text(text: str) -> Iterator[tuple[Block, ...]]:
+    try:
+        tokens = _tokens(text) if is_readable(text) else None
+    except (RecursionError, ValueError, IndexError):
+        tokens = None
+    if tokens is None:
+        yield verbatim(text)
+        return
+    part: list[Token] = []
     for token in tokens:
-        if token.level >= MOST_NESTED - 1:
-            raise ValueError("nested too deep")
-        if token.type != "inline":
-            continue
-        token.children = []
-        if len(token.content) > MOST_IN_PARAGRAPH or token.content.count("[") > MOST_BRACKETS:
-            token.children.append(Token("text", "", 0, content=token.content))
-        else:
-            reader.inline.parse(token.content, reader, env, token.children)
-    return SyntaxTreeNode(tokens)
+        part.append(token)
+        if token.level == 0 and token.nesting <= 0:
+            yield _read_part(part)
+            part = []
+
+
+def _tokens(text: str) -> list[Token]:
+    """Raises ValueError where the text is nested too deep: the reader leaves out what lies deeper."""
+    tokens = _reader().parse(text)
+    if any(token.level >= MOST_NESTED - 1 for token in tokens):
+        raise ValueError("nested too deep")
+    return tokens
+
+
+def _read_part(tokens: list[Token]) -> tuple[Block, ...]:
+    """The blocks of an outermost part; where its insides are not understood, their letters."""
+    from markdown_it.tree import SyntaxTreeNode
+
+    try:
+        for token in tokens:
+            if token.type == "inline":
+                token.children = _children(token.content)
+        return _blocks(SyntaxTreeNode(tokens).children)
+    except (RecursionError, ValueError, IndexError):
+        return verbatim("\n".join(token.content for token in tokens if token.content))
+
+
+def _children(content: str) -> list[Token]:
+    from markdown_it.token import Token
+
+    if len(content) > MOST_IN_PARAGRAPH or content.count("[") > MOST_BRACKETS:
+        return [Token("text", "", 0, content=content)]
+    made: list[Token] = []
+    _reader().inline.parse(content, _reader(), {}, made)
+    return made
 
 
 def verbatim(text: str) -> tuple[Block, ...]:
@@ -103,8 +161,31 @@ def _reader() -> MarkdownIt:
         dollarmath_plugin, allow_labels=False, allow_space=False, allow_digits=False, double_inline=True
     )  # prices are no formulas
     reader.use(brackets)
+    reader.block.ruler.before("table", "large_table", _large_table, {"alt": ["paragraph", "reference"]})
     reader.disable("inline")  # it is done paragraph by paragraph
     return reader
+
+
+def _large_table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """A table with more cells than can be laid out in time is code: its source in a box."""
+    if start + 2 > end or state.is_code_block(start):
+        return False
+    head, rule = (
+        state.src[state.bMarks[line] + state.tShift[line] : state.eMarks[line]] for line in (start, start + 1)
+    )
+    if "|" not in head or not _RULE.fullmatch(rule):
+        return False
+    columns, last = len([cell for cell in rule.split("|") if cell.strip()]), start + 2
+    while last < end and not state.isEmpty(last) and state.sCount[last] >= state.blkIndent:
+        last += 1
+    if columns <= MOST_COLUMNS and columns * (last - start) <= MOST_CELLS:
+        return False
+    if not silent:
+        token = state.push("code_block", "code", 0)
+        token.content = state.getLines(start, last, state.blkIndent, True)
+        token.map = [start, last]
+        state.line = last
+    return True
 
 
 def _blocks(nodes: Iterable[SyntaxTreeNode]) -> tuple[Block, ...]:

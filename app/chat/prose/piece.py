@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from PySide6.QtCore import QPointF, QRect, QRectF, Qt
@@ -13,19 +13,35 @@ from PySide6.QtGui import (
     QTextBlock,
     QTextCharFormat,
     QTextCursor,
-    QTextDocument,
 )
 
-from app.chat.prose.blocks import Code, Heading, Math, Paragraph, Rule, Table
-from app.chat.prose.document import INDENT, Style, code_document, flow_document, math_document, table_document
+from app.chat.prose.blocks import Code, Heading, Math, Paragraph, Rule, Table, Text, plain
+from app.chat.prose.document import (
+    CLOSE_GAP,
+    GAP,
+    HEADING_GAP,
+    INDENT,
+    InertDocument,
+    Style,
+    code_document,
+    flow_document,
+    math_document,
+    table_document,
+)
 from app.chat.prose.formula import OBJECT, WRITTEN
 from app.chat.prose.rows import Row
+from app.chat.prose.slow import Job
 from app.theme import color, px
 
 HEADER = 32  # of a code block, with its language and its button
 PADDING = 12
 BAR = 12
 BETWEEN = 12
+FULL_PIECE, MOST_IN_PIECE = 6_000, 12_000
+"""Characters, after which a flow is cut where nothing is nested, and after which it is cut anywhere."""
+END = 1 << 30
+"""A place behind all others."""
+ROW_WEIGHT = 50  # what a row costs besides its characters, in characters
 _SEPARATORS = str.maketrans({"\u2029": "\n", "\u2028": "\n", "\u00a0": " ", "\ufdd0": "\t", "\ufdd1": "\n"})
 
 
@@ -38,21 +54,23 @@ class Link:
     end: int
 
 
-def pieces(rows: tuple[Row, ...], style: Style) -> list[Piece]:
-    """Cut rows into stretches, in order."""
-    made: list[Piece] = []
+def pieces(rows: Iterable[Row], style: Style) -> Iterator[Piece]:
+    """Cut rows into stretches, in order; none takes long to lay out."""
     flowing: list[Row] = []
+    weight = 0
     for row in rows:
+        added = ROW_WEIGHT + (len(plain(row.content.inlines)) if isinstance(row.content, Paragraph | Heading) else 0)
+        # Where a piece ends in a list or a quote, its lines would be broken.
+        if flowing and (row.is_boxed or weight + added > (MOST_IN_PIECE if row.indent else FULL_PIECE)):
+            yield Piece(tuple(flowing), style)
+            flowing, weight = [], 0
         if row.is_boxed:
-            if flowing:
-                made.append(Piece(tuple(flowing), style))
-                flowing = []
-            made.append(Piece((row,), style))
+            yield Piece((row,), style)
         else:
             flowing.append(row)
+            weight += added
     if flowing:
-        made.append(Piece(tuple(flowing), style))
-    return made
+        yield Piece(tuple(flowing), style)
 
 
 class Piece:
@@ -68,7 +86,14 @@ class Piece:
         self._style = style
         self._has_bars = any(row.bars or isinstance(row.content, Rule) for row in rows)
         self._has_markers = any(row.marker for row in rows)
-        self.document = _document(rows, style)
+        self._document: InertDocument | None = None
+
+    @property
+    def document(self) -> InertDocument:
+        """Made when it is first needed."""
+        if self._document is None:
+            self._document = _document(self.rows, self._style)
+        return self._document
 
     @property
     def code(self) -> Code | None:
@@ -81,7 +106,59 @@ class Piece:
         """The last place in the document."""
         return self.document.characterCount() - 1
 
+    def waits_for(self, jobs: Collection[Job]) -> bool:
+        """Whether it shows what comes of one of these jobs."""
+        return self._document is not None and not self._document.waiting.isdisjoint(jobs)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether pictures or colours are still to come."""
+        return self._document is not None and bool(self._document.waiting)
+
+    def has_all(self, jobs: Collection[Job]) -> bool:
+        """Whether nothing is still to come but what comes of these jobs."""
+        return self._document is None or all(job in jobs for job in self._document.waiting)
+
+    def cursor(self, position: int) -> QTextCursor:
+        """One that stays where it is while pictures are put in."""
+        made = QTextCursor(self.document)
+        made.setPosition(min(position, self.end))
+        return made
+
+    def take(self, jobs: Collection[Job]) -> bool:
+        """Show what has come of jobs. Returns whether it has to be placed again."""
+        if self._document is None or not self.waits_for(jobs):
+            return False
+        if self.code is not None:
+            self._document = None  # the same letters, so that every place in it stays
+            return True
+        return self._document.draw(jobs, self._style.theme.ink)
+
     # ---------------------------------------------------------------- layout
+
+    def gap(self, above: Piece | None) -> int:
+        """Pixels between this and the piece above."""
+        if above is None:
+            return 0
+        if self.is_boxed or above.is_boxed:
+            return BETWEEN
+        first = self.rows[0]
+        if first.joint is not None:
+            return 0
+        return HEADING_GAP if isinstance(first.content, Heading) else CLOSE_GAP if first.close else GAP
+
+    def joint(self, above: Piece) -> str:
+        """What stands between this and the piece above in a copy."""
+        first = self.rows[0].joint
+        if first is not None:
+            return first
+        return "\n\n" if self.is_boxed or above.is_boxed else "\n"
+
+    def move(self, top: int) -> None:
+        """To another height, laid out as it is."""
+        by = top - self.rect.top()
+        self.rect.translate(0, by)
+        self.inner.translate(0, by)
 
     def place(self, left: int, top: int, width: int) -> int:
         """Lay out for a width; returns the height."""
@@ -89,7 +166,7 @@ class Piece:
             if self.document.textWidth() != width:
                 self.document.setTextWidth(width)
             height = round(self.document.size().height())
-            self.rect = self.inner = QRect(left, top, width, height)
+            self.rect, self.inner = QRect(left, top, width, height), QRect(left, top, width, height)
             return height
         indent = INDENT * self.rows[0].indent
         framed = self.code is not None
@@ -132,6 +209,8 @@ class Piece:
 
     def links(self) -> Iterator[Link]:
         """All addresses, in order."""
+        if not any(_has_link(row) for row in self.rows):
+            return
         if not self.is_boxed or isinstance(self.rows[0].content, Table):
             block = self.document.begin()
             while block.isValid():
@@ -156,6 +235,10 @@ class Piece:
 
     def copied(self, start: int, end: int) -> str:
         """What is between two places, formulas as their source and lists with their markers."""
+        if (start, end) == (0, END):  # all of it: nobody needs its document
+            joints = ["", *("\n" if row.joint is None else row.joint for row in self.rows[1:])]
+            return "".join(joint + row.copied for joint, row in zip(joints, self.rows, strict=True))
+        end = min(end, self.end)
         if (start, end) == (0, self.end) and self.is_boxed:
             return self.rows[0].copied
         parts: list[str] = []
@@ -165,9 +248,10 @@ class Piece:
             stop = min(end, block.position() + block.length() - 1)
             row = self._row(block)
             marker = f"{row.marker} " if row is not None and row.marker and begin == block.position() else ""
-            parts.append(marker + self._letters(begin, stop))
+            joint = (row.joint if row is not None and row.joint is not None else "\n") if parts else ""
+            parts.append(joint + marker + self._letters(begin, stop))
             block = block.next()
-        return "\n".join(parts)
+        return "".join(parts)
 
     def _letters(self, start: int, end: int) -> str:
         cursor = QTextCursor(self.document)
@@ -278,7 +362,16 @@ class Piece:
             painter.drawText(QPointF(x, baseline), row.marker)
 
 
-def _document(rows: tuple[Row, ...], style: Style) -> QTextDocument:
+def _has_link(row: Row) -> bool:
+    match row.content:
+        case Paragraph(inlines) | Heading(_, inlines):
+            return any(isinstance(part, Text) and part.link for part in inlines)
+        case Table(_, lines):
+            return any(isinstance(part, Text) and part.link for line in lines for cell in line for part in cell)
+    return False
+
+
+def _document(rows: tuple[Row, ...], style: Style) -> InertDocument:
     match rows[0].content:
         case Code() as code:
             return code_document(code, style)

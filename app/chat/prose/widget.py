@@ -1,6 +1,7 @@
 """Shows a text, Markdown or plain, as one widget: selection runs through all of it. Knows nothing of conversations.
 
-Laid out once for a width. Only what is in sight is drawn. Nothing is loaded, whatever the text names.
+Laid out once for a width, what is long a little at a time. Only what is in sight is drawn. Nothing is loaded, whatever
+the text names. Formulas and the colours of programs come later, from ``aside``.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator
 
-from PySide6.QtCore import QEvent, QPointF, QRect, QSize, Qt, Signal, Slot
+from PySide6.QtCore import QEvent, QPointF, QRect, QSize, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import (
     QContextMenuEvent,
     QFocusEvent,
@@ -22,18 +23,20 @@ from PySide6.QtGui import (
     QPaintEvent,
     QResizeEvent,
     QShowEvent,
+    QTextCursor,
     QWheelEvent,
 )
 from PySide6.QtWidgets import QMenu, QPushButton, QScrollBar, QSizePolicy, QToolTip, QWidget
 
-from app.chat.prose.blocks import Quote
+from app.chat.prose.aside import aside
 from app.chat.prose.document import Style
 from app.chat.prose.links import ask_to_open
-from app.chat.prose.parse import parse, verbatim
-from app.chat.prose.piece import BETWEEN, Link, Piece, pieces
-from app.chat.prose.rows import Row, flatten, formulas
+from app.chat.prose.parse import is_readable, reading
+from app.chat.prose.piece import BETWEEN, END, Link, Piece
+from app.chat.prose.rows import Row, flatten, jobs, verbatim_rows
 from app.chat.prose.safe import safe
-from app.chat.prose.typeset import typeset
+from app.chat.prose.sheet import Sheet
+from app.chat.prose.slow import Job
 from app.controls import button, chain_tabs
 from app.language import tr
 from app.theme import DARKROOM, TEXT_SMALL, Theme, color, px
@@ -42,20 +45,35 @@ PAD = 8
 """Left and right of the text, for the ring around it when it has the keyboard."""
 MOST_SHOWN, MOST_LINES = 24_000, 800
 """Characters and lines of a text that are laid out before "Show all" is asked for."""
-MOST_READ, MOST_LINES_READ = 120_000, 4_000
-"""Beyond these, all of a text is shown without reading it as Markdown."""
+AT_ONCE, AGAIN_AT_ONCE, SLICE = 0.06, 0.03, 0.008
+"""Seconds of layout when a text is set, when its width changes, and each time that Qt has nothing else to do."""
+PAUSE, LONGEST_PAUSE = 30, 1_000
+"""Milliseconds between the times that pictures are put in while more are to come: it doubles each time."""
 MOST_DESCRIBED = 20_000
 Place = tuple[int, int]  # piece, position in its document
 
 
-def prepare(text: str, theme: Theme) -> Iterator[None]:
+def prepare(text: str) -> Iterator[None]:
     """Do what takes time before a Markdown text is shown, a little with each ``next``; what is done is remembered."""
-    rows = flatten(parse(shown_part(text)))
-    yield
-    style = Style.of(theme)
-    for source, displayed in formulas(rows):
-        typeset(source, displayed, style.pixels + (2 if displayed else 0), theme.ink)
+    read = reading(shown_part(text))
+    while read.step():
         yield
+    for job in jobs(flatten(read.blocks)):
+        aside().ask(job)
+        yield
+
+
+def _rows(text: str, *, markdown: bool, quoted: bool) -> Iterator[Row]:
+    """The rows of a text, read as they are asked for."""
+    if not (markdown and is_readable(text)):
+        for rows in verbatim_rows(text, quoted=quoted):
+            yield from rows
+        return
+    read, done = reading(text), 0
+    while done < len(read.blocks) or read.step():
+        new = read.blocks[done:]
+        done += len(new)
+        yield from flatten(new)
 
 
 def shown_part(text: str) -> str:
@@ -81,11 +99,20 @@ class Prose(QWidget):
         self._quoted = quoted  # set apart from other texts by a line beside it
         self._style = Style.of(theme)
         self._whole = False
-        self._pieces: list[Piece] = []
+        self._sheet = Sheet((), self._style)
         self._buttons: list[tuple[Piece, QPushButton]] = []
         self._bars: list[tuple[Piece, QScrollBar]] = []
         self._laid_for = -1
-        self._height = 0
+        self._controlled = 0  # pieces that have their buttons
+        self._arrived: set[Job] = set()
+        self._pause = PAUSE
+        self._working = QTimer(self)
+        self._working.setSingleShot(True)
+        self._working.timeout.connect(self._work)
+        self._taking = QTimer(self)
+        self._taking.setSingleShot(True)
+        self._taking.timeout.connect(self._take)
+        aside().done.connect(self._note)
         self._anchor: Place = (0, 0)
         self._cursor: Place = (0, 0)
         self._links: list[tuple[int, Link]] | None = None  # found when first asked for
@@ -126,13 +153,19 @@ class Prose(QWidget):
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """What is laid out."""
-        return tuple(row for piece in self._pieces for row in piece.rows)
+        """What has been read."""
+        return tuple(row for piece in self.pieces for row in piece.rows)
 
     @property
     def pieces(self) -> list[Piece]:
-        """The stretches of the text, in order."""
-        return self._pieces
+        """The stretches of the text that have been read, in order."""
+        return self._sheet.pieces
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all of the text is laid out, and all pictures and colours are there."""
+        is_quiet = not (self._working.isActive() or self._arrived)
+        return self._sheet.is_done and is_quiet and not any(piece.is_waiting for piece in self.pieces)
 
     @property
     def copy_buttons(self) -> list[QPushButton]:
@@ -141,30 +174,25 @@ class Prose(QWidget):
 
     def tab_stops(self) -> list[QWidget]:
         """The text, then what can be pressed in it."""
-        boxes: list[tuple[int, QWidget]] = [(self._pieces.index(piece), made) for piece, made in self._buttons]
-        boxes += [(self._pieces.index(piece), made) for piece, made in self._bars]
+        places = {id(piece): number for number, piece in enumerate(self.pieces)}
+        boxes: list[tuple[int, QWidget]] = [(places[id(piece)], made) for piece, made in self._buttons]
+        boxes += [(places[id(piece)], made) for piece, made in self._bars]
         return [self, *(made for _, made in sorted(boxes, key=lambda box: box[0])), self.show_all]
 
     def _build(self) -> None:
         shown = self._text if self._whole else shown_part(self._text)
-        readable = self._markdown and len(shown) <= MOST_READ and shown.count("\n") <= MOST_LINES_READ
-        blocks = parse(shown) if readable else verbatim(shown)
-        self._pieces = pieces(flatten((Quote(blocks),) if self._quoted else blocks), self._style)
         for _, made in (*self._buttons, *self._bars):
             made.hide()
             made.deleteLater()
         self._buttons, self._bars, self._links = [], [], None
         self._anchor = self._cursor = (0, 0)
         self._ringed = -1
-        for piece in self._pieces:
-            if piece.code is not None:
-                language = piece.code.language
-                said = tr("Copy code, {language}", language=language) if language else tr("Copy code")
-                made = button(tr("Copy"), said)
-                made.setParent(self)
-                made.clicked.connect(self._copy_code)
-                made.show()
-                self._buttons.append((piece, made))
+        self._controlled, self._pause = 0, PAUSE
+        self._arrived.clear()
+        self._working.stop()
+        self._sheet = Sheet(_rows(shown, markdown=self._markdown, quoted=self._quoted), self._style)
+        self._sheet.read(AT_ONCE)
+        self._add_buttons()
         self.show_all.setVisible(len(shown) < len(self._text))
         if len(shown) < len(self._text):
             self.show_all.setText(tr("Show all {count} characters", count=f"{len(self._text):,}"))
@@ -176,6 +204,19 @@ class Prose(QWidget):
         self.rebuilt.emit()
         self.updateGeometry()
         self.update()
+
+    def _add_buttons(self) -> None:
+        """For the programs that have been read since."""
+        for piece in self.pieces[self._controlled :]:
+            if piece.code is not None:
+                language = piece.code.language
+                said = tr("Copy code, {language}", language=language) if language else tr("Copy code")
+                made = button(tr("Copy"), said)
+                made.setParent(self)
+                made.clicked.connect(self._copy_code)
+                self._buttons.append((piece, made))
+        self._controlled = len(self.pieces)
+        self._links = None
 
     @Slot()
     def _show_whole(self) -> None:
@@ -208,17 +249,68 @@ class Prose(QWidget):
         self._lay_out(self.width())
         self._put_controls()
 
+    @property
+    def _height(self) -> int:
+        below = BETWEEN + self.show_all.sizeHint().height() if not self.show_all.isHidden() else 0
+        return self._sheet.height + below
+
     def _lay_out(self, width: int) -> None:
+        """For another width: what can be done at once; the rest is left to ``_work``."""
         if width == self._laid_for:
             return
+        self._sheet.set_width(PAD, max(80, width - 2 * PAD))
+        self._sheet.lay_out(AT_ONCE if self._laid_for < 0 else AGAIN_AT_ONCE)
         self._laid_for = width
-        y = 0
-        for number, piece in enumerate(self._pieces):
-            y += BETWEEN if number else 0
-            y += piece.place(PAD, y, max(80, width - 2 * PAD))
-        if not self.show_all.isHidden():
-            y += BETWEEN + self.show_all.sizeHint().height()
-        self._height = y
+        if not self._sheet.is_done:
+            self._working.start(0)
+
+    @Slot()
+    def _work(self) -> None:
+        """Go on with the layout."""
+        self._sheet.lay_out(SLICE)
+        self._add_buttons()
+        if self._sheet.is_done:
+            self.rebuilt.emit()
+        else:
+            self._working.start(0)
+        self._show_layout()
+
+    @Slot(object)
+    def _note(self, done: set[Job]) -> None:
+        """Pictures or colours have come; all that are near each other are put in together."""
+        if any(piece.waits_for(done) for piece in self.pieces):
+            self._arrived |= done
+            if all(piece.has_all(self._arrived) for piece in self.pieces):
+                self._taking.start(0)
+            elif not self._taking.isActive():
+                self._taking.start(self._pause)
+                self._pause = min(2 * self._pause, LONGEST_PAUSE)
+
+    @Slot()
+    def _take(self) -> None:
+        """Put in what has come; what is selected stays so."""
+        held = [self._held(place) for place in (self._anchor, self._cursor)]
+        if self._sheet.take(self._arrived, SLICE):
+            self._arrived.clear()
+        else:
+            self._taking.start(0)
+        self._anchor, self._cursor = [
+            place if cursor is None else (place[0], cursor.position())
+            for place, cursor in zip((self._anchor, self._cursor), held, strict=True)
+        ]
+        self._links = None
+        self._show_layout()
+
+    def _held(self, place: Place) -> QTextCursor | None:
+        """A cursor that stays at a place while its document changes; None for one that needs none."""
+        if place[1] == 0 or place[0] >= len(self.pieces) or self.pieces[place[0]].code is not None:
+            return None
+        return self.pieces[place[0]].cursor(place[1])
+
+    def _show_layout(self) -> None:
+        self._put_controls()
+        self.updateGeometry()
+        self.update()
 
     def _put_controls(self) -> None:
         """Buttons and scroll bars to where the layout for the present width has them."""
@@ -226,17 +318,21 @@ class Prose(QWidget):
             size = made.sizeHint()
             top = piece.rect.top() + (piece.header - size.height()) // 2
             made.setGeometry(piece.rect.right() - size.width() - 11, top, size.width(), size.height())
+            if made.isHidden() != piece.rect.isEmpty():
+                made.setVisible(not piece.rect.isEmpty())
         known = {id(piece): bar for piece, bar in self._bars}
-        for piece in self._pieces:
+        for piece in self._sheet.shown:
             bar = known.get(id(piece))
             if piece.overflow and bar is None:
                 bar = self._add_bar(piece)
-            if bar is not None:
+            if bar is not None and (bar.geometry() != piece.bar_rect() or bar.maximum() != piece.overflow):
                 bar.setVisible(bool(piece.overflow))
                 bar.setRange(0, piece.overflow)
                 bar.setPageStep(piece.inner.width())
                 bar.setSingleStep(24)
                 bar.setGeometry(piece.bar_rect())
+        if len(self._bars) > len(known):
+            chain_tabs(self, self.tab_stops()[1:])
         if not self.show_all.isHidden():
             size = self.show_all.sizeHint()
             self.show_all.setGeometry(PAD, self._height - size.height(), size.width(), size.height())
@@ -247,7 +343,6 @@ class Prose(QWidget):
         bar.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         bar.valueChanged.connect(self._bar_moved)
         self._bars.append((piece, bar))
-        chain_tabs(self, self.tab_stops()[1:])
         return bar
 
     @Slot()
@@ -265,7 +360,7 @@ class Prose(QWidget):
         exposed = event.rect()
         first, last = self._selected_ends()
         ringed = self._ring()
-        for number, piece in enumerate(self._pieces):
+        for number, piece in enumerate(self._sheet.shown):
             if not piece.rect.intersects(exposed.adjusted(0, -24, 0, 24)):
                 continue
             selected = None
@@ -299,17 +394,18 @@ class Prose(QWidget):
         if first == last:
             return ""
         parts = []
-        for number in range(first[0], last[0] + 1):
-            piece = self._pieces[number]
+        for number in range(first[0], min(last[0], len(self.pieces) - 1) + 1):
+            piece = self.pieces[number]
             start = first[1] if number == first[0] else 0
-            parts.append(piece.copied(start, last[1] if number == last[0] else piece.end))
-        return "\n\n".join(parts)
+            joint = piece.joint(self.pieces[number - 1]) if parts else ""
+            parts.append(joint + piece.copied(start, last[1] if number == last[0] else END))
+        return "".join(parts)
 
     @Slot()
     def select_all(self) -> None:
-        """Select the whole text."""
-        if self._pieces:
-            self._anchor, self._cursor = (0, 0), (len(self._pieces) - 1, self._pieces[-1].end)
+        """Select the whole text, also what will only be laid out."""
+        if self.pieces:
+            self._anchor, self._cursor = (0, 0), (END, END)
             self.update()
 
     @Slot()
@@ -322,14 +418,15 @@ class Prose(QWidget):
 
     def _place_at(self, point: QPointF) -> Place:
         """The place nearest to a point."""
-        if not self._pieces:
+        shown = self._sheet.shown
+        if not shown:
             return (0, 0)
-        tops = (number for number, piece in enumerate(self._pieces) if point.y() <= piece.rect.bottom() + BETWEEN / 2)
-        number = next(tops, len(self._pieces) - 1)
-        return (number, self._pieces[number].position_at(point))
+        tops = (number for number, piece in enumerate(shown) if point.y() <= piece.rect.bottom() + BETWEEN / 2)
+        number = next(tops, len(shown) - 1)
+        return (number, shown[number].position_at(point))
 
     def _link_at(self, point: QPointF) -> str:
-        return next((found for piece in self._pieces if (found := piece.link_at(point))), "")
+        return next((found for piece in self._sheet.shown if (found := piece.link_at(point))), "")
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         if event.button() != Qt.MouseButton.LeftButton:
@@ -349,7 +446,7 @@ class Prose(QWidget):
                 self._cursor = place
                 self.update()
             return
-        over_text = any(piece.inner.contains(event.position().toPoint()) for piece in self._pieces)
+        over_text = any(piece.inner.contains(event.position().toPoint()) for piece in self._sheet.shown)
         shape = Qt.CursorShape.IBeamCursor if over_text else Qt.CursorShape.ArrowCursor
         self.setCursor(Qt.CursorShape.PointingHandCursor if self._link_at(event.position()) else shape)
 
@@ -360,8 +457,8 @@ class Prose(QWidget):
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
         number, position = self._place_at(event.position())
-        if self._pieces:
-            start, end = self._pieces[number].word_at(position)
+        if self.pieces:
+            start, end = self.pieces[number].word_at(position)
             self._anchor, self._cursor = (number, start), (number, end)
             self._pressed_link = ""
             self.update()
@@ -419,11 +516,11 @@ class Prose(QWidget):
     def focused_rect(self) -> QRect:
         """What has the keyboard: a link, or all of the text."""
         ringed = self._ring()
-        return self.rect() if ringed is None else self._pieces[ringed[0]].rect_of(ringed[1].start)
+        return self.rect() if ringed is None else self.pieces[ringed[0]].rect_of(ringed[1].start)
 
     def _all_links(self) -> list[tuple[int, Link]]:
         if self._links is None:
-            self._links = [(number, link) for number, piece in enumerate(self._pieces) for link in piece.links()]
+            self._links = [(number, link) for number, piece in enumerate(self.pieces) for link in piece.links()]
         return self._links
 
     def _ring(self) -> tuple[int, Link] | None:

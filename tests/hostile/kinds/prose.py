@@ -1,0 +1,259 @@
+"""Texts on show: Markdown, formulas and code, as an answer or a prompt is shown, and all of it after "Show all"."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+from random import Random
+from time import perf_counter, sleep, thread_time
+from typing import TYPE_CHECKING
+
+from tests.hostile import mutate
+from tests.hostile.kind import Attempt, Kind
+
+if TYPE_CHECKING:
+    from PySide6.QtWidgets import QApplication
+
+    from app.chat.scroller import Scroller
+
+WAITS = 20.0  # seconds for formulas and colours, which are made in another process
+WORDS = (
+    "the", "of", "entropy", "*emphasis*", "**strong**", "`code`", "$x^2$", "~~gone~~", "[a](https://b.org)", "[[", "]]",
+    "![", "<b>", "&amp;", "&#0;", "\\*", "\\(y\\)", "\\[", "$", "$$", "`", "``", "***", "_a_", "<http://a.b>", "|",
+    "שלום",
+    "漢字", "👩‍👩‍👧", "ﷺ", "a\u0300\u0301\u0302", "\u202e", "\x00", "\ufffc", "x" * 200, "  \n", "\\\n", "<!--", "[^1]",
+)  # fmt: skip
+MATH = (
+    "x", "1", "+", "^2", "_i", r"\frac{a}{b}", r"\sqrt x", r"\sum_{i=0}^n", r"\left(", r"\right)", r"\hat", "{",
+    "}", "&",
+    r"\\", r"\begin{matrix}", r"\end{matrix}", r"\text{a}", r"\color{red}", r"\rule{1em}{9999em}", r"\hspace{1e99pt}",
+    r"\href{http://x}{y}", r"\big\{", r"\overbrace", r"\not", r"\mathbb", r"\def\x{\x}", "\x00", "é", "'", "^",
+    "_", "%",
+    r"\begin{align}", r"\unknown", r"\left.", r"\middle|", "~", "#1",
+)  # fmt: skip
+NESTS = (
+    ("{", "}"), (r"\sqrt{", "}"), (r"\frac{1}{1+", "}"), (r"\hat{", "}"), ("x^{", "}"), ("x_{", "}"), (r"\left(",
+    r"\right)"),
+    (r"\begin{matrix}", r"\end{matrix}"), (r"\text{", "}"), (r"\overbrace{", "}"), (r"\sqrt", ""), (r"\hat", ""),
+    (r"\binom{a}{", "}"), (r"\begin{cases}", r"\end{cases}"), (r"\left\{", r"\right."), (r"\color{red}{", "}"),
+)  # fmt: skip
+LINES = ("---\n\n", "***\n", "===\n", "\n", "a\n\n", "[a]: http://b\n", "- \n", "> \n", "    a\n", "a|b\n-|-\n")
+MARKS = ("[", "![", "*", "_", "~~", "`", "<", "&", "\\", "$", "(", "*a_b", "[a](b", "|", "$a", "[a]", "<!--", "**a*")
+LANGUAGES = (
+    "python", "c", "cpp", "javascript", "html", "css", "json", "xml", "diff", "make", "sed", "console", "bash", "sql",
+    "perl", "ruby", "php", "rust", "go", "java", "latex", "yaml", "toml", "ini", "markdown", "haskell", "lisp", "awk",
+    "vim", "powershell", "docker", "nginx", "matlab", "r", "swift", "kotlin", "text", "no-such", "../x", "pycon",
+)  # fmt: skip
+BAIT = (
+    "(", ")", "[", "{", "}", "<", ">", "<!--", "/*", "*/", "//", "#", '"', "'", '"""', "'''", "`", "\\", "$", "${",
+    "$(",
+    "%", "@", "=", "==", "-", "+", "+++ ", "--- ", "@@ ", "\t", " ", "\n", ":", ";", "a", "0", "1.", "e", "\\\n",
+    "<<EOF\n",
+    "s/", "/", "y/", "$ ", "\t@", "ifeq", "define", "<?php", "?>", "<a ", "a=", "&", "|", "~", "^", "é", "\x00", "def ",
+    "class ", "return ", "0x", "r'", "=begin\n", "__END__", "&#", "]]>", "<![CDATA[", "#{", "#!", "1e", "\r\n", "!",
+)  # fmt: skip
+
+
+def _times(random: Random, most: int) -> int:
+    """From 1 to ``most``, small numbers as likely as large ones."""
+    return int(most ** random.random())
+
+
+def _line(random: Random, words: tuple[str, ...], most: int) -> str:
+    between = random.choice((" ", " ", ""))
+    some = random.sample(words, random.randrange(1, min(6, len(words)))) if random.random() < 0.4 else words
+    return between.join(random.choice(some) for _ in range(_times(random, most)))
+
+
+def _latex(random: Random) -> str:
+    match random.randrange(4):
+        case 0:
+            return _line(random, MATH, 60)
+        case 1:
+            opener, closer = random.choice(NESTS)
+            depth = _times(random, 60)
+            return opener * depth + random.choice(MATH) + closer * (depth - random.choice((0, 0, 0, 1)))
+        case 2:
+            made = "x"
+            for _ in range(_times(random, 40)):
+                opener, closer = random.choice(NESTS)
+                made = opener + made + closer
+            return made
+        case _:
+            row = " & ".join(random.choice(MATH) for _ in range(_times(random, 30)))
+            return r"\begin{pmatrix}" + (row + r" \\ ") * _times(random, 30) + r"\end{pmatrix}"
+
+
+def _code(random: Random) -> str:
+    match random.randrange(3):
+        case 0:
+            return random.choice(BAIT) * _times(random, 20_000)
+        case 1:
+            return "".join(random.choice(BAIT) for _ in range(random.randrange(1, 6))) * _times(random, 6_000)
+        case _:
+            return _line(random, BAIT, 8_000)
+
+
+def _block(random: Random, depth: int = 0) -> str:
+    """One construct of Markdown, at times far too much of it."""
+    many = _times(random, random.choice((8, 8, 60, 900)))
+    match random.randrange(15):
+        case 0:
+            return _line(random, WORDS, random.choice((20, 100, 2_000)))
+        case 1:
+            return "#" * random.randrange(1, 8) + " " + _line(random, WORDS, 12)
+        case 2:
+            return "".join(f"{random.choice('-*+')} {_line(random, WORDS, 5)}\n" for _ in range(many))
+        case 3:
+            return "".join("  " * (number % 40) + "1. a\n" for number in range(many))
+        case 4:
+            return (random.choice((">", "> ")) * _times(random, 80) + "a\n" + random.choice(("", "\n"))) * many
+        case 5:
+            columns = _times(random, random.choice((8, 8, 300)))
+            cell = random.choice(("1", "$x$", "**a**", "", "x" * 100, f"${_latex(random)}$".replace("|", "")))
+            row = "|" + f"{cell}|" * columns + "\n"
+            return (
+                row + "|" + random.choice(("-", ":-:", "--:")) * 1 * 1 + "|" + "-|" * (columns - 1) + "\n" + row * many
+            )
+        case 6:
+            fence = random.choice(("```", "~~~", "`" * 50))
+            return f"{fence}{random.choice(LANGUAGES)}\n{_code(random)[:9_000]}\n{random.choice((fence, ''))}"
+        case 7:
+            return f"$${_latex(random)}$$"
+        case 8:
+            return " ".join(f"${_latex(random)}$" for _ in range(_times(random, 40)))
+        case 9:
+            return (
+                random.choice(
+                    ("---\n\n", "***\n", "===\n", "\n", "a\n\n", "[a]: http://b\n", "- \n", "> \n", "    a\n")
+                )
+                * many
+            )
+        case 10:
+            return random.choice(
+                ("[", "![", "*", "_", "~~", "`", "<", "&", "\\", "$", "(", "*a_b", "[a](b", "|")
+            ) * _times(random, 12_000)
+        case 11:
+            return random.choice(mutate.TEXTS) * _times(random, 40)
+        case 12 if depth < 4:
+            inner = _block(random, depth + 1)
+            before = random.choice(("> ", "- ", "  ", "1. ", "    ", "\t"))
+            return "\n".join(before + line for line in inner.split("\n"))
+        case 13:
+            return random.choice("x漢ﷺ👍<\u0300 \t") * _times(random, 40_000)
+        case _:
+            return "- [ ] a\n  - [x] b\n" * many
+
+
+def _markdown(random: Random) -> str:
+    if random.random() < 0.06:  # far more than is laid out at first
+        unit = random.choice(("wordy ", "x", "a line\n", "漢字 ", "- a\n", "\n", "> a\n", "*a* "))
+        return unit * (_times(random, 400_000) // len(unit) + 1)
+    text = "\n\n".join(_block(random) for _ in range(random.randrange(1, 6)))
+    if random.random() < 0.2:
+        text = mutate.damaged(random, text.encode("utf-8", "surrogatepass")).decode("utf-8", "replace")
+    return text
+
+
+# --- shown ---------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _app() -> QApplication:
+    os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+    from PySide6.QtWidgets import QApplication
+
+    made = QApplication.instance()
+    return made if isinstance(made, QApplication) else QApplication([])
+
+
+_shown: list[Scroller] = []
+
+
+def _prepare() -> None:
+    _app()
+    _attempt("warm up **a** `b` $c$\n\n```python\nd\n```\n\n|e|\n|-|\n|f|", markdown=True)()
+    _clean()
+
+
+def _clean() -> None:
+    from PySide6.QtCore import QCoreApplication, QEvent
+
+    while _shown:
+        _shown.pop().deleteLater()
+    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+def _attempt(text: str, *, markdown: bool) -> Attempt:
+    """Show a text in a column that scrolls, all of it, to its end, and at another width."""
+
+    def attempt() -> float:
+        from app.chat.prose.widget import Prose
+        from app.chat.scroller import Scroller
+        from app.theme import DARKROOM
+
+        prose = Prose("Answer", DARKROOM, markdown=markdown)
+        column = Scroller(lambda _: prose, lambda *_: 200, lambda _: iter(()), lambda _: (), lambda: 700)
+        _shown.append(column)
+        column.resize(760, 600)
+        longest = 0.0
+
+        def held(act: object = None) -> None:
+            """Do one thing as Qt's loop would, and note how long it took."""
+            nonlocal longest
+            began = thread_time()
+            if callable(act):
+                act()
+            else:
+                _app().processEvents()
+            longest = max(longest, thread_time() - began)
+
+        def settle() -> None:
+            ends = perf_counter() + WAITS
+            while not prose.is_settled and perf_counter() < ends:
+                held()
+                sleep(0.0005)
+            held()
+
+        held(lambda: prose.set_text(text))
+        held(lambda: column.set_items([0], follow=True))
+        held(column.show)
+        settle()
+        if not prose.show_all.isHidden():
+            held(prose.show_all.click)
+            settle()
+        bar = column.verticalScrollBar()
+        for part in (0.0, 0.5, 1.0):
+            held(lambda part=part: bar.setValue(round(part * bar.maximum())))
+            held()
+        held(lambda: column.resize(560, 600))
+        settle()
+        held(prose.select_all)
+        held(prose.selected_text)
+        return longest
+
+    return attempt
+
+
+def _make_markdown(random: Random, _folder: Path) -> Attempt:
+    return _attempt(_markdown(random), markdown=random.random() < 0.85)
+
+
+def _make_latex(random: Random, _folder: Path) -> Attempt:
+    parts = []
+    for _ in range(_times(random, 12)):
+        opener, closer = random.choice((("$", "$"), ("$$", "$$\n\n"), (r"\(", r"\)"), ("\\[", "\\]\n\n")))
+        parts.append(f"{opener}{_latex(random)}{closer}")
+    return _attempt(" ".join(parts), markdown=True)
+
+
+def _make_code(random: Random, _folder: Path) -> Attempt:
+    return _attempt(f"```{random.choice(LANGUAGES)}\n{_code(random)}\n```", markdown=True)
+
+
+KINDS = (
+    Kind("markdown", _make_markdown, in_window=True, prepare=_prepare, clean=_clean),
+    Kind("latex", _make_latex, in_window=True, prepare=_prepare, clean=_clean),
+    Kind("code", _make_code, in_window=True, prepare=_prepare, clean=_clean),
+)
