@@ -168,7 +168,7 @@ def test_a_template_that_cannot_be_compiled_is_told_in_words(source: str) -> Non
 
 
 def test_the_budget_grows_with_the_conversation() -> None:
-    template = ChatTemplate("{% for a in range(99999) %}{{ a }}{% endfor %}" * 2, {})
+    template = ChatTemplate("{% for a in range(99999) %}{{ a }}{% endfor %}" * 3, {})
     with pytest.raises(SafelightError, match="more steps"):
         template.render(USER)
     assert template.render([{"role": "user", "content": "x" * 200_000}]).startswith("0123")
