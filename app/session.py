@@ -19,7 +19,6 @@ from app.presets.preset import DEFAULT
 from app.settings.values import SettingsValues
 from app.state.attachment import Attachment
 from app.state.chat_state import Answer, ChatState, Turn
-from app.state.context import fit
 from app.state.versions import Versions
 from app.worker import EngineLink
 from engine import GenerationConfig, SafelightError
@@ -125,7 +124,8 @@ class Session(QObject):
         """Ask a prompt at the end of the path.
 
         Raises:
-            SafelightError: the settings do not go together, or the conversation does not fit the model.
+            SafelightError: the settings do not go together. Whether the conversation fits the model is seen in the
+                engine's thread; if it does not, the run fails and the prompt is ``returned``.
         """
         turn = self.chat.ask(prompt, self._new_answer(model), attachments)
         self._start(turn, model)
@@ -144,14 +144,11 @@ class Session(QObject):
 
     def _start(self, turn: Turn, model: LoadedModel) -> None:
         chat, answer = self.chat, turn.answer
-        found = fit(chat.messages(turn), model.count_tokens, model.context, reserve(answer.config, model))
-        if found.problem:
-            chat.fail(found.problem, model.decode)
-            raise SafelightError(found.problem)
         self._removed = None
         self._keep(lambda: self._store(turn, model))
         self._run = _Run(self.conversation, chat, turn, answer, model)
-        self._link.run(RunRequest(tuple(found.kept), answer.config, answer.seed, self.think))
+        room = reserve(answer.config, model)
+        self._link.run(RunRequest(chat.messages(turn), answer.config, answer.seed, self.think, room))
         self.path_changed.emit()
         self.listed.emit()
 

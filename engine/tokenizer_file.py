@@ -99,7 +99,7 @@ def _rebuilt(raw: Any, bulk: list[bytes]) -> bytes:
 
 def _bulk(model: dict[str, Any], name: str, bulk: list[bytes]) -> bytes:
     place = model[name]
-    if isinstance(place, bool) or not isinstance(place, int):
+    if isinstance(place, bool) or not isinstance(place, int) or not 0 <= place < len(bulk):
         raise SafelightError(f"has a model whose {name} is damaged; download it again")
     return bulk[place]
 
