@@ -15,7 +15,7 @@ from engine.errors import SafelightError, quoted
 LayerKind = Literal["sliding_attention", "full_attention"]
 MODEL_TYPE = "diffusion_gemma"
 
-MOST_LAYERS = 512
+MOST_LAYERS = 160  # Llama 405B has 126
 MOST_TOKENS = 2**21  # of a vocabulary
 MOST_POSITIONS = 2**24
 MOST_CANVAS = 65_536
