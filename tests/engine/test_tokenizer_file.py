@@ -44,7 +44,7 @@ def test_a_tokenizer_as_gemma_has_it_is_read(tmp_path: Path) -> None:
     def change(raw: dict[str, Any]) -> None:
         vocabulary = raw["model"]["vocab"]
         vocabulary["\u2581"] = vocabulary.pop(" ")
-        vocabulary |= {"ab": 126, 'q"[{': 200, "Regex": 201}
+        vocabulary |= {"ab": 202, 'q"[{': 200, "Regex": 201}
         raw["model"] |= {"merges": [["a", "b"]], "byte_fallback": True}
         raw.update(GEMMA)
 
