@@ -50,7 +50,9 @@ class Asking(QObject):
     def send(self, text: str) -> None:
         """Ask the model what the composer holds."""
         composer = self._window.page.composer
-        if self._can_ask() and self._ask(text, composer.attachments):
+        if composer.meter.problem:
+            composer.say(composer.meter.problem)
+        elif self._can_ask() and self._ask(text, composer.attachments):
             composer.remember(text)
             composer.clear()
 

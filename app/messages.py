@@ -30,6 +30,7 @@ class RunRequest:
     config: GenerationConfig
     seed: int
     think: bool = False  # the model may think before it answers, where its template knows how
+    reserve: int = 0  # tokens to hold back for the answer: older turns are left out until it has that room
     cancel: threading.Event = field(default_factory=threading.Event, compare=False)
 
 
@@ -91,7 +92,7 @@ class LoadedModel:
     piece: Callable[[int], str]
     is_special: Callable[[int], bool]
     decode: Callable[[Iterable[int]], Reply]
-    count_tokens: Callable[[Sequence[dict[str, str]]], int]  # of a conversation, as the model's template writes it
+    count_tokens: Callable[[Sequence[dict[str, str]]], int]  # of a conversation; not to be called in the GUI thread
     encode: Callable[[str], list[int]]
     fingerprint: str  # of its files
     context: int  # tokens of text and answer that the model has positions for

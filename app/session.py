@@ -22,7 +22,6 @@ from app.saving import Saving
 from app.settings.values import SettingsValues
 from app.state.attachment import Attachment
 from app.state.chat_state import Answer, ChatState, Turn
-from app.state.context import fit
 from app.state.versions import Versions
 from app.worker import EngineLink
 from engine import GenerationConfig, SafelightError
@@ -136,8 +135,9 @@ class Session(QObject):
         """Ask a prompt at the end of the path.
 
         Raises:
-            SafelightError: the settings do not go together, or the conversation does not fit the model, or another
-                window is answering it.
+            SafelightError: the settings do not go together, or another window is answering the conversation. Whether it
+                fits the model is seen in the engine's thread; if it does not, the run fails and the prompt is
+                ``returned``.
         """
         turn = self.chat.ask(prompt, self._new_answer(model), attachments)
         self._start(turn, model)
@@ -156,8 +156,7 @@ class Session(QObject):
 
     def _start(self, turn: Turn, model: LoadedModel) -> None:
         chat, answer = self.chat, turn.answer
-        found = fit(chat.messages(turn), model.count_tokens, model.context, reserve(answer.config, model))
-        problem = found.problem or self._claim(chat)
+        problem = self._claim(chat)
         if problem:
             chat.fail(problem, model.decode)
             raise SafelightError(problem)
@@ -166,7 +165,8 @@ class Session(QObject):
         turns = chat.turns
         path = [(earlier, earlier.answer) for earlier in turns[: turns.index(turn) + 1]]
         self._keep("ask", answer, chat, lambda: self._store(chat, path, model))
-        self._link.run(RunRequest(tuple(found.kept), answer.config, answer.seed, self.think))
+        room = reserve(answer.config, model)
+        self._link.run(RunRequest(chat.messages(turn), answer.config, answer.seed, self.think, room))
         self.path_changed.emit()
         self.listed.emit()
 

@@ -6,9 +6,10 @@ when the first model is loaded, so that the window is painted before. Knows no w
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,7 @@ from app.messages import (
     TrialStarted,
 )
 from app.recording import Recorder, with_unmarked
+from app.state.context import fit
 from engine import CanvasCommitted, Event, ModelIdentity, SafelightError, StepFinished, Trace, TraceHeader
 
 Loader = Callable[..., Any]
@@ -141,6 +143,14 @@ class EngineWorker(QObject):
         """What a recorded run was asked, as tokens."""
         return header.prompt_ids or self._model.chat_ids(header.messages, enable_thinking=header.think)
 
+    def _fitting(self, request: RunRequest) -> tuple[dict[str, str], ...]:
+        """What of a conversation fits; counted here, as a stranger's template and tokenizer take their time."""
+        context = self._model.config.max_position_embeddings
+        found = fit(request.messages, functools.partial(_count_tokens, self._model), context, request.reserve)
+        if found.problem:
+            raise SafelightError(found.problem)
+        return tuple(dict(message) for message in found.kept)
+
     @contextmanager
     def _guarded(self, tell: Callable[[str, str], None]) -> Iterator[None]:
         """End what is taken down and tell how it went: a sentence and its details, both empty if all went well."""
@@ -174,6 +184,7 @@ class EngineWorker(QObject):
 
         with self._guarded(tell):
             self._require_model()
+            request = dataclasses.replace(request, messages=self._fitting(request))
             ids = self._model.chat_ids(request.messages, enable_thinking=request.think)
             trace = self._recorder.begin(self._model, request, ids)
             self._post(RunStarted(trace), hurry)
@@ -409,11 +420,16 @@ def _describe(model: Any, request: LoadRequest, identity: ModelIdentity) -> Load
         piece=model.tokenizer.piece,
         is_special=model.tokenizer.is_special,
         decode=functools.partial(engine.read_reply, model.tokenizer),
-        count_tokens=lambda messages: len(model.tokenizer.encode(model.chat_template.render(messages))),
+        count_tokens=functools.partial(_count_tokens, model),
         encode=model.tokenizer.encode,
         fingerprint=identity.fingerprint,
         context=model.config.max_position_embeddings,
     )
+
+
+def _count_tokens(model: Any, messages: Sequence[Mapping[str, str]]) -> int:
+    """Of a conversation as the model's template writes it. Not for the GUI thread."""
+    return int(model.tokenizer.count(model.chat_template.render(messages)))
 
 
 def _in_words(error: Exception) -> str:

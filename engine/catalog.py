@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.config import ModelConfig
-from engine.errors import SafelightError
+from engine.errors import SafelightError, quoted
 from engine.files import read_json
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
@@ -110,7 +110,7 @@ def shape(id: str) -> Shape:
     for known in SHAPES:
         if known.id == id:
             return known
-    raise SafelightError(f"there is no shape {id!r}; use one of: {', '.join(known.id for known in SHAPES)}")
+    raise SafelightError(f"there is no shape {quoted(id)}; use one of: {', '.join(known.id for known in SHAPES)}")
 
 
 def resolve(path_or_id: str | Path, *, shapes: bool = False) -> Path:
@@ -123,7 +123,7 @@ def resolve(path_or_id: str | Path, *, shapes: bool = False) -> Path:
     for model in models:
         if str(path_or_id) == model.id:
             return model.folder
-    folder = Path(path_or_id).expanduser()
+    folder = _folder(path_or_id)
     known = ", ".join(model.id for model in models)
     if not folder.exists():
         if str(path_or_id) in (model.id for model in SHAPES):
@@ -145,7 +145,7 @@ def resolve_adapter(path_or_id: str | Path) -> Path:
     for adapter in ADAPTERS:
         if str(path_or_id) == adapter.id:
             return adapter.folder
-    folder = Path(path_or_id).expanduser()
+    folder = _folder(path_or_id)
     known = ", ".join(adapter.id for adapter in ADAPTERS)
     if not folder.exists():
         raise SafelightError(f"there is no adapter at {folder}; give an adapter's folder or one of: {known}")
@@ -153,4 +153,16 @@ def resolve_adapter(path_or_id: str | Path) -> Path:
         raise SafelightError(f"{folder} is a file; give the adapter's folder")
     if not (folder / "adapter_config.json").exists():
         raise SafelightError(f"{folder} is not an adapter's folder: it has no adapter_config.json")
+    return folder
+
+
+def _folder(path: str | Path) -> Path:
+    """A path with its user's home, if it may be one at all."""
+    try:
+        folder = Path(path).expanduser()
+        folder.lstat()
+    except FileNotFoundError:
+        pass
+    except (OSError, RuntimeError, ValueError) as error:  # a name that is too long, an unknown user, NUL
+        raise SafelightError(f"{quoted(str(path))} cannot be opened ({error}); give a folder that exists") from error
     return folder

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jinja2 import TemplateError
-from jinja2.sandbox import ImmutableSandboxedEnvironment
-
 from engine.errors import SafelightError
-from engine.files import read_json
+from engine.files import read_json, read_text
+from engine.template_budget import Budget
+from engine.template_compiling import MOST_SOURCE, compile_template, render
+
+STEPS, STEPS_PER_MESSAGE, STEPS_PER_CHARACTER = 500_000, 3_000, 4
+"""What a rendering may take. Published templates take about 150 a message, and a third of one a character."""
+
+LARGEST, LARGEST_PER_CHARACTER = 2**20, 8
+"""Items and characters of the largest value that a rendering may make."""
 
 Message = Mapping[str, str]
 """``{"role": "system" | "user" | "assistant", "content": text}``."""
@@ -21,13 +25,7 @@ class ChatTemplate:
     """A compiled chat template with the special tokens it may name."""
 
     def __init__(self, source: str, tokens: Mapping[str, str]) -> None:
-        environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
-        environment.globals["raise_exception"] = _raise
-        environment.globals["strftime_now"] = lambda form: datetime.datetime.now().strftime(form)
-        try:
-            self._template = environment.from_string(source)
-        except TemplateError as error:
-            raise SafelightError(f"the model's chat template is damaged: {error}") from error
+        self._template = compile_template(source)
         self._tokens = dict(tokens)
 
     @staticmethod
@@ -40,10 +38,7 @@ class ChatTemplate:
         settings_path = folder / "tokenizer_config.json"
         settings = read_json(settings_path) if settings_path.exists() else {}
         path = folder / "chat_template.jinja"
-        try:
-            source = path.read_text(encoding="utf-8") if path.exists() else settings.get("chat_template")
-        except (OSError, UnicodeDecodeError) as error:
-            raise SafelightError(f"{path} cannot be read: {error}") from error
+        source = read_text(path, 4 * MOST_SOURCE) if path.exists() else settings.get("chat_template")
         if not isinstance(source, str):
             raise SafelightError(f"{folder} has no chat template (chat_template.jinja); download the model again")
         tokens = {}
@@ -57,20 +52,19 @@ class ChatTemplate:
     def render(self, messages: Sequence[Message], **options: Any) -> str:
         """The prompt text up to where the model's turn begins.
 
+        What it may take grows with the messages: a template that needs more is refused.
+
         Args:
             messages: oldest first.
             options: passed to the template, ``enable_thinking`` for instance.
 
         Raises:
-            SafelightError: the template refuses these messages.
+            SafelightError: the template refuses these messages, or takes too much.
         """
-        try:
-            return self._template.render(
-                messages=[dict(message) for message in messages], add_generation_prompt=True, **self._tokens, **options
-            )
-        except Exception as error:  # a template may fail in any way
-            raise SafelightError(f"the model's chat template refuses this conversation: {error}") from error
-
-
-def _raise(message: str) -> None:
-    raise TemplateError(message)
+        characters = sum(len(text) for message in messages for text in message.values())
+        budget = Budget(
+            STEPS + STEPS_PER_MESSAGE * len(messages) + STEPS_PER_CHARACTER * characters,
+            LARGEST + LARGEST_PER_CHARACTER * characters,
+        )
+        values = {"messages": [dict(message) for message in messages], "add_generation_prompt": True}
+        return render(self._template, budget, {**values, **self._tokens, **options})

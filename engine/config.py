@@ -1,19 +1,38 @@
 """Model and generation settings: frozen, flat, validated once. Knows no tensors.
 
-Field names follow the checkpoint's ``config.json`` and ``generation_config.json``.
+Field names follow the checkpoint's ``config.json`` and ``generation_config.json``. Whatever those hold, the errors are
+one line, and the sizes are such that no product of them leaves 64 bits.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from engine.errors import SafelightError
+from engine.errors import SafelightError, quoted
 
 LayerKind = Literal["sliding_attention", "full_attention"]
 MODEL_TYPE = "diffusion_gemma"
+
+MOST_LAYERS = 160  # Llama 405B has 126
+MOST_TOKENS = 2**21  # of a vocabulary
+MOST_POSITIONS = 2**24
+MOST_CANVAS = 65_536
+MOST_HEADS, MOST_HEAD_DIM = 4_096, 16_384
+MOST_REAL = 1e30  # what is a float on a graphics card, too
+_MOST = {
+    "vocab_size": MOST_TOKENS,
+    "hidden_size": 2**17,
+    "intermediate_size": 2**20,
+    "num_attention_heads": MOST_HEADS,
+    "sliding_window": MOST_POSITIONS,
+    "num_experts": 4_096,
+    "top_k_experts": 4_096,
+    "moe_intermediate_size": 2**20,
+    "canvas_length": MOST_CANVAS,
+    "max_position_embeddings": MOST_POSITIONS,
+}  # several times what published models have
 
 
 @dataclass(frozen=True)
@@ -52,14 +71,10 @@ class ModelConfig:
     pad_token_id: int = 0
 
     def __post_init__(self) -> None:
-        sizes = (
-            "vocab_size hidden_size intermediate_size num_attention_heads sliding_window num_experts top_k_experts "
-            "moe_intermediate_size canvas_length max_position_embeddings"
-        )
-        for name in sizes.split():
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise SafelightError(f"config.json: {name} must be a positive whole number, not {value!r}")
+        for name, most in _MOST.items():
+            _whole(f"config.json: {name}", getattr(self, name), 1, most)
+        for name in ("bos_token_id", "pad_token_id"):
+            _whole(f"config.json: {name}", getattr(self, name), 0, MOST_TOKENS)
         for name in ("rms_norm_eps", "final_logit_softcapping"):
             _real(f"config.json: {name}", getattr(self, name), 0.0, exclusive=True)
         if not self.layers:
@@ -68,19 +83,23 @@ class ModelConfig:
             raise SafelightError(
                 f"config.json: top_k_experts {self.top_k_experts} is more than num_experts {self.num_experts}"
             )
+        _whole("config.json: num_hidden_layers", len(self.layers), 1, MOST_LAYERS)
         for index, layer in enumerate(self.layers):
-            if layer.head_dim < 2 or layer.head_dim % 2:
-                raise SafelightError(f"config.json: layer {index} has head_dim {layer.head_dim}; it must be even")
-            if layer.num_key_value_heads < 1 or self.num_attention_heads % layer.num_key_value_heads:
+            where = f"config.json: layer {index}:"
+            _whole(f"{where} head_dim", layer.head_dim, 2, MOST_HEAD_DIM)
+            _whole(f"{where} num_key_value_heads", layer.num_key_value_heads, 1, MOST_HEADS)
+            _real(f"{where} rope_theta", layer.rope_theta, 0.0, exclusive=True)
+            _real(f"{where} partial_rotary_factor", layer.partial_rotary_factor, 0.0, exclusive=True)
+            if layer.head_dim % 2:
+                raise SafelightError(f"{where} has head_dim {layer.head_dim}; it must be even")
+            if self.num_attention_heads % layer.num_key_value_heads:
                 raise SafelightError(
-                    f"config.json: layer {index} has {layer.num_key_value_heads} key-value heads, which do not divide "
+                    f"{where} has {layer.num_key_value_heads} key-value heads, which do not divide "
                     f"{self.num_attention_heads} query heads"
                 )
-            _real(f"config.json: rope_theta of layer {index}", layer.rope_theta, 0.0, exclusive=True)
-            if not 0.0 < layer.partial_rotary_factor <= 1.0:
+            if layer.partial_rotary_factor > 1.0:
                 raise SafelightError(
-                    f"config.json: layer {index} has partial_rotary_factor {layer.partial_rotary_factor}; it must be "
-                    "above 0 and at most 1"
+                    f"{where} partial_rotary_factor must be at most 1, not {layer.partial_rotary_factor}"
                 )
 
     @staticmethod
@@ -92,7 +111,9 @@ class ModelConfig:
         """
         found = raw.get("model_type")
         if found != MODEL_TYPE:
-            raise SafelightError(f"config.json: model_type is {found!r}; this engine runs {MODEL_TYPE!r} checkpoints")
+            raise SafelightError(
+                f"config.json: model_type is {quoted(found)}; this engine runs {MODEL_TYPE!r} checkpoints"
+            )
         text = raw.get("text_config")
         if not isinstance(text, dict):
             raise SafelightError("config.json: text_config is missing; the file is not a DiffusionGemma config")
@@ -107,7 +128,7 @@ class ModelConfig:
         if text.get("attention_bias"):
             raise SafelightError("config.json: attention_bias is not supported")
         if text.get("hidden_activation", "gelu_pytorch_tanh") != "gelu_pytorch_tanh":
-            raise SafelightError(f"config.json: hidden_activation {text['hidden_activation']!r} is not supported")
+            raise SafelightError(f"config.json: hidden_activation {quoted(text['hidden_activation'])} is not supported")
         if not raw.get("tie_word_embeddings", True):
             raise SafelightError("config.json: tie_word_embeddings must be true")
 
@@ -124,28 +145,30 @@ class ModelConfig:
                 moe_intermediate_size=need("moe_intermediate_size"),
                 canvas_length=raw.get("canvas_length") or 256,
                 max_position_embeddings=need("max_position_embeddings"),
-                rms_norm_eps=float(text.get("rms_norm_eps", 1e-6)),
-                final_logit_softcapping=float(text.get("final_logit_softcapping") or 30.0),
+                rms_norm_eps=text.get("rms_norm_eps", 1e-6),
+                final_logit_softcapping=text.get("final_logit_softcapping") or 30.0,
                 bos_token_id=_first(text.get("bos_token_id"), 2),
                 pad_token_id=_first(text.get("pad_token_id"), 0),
             )
-        except (TypeError, ValueError, KeyError, AttributeError) as error:
+        except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
             raise SafelightError(f"config.json is malformed: {error}") from error
 
 
-def _first(value: Any, default: int) -> int:
+def _first(value: Any, default: int) -> Any:
     if isinstance(value, list):
         value = value[0] if value else None
-    return default if value is None else int(value)
+    return default if value is None else value
 
 
 def _read_layers(text: dict[str, Any], need: Any) -> tuple[LayerConfig, ...]:
     """One LayerConfig a layer, from ``per_layer_config`` or the flat ``global_*`` fields of released checkpoints."""
+    count = need("num_hidden_layers")
+    _whole("config.json: num_hidden_layers", count, 1, MOST_LAYERS)
     kinds = text.get("layer_types") or [
-        "full_attention" if (i + 1) % 6 == 0 else "sliding_attention" for i in range(need("num_hidden_layers"))
+        "full_attention" if (i + 1) % 6 == 0 else "sliding_attention" for i in range(count)
     ]
-    if len(kinds) != need("num_hidden_layers"):
-        raise SafelightError(f"config.json: {len(kinds)} layer_types for {need('num_hidden_layers')} layers")
+    if len(kinds) != count:
+        raise SafelightError(f"config.json: {len(kinds)} layer_types for {count} layers")
     overrides = text.get("per_layer_config")
     ropes = text.get("rope_parameters") or {
         "sliding_attention": {"rope_type": "default", "rope_theta": 10_000.0},
@@ -154,7 +177,7 @@ def _read_layers(text: dict[str, Any], need: Any) -> tuple[LayerConfig, ...]:
     layers = []
     for index, kind in enumerate(kinds):
         if kind not in ("sliding_attention", "full_attention"):
-            raise SafelightError(f"config.json: layer {index} has the unknown kind {kind!r}")
+            raise SafelightError(f"config.json: layer {index} has the unknown kind {quoted(kind)}")
         if overrides is not None:
             own = overrides.get(str(index), {})
         elif kind == "full_attention":
@@ -167,14 +190,16 @@ def _read_layers(text: dict[str, Any], need: Any) -> tuple[LayerConfig, ...]:
         rope = ropes[kind]
         expected = "proportional" if kind == "full_attention" else "default"
         if rope.get("rope_type") not in ("default", "proportional") or rope.get("factor", 1.0) != 1.0:
-            raise SafelightError(f"config.json: {kind} has rope_type {rope.get('rope_type')!r}; expected {expected!r}")
+            raise SafelightError(
+                f"config.json: {kind} has rope_type {quoted(rope.get('rope_type'))}; expected {expected!r}"
+            )
         layers.append(
             LayerConfig(
                 kind=kind,
-                head_dim=int(own.get("head_dim") or need("head_dim")),
-                num_key_value_heads=int(own.get("num_key_value_heads") or need("num_key_value_heads")),
-                rope_theta=float(rope["rope_theta"]),
-                partial_rotary_factor=float(rope.get("partial_rotary_factor", 1.0)),
+                head_dim=own.get("head_dim") or need("head_dim"),
+                num_key_value_heads=own.get("num_key_value_heads") or need("num_key_value_heads"),
+                rope_theta=rope["rope_theta"],
+                partial_rotary_factor=rope.get("partial_rotary_factor", 1.0),
             )
         )
     return tuple(layers)
@@ -217,7 +242,7 @@ class GenerationConfig:
     banned_tokens: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        _whole("max_new_tokens", self.max_new_tokens, 1)
+        _whole("max_new_tokens", self.max_new_tokens, 1, MOST_POSITIONS)
         _whole("max_denoising_steps", self.max_denoising_steps, 1, 10_000)
         _whole("stability_threshold", self.stability_threshold, 0, 1_000)
         _whole("top_k", self.top_k, 0, 64)
@@ -228,24 +253,24 @@ class GenerationConfig:
         if self.t_max < self.t_min:
             raise SafelightError(f"t_max ({self.t_max}) must not be below t_min ({self.t_min})")
         if self.canvas_length is not None:
-            _whole("canvas_length", self.canvas_length, 1, 65_536)
-        if self.allowed_tokens is not None and not self.allowed_tokens:
-            raise SafelightError("allowed_tokens is empty; allow at least one token or leave it out")
-        _whole("pad_token_id", self.pad_token_id, 0)
-        for name in ("eos_token_ids", "allowed_tokens", "banned_tokens", "seed_canvas"):
-            for token in getattr(self, name) or ():
-                _whole(f"each of {name}", token, 0)
-        for position, token in self.pinned:
-            _whole("a pinned position", position, 0)
-            _whole("a pinned token", token, 0)
-        if len(dict(self.pinned)) < len(self.pinned):
-            raise SafelightError("a position is pinned twice; pin each one once")
+            _whole("canvas_length", self.canvas_length, 1, MOST_CANVAS)
+        _whole("pad_token_id", self.pad_token_id, 0, MOST_TOKENS)
+        _tokens("eos_token_ids", self.eos_token_ids, MOST_TOKENS)
+        _tokens("banned_tokens", self.banned_tokens, MOST_TOKENS)
+        if self.seed_canvas is not None:
+            _tokens("seed_canvas", self.seed_canvas, MOST_CANVAS)
+        if self.allowed_tokens is not None:
+            _tokens("allowed_tokens", self.allowed_tokens, MOST_TOKENS)
+            if not self.allowed_tokens:
+                raise SafelightError("allowed_tokens is empty; allow at least one token or leave it out")
+        _check_pinned(self.pinned)
 
     def replace(self, **changes: Any) -> GenerationConfig:
         """A copy with some fields changed, validated again."""
         unknown = changes.keys() - {field.name for field in dataclasses.fields(self)}
         if unknown:
-            raise SafelightError(f"unknown generation setting: {', '.join(sorted(unknown))}")
+            names = ", ".join(sorted(quoted(name).strip("'") for name in unknown))
+            raise SafelightError(f"unknown generation setting: {names}")
         return dataclasses.replace(self, **changes)
 
     def temperature(self, step: int) -> float:
@@ -260,9 +285,9 @@ class GenerationConfig:
         known: dict[str, Any] = {name: raw[name] for name in names.split() if raw.get(name) is not None}
         sampler = raw.get("sampler_config") or {}
         if not isinstance(sampler, dict):
-            raise SafelightError(f"generation_config.json: sampler_config must be an object, not {sampler!r}")
+            raise SafelightError(f"generation_config.json: sampler_config must be an object, not {quoted(sampler)}")
         if sampler.get("_cls_name", "EntropyBoundSamplerConfig") != "EntropyBoundSamplerConfig":
-            raise SafelightError(f"generation_config.json: unknown sampler {sampler['_cls_name']!r}")
+            raise SafelightError(f"generation_config.json: unknown sampler {quoted(sampler['_cls_name'])}")
         if sampler.get("entropy_bound") is not None:
             known["entropy_bound"] = sampler["entropy_bound"]
         eos = raw.get("eos_token_id")
@@ -271,14 +296,31 @@ class GenerationConfig:
         return GenerationConfig(**known)
 
 
-def _whole(name: str, value: Any, low: int, high: int | None = None) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < low or (high is not None and value > high):
-        bounds = f"at least {low}" if high is None else f"between {low} and {high}"
-        raise SafelightError(f"{name} must be a whole number {bounds}, not {value!r}")
+def _whole(name: str, value: Any, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise SafelightError(f"{name} must be a whole number between {low} and {high}, not {quoted(value)}")
 
 
 def _real(name: str, value: Any, low: float, *, exclusive: bool = False) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise SafelightError(f"{name} must be a finite number, not {value!r}")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MOST_REAL:
+        raise SafelightError(f"{name} must be a finite number, not {quoted(value)}")
     if value < low or (exclusive and value == low):
-        raise SafelightError(f"{name} must be {'above' if exclusive else 'at least'} {low:g}, not {value!r}")
+        raise SafelightError(f"{name} must be {'above' if exclusive else 'at least'} {low:g}, not {quoted(value)}")
+
+
+def _tokens(name: str, value: Any, most: int) -> None:
+    if not isinstance(value, tuple) or len(value) > most:
+        raise SafelightError(f"{name} must be a tuple of at most {most} token ids, not {quoted(value)}")
+    for token in value:
+        _whole(f"each of {name}", token, 0, MOST_TOKENS)
+
+
+def _check_pinned(pinned: Any) -> None:
+    pairs = isinstance(pinned, tuple) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in pinned)
+    if not pairs or len(pinned) > MOST_CANVAS:
+        raise SafelightError(f"pinned must be a tuple of (position, token id) pairs, not {quoted(pinned)}")
+    for position, token in pinned:
+        _whole("a pinned position", position, 0, MOST_CANVAS - 1)
+        _whole("a pinned token", token, 0, MOST_TOKENS)
+    if len(dict(pinned)) < len(pinned):
+        raise SafelightError("a position is pinned twice; pin each one once")

@@ -16,7 +16,7 @@ import torch
 from engine import catalog, footprint, kernels
 from engine.config import ModelConfig
 from engine.device import choose
-from engine.errors import SafelightError
+from engine.errors import SafelightError, quoted
 from engine.files import read_json
 from engine.weights import compressed, loader, store
 from engine.weights.quantize import DEFAULT, INT8, PRECISIONS, Precision
@@ -86,7 +86,7 @@ def plan(
         SafelightError: there is no such model or device, the checkpoint is damaged, or an argument is out of range.
     """
     if quantization != "auto" and quantization not in PRECISIONS:
-        raise SafelightError(f"unknown quantization {quantization!r}; use auto, {', '.join(PRECISIONS)}")
+        raise SafelightError(f"unknown quantization {quoted(quantization)}; use auto, {', '.join(PRECISIONS)}")
     folder = catalog.resolve(path_or_id, shapes=True)
     place = choose(device, dtype)
     raw = read_json(folder / "config.json")
@@ -95,7 +95,8 @@ def plan(
     most = config.max_position_embeddings
     context = min(CONTEXT, most) if context is None else context
     if not 1 <= context <= most:
-        raise SafelightError(f"the context must be from 1 to {most} tokens, this model's positions, not {context}")
+        asked = quoted(context)
+        raise SafelightError(f"the context must be from 1 to {most} tokens, this model's positions, not {asked}")
 
     plain = kernels.why_plain(place.device)
 

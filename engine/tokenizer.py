@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
+from tokenizers import Encoding
 from tokenizers import Tokenizer as FastTokenizer
 
-from engine.errors import SafelightError
+from engine.errors import SafelightError, quoted
+from engine.tokenizer_file import read_tokenizer_file
+
+MOST_CHARACTERS = 2**21  # read at once; each may become a token of 200 bytes
+MOST_ID = 2**32 - 1
 
 
 class Tokenizer:
@@ -27,24 +33,43 @@ class Tokenizer:
             SafelightError: the file is missing or damaged.
         """
         path = folder / "tokenizer.json"
-        if not path.exists():
-            raise SafelightError(f"{path} is missing; download the model again")
-        try:
-            return Tokenizer(FastTokenizer.from_file(str(path)))
-        except Exception as error:  # the library raises bare Exception
-            raise SafelightError(f"{path} is damaged ({error}); download it again") from error
+        data = read_tokenizer_file(path)
+        with _in_words(f"{path} is damaged; download it again"):
+            return Tokenizer(FastTokenizer.from_buffer(data))
 
     @property
     def vocab_size(self) -> int:
         return int(self._fast.get_vocab_size())
 
     def encode(self, text: str) -> list[int]:
-        """Token ids of a text; special tokens written out in it are recognised, none are added."""
-        return list(self._fast.encode(text, add_special_tokens=False).ids)
+        """Token ids of a text; special tokens written out in it are recognised, none are added.
+
+        Raises:
+            SafelightError: it has more than ``MOST_CHARACTERS``.
+        """
+        if len(text) > MOST_CHARACTERS:
+            raise SafelightError(
+                f"the text has more than {MOST_CHARACTERS:,} characters, the most that is read; shorten it"
+            )
+        return list(self._encoded(text).ids)
+
+    def count(self, text: str) -> int:
+        """How many token ids a text of any length has, to within one for every ``MOST_CHARACTERS``."""
+        pieces = (text[start : start + MOST_CHARACTERS] for start in range(0, len(text), MOST_CHARACTERS))
+        return sum(len(self._encoded(piece)) for piece in pieces)
+
+    def _encoded(self, text: str) -> Encoding:
+        whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # half a character has no UTF-8
+        with _in_words("the model's tokenizer cannot read this text; download the model again"):
+            # As a batch, it runs without Python's lock: the window goes on while a long text is read.
+            found: Encoding = self._fast.encode_batch_fast([whole], add_special_tokens=False)[0]
+            return found
 
     def decode(self, ids: Iterable[int], *, skip_special: bool = True) -> str:
-        """Text of token ids."""
-        return str(self._fast.decode([int(i) for i in ids], skip_special_tokens=skip_special))
+        """Text of token ids; those that no token has are left out."""
+        known = [int(i) for i in ids if 0 <= int(i) <= MOST_ID]
+        with _in_words("the model's tokenizer cannot write these tokens; download the model again"):
+            return str(self._fast.decode(known, skip_special_tokens=skip_special))
 
     def piece(self, token: int) -> str:
         """What one token looks like by itself, with special tokens written out."""
@@ -60,7 +85,7 @@ class Tokenizer:
         return found
 
     def _decode_one(self, token: int) -> str:
-        raw = self._fast.id_to_token(token)
+        raw = self._fast.id_to_token(token) if 0 <= token <= MOST_ID else None
         if raw is None:
             return f"<{token}>"
         if token in self._special:
@@ -68,4 +93,15 @@ class Tokenizer:
         # SentencePiece decoders strip a leading space; it belongs to the token.
         if "\u2581" in raw:
             return str(raw.replace("\u2581", " "))
-        return str(self._fast.decode([token], skip_special_tokens=False))
+        return self.decode([token], skip_special=False)
+
+
+@contextmanager
+def _in_words(message: str) -> Iterator[None]:
+    """Tell of any failure of the library, whose panics are no ``Exception``."""
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        raise SafelightError(f"{message} ({quoted(str(error))})") from error

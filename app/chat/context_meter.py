@@ -54,6 +54,11 @@ class ContextMeter(QWidget):
         return self.fit.remark if self.fit is not None else ""
 
     @property
+    def problem(self) -> str:
+        """Why the prompt does not fit; empty when it does, or when that is not known yet."""
+        return self.fit.problem if self.fit is not None and not self.is_counting else ""
+
+    @property
     def is_counting(self) -> bool:
         """Whether the numbers are about to change."""
         return self._pause.isActive() or self._counting.is_busy

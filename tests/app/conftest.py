@@ -45,6 +45,9 @@ class FakeTokenizer:
         """A token a word."""
         return [2] * len(text.split())
 
+    def count(self, text: str) -> int:
+        return len(self.encode(text))
+
     def token_id(self, _token: str) -> int | None:
         return None
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -172,8 +174,9 @@ def test_the_oldest_turns_are_left_out_when_the_context_is_full(qtbot: QtBot, de
         ask(qtbot, desk, f"{number} is a prompt of seven words")
     assert [told["content"][0] for told in fake.prompts[-1] if told["role"] == "user"] == ["2", "3", "4", "5"]
     asked = len(fake.prompts)
-    with pytest.raises(SafelightError, match="Shorten the prompt"):
-        desk.session.ask("word " * 60, (), desk.loaded)
+    ask(qtbot, desk, "word " * 60)
+    assert "Shorten the prompt" in desk.failures[-1]
+    assert desk.returned[-1] == ("word " * 60, ())
     assert len(desk.session.chat.turns) == 6
     assert len(fake.prompts) == asked
 
@@ -206,3 +209,16 @@ def test_a_prompt_stored_without_its_answer_can_be_opened(desk: Desk, library: L
     desk.session.open(conversation)
     (turn,) = desk.session.chat.turns
     assert (turn.prompt, turn.answer.status, turn.answer.text) == ("hello", "stopped", "")
+
+
+def test_nothing_is_counted_in_the_thread_of_the_window(
+    qtbot: QtBot, desk: Desk, fake: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stranger's template and tokenizer take as long as they are allowed to."""
+    threads: list[threading.Thread] = []
+    rendered = fake.load(SKILLS).chat_template.render
+    noted = SimpleNamespace(render=lambda told: threads.append(threading.current_thread()) or rendered(told))
+    monkeypatch.setattr(desk.link._worker._model, "chat_template", noted)
+    ask(qtbot, desk, "hello")
+    assert threads
+    assert threading.main_thread() not in threads

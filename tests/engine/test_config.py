@@ -76,6 +76,7 @@ def changed(**text: Any) -> dict[str, Any]:
 def assert_one_line(error: pytest.ExceptionInfo[SafelightError]) -> str:
     message = str(error.value)
     assert message.strip()
+    assert len(message) < 300
     assert "\n" not in message
     return message
 
@@ -120,7 +121,7 @@ def test_released_generation_config() -> None:
         (changed(top_k_experts=129), "top_k_experts 129"),
         (changed(global_head_dim=7), "head_dim 7"),
         (changed(num_global_key_value_heads=3), "3 key-value heads"),
-        (changed(num_key_value_heads="x"), "malformed"),
+        (changed(num_key_value_heads="x"), "num_key_value_heads"),
         (changed(layer_types=KINDS[:-1]), "29 layer_types"),
         (changed(layer_types=[*KINDS[:-1], "linear_attention"]), "linear_attention"),
         (changed(layer_types=7), "malformed"),
@@ -137,12 +138,35 @@ def test_released_generation_config() -> None:
             "partial_rotary_factor",
         ),
         (changed(rms_norm_eps=math.nan), "rms_norm_eps"),
-        (changed(rms_norm_eps="small"), "malformed"),
+        (changed(rms_norm_eps="small"), "rms_norm_eps"),
         (changed(final_logit_softcapping=-1.0), "final_logit_softcapping"),
         (changed(use_bidirectional_attention="all"), "use_bidirectional_attention"),
         (changed(attention_bias=True), "attention_bias"),
         (changed(hidden_activation="silu"), "silu"),
-        (changed(bos_token_id="two"), "malformed"),
+        (changed(bos_token_id="two"), "bos_token_id"),
+        (changed(bos_token_id=[[1]]), "bos_token_id"),
+        (changed(rms_norm_eps=10**400), "rms_norm_eps"),
+        (changed(final_logit_softcapping=10**400), "final_logit_softcapping"),
+        (changed(rms_norm_eps=[0.1]), "rms_norm_eps"),
+        (changed(head_dim=2.5), "head_dim"),
+        (changed(head_dim=2**62), "head_dim"),
+        (changed(num_hidden_layers=20_000, layer_types=...), "num_hidden_layers"),
+        (changed(num_hidden_layers=10**80, layer_types=...), "num_hidden_layers"),
+        (changed(num_hidden_layers=30.0, layer_types=...), "num_hidden_layers"),
+        (changed(layer_types=[[1]] * 30), "layer 0"),
+        (changed(per_layer_config={"0": 5}), "malformed"),
+        (
+            changed(rope_parameters={kind: {"rope_type": "default", "rope_theta": 10**400} for kind in KINDS}),
+            "rope_theta",
+        ),
+        (changed(rope_parameters={kind: {"rope_type": "default", "rope_theta": "1"} for kind in KINDS}), "rope_theta"),
+        *(
+            (changed(**{name: 2**62}), name)
+            for name in ("vocab_size", "hidden_size", "intermediate_size", "sliding_window", "num_experts")
+        ),
+        ({**RELEASED, "canvas_length": 2**62}, "canvas_length"),
+        ({**RELEASED, "model_type": "x" * 5_000}, "model_type"),
+        ({**RELEASED, "model_type": 10**4000}, "model_type"),
     ],
 )
 def test_bad_model_config(raw: dict[str, Any], named: str) -> None:
@@ -183,6 +207,14 @@ REAL = ("entropy_bound", "t_max", "t_min", "confidence_threshold")
         ("pinned", ((-1, 5),)),
         ("pinned", ((0, None),)),
         ("pinned", ((3, 5), (3, 6))),
+        *(("pinned", odd) for odd in (None, 5, "ab", (1, 2), ((1, 2, 3),), ([1, 2],), (((),),), ((2**62, 1),))),
+        *((name, odd) for name in ("eos_token_ids", "banned_tokens") for odd in (None, 5, "ab", ((1,),), (2**62,), {})),
+        ("seed_canvas", (0,) * 65_537),
+        ("max_new_tokens", 2**62),
+        ("max_new_tokens", 10**4000),
+        ("entropy_bound", 10**400),
+        ("t_max", 10**400),
+        ("t_max", "x" * 5_000),
     ],
 )
 def test_bad_generation_setting(name: str, value: Any) -> None:
@@ -203,6 +235,10 @@ def test_bad_generation_setting(name: str, value: Any) -> None:
         {"eos_token_id": {}},
         {"t_max": 0.1},
         {"max_denoising_steps": 48.0},
+        {"t_max": 10**400},
+        {"eos_token_id": [[[1]]]},
+        {"eos_token_id": 10**4000},
+        {"sampler_config": ["x" * 5_000]},
     ],
 )
 def test_bad_generation_file(raw: dict[str, Any]) -> None:

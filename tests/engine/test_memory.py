@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from torch.profiler import ProfilerActivity, profile
 from engine import GenerationConfig, SafelightError, catalog, footprint, kernels, memory
 from engine.cache import cache_bytes
 from engine.config import LayerConfig, ModelConfig
+from engine.files import read_json
 from engine.generation import generate
 from engine.layers.packed import install
 from engine.memory import plan, require_room
@@ -376,3 +378,21 @@ def test_bad_folders(tmp_path: Path) -> None:
     with pytest.raises(SafelightError, match="damaged or truncated"):
         plan(broken, 10)
     assert plan(folder, 10).fits
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "~nosuchuser/x", "a\x00b", "x" * 100_000, ""])
+def test_what_cannot_be_a_folder_is_told_in_a_line(name: str) -> None:
+    for find in (plan, catalog.resolve, catalog.resolve_adapter):
+        with pytest.raises(SafelightError) as error:
+            find(name)
+        assert len(str(error.value)) < 800
+
+
+@pytest.mark.parametrize("field", ["hidden_size", "moe_intermediate_size", "num_experts", "max_position_embeddings"])
+def test_sizes_near_the_end_of_whole_numbers_are_refused_or_counted(field: str, tmp_path: Path) -> None:
+    raw = read_json(catalog.shape(REAL).folder / "config.json")
+    for size in (2**62, 2**63 - 1, 10**39):
+        raw["text_config"][field] = size
+        (tmp_path / "config.json").write_text(json.dumps(raw))
+        with pytest.raises(SafelightError, match=field):
+            plan(tmp_path)

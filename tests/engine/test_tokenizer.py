@@ -101,7 +101,8 @@ def test_the_sandbox_holds(source: str) -> None:
         except SafelightError as error:
             return str(error)
 
-    assert outcome() == "" or outcome().startswith("the model's chat template refuses this conversation: ")
+    told = ("the model's chat template refuses this conversation: ", "the model's chat template is damaged: ")
+    assert outcome() == "" or outcome().startswith(told)
     assert "\n" not in outcome()
 
 

@@ -1,0 +1,143 @@
+"""A stranger's ``tokenizer.json``, reduced to what is known to take time and memory in proportion to the text.
+
+The library that runs it trusts its file: a regular expression may backtrack for hours, padding may ask for more memory
+than there is, which ends the process. So the file is taken apart here, only what a byte-pair tokenizer needs is put
+together again, and nothing else reaches the library. Vocabulary and merges, with up to a million entries, stay bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from engine.errors import SafelightError, quoted
+from engine.files import parse_json, read_bytes
+
+FILE_BYTES = 2**26  # Gemma's has 33 MB
+MOST_TOKENS = 2**19  # Gemma has 2^18
+MOST_MERGES = 2**20  # Gemma has half of them
+TOKEN_BYTES = 1_024  # of a token as it is written in the file
+MOST_ADDED, ADDED_CHARACTERS = 2**14, 2**18  # Gemma has 6 000 tokens beside the vocabulary
+MOST_PARTS = 8  # of a sequence of normalizers, splits or decoders
+CONTENT = 16  # characters that may stand for a single one
+
+_STRING = rb'"(?:[^"\\]++|\\.)*+"'
+_PAIR = rb'\[(?:[^"\[\]{}]++|' + _STRING + rb")*+\]"
+_FLAT = rb'(?:[^"\[\]{}]++|' + _STRING + rb"|" + _PAIR + rb")*+"
+_BULK = re.compile(rb'("vocab"\s*+:\s*+)(\{' + _FLAT + rb'\})|("merges"\s*+:\s*+)(\[' + _FLAT + rb"\])", re.DOTALL)
+
+_NORMALIZERS = ("Replace", "Prepend", "NFC", "NFD", "NFKC", "NFKD", "Lowercase", "Strip", "StripAccents")
+_SPLITS = ("Split", "ByteLevel", "Metaspace", "Whitespace", "WhitespaceSplit", "Digits", "Punctuation")
+_DECODERS = ("Replace", "ByteFallback", "Fuse", "Metaspace", "ByteLevel", "Strip")
+
+
+def read_tokenizer_file(path: Path) -> bytes:
+    """What of the file the library is given.
+
+    Raises:
+        SafelightError: it is missing, damaged, out of bounds, or another kind of tokenizer.
+    """
+    try:
+        data = read_bytes(path, FILE_BYTES)
+    except FileNotFoundError:
+        raise SafelightError(f"{path} is missing; download the model again") from None
+    except OSError as error:
+        raise SafelightError(f"{path} cannot be read: {error.strerror or error}") from error
+    bulk: list[bytes] = []
+
+    def keep(found: re.Match[bytes]) -> bytes:
+        bulk.append(found[2] or found[4])
+        return (found[1] or found[3]) + b"%d" % (len(bulk) - 1)
+
+    try:
+        outline = _BULK.sub(keep, data).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise SafelightError(f"{path} is not UTF-8 text (byte {error.start})") from error
+    raw = parse_json(outline, str(path))
+    try:
+        return _rebuilt(raw, bulk)
+    except SafelightError as error:
+        raise SafelightError(f"{path} {error}") from error
+    except (TypeError, ValueError, KeyError, AttributeError, IndexError, RecursionError) as error:
+        raise SafelightError(f"{path} is damaged ({type(error).__name__}: {error}); download it again") from error
+
+
+def _rebuilt(raw: Any, bulk: list[bytes]) -> bytes:
+    model = raw["model"]
+    if model.get("type", "BPE") != "BPE":
+        raise SafelightError(f"has a {quoted(model['type'])} model; this engine runs byte-pair tokenizers (BPE)")
+    if model.get("dropout"):
+        raise SafelightError("drops merges at random, so that a text has no one meaning; use another tokenizer")
+    vocabulary, merges = (_bulk(model, name, bulk) for name in ("vocab", "merges"))
+    if max(map(len, _strings(vocabulary)), default=0) > TOKEN_BYTES:
+        raise SafelightError(f"has a token of more than {TOKEN_BYTES} bytes")
+    # A key stands between two quotes, and so do the two halves of a pair; an old file has both halves in one string.
+    if vocabulary.count(b",") >= MOST_TOKENS and len(_strings(vocabulary)) // 2 > MOST_TOKENS:
+        raise SafelightError(f"has more than {MOST_TOKENS:,} tokens")
+    if merges.count(b",") >= MOST_MERGES and len(_strings(merges)) // 4 > MOST_MERGES:
+        raise SafelightError(f"has more than {MOST_MERGES:,} merges")
+    outer = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": _added(raw.get("added_tokens") or []),
+        "normalizer": _parts(raw.get("normalizer"), "normalizers", _NORMALIZERS),
+        "pre_tokenizer": _parts(raw.get("pre_tokenizer"), "pretokenizers", _SPLITS),
+        "post_processor": None,
+        "decoder": _parts(raw.get("decoder"), "decoders", _DECODERS),
+    }
+    names = "unk_token continuing_subword_prefix end_of_word_suffix fuse_unk byte_fallback ignore_merges"
+    inner = {"type": "BPE", "dropout": None} | {name: model[name] for name in names.split() if name in model}
+    for name in names.split()[:3]:
+        if len(inner.get(name) or "") > CONTENT * 4:
+            raise SafelightError(f"has a {name} of more than {CONTENT * 4} characters")
+    parts = (json.dumps(outer)[:-1], ', "model": ', json.dumps(inner)[:-1], ', "vocab": ')
+    return "".join(parts).encode() + vocabulary + b', "merges": ' + merges + b"}}"
+
+
+def _bulk(model: dict[str, Any], name: str, bulk: list[bytes]) -> bytes:
+    place = model[name]
+    if isinstance(place, bool) or not isinstance(place, int) or not 0 <= place < len(bulk):
+        raise SafelightError(f"has a model whose {name} is damaged; download it again")
+    return bulk[place]
+
+
+def _strings(data: bytes) -> list[bytes]:
+    """What stands between quotes, and between those the rest."""
+    return data.replace(rb"\\", b"__").replace(rb"\"", b"__").split(b'"')
+
+
+def _added(tokens: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    if len(tokens) > MOST_ADDED or sum(len(token["content"]) for token in tokens) > ADDED_CHARACTERS:
+        raise SafelightError(
+            f"adds more than {MOST_ADDED:,} tokens to its vocabulary, or more than {ADDED_CHARACTERS:,} characters"
+        )
+    for token in tokens:
+        if len(token["content"]) > TOKEN_BYTES:
+            raise SafelightError(f"has a token of more than {TOKEN_BYTES} characters")
+    return tokens
+
+
+def _parts(part: Any, inner: str, known: tuple[str, ...]) -> Any:
+    """A normalizer, a split or a decoder, as it is, if it and what it consists of are known."""
+    if part is None:
+        return None
+    parts = part[inner] if part["type"] == "Sequence" else [part]
+    if len(parts) > MOST_PARTS:
+        raise SafelightError(f"has more than {MOST_PARTS} {inner}")
+    growth = 1
+    for one in parts:
+        if one["type"] not in known:
+            raise SafelightError(f"asks for {quoted(one['type'])} among its {inner}, which this engine does not run")
+        pattern = one.get("pattern")
+        if pattern is not None and (list(pattern) != ["String"] or not pattern["String"]):
+            raise SafelightError("splits or replaces by a regular expression; this engine takes plain text only")
+        contents = [one.get(name, "") for name in ("content", "prepend", "replacement")]
+        if max(map(len, contents)) > CONTENT:
+            raise SafelightError(f"replaces text by more than {CONTENT} characters")
+        growth *= 1 + max(map(len, contents)) // len((pattern or {}).get("String", " "))
+    if growth > 4 * CONTENT:
+        raise SafelightError(f"makes a text more than {4 * CONTENT} times as long")
+    return part

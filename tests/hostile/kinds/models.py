@@ -1,0 +1,340 @@
+"""What a stranger's model folder says in words: its settings, its tokenizer and its chat template."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from engine import EMBEDDED, GenerationConfig, ModelConfig
+from engine.catalog import ASSETS
+from engine.chat_template import ChatTemplate
+from engine.files import read_json
+from engine.tokenizer import Tokenizer
+from tests.hostile import mutate
+from tests.hostile.kind import Attempt, Kind
+
+FOLDERS = [model.folder for model in EMBEDDED]
+CONFIGS = [read_json(folder / "config.json") for folder in (*FOLDERS, ASSETS / "configs" / "26b-a4b")]
+GENERATION = read_json(FOLDERS[0] / "generation_config.json")
+TOKENIZER = read_json(FOLDERS[0] / "tokenizer.json")
+SETTINGS = read_json(FOLDERS[0] / "tokenizer_config.json")
+
+# --- settings ----------------------------------------------------------------------------------------------------
+
+SIZES = (1, 2, 7, 64, 1_000, 20_000, 65_536, 2**17, 2**21, 2**24, 2**31, 2**62, 2**63 - 1, 10**80)
+PACKINGS = ({}, {"quant_method": "compressed-tensors"}, {"quant_method": "awq", "bits": 2**62}, [], "x" * 5_000)
+
+
+def _sized(random: Random, raw: dict[str, Any]) -> dict[str, Any]:
+    """A config that is sound but for its sizes: these reach the arithmetic behind."""
+    made = json.loads(json.dumps(raw))
+    text = made["text_config"]
+    names = [name for name, value in text.items() if isinstance(value, int) and not isinstance(value, bool)]
+    for name in random.sample(names, random.choice((1, 1, 3))):
+        text[name] = text[name] * random.choice((2, 3, 64)) if random.random() < 0.7 else random.choice(SIZES)
+    if random.random() < 0.5:
+        text["num_hidden_layers"] = random.choice((1, 6, 60, 160, 20_000))
+        text.pop("layer_types", None)
+    return made
+
+
+def _make_configs(random: Random, folder: Path) -> Attempt:
+    raw = random.choice(CONFIGS)
+    raw = _sized(random, raw) if random.random() < 0.6 else mutate.tree(random, raw)
+    if random.random() < 0.1:
+        raw = {**raw, "quantization_config": random.choice(PACKINGS)}
+    data = json.dumps(raw).encode() if random.random() < 0.8 else mutate.dumped(random, raw)
+    (folder / "config.json").write_bytes(data)
+    settings = mutate.tree(random, GENERATION) if random.random() < 0.4 else GENERATION
+    (folder / "generation_config.json").write_bytes(mutate.dumped(random, settings))
+    names = [field.name for field in dataclasses.fields(GenerationConfig)]
+    changes = {name: mutate.value(random) for name in random.sample(names, 2)}
+    if random.random() < 0.3:
+        pairs = tuple((random.choice((*SIZES, -1, "x")), random.randrange(9)) for _ in range(random.randrange(9)))
+        changes = {"pinned": random.choice((pairs, list(pairs), ((),), pairs * 9_000))}
+    context = random.choice((None, 1, 4096, 2**62))
+    quantization = random.choice(("auto", "none", "nf4", "int4", "x"))
+    step = random.randrange(3)
+
+    def attempt() -> None:
+        if step == 0:  # as loading a model begins
+            ModelConfig.from_dict(read_json(folder / "config.json"))
+            GenerationConfig.from_dict(read_json(folder / "generation_config.json"))
+        elif step == 1:  # as a stored run and the settings are read
+            config = GenerationConfig().replace(**changes)
+            hash(config), config.temperature(0), json.dumps(dataclasses.asdict(config), allow_nan=False)
+        else:  # as ``safelight plan`` and the page of models count
+            from engine.memory import plan
+
+            json.dumps(plan(folder, context, quantization).as_dict(), allow_nan=False)
+
+    return attempt
+
+
+# --- tokenizers --------------------------------------------------------------------------------------------------
+
+PATTERNS = (
+    {"String": " "}, {"String": ""}, {"String": "a" * 900}, {"Regex": "(a+)+$"}, {"Regex": "((.*)*)*Z"},
+    {"Regex": "(?:a{1000}){1000}"}, {"Regex": "(" * 9_000}, {"Regex": "\\p{L}+"}, {}, None, {"String": 5},
+)  # fmt: skip
+CONTENTS = ("", "\u2581", "ab" * 4, "a" * 16, "a" * 17, "x" * 100_000, None, 7)
+BEHAVIORS = ("Isolated", "Removed", "MergedWithPrevious", "MergedWithNext", "Contiguous", "None")
+SPOKEN = (
+    "", "hello world", "a" * 3_000, " " * 3_000, "<|turn>user\n<pad>", "日本\u0301 \ud800 x", "\x00\x1b", "😀" * 500,
+)  # fmt: skip
+
+
+def _component(random: Random, depth: int = 0) -> Any:
+    pattern, content = random.choice(PATTERNS), random.choice(CONTENTS)
+    if random.random() < 0.2 and depth < 60:
+        inner = [_component(random, depth + 1) for _ in range(random.choice((0, 1, 2, 9)))]
+        return {"type": "Sequence"} | dict.fromkeys(("normalizers", "pretokenizers", "decoders", "processors"), inner)
+    return random.choice(
+        (
+            {"type": "Split", "pattern": pattern, "behavior": random.choice(BEHAVIORS), "invert": False},
+            {"type": "Replace", "pattern": pattern, "content": content},
+            {"type": "Prepend", "prepend": content},
+            {"type": "Metaspace", "replacement": random.choice(("\u2581", "ab", "")), "prepend_scheme": "always"},
+            {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
+            {"type": "Strip", "content": "a", "start": random.choice((0, 1, 2**40)), "stop": random.choice((0, 2**40))},
+            {"type": "Strip", "strip_left": True, "strip_right": True},
+            {"type": "Precompiled", "precompiled_charsmap": "AAAAAAAA" * 9},
+            {"type": "TemplateProcessing", "single": [{"Sequence": {"id": "A", "type_id": 0}}] * 99, "pair": []},
+            {"type": random.choice(("NFKC", "NFD", "Lowercase", "Fuse", "ByteFallback", "Digits", "CTC", "x" * 5_000))},
+        )
+    )
+
+
+def _vocabulary(random: Random) -> dict[str, Any]:
+    letters = [f"{sign}" for sign in "ab \n\u2581<>é"]
+    made: dict[str, Any] = {sign: index for index, sign in enumerate(letters)}
+    merges = []
+    longest = random.choice((20, 300, 3_000))
+    for _ in range(random.choice((0, 5, 200))):
+        left, right = random.choice([*made]), random.choice([*made])
+        made.setdefault(left + right, random.choice((len(made), 2**32 - 1, 0)) if random.random() < 0.1 else len(made))
+        merges.append([left, right] if random.random() < 0.99 else [left, "missing"])
+        if len(left + right) > longest:
+            break
+    return {"vocab": made, "merges": merges if random.random() < 0.8 else [" ".join(pair) for pair in merges]}
+
+
+def _make_tokenizers(random: Random, folder: Path) -> Attempt:
+    raw = json.loads(json.dumps(TOKENIZER))
+    for place in random.sample(
+        ("normalizer", "pre_tokenizer", "decoder", "post_processor"), random.choice((0, 0, 1, 2))
+    ):
+        raw[place] = _component(random)
+    if random.random() < 0.5:
+        raw["model"] |= _vocabulary(random)
+    match random.randrange(10):
+        case 0:
+            padding = {"direction": "Right", "pad_id": 0, "pad_type_id": 0, "pad_token": "<pad>"}
+            strategy = {"Fixed": random.choice((8, 10**12))}
+            raw["padding"] = padding | {"strategy": strategy, "pad_to_multiple_of": random.choice((None, 0))}
+        case 1:
+            raw["truncation"] = {"direction": "Right", "max_length": 3, "strategy": "LongestFirst", "stride": 7}
+        case 2:
+            one = raw["added_tokens"][0]
+            count, length = random.choice(((20_000, 9), (3, 50_000), (500, 400), (2_000, 100)))
+            raw["added_tokens"] += [one | {"id": 300 + i, "content": f"<{i}{'x' * length}>"} for i in range(count)]
+        case 3:
+            for token in raw["added_tokens"]:
+                token[random.choice(("normalized", "single_word", "lstrip", "rstrip", "id"))] = mutate.value(random)
+        case 4:
+            raw = mutate.tree(random, raw)
+        case 5:
+            raw["model"] |= {random.choice(("type", "dropout", "unk_token", "byte_fallback")): mutate.value(random)}
+        case _:
+            pass
+    (folder / "tokenizer.json").write_bytes(
+        mutate.dumped(random, raw) if random.random() < 0.2 else json.dumps(raw).encode("utf-8", "surrogatepass")
+    )
+    texts = [random.choice(SPOKEN) for _ in range(3)]
+    ids = [random.choice((0, 5, 127, 300, 2**31, 2**32 - 1, 2**32, 2**70, -1)) for _ in range(9)]
+
+    def attempt() -> None:
+        tokenizer = Tokenizer.from_folder(folder)
+        for text in texts:
+            found = tokenizer.encode(text)
+            tokenizer.count(text)
+            tokenizer.decode(found)
+            tokenizer.decode(found, skip_special=False)
+            "".join(map(tokenizer.piece, found))
+        tokenizer.decode(ids)
+        for token in ids:
+            tokenizer.piece(token).encode("utf-8")
+            tokenizer.is_special(token)
+
+    return attempt
+
+
+# --- templates ---------------------------------------------------------------------------------------------------
+
+NAMES = ("messages", "messages[0]", "messages[-1].content", "m", "x", "ns.x", "loop", "loop.index", "ns", "bos_token")
+NUMBERS = ("0", "-1", "3", "99", "1000", "100000", "10000000000", "9" * 400, "1e308", "2.5", "true", "none")
+WORDS = ("'a'", "''", "'%s'", "'%9999999999d'", "'{:999999999}'", "'\\n'", "'content'", "'é😀'", "'\\ud800'", "' ab '")
+FILTERS = re.findall(
+    r"\w+",
+    "length list upper lower trim join string tojson first last reverse sort unique escape indent title capitalize int "
+    "float abs items dictsort min max wordcount round safe default truncate batch slice center replace format map "
+    "select reject selectattr rejectattr attr count e random sum pprint xmlattr urlize groupby wordwrap missing",
+)
+METHODS = re.findall(
+    r"\w+",
+    "upper strip split rsplit splitlines join replace center ljust zfill rfind count startswith format format_map "
+    "encode translate expandtabs items keys get values append update copy index partition title __class__ mro",
+)
+TESTS = ("defined", "string", "mapping", "in x", "none", "iterable", "sequence", "divisibleby(0)", "eq(x)", "odd")
+GLOBALS = ("range", "dict", "namespace", "raise_exception", "strftime_now", "lipsum", "cycler", "macro1", "loop")
+
+
+class Writer:
+    """Writes a Jinja program at random; half of what it writes is meant to grow."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+
+    def some(self, most: int, depth: int) -> str:
+        return ", ".join(self.expression(depth) for _ in range(self.random.randrange(most + 1)))
+
+    def expression(self, depth: int) -> str:
+        pick = self.random.choice
+        if depth <= 0 or self.random.random() < 0.25:
+            return pick((pick(NAMES), pick(NAMES), pick(NUMBERS), pick(WORDS)))
+        inner = self.expression(depth - 1)
+        match self.random.randrange(13):
+            case 0 | 1:
+                return f"({inner} {pick(('+', '*', '~', '**', '%', '-', '//', '/'))} {self.expression(depth - 1)})"
+            case 2 | 3 | 4:
+                return f"{inner}|{pick(FILTERS)}" + (
+                    f"({self.some(2, depth - 2)})" if self.random.random() < 0.5 else ""
+                )
+            case 5 | 6:
+                return f"{inner}.{pick(METHODS)}({self.some(2, depth - 2)})"
+            case 7:
+                return f"{pick(GLOBALS)}({self.some(3, depth - 2)})"
+            case 8:
+                return pick(("[{0}, {0}]", "({0}, {0})", "{{'k': {0}, {0}: 1}}", "[{0}]")).format(inner)
+            case 9:
+                return f"{inner}[{pick(('1:', '::-1', ':-1', '0', '-1', 'x', self.expression(1)))}]"
+            case 10:
+                return f"({inner} {pick(('==', '<', 'in', 'not in', 'and', 'or', '!='))} {self.expression(depth - 1)})"
+            case 11:
+                return f"({inner} if {inner} is {pick(TESTS)} else {self.expression(depth - 1)})"
+            case _:
+                return f"{pick(('not', '-', '+'))} {inner}"
+
+    def block(self, depth: int) -> str:
+        return "".join(self.statement(depth) for _ in range(1 + self.random.randrange(3)))
+
+    def statement(self, depth: int) -> str:
+        pick, value = self.random.choice, self.expression(self.random.randrange(5))
+        inner = self.block(depth - 1) if depth > 0 else f"{{{{ {value} }}}}"
+        times = pick(("messages", "range(3)", "range(1000)", "range(100000)", "x", "[1, 2]", value))
+        match self.random.randrange(13):
+            case 0 | 1:
+                return f"{{% for m in {times} %}}{inner}{{% endfor %}}"
+            case 2:
+                return f"{{% for m in {times} if {value} %}}{inner}{{% else %}}e{{% endfor %}}"
+            case 3:
+                return f"{{% for m in {times} recursive %}}{inner}{{{{ loop({value}) }}}}{{% endfor %}}"
+            case 4:
+                return f"{{% if {value} %}}{inner}{{% elif x %}}{{% else %}}{inner}{{% endif %}}"
+            case 5:
+                return f"{{% set x = {value} %}}"
+            case 6:
+                grown = ("[ns.x, ns.x]", "ns.x ~ ns.x", "ns.x + ns.x", "ns.x * 2", "(ns.x, x)", "{'k': ns.x}", value)
+                return f"{{% set ns.x = {pick(grown)} %}}" * pick((1, 1, 40))
+            case 7:
+                return f"{{% set x %}}{inner}{{{{ x }}}}{{% endset %}}"
+            case 8:
+                return f"{{% macro macro1(a=1) %}}{inner}{{{{ macro1({value}) }}}}{{% endmacro %}}{{{{ macro1() }}}}"
+            case 9:
+                return f"{{% filter {pick(FILTERS)} %}}{inner}{{% endfilter %}}"
+            case 10:
+                called = f"{{% call macro1({value}) %}}{inner}{{% endcall %}}"
+                return pick((called, f"{{% with x = {value} %}}{inner}{{% endwith %}}"))
+            case 11:
+                return pick(
+                    ("{% break %}", "{% continue %}", "{% include 'x' %}", "{% block b %}{% endblock %}", "a\n")
+                )
+            case _:
+                return f"{{{{ {value} }}}}"
+
+
+PLAIN = (
+    "{% for m in messages %}<|turn>{{ m['role'] }}\n{{ m['content'] | trim }}<turn|>\n{% endfor %}",
+    "{%- set ns = namespace(x='', last=-1) -%}{%- for m in messages[::-1] -%}{%- if m.role == 'user' -%}"
+    "{%- set ns.last = loop.index0 -%}{%- endif -%}{%- set ns.x = ns.x ~ m.content.split('</think>')[-1].strip() -%}"
+    "{%- endfor -%}{{ ns.x }}{% if add_generation_prompt %}<|turn>model{% endif %}",
+    *((folder / "chat_template.jinja").read_text(encoding="utf-8") for folder in FOLDERS),
+)
+
+
+def _deep(random: Random) -> str:
+    """Nested or chained beyond what compilers take."""
+    count = random.choice((50, 200, 2_000, 20_000))
+    head, body, tail = random.choice(
+        (
+            ("{{ ", "(", "1" + ")" * count + " }}"), ("{{ a", ".a", " }}"), ("{{ 1", "+1", " }}"),
+            ("{{ ", "not ", "1 }}"), ("{{ a", "|upper", " }}"), ("{{ [", "[", "]" * count + "] }}"),
+            ("", "{% if a %}", "{% endif %}" * count), ("", "{% for a in b %}", "{% endfor %}" * count),
+            ("{% if a %}", "{% elif b %}", "{% endif %}"), ("", "{% set a = 1 %}{% if a %}{% endif %}", ""),
+            ("", "{{ a }}", ""), ("{{ '", "x", "' }}"), ("{# ", "{", " #}"), ("", "{%", ""),
+        )
+    )  # fmt: skip
+    return f"{head}{body * count}{tail}"
+
+
+def _make_templates(random: Random, folder: Path) -> Attempt:
+    writer = Writer(random)
+    match random.randrange(12):
+        case 0:
+            source = _deep(random)
+        case 1 | 2:
+            text = random.choice(PLAIN)
+            places = [place.start() for place in re.finditer(r"[{%|.(\['~]|\b", text)]
+            for place in sorted(random.sample(places, 2), reverse=True):
+                put = random.choice(("|" + random.choice(FILTERS), f"[{writer.expression(2)}]", writer.statement(1)))
+                text = text[:place] + put + text[place:]
+            source = text
+        case 3:
+            source = mutate.damaged(random, random.choice(PLAIN).encode()).decode("utf-8", "replace")
+        case _:
+            source = "{% set x = 'a' %}{% set ns = namespace(x='ab') %}" + writer.block(random.randrange(4))
+    data = source.encode("utf-8", "surrogatepass")
+    if random.random() < 0.5:
+        (folder / "chat_template.jinja").write_bytes(data)
+        (folder / "tokenizer_config.json").write_bytes(
+            mutate.dumped(random, mutate.tree(random, SETTINGS) if random.random() < 0.2 else SETTINGS)
+        )
+    else:
+        (folder / "tokenizer_config.json").write_text(json.dumps(SETTINGS | {"chat_template": source}))
+    said = random.choice(("Hi", "Hi <there> &", "", "line\n" * 50, "x" * 20_000, "é\u202e😀"))
+    turns = random.choice((0, 0, 1, 5, 60))
+    messages = [{"role": role, "content": said} for _ in range(turns) for role in ("user", "assistant")]
+    messages = [*messages, {"role": "user", "content": said}]
+    options = {"enable_thinking": random.random() < 0.5}
+
+    def attempt() -> None:
+        template = ChatTemplate.from_folder(folder)
+        template.render(messages)
+        template.render(messages, **options)
+
+    return attempt
+
+
+def _import_plan() -> None:
+    import engine.memory  # noqa: F401
+
+
+KINDS = (
+    Kind("configs", _make_configs, prepare=_import_plan),
+    Kind("tokenizers", _make_tokenizers),
+    Kind("templates", _make_templates),
+)
