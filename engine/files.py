@@ -91,7 +91,7 @@ def read_text(path: Path, most: int = JSON_BYTES) -> str:
     except FileNotFoundError:
         raise SafelightError(f"{path} is missing") from None
     except UnicodeDecodeError as error:
-        raise SafelightError(f"{path} is not UTF-8 text (byte {error.start})") from error
+        raise SafelightError(f"{path} is damaged: it is not UTF-8 text (byte {error.start})") from error
     except OSError as error:
         raise SafelightError(f"{path} cannot be read: {error.strerror or error}") from error
 

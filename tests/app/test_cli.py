@@ -385,7 +385,7 @@ BAD_INPUT = {
     "fractional seed": (["sudoku", PUZZLE, "--seed", "1.5"], "the seed must be a whole number from 0"),
     "huge seed": (["skills", "--seed", str(2**63)], "the seed must be a whole number from 0"),
     "no steps": (["generate", "x", "--max-steps", "0"], "--max-steps must be a whole number between 1 and 10000"),
-    "no tokens": (["generate", "x", "--max-new-tokens", "0"], "--max-new-tokens must be a whole number at least 1"),
+    "no tokens": (["generate", "x", "--max-new-tokens", "0"], "--max-new-tokens must be a whole number between 1 and"),
     "negative bound": (["sudoku", PUZZLE, "--entropy-bound", "-1"], "--entropy-bound must be at least 0"),
     "bound is no number": (["generate", "x", "--entropy-bound", "nan"], "--entropy-bound: must be a finite number"),
     "beyond all numbers": (["generate", "x", "--t-max", "1e999"], "--t-max: must be a finite number, not '1e999'"),

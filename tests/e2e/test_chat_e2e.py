@@ -153,12 +153,12 @@ def test_the_library_by_keyboard(qtbot: QtBot, window: MainWindow, tmp_path: Pat
     assert json.loads((tmp_path / "sums.json").read_text(encoding="utf-8"))
     window.shelf.ask_open = lambda: str(tmp_path / "sums.json")
     window.actions_by_name.run("import")
-    assert titles(window).count("Sums") == 2
+    qtbot.waitUntil(lambda: titles(window).count("Sums") == 2)
     assert prompts(window) == ["What is 47 + 5?"]
     assert window.session.chat.turns[0].answer.text == "52"
     window.shelf.ask_open = lambda: __file__
     window.actions_by_name.run("import")
-    assert window.page.notice.isVisible()
+    qtbot.waitUntil(window.page.notice.isVisible)
     assert titles(window).count("Sums") == 2
 
 

@@ -168,7 +168,7 @@ FAULTS: dict[str, tuple[Callable[[Path], None], str]] = {
     "tokenizer is garbage": (written("tokenizer.json", b"\xff\x00"), "tokenizer.json is damaged"),
     "no chat template": (removed("chat_template.jinja"), "has no chat template"),
     "corrupt chat template": (written("chat_template.jinja", "{% for\n m in"), "chat template is damaged"),
-    "chat template is no text": (written("chat_template.jinja", b"\xff\xfe\xff"), "chat_template.jinja cannot be read"),
+    "chat template is no text": (written("chat_template.jinja", b"\xff\xfe\xff"), "chat_template.jinja is damaged"),
     "settings are no JSON": (written("tokenizer_config.json", "nope"), "tokenizer_config.json cannot be read"),
 }
 

@@ -134,7 +134,7 @@ def test_precision_names_the_parts() -> None:
         assert precision.scheme(path) is None, path
     assert Precision.from_dict(precision.as_dict()) == precision
     assert not PRECISIONS["none"].is_packed
-    with pytest.raises(SafelightError, match="does not know: experts as q2"):
+    with pytest.raises(SafelightError, match="does not know: 'experts' as 'q2'"):
         Precision.from_dict({"experts": "q2"})
 
 
