@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import functools
 import importlib.util
+import os
 import signal
 import socket
 import sys
@@ -174,7 +175,10 @@ def run(model: str | None = None, seed: int | None = None, ask: str | None = Non
         window.show()
         test = SelfTest(window, ask) if ask is not None else None
         code = int(app.exec())
-        return code if test is None else test.code
+    code = code if test is None else test.code
+    if link.is_alive:  # Qt aborts where it destroys a thread that runs, and all that is to be kept is kept
+        os._exit(code)
+    return code
 
 
 def measure_first_paint() -> float:

@@ -87,6 +87,7 @@ if TYPE_CHECKING:
     from app.solving import Solving
 
 MEMORY_MS = 2000  # between two looks at the process's memory
+REOPENING_MS = 3000  # after which a conversation shown again counts as harmless
 
 
 def platform_reduces_motion() -> bool:
@@ -234,8 +235,22 @@ class MainWindow(QMainWindow):
 
     def _reopen(self) -> None:
         last = store.read_conversation(self._settings)
-        if last is not None and any(found.id == last for found in self.session.library.summaries()):
-            self.session.open(last)
+        if last is None or all(found.id != last for found in self.session.library.summaries()):
+            return
+        if store.read_reopening(self._settings) == last:
+            self.say(
+                tr("The last conversation is not shown, since Safelight ended while opening it. It is in the list.")
+            )
+            self._reopened()
+            return
+        store.write_reopening(self._settings, last)
+        QTimer.singleShot(REOPENING_MS, self, self._reopened)
+        self.session.open(last)
+
+    @Slot()
+    def _reopened(self) -> None:
+        """The conversation shown again has harmed nobody."""
+        store.write_reopening(self._settings, None)
 
     # ---------------------------------------------------------------- pages
 
@@ -630,6 +645,7 @@ class MainWindow(QMainWindow):
         self._memory.stop()
         with contextlib.ExitStack() as ending:  # from the last to the first; each is done, whatever becomes of another
             ending.callback(self.session.close)
+            ending.callback(self._reopened)
             ending.callback(self.link.shutdown)
             if self.is_solving:
                 ending.callback(self.solving.stop)

@@ -17,6 +17,7 @@ from typing import Any
 from PySide6.QtCore import QObject, Qt, QThread, QTimer, Signal, Slot
 
 import engine
+from app import logs
 from app.language import tr
 from app.mailbox import Mailbox
 from app.messages import (
@@ -52,6 +53,7 @@ from engine import CanvasCommitted, Event, ModelIdentity, SafelightError, StepFi
 Loader = Callable[..., Any]
 Generator = Callable[..., Iterator[Event]]
 PACED_LIMIT = 2  # how many events a paced engine may be ahead
+ENDING_SECONDS = 10.0  # for the step, or the part of a load, that is under way
 STACK_BYTES = 16 * 2**20  # secondary threads have 0.5 MiB on macOS, too little for tensor libraries
 
 
@@ -371,11 +373,15 @@ class EngineLink(QObject):
         self._drain()  # nobody waits for steps that were held back
 
     def shutdown(self) -> None:
-        """Give up what is under way and end the thread; may be called again."""
+        """Give up what is under way and end the thread; may be called again.
+
+        A library that answers to nobody is left behind after ``ENDING_SECONDS``; the thread is alive then.
+        """
         self._give_up()
         self._mailbox.close()
         self._thread.quit()
-        self._thread.wait()
+        if not self._thread.wait(round(ENDING_SECONDS * 1000)):
+            logs.log.warning("the engine's thread did not end in %.0f s", ENDING_SECONDS)
 
     @property
     def is_alive(self) -> bool:

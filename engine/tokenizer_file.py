@@ -54,7 +54,7 @@ def read_tokenizer_file(path: Path) -> bytes:
     try:
         outline = _BULK.sub(keep, data).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise SafelightError(f"{path} is not UTF-8 text (byte {error.start})") from error
+        raise SafelightError(f"{path} is damaged: it is not UTF-8 text (byte {error.start})") from error
     raw = parse_json(outline, str(path))
     try:
         return _rebuilt(raw, bulk)

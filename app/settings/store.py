@@ -145,3 +145,15 @@ def read_conversation(settings: QSettings) -> int | None:
 
 def write_conversation(settings: QSettings, conversation: int | None) -> None:
     _write(settings, "window/conversation", conversation)
+
+
+def read_reopening(settings: QSettings) -> int | None:
+    """The conversation that was being shown again when the app ended, if that is how it ended."""
+    found = _number(settings, "window/reopening", 1, 2**53)
+    return None if found is None else int(found)
+
+
+def write_reopening(settings: QSettings, conversation: int | None) -> None:
+    """On the disk when this returns, as the app may end at once."""
+    _write(settings, "window/reopening", conversation)
+    settings.sync()

@@ -43,6 +43,28 @@ def said(window: MainWindow) -> str:
 # ---------------------------------------------------------------- parts of the start
 
 
+def test_a_conversation_that_ended_the_app_is_not_shown_again_by_itself(
+    open_window: Open, settings: QSettings, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
+) -> None:
+    library = Library.open(default_data_folder())
+    id = library.create(title="Kept")
+    library.add(id, NewMessage(None, "user", "text"))
+    library.close()
+    store.write_conversation(settings, id)
+    window = open_window(None)
+    with monkeypatch.context() as context:
+        context.setattr(type(window.session), "open", fails(SystemExit("the end")))  # as a kill
+        with pytest.raises(SystemExit):
+            window.reopen()
+    window.reopen()
+    assert window.session.conversation is None
+    assert "ended while opening it" in said(window)
+    monkeypatch.setattr("app.window.REOPENING_MS", 0)
+    window.reopen()  # as the next start: once is enough
+    assert window.session.conversation == id
+    qtbot.waitUntil(lambda: store.read_reopening(settings) is None)
+
+
 @pytest.mark.parametrize("error", [LibraryError("the disk sleeps"), RecursionError("too deep"), OverflowError("inf")])
 def test_what_a_part_comes_upon_costs_that_part_and_is_said(
     open_window: Open, monkeypatch: pytest.MonkeyPatch, error: Exception

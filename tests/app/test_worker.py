@@ -9,6 +9,7 @@ import pytest
 from PySide6.QtCore import QCoreApplication, QElapsedTimer, QObject, QThread, Slot
 from pytestqt.qtbot import QtBot
 
+from app import worker
 from app.mailbox import Mailbox
 from app.messages import (
     LoadFailed,
@@ -257,6 +258,22 @@ def test_shutdown_in_the_middle_of_a_run(qtbot: QtBot, link: EngineLink, reader:
     link.shutdown()
     assert not link.is_alive
     link.shutdown()  # once more is harmless
+
+
+def test_shutdown_leaves_behind_what_answers_to_nobody(
+    qtbot: QtBot, link: EngineLink, reader: Reader, fake: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "ENDING_SECONDS", 0.05)
+    loaded(qtbot, link, reader)
+    fake.hold = True
+    link.run(RunRequest(MESSAGES, fake.defaults, 7))
+    qtbot.waitUntil(lambda: reader.has(CanvasStarted))
+    link.shutdown()
+    assert link.is_alive
+    fake.gate.release(1000)
+    monkeypatch.undo()
+    link.shutdown()
+    assert not link.is_alive
 
 
 @pytest.mark.usefixtures("qapp")
