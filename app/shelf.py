@@ -9,9 +9,9 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Slot
 from PySide6.QtWidgets import QFileDialog
 
+from app.exporting import Exporting
 from app.importing import Importing
 from app.language import tr
-from app.library import transfer
 from app.session import Session
 from app.sidebar import Sidebar
 from engine import SafelightError
@@ -31,6 +31,8 @@ class Shelf(QObject):
         super().__init__(sidebar)
         self._sidebar, self._session, self._say = sidebar, session, say
         self._query = ""
+        self._exporting = Exporting(session.library, self)
+        self._exporting.failed.connect(self._tell)
         self._importing = Importing(session.library, self)
         self._importing.imported.connect(self._open_imported)
         self._importing.failed.connect(self._tell)
@@ -108,7 +110,7 @@ class Shelf(QObject):
             name = "".join(ch if ch.isalnum() or ch in " -_" else " " for ch in title).strip()[:60] or "conversation"
             path = self.ask_save(name + SUFFIXES[form])
             if path:
-                transfer.export(library, conversation, form, Path(path))
+                self._exporting.begin(conversation, form, Path(path))
         except SafelightError as error:
             self._say(str(error))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from app import terminal
 from app.commands.options import number, place
 from app.export.options import FORMATS, FPS_HIGH, FPS_LOW, Format, Options, format_of, frames_of, parse_steps
-from app.export.run import Exportable
+from app.export.run import Exportable, Share
 from engine.errors import quoted
 
 EPILOG = """\
@@ -70,10 +70,20 @@ def run(args: argparse.Namespace) -> int:
     from app.export.writing import export
 
     with terminal.note(f"Writing {out} …"):
-        for _share in export(trace, out, options):
-            pass
+        missing = _finish(export(trace, out, options))
+    if missing:
+        terminal.say(missing)
     del painting
     return 0
+
+
+def _finish(work: Share) -> str:
+    """Do all of it; returns what is not in the file."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return str(end.value)
 
 
 def _open(path: Path) -> Exportable:

@@ -14,7 +14,7 @@ from PySide6.QtGui import QColor, QImage
 
 from app.export.options import Options, chosen
 from app.export.pictures import Sheet, Style
-from app.export.run import Exportable, Share
+from app.export.run import Exportable, Share, missing
 from app.state.replay import Replay
 from app.theme import Theme, entropy_color, readable_on
 from engine.files import replacing
@@ -42,9 +42,10 @@ def write(run: Exportable, path: Path, options: Options) -> Share:
         pictures = (sheet.image((place,)) for place in places)
         for number in _frames(file, pictures, len(places), options, style.theme):
             yield 0.1 + 0.9 * number / len(places)
+    return missing(replay)
 
 
-def _frames(file: BinaryIO, pictures: Iterator[QImage], total: int, options: Options, theme: Theme) -> Share:
+def _frames(file: BinaryIO, pictures: Iterator[QImage], total: int, options: Options, theme: Theme) -> Iterator[float]:
     from PIL import Image, ImageChops
     from PIL.GifImagePlugin import getdata, getheader
 

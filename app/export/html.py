@@ -12,14 +12,15 @@ import hashlib
 import html
 import json
 import unicodedata
+from collections.abc import Generator
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from app.canvas.paint import STATE_WORDS, glyph_of
 from app.export.options import Options, chosen
 from app.export.packing import Vocabulary, pack
-from app.export.run import Exportable, Share, ending, header_of, reply_of
+from app.export.run import Exportable, Share, ending, header_of, missing, reply_of
 from app.language import tr
 from app.state.canvas_state import CellState
 from app.state.replay import Replay
@@ -43,8 +44,10 @@ def write(run: Exportable, path: Path, *, prompt: bool = True) -> Share:
     vocabulary = Vocabulary()
     blocks = []
     for block in range(replay.blocks):
-        blocks.append(pack(replay.peek(block), vocabulary))
-        yield 0.9 * (block + 1) / replay.blocks
+        packed = yield from _resting(0.9 * block / replay.blocks, pack(replay.peek(block), vocabulary))
+        blocks.append(packed)
+    yield 0.9
+    notice = missing(replay)
     text = reply_of(run).text
     header = header_of(run, prompt=prompt)
     told = {
@@ -58,6 +61,7 @@ def write(run: Exportable, path: Path, *, prompt: bool = True) -> Share:
         "ends": [vocabulary.place(token) for token in run.config.eos_token_ids],
         "states": [tr(STATE_WORDS[state]) for state in CellState],
         "ramps": {"dark": _ramp(DARKROOM), "light": _ramp(PAPER)},
+        "notice": notice,
         "blocks": blocks,
         **_spelling(run, vocabulary),
     }
@@ -67,6 +71,17 @@ def write(run: Exportable, path: Path, *, prompt: bool = True) -> Share:
     with replacing(path) as beside:
         beside.write_text(page, encoding="utf-8", newline="\n")
         yield 1.0
+    return notice
+
+
+def _resting(share: float, work: Generator[None, None, dict[str, Any]]) -> Generator[float, None, dict[str, Any]]:
+    """Do the work; at each of its rests the same share of the whole is done."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return cast(dict[str, Any], end.value)
+        yield share
 
 
 def _page(told: dict[str, Any], text: str) -> str:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -82,6 +82,7 @@ def write(run: Exportable, path: Path, *, prompt: bool = True) -> Share:
         _write_parts(file, tail)
         file.write(f'"special": {json.dumps([token for token in ordered if run.is_special(token)])}\n}}\n')
     yield 1.0
+    return ""
 
 
 def _write_parts(file: TextIO, parts: dict[str, Any]) -> None:
@@ -89,7 +90,7 @@ def _write_parts(file: TextIO, parts: dict[str, Any]) -> None:
         file.write(f"{json.dumps(name)}: {json.dumps(value)},\n")
 
 
-def _write_events(file: TextIO, run: Exportable, tokens: set[int]) -> Share:
+def _write_events(file: TextIO, run: Exportable, tokens: set[int]) -> Iterator[float]:
     file.write('"events": [')
     total = len(run.events)
     for place, event in enumerate(run.events):

@@ -23,6 +23,7 @@ from __future__ import annotations
 import base64
 import zlib
 from collections import Counter
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +34,7 @@ from app.state.replay import BlockRecord
 
 MILLI = 1000
 MOST = 2**16 - 1
+PIECE = 2**17  # bytes that are deflated at once
 
 
 @dataclass
@@ -57,39 +59,50 @@ class Vocabulary:
         return table[inverse.reshape(tokens.shape)] if len(values) else np.zeros(tokens.shape, dtype=np.uint32)
 
 
-def pack(block: BlockRecord, vocabulary: Vocabulary) -> dict[str, Any]:
-    """A block for the page: small facts as they are, its arrays deflated and in base 64."""
-    argmax = vocabulary.places(block.argmax)
-    candidates = vocabulary.places(block.candidates)
-    following = vocabulary.places(block.following)
-    planes = [_tokens(vocabulary.places(block.noise))]
-    if block.final is not None:
-        planes.append(_tokens(vocabulary.places(block.final)))
-    planes += [
-        _tokens(argmax),
-        _tokens(candidates ^ argmax),
-        _tokens(following ^ candidates),
-        block.accepted.astype(np.uint8).tobytes(),
-        _thousandths(block.entropy),
-    ]
-    width = 0
-    if block.top_tokens is not None and block.top_probabilities is not None:
-        top = np.moveaxis(vocabulary.places(block.top_tokens), 2, 0).copy()
-        width = len(top)
-        if width:
-            top[0] ^= argmax
-        planes += [_tokens(top), _thousandths(np.moveaxis(block.top_probabilities, 2, 0))]
+def pack(block: BlockRecord, vocabulary: Vocabulary) -> Generator[None, None, dict[str, Any]]:
+    """A block for the page: small facts as they are, its arrays deflated and in base 64.
+
+    Rests after each piece of work, since a long block takes seconds.
+    """
+    deflate = zlib.compressobj(9)
+    data = []
+    for plane in _planes(block, vocabulary):
+        yield
+        for start in range(0, len(plane), PIECE):
+            data.append(deflate.compress(plane[start : start + PIECE]))
+            yield
+    data.append(deflate.flush())
     return {
         "length": block.length,
         "steps": block.steps,
-        "width": width,
+        "width": 0 if block.top_tokens is None or block.top_probabilities is None else block.top_tokens.shape[2],
         "committed": block.final is not None,
         "textLength": block.text_length,
         "reason": block.reason,
         "pinned": np.flatnonzero(block.pinned).tolist(),
         "temperature": [round(float(value), 4) for value in block.temperature],
-        "data": base64.b64encode(zlib.compress(b"".join(planes), 9)).decode("ascii"),
+        "data": base64.b64encode(b"".join(data)).decode("ascii"),
     }
+
+
+def _planes(block: BlockRecord, vocabulary: Vocabulary) -> Iterator[bytes]:
+    """The bytes of a block, in the order of the table above."""
+    argmax = vocabulary.places(block.argmax)
+    candidates = vocabulary.places(block.candidates)
+    following = vocabulary.places(block.following)
+    yield _tokens(vocabulary.places(block.noise))
+    if block.final is not None:
+        yield _tokens(vocabulary.places(block.final))
+    yield _tokens(argmax)
+    yield _tokens(candidates ^ argmax)
+    yield _tokens(following ^ candidates)
+    yield block.accepted.astype(np.uint8).tobytes()
+    yield _thousandths(block.entropy)
+    if block.top_tokens is not None and block.top_probabilities is not None:
+        top = np.moveaxis(vocabulary.places(block.top_tokens), 2, 0).copy()
+        top[:1] ^= argmax
+        yield _tokens(top)
+        yield _thousandths(np.moveaxis(block.top_probabilities, 2, 0))
 
 
 def _tokens(values: NDArray[np.uint32]) -> bytes:

@@ -7,7 +7,7 @@ run and its options alone, so all frames of a film fit.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from app.canvas.paint import (
     paint_legend,
 )
 from app.export.options import Options, chosen
-from app.export.run import Exportable, Share, header_of
+from app.export.run import Exportable, Share, header_of, missing
 from app.language import tr, trn
 from app.state.canvas_state import BlockState
 from app.state.replay import Replay
@@ -76,15 +76,18 @@ class Sheet:
         self._texts: set[str] = set()
         self._most_cells = 0
         self._given = False
+        self._widest = 0  # pixels of a caption in one line
         self._limit = 0.0  # nats at the end of the entropy scale: the most of all frames
 
-    def measure(self) -> Share:
+    def measure(self) -> Iterator[float]:
         """Go through the frames; yields the share done. Must be run to its end before ``image``."""
+        metrics = QFontMetrics(_exactly(ui_font(), TEXT_SMALL))
         for number, place in enumerate(self.places):
             block = self.replay.snapshot(place)
             self._most_cells = max(self._most_cells, block.length)
             self._given |= bool(block.pinned_mask.any())
             self._texts.update(self._glyph(token).text for token in set(block.tokens(calm=self.style.calm).tolist()))
+            self._widest = max(self._widest, metrics.horizontalAdvance(self.caption(place)))
             if block.entropy is not None:
                 self._limit = max(self._limit, float(block.entropy.max(initial=0.0)))
             yield (number + 1) / len(self.places)
@@ -106,7 +109,7 @@ class Sheet:
         whole = self.across * (self._panel_width - MARGIN) + MARGIN
         self.width = max(whole, LEAST_WIDTH)
         bare = Geometry.from_width(self._panel_width, self._most_cells, *cell, columns=self._columns)
-        self._captions = self._caption_lines()
+        self._captions = 1 if self._widest <= self._panel_width - 2 * MARGIN else 2
         self._panel_height = bare.height - 2 * MARGIN + self._captions * CAPTION_HEIGHT
         entries = legend_entries(self._given)
         self._footer = Geometry.from_width(
@@ -141,12 +144,6 @@ class Sheet:
             wrapped = wrap(one_line(header.prompt), QFontMetrics(body).horizontalAdvance, room, PROMPT_LINES)
             lines += [(line, body, 22, theme.ink) for line in wrapped]
         return [*lines, ("", small, 8, theme.ink)]
-
-    def _caption_lines(self) -> int:
-        metrics = QFontMetrics(_exactly(ui_font(), TEXT_SMALL))
-        room = self._panel_width - 2 * MARGIN
-        widest = max(metrics.horizontalAdvance(self.caption(place)) for place in self.places)
-        return 1 if widest <= room else 2
 
     def caption(self, place: int) -> str:
         """A frame in words."""
@@ -316,3 +313,4 @@ def write_png(run: Exportable, path: Path, options: Options) -> Share:
                 file.write(bytes(1 << 20))
             raise SafelightError(f"{path} could not be written as PNG. Choose another place")
         yield 1.0
+    return missing(replay)

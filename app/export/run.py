@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Protocol
 
+from app.language import trn
+from app.state.replay import Replay
 from engine import CanvasCommitted, Event, GenerationConfig, GenerationFinished, Reply, StepFinished, TraceHeader
 from engine.trace import ModelIdentity
 
-Share = Iterator[float]
-"""An export under way: yields what part is done, 0 to 1. Closing it leaves nothing behind."""
+Share = Generator[float, None, str]
+"""An export under way: yields what part is done, 0 to 1. Closing it leaves nothing behind.
+
+It returns what is not in the file though it was asked for, and why, in a sentence; empty where all is.
+"""
 
 
 class Exportable(Protocol):
@@ -71,3 +76,12 @@ def ending(run: Exportable) -> str:
     events = run.events
     last = events[len(events) - 1] if len(events) else None
     return last.reason if isinstance(last, GenerationFinished) else ""
+
+
+def missing(replay: Replay) -> str:
+    """What could not be read whole of the blocks that were looked at; empty where all could."""
+    said = [replay.cut[block] for block in sorted(replay.cut)]
+    if len(said) < 2:
+        return "".join(said)
+    more = trn("{count} more block is cut short too.", "{count} more blocks are cut short too.", len(said) - 1)
+    return f"{said[0]} {more}"

@@ -17,7 +17,7 @@ from PySide6.QtGui import QImage
 
 from app.export.options import Options, chosen
 from app.export.pictures import Sheet, Style
-from app.export.run import Exportable, Share
+from app.export.run import Exportable, Share, missing
 from app.state.replay import Replay
 from engine import SafelightError
 from engine.files import replacing
@@ -65,6 +65,7 @@ def write(run: Exportable, path: Path, options: Options) -> Share:
             complaints.seek(0)
             raise _failure(complaints.read(), path)
     yield 1.0
+    return missing(replay)
 
 
 class _Feeder:

@@ -11,6 +11,8 @@ from app.export.run import Exportable, Share
 def export(run: Exportable, path: Path, options: Options | None = None) -> Share:
     """Write a run to a file; yields the share done, 0 to 1. Closing the generator early leaves nothing behind.
 
+    Returns what is not in the file though it was asked for, in a sentence: a block may be too long, or be damaged.
+
     A file of that name is replaced once all is written. Pictures need a ``QGuiApplication``.
 
     Raises:
@@ -22,20 +24,20 @@ def export(run: Exportable, path: Path, options: Options | None = None) -> Share
         case "json":
             from app.export import json
 
-            yield from json.write(run, path, prompt=options.prompt)
+            return (yield from json.write(run, path, prompt=options.prompt))
         case "html":
             from app.export import html
 
-            yield from html.write(run, path, prompt=options.prompt)
+            return (yield from html.write(run, path, prompt=options.prompt))
         case "gif":
             from app.export import gif
 
-            yield from gif.write(run, path, options)
+            return (yield from gif.write(run, path, options))
         case "mp4":
             from app.export import video
 
-            yield from video.write(run, path, options)
+            return (yield from video.write(run, path, options))
         case "png" | "strip":
             from app.export import pictures
 
-            yield from pictures.write_png(run, path, options)
+            return (yield from pictures.write_png(run, path, options))

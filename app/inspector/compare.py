@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import numpy as np
-from PySide6.QtCore import QEvent, Qt, Signal, Slot
+from PySide6.QtCore import QEvent, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import (
     QFrame,
@@ -35,6 +36,7 @@ from app.theme import DARKROOM, SPACE_2, SPACE_4, TEXT_BODY, Theme, px
 
 SIZES = (*FONT_SIZES, TEXT_BODY)  # of the cells, the largest first
 CONTENT_WIDTH = 960  # pixels at 100 %; of the runs to choose from
+SLICE_SECONDS = 0.008  # of looking for the divergence, between two looks at what the user does
 
 
 class Compare(QStackedWidget):
@@ -51,7 +53,10 @@ class Compare(QStackedWidget):
         super().__init__()
         self._player = player
         self._trace: Any = None  # the other run
-        self._same = 0  # blocks at the beginning that are known to be the same
+        self._same = 0  # frames at the beginning that are known to be the same
+        self._search: Generator[int, None, Frame | None] | None = None  # for the divergence, under way
+        self._searching = QTimer(self)  # without an interval: once no other event waits
+        self._searching.timeout.connect(self._look_further)
         self._divergence: Frame | None = None
         self._parted = False  # at the divergence both runs have a frame, so that it stays
         self._fitted: tuple[object, ...] = ()
@@ -192,6 +197,7 @@ class Compare(QStackedWidget):
         self._trace = trace
         self.back.setVisible(trace is not None)
         if trace is None:
+            self._search = None
             self.other.open(None)
             self.show_chooser()
         else:
@@ -216,6 +222,7 @@ class Compare(QStackedWidget):
 
     def _load(self) -> None:
         """Read what is compared, if it is seen."""
+        self._search = None
         if not self.isVisible() or self._trace is None or self._player.trace is None:
             return
         if self.other.trace is not self._trace:
@@ -232,11 +239,37 @@ class Compare(QStackedWidget):
         one, other = self._player.replay, self.other.replay
         if not self.isVisible() or one is None or other is None:
             return
-        if not self._parted:
-            self._divergence = found = first_divergence(one, other, self._same)
-            self._parted = found is not None and has(one, found) and has(other, found)
-            self._same = max(0, min(one.blocks, other.blocks) - 1)  # the last of them may still go on
-        self.diverge.setEnabled(self._divergence is not None)
+        if not self._parted and self._search is None:
+            self._search = first_divergence(one, other, self._same)
+            self._look()
+        self._tell()
+
+    def _look(self) -> None:
+        """Look for the divergence for a moment; the timer goes on with what is left."""
+        search, one, other = self._search, self._player.replay, self.other.replay
+        if search is None or one is None or other is None or not self.isVisible():  # once it is seen, it begins anew
+            self._searching.stop()
+            return
+        until = time.monotonic() + SLICE_SECONDS
+        try:
+            self._same = next(search)
+            while time.monotonic() < until:
+                self._same = next(search)
+            self._searching.start()
+        except StopIteration as end:
+            self._search, self._divergence = None, end.value
+            self._parted = end.value is not None and has(one, end.value) and has(other, end.value)
+            self._searching.stop()
+
+    @Slot()
+    def _look_further(self) -> None:
+        was_looking = self._search is not None
+        self._look()
+        if was_looking and self._search is None:
+            self._tell()
+
+    def _tell(self) -> None:
+        self.diverge.setEnabled(self._search is None and self._divergence is not None)
         self.figures.refresh()
         self._show()
 
@@ -276,9 +309,10 @@ class Compare(QStackedWidget):
             there = frame_words(found, self._other_overview.steps[found.block], theirs)
         self.left.show_frame(mine, here, marks, calm=calm)
         self.right.show_frame(theirs, there, differing(theirs, mine, calm=calm, no_text=ends), calm=calm)
-        self.facts.setText(
-            here_in_words(int(marks.sum()), len(marks), [divergence_in_words(self._divergence, one, other)])
-        )
+        parting = tr("Looking for the first difference…")
+        if self._search is None:
+            parting = divergence_in_words(self._divergence, one, other)
+        self.facts.setText(here_in_words(int(marks.sum()), len(marks), [parting]))
         self.figures.show_block(frame.block, frame.step)
         self._select(self._player.selection)
 

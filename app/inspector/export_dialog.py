@@ -288,10 +288,11 @@ class ExportDialog(QDialog):
             while self._work is not None and time.monotonic() < until:
                 share = next(self._work)
                 self.progress.setValue(round(1000 * share))
-        except StopIteration:
+        except StopIteration as end:
             self._end()
             self._settings.setValue(FOLDER_KEY, str(self._path.absolute().parent))
-            self._say(tr("Written: {path} ({size})", path=str(self._path), size=size(self._path.stat().st_size)))
+            said = tr("Written: {path} ({size})", path=str(self._path), size=size(self._path.stat().st_size))
+            self._say("\n".join(filter(None, (said, end.value))))
             self.exported.emit(str(self._path))
         except SafelightError as error:
             self._end()

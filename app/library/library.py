@@ -33,6 +33,8 @@ INDEX_FAULTS = (sqlite3.SQLITE_CORRUPT_VTAB, sqlite3.SQLITE_CONSTRAINT)
 """What FTS5 says where its own tables do not go together; a constraint of our tables has a code of its own."""
 
 TAKE_OVER_SECONDS = 1.0  # of work on what was salvaged before the library is open; the rest follows, see ``left``
+MOST_MESSAGES = 12_000
+"""That are read at once, in some 0.4 s: those that one file may bring (see ``transfer``), and room to go on."""
 PIECE_MESSAGES, PIECE_CHARACTERS = 100, 200_000  # of ``Library.taking``; about 20 ms
 
 _GONE = "this conversation was deleted in another window. Choose another one"
@@ -214,9 +216,20 @@ class Library:
         )
 
     def whole(self, id: int) -> Whole:
-        """A conversation with all its messages."""
+        """A conversation with all its messages. Raises also as ``messages``."""
         with explained(self._place), self._reading():
             return Whole(self.conversation(id), tuple(self.messages(id)))
+
+    def reading(self, id: int) -> Generator[None, None, Whole]:
+        """As ``whole``, of a conversation of any length, in pieces of a few milliseconds."""
+        messages: list[StoredMessage] = []
+        wanted: dict[int | None, int | None] = {}
+        piece = -1
+        while piece:
+            with explained(self._place), self._reading():
+                piece = self._read_some(id, messages, wanted, PIECE_MESSAGES)
+            yield
+        return Whole(self.conversation(id), tuple(with_shown(messages, wanted)))
 
     def take(self, whole: Whole) -> int:
         """Add a conversation from elsewhere, all of it or nothing; identities are given anew. Returns its own."""
@@ -257,19 +270,39 @@ class Library:
     # ---------------------------------------------------------------- messages
 
     def messages(self, conversation: int) -> list[StoredMessage]:
-        """All messages of a conversation that were not removed, oldest first: a tree, since each knows its parent."""
+        """All messages of a conversation that were not removed, oldest first: a tree, since each knows its parent.
+
+        Raises ``LibraryError`` also where there are more than ``MOST_MESSAGES``.
+        """
+        messages: list[StoredMessage] = []
+        wanted: dict[int | None, int | None] = {}
         with explained(self._place), self._reading():
-            rows = self._connection.execute(
-                f"SELECT {MESSAGE_COLUMNS}, child_shown FROM messages WHERE conversation = ? AND removed IS NULL "
-                "ORDER BY id",
-                (conversation,),
-            ).fetchall()
-            first = self._connection.execute(
-                "SELECT child_shown FROM conversations WHERE id = ?", (conversation,)
-            ).fetchone()
-        wanted: dict[int | None, int | None] = {row[-2]: row[-1] for row in rows}
-        wanted[None] = first[0] if first else None
-        return with_shown((message_of(row[:-1]) for row in rows), wanted)
+            count = self._connection.execute(
+                "SELECT count(*) FROM messages WHERE conversation = ? AND removed IS NULL", (conversation,)
+            ).fetchone()[0]
+            if count > MOST_MESSAGES:
+                raise LibraryError(
+                    f"this conversation has {count:,} messages; up to {MOST_MESSAGES:,} can be opened. "
+                    "To read it, export it as Markdown or HTML from the list of conversations"
+                )
+            self._read_some(conversation, messages, wanted, count)
+        return with_shown(messages, wanted)
+
+    def _read_some(
+        self, conversation: int, messages: list[StoredMessage], wanted: dict[int | None, int | None], most: int
+    ) -> int:
+        """Read on after the messages that are there, and what is on show below each; returns how many it were."""
+        if not messages:
+            first = self._connection.execute("SELECT child_shown FROM conversations WHERE id = ?", (conversation,))
+            wanted[None] = next((shown for (shown,) in first), None)
+        rows = self._connection.execute(
+            f"SELECT {MESSAGE_COLUMNS}, child_shown FROM messages "
+            "WHERE conversation = ? AND removed IS NULL AND id > ? ORDER BY id LIMIT ?",
+            (conversation, messages[-1].id if messages else -(2**63), most),
+        ).fetchall()
+        wanted |= {row[-2]: row[-1] for row in rows}
+        messages += [message_of(row[:-1]) for row in rows]
+        return len(rows)
 
     def add(self, conversation: int, message: NewMessage, created: float | None = None) -> int:
         """Store a message and put it on show among its siblings; returns its identity.

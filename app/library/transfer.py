@@ -12,7 +12,6 @@ from pathlib import Path
 
 from app.library.checks import Fields
 from app.library.errors import LibraryError
-from app.library.library import Library
 from app.library.pages import to_html, to_markdown
 from app.library.records import MOST_VALUES, ROLES, STATUSES, UNFINISHED, StoredMessage, Summary, Whole
 from app.library.rows import storable
@@ -25,11 +24,6 @@ VERSION = 1
 LARGEST_FILE = 48 * 2**20  # bytes; parsed it takes up to ten times as much
 MOST_MESSAGES = 10_000  # that one file may hold: a conversation is read as a whole when it is opened
 MOST_ATTACHMENTS = 100  # of one message; the composer takes ten
-
-
-def export(library: Library, conversation: int, format: str, path: Path) -> None:
-    """Write a conversation to a file, as ``markdown``, ``json`` or ``html``. Raises ``SafelightError``."""
-    write_file(path, library.whole(conversation), format)
 
 
 def to_json(whole: Whole) -> str:
@@ -148,7 +142,9 @@ def read_file(path: Path) -> Whole:
 
 
 def write_file(path: Path, whole: Whole, format: str) -> None:
-    """Write an export for its owner alone; a file of that name is replaced once all is written.
+    """Write an export, as ``markdown``, ``json`` or ``html``, for its owner alone; needs no library.
+
+    A file of that name is replaced once all is written.
 
     Raises:
         SafelightError: it cannot be written.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from app.state.canvas_state import BlockState, Mask
+from app.state.canvas_state import BlockState, Mask, Tokens
 from app.state.replay import NOISE, Frame, Replay
 from engine import TraceHeader
 
@@ -84,22 +84,27 @@ def counterpart(frame: Frame, other: Replay) -> int | None:
     return other.first_of(frame.block) + min(frame.step - NOISE, len(record.snapshots) - 1)
 
 
-def first_divergence(one: Replay, other: Replay, start: int = 0) -> Frame | None:
+def first_divergence(one: Replay, other: Replay, start: int = 0) -> Generator[int, None, Frame | None]:
     """The first frame whose canvas, noise included, is not the same in both runs; None where all are the same.
 
-    Where one run goes on and the other has ended, that is the first frame that only one has. Blocks before ``start``
-    are known to be the same.
+    Where one run goes on and the other has ended, that is the first frame that only one has. Yields after each frame
+    how many are known to be the same, of which a search may ``start`` again: a long run takes many seconds.
     """
-    for block in range(start, min(one.blocks, other.blocks)):
-        mine, theirs = one.peek(block), other.peek(block)
-        for place, (here, there) in enumerate(zip(mine.snapshots, theirs.snapshots, strict=False)):
-            if not np.array_equal(here.shown, there.shown):
-                return Frame(block, place + NOISE)
-        if len(mine.snapshots) != len(theirs.snapshots):
-            return Frame(block, min(len(mine.snapshots), len(theirs.snapshots)) + NOISE)
-    if one.blocks != other.blocks:
-        return Frame(min(one.blocks, other.blocks), NOISE)
-    return None
+    place = start
+    while place < min(len(one.frames), len(other.frames)):
+        here, there = one.frames[place], other.frames[place]
+        if here != there:
+            return min(here, there)
+        if not _same(one.canvas(place), other.canvas(place)):
+            return here
+        place += 1
+        yield place
+    beyond = [*one.frames[place : place + 1], *other.frames[place : place + 1]]
+    return beyond[0] if beyond else None
+
+
+def _same(one: Tokens | None, other: Tokens | None) -> bool:
+    return one is other if one is None or other is None else np.array_equal(one, other)
 
 
 def has(replay: Replay, frame: Frame) -> bool:

@@ -209,9 +209,11 @@ class Replay:
         self._ranges: list[range] = []  # of each block's events
         self._committed: set[int] = set()
         self.problem = ""  # why a part that was looked at cannot be read, in a sentence
+        self.cut: dict[int, str] = {}  # of each block that was looked at and could not be read whole: why
         self._read = 0
         self._records: OrderedDict[int, BlockRecord] = OrderedDict()
         self.frames: list[Frame] = []
+        self._sources: list[int] = []  # of each frame, the place of its event
         self._places: dict[Frame, int] = {}
         self.refresh()
 
@@ -224,11 +226,11 @@ class Replay:
         for place, (kind, step) in enumerate(_kinds(self._trace, self._read), start=self._read):
             if kind == "canvas":
                 self._ranges.append(range(place, place + 1))
-                self._add(Frame(self.blocks - 1, NOISE))
+                self._add(Frame(self.blocks - 1, NOISE), place)
             elif kind in ("step", "commit"):
                 self._ranges[-1] = range(self._ranges[-1].start, place + 1)
                 self._records.pop(self.blocks - 1, None)
-                self._add(Frame(self.blocks - 1, step if kind == "step" else self._next_step()))
+                self._add(Frame(self.blocks - 1, step if kind == "step" else self._next_step()), place)
                 if kind == "commit":
                     self._committed.add(self.blocks - 1)
             self._read = place + 1
@@ -236,9 +238,10 @@ class Replay:
     def _next_step(self) -> int:
         return self.frames[-1].step + 1 if self.frames else 0
 
-    def _add(self, frame: Frame) -> None:
+    def _add(self, frame: Frame, source: int) -> None:
         self._places[frame] = len(self.frames)
         self.frames.append(frame)
+        self._sources.append(source)
 
     def place(self, frame: Frame) -> int:
         """Where a frame stands among all. Raises KeyError where there is none."""
@@ -284,11 +287,26 @@ class Replay:
                         raise SafelightError(said)
                 events.append(event)
         except SafelightError as error:  # what was read before it stays
-            self.problem = str(error)
+            self.problem = self.cut[block] = str(error)
         if not events:
             nothing = np.zeros(0, dtype=np.int32)
             events = [CanvasStarted(block, nothing, np.zeros(0, dtype=np.bool_))]
         return _record(block, events)
+
+    def canvas(self, place: int) -> Tokens | None:
+        """The tokens on the canvas at a frame, from its event alone; None where that cannot be read."""
+        try:
+            event = self._trace.events[self._sources[place]]
+        except SafelightError:
+            return None
+        match event:
+            case CanvasStarted():
+                return event.canvas
+            case StepFinished():
+                return event.next_canvas
+            case CanvasCommitted():
+                return event.tokens
+        return None
 
     def snapshot(self, place: int) -> BlockState:
         """What the canvas showed at a frame, exactly as it was shown live.

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 from typing import Any
 
 from engine import catalog
 from engine.errors import SafelightError
+from engine.files import JSON_BYTES, open_regular
+from engine.tokenizer_file import FILE_BYTES
 from engine.trace.header import ModelIdentity
 
 SAMPLES, SAMPLE_BYTES = 16, 4096
@@ -49,16 +52,30 @@ def fingerprint(folder: Path) -> str:
     apart and take no time even where a file has fifty gigabytes.
 
     Raises:
+        SafelightError: a file is no regular one, or the config or the tokenizer is larger than any that is loaded.
         OSError: a file cannot be read.
     """
     digest = hashlib.sha256()
-    for name in ("config.json", "tokenizer.json"):
-        digest.update(hashlib.sha256((folder / name).read_bytes()).digest())
+    for name, most in (("config.json", JSON_BYTES), ("tokenizer.json", FILE_BYTES)):
+        digest.update(_whole(folder / name, most))
     for path in sorted(folder.glob("*.safetensors")):
-        size = path.stat().st_size
-        digest.update(f"{path.name} {size}\n".encode())
-        with path.open("rb") as file:
+        with open_regular(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            digest.update(f"{path.name} {size}\n".encode())
             for sample in range(SAMPLES):
                 file.seek(max(0, size - SAMPLE_BYTES) * sample // (SAMPLES - 1))
                 digest.update(file.read(SAMPLE_BYTES))
     return digest.hexdigest()
+
+
+def _whole(path: Path, most: int) -> bytes:
+    """The SHA-256 of a file of at most ``most`` bytes, read in pieces."""
+    digest = hashlib.sha256()
+    with open_regular(path) as file:
+        size = 0
+        while piece := file.read(2**20):
+            size += len(piece)
+            if size > most:
+                raise SafelightError(f"{path} is larger than {most:,} bytes, the most that is read of such a file")
+            digest.update(piece)
+    return digest.digest()

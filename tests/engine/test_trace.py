@@ -31,8 +31,10 @@ from engine import (
     open_trace,
     prune_traces,
 )
+from engine.files import JSON_BYTES
 from engine.forks import Fork, Mark
 from engine.tasks import sudoku
+from engine.tokenizer_file import FILE_BYTES
 from engine.trace import make_private, new_id
 from engine.trace.identity import fingerprint
 from engine.trace.pieces import tokens_of
@@ -356,6 +358,25 @@ def test_the_fingerprint_tells_a_tuned_model_from_its_base(tmp_path: Path) -> No
     weights[-1] = 1
     (tmp_path / "model.safetensors").write_bytes(weights.tobytes())
     assert fingerprint(tmp_path) != base
+
+
+@pytest.mark.parametrize(("name", "most"), [("config.json", JSON_BYTES), ("tokenizer.json", FILE_BYTES)])
+def test_no_more_is_fingerprinted_than_is_loaded(tmp_path: Path, name: str, most: int) -> None:
+    for each in ("config.json", "tokenizer.json"):
+        (tmp_path / each).write_text("{}")
+    os.truncate(tmp_path / name, most + 1)
+    with pytest.raises(SafelightError, match="is larger than"):
+        fingerprint(tmp_path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes in folders here")
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "model.safetensors"])
+def test_a_pipe_is_not_fingerprinted(tmp_path: Path, name: str) -> None:
+    for each in {"config.json", "tokenizer.json"} - {name}:
+        (tmp_path / each).write_text("{}")
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(SafelightError, match="is not a regular file"):
+        fingerprint(tmp_path)
 
 
 def test_an_identity_is_complete(models: dict[str, Model], tmp_path: Path) -> None:

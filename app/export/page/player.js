@@ -208,6 +208,10 @@ async function start() {
     byId("asked").hidden = false;
     byId("prompt").textContent = told.prompt;
   }
+  if (told.notice) {
+    byId("notice").hidden = false;
+    byId("notice").textContent = told.notice;
+  }
   byId("settings").replaceChildren(...told.settings.map(([name, value]) =>
     element("div", {}, element("dt", {}, name), element("dd", {}, value))));
   byId("limit").textContent = `${limit.toFixed(2)} nats, the most in this run`;

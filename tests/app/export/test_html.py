@@ -262,3 +262,14 @@ def test_a_run_without_top_tokens_and_without_steps(browser: Any, tmp_path: Path
     browser.open(whole(noise, tmp_path / "noise.html"), "cell=1")
     assert browser.value("document.getElementById('status').textContent").endswith("before the first step: noise")
     assert browser.complaints == []
+
+
+def test_the_page_says_what_is_not_in_it(
+    browser: Any, real: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notice = "[document.getElementById('notice').hidden, document.getElementById('notice').textContent]"
+    browser.open(whole(real, tmp_path / "run.html"))
+    assert browser.value(notice) == [True, ""]
+    monkeypatch.setattr("app.state.replay.BLOCK_STEPS", 2)
+    browser.open(whole(real, tmp_path / "cut.html"))
+    assert browser.value(notice) == [False, "Block 1 is too long to be shown whole; its first 2 steps are."]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from PySide6.QtCore import Qt
 
+from app.inspector import compare as compare_view
 from app.inspector.compare import Compare
 from app.inspector.compare_figures import UNKNOWN, figures_of_run
 from app.inspector.compare_words import asked_in_words, run_title, short_difference
@@ -35,7 +36,8 @@ from tests.app.marked import Brackets, unmarked
 
 
 @pytest.fixture
-def page(qtbot) -> InspectorPage:
+def page(qtbot, monkeypatch) -> InspectorPage:
+    monkeypatch.setattr(compare_view, "SLICE_SECONDS", 60.0)  # all at once
     page = InspectorPage(reduced_motion=True)
     qtbot.addWidget(page)
     page.compare = Compare(page.player, page.overview)
@@ -205,6 +207,30 @@ def test_the_first_divergence_is_said_and_gone_to(page, compare):
     assert "They first differ in the noise of block 1." in compare.facts.text()
     compare.diverge.click()
     assert page.player.frame == Frame(0, NOISE)
+
+
+def test_the_first_divergence_of_long_runs_is_looked_for_in_slices(page, compare, qtbot, monkeypatch):
+    monkeypatch.setattr(compare_view, "SLICE_SECONDS", 0.0)  # one frame a slice
+    compare.set_other(Recorded(parted_at(1, 2), header=asked(7)))
+    assert compare.facts.text() == "No cell differs here. Looking for the first difference…"
+    assert not compare.diverge.isEnabled()
+    page.player.go(1)  # meanwhile everything else can be done
+    assert "Looking for" in compare.facts.text()
+    qtbot.waitUntil(lambda: "They first differ at block 2, step 2." in compare.facts.text())
+    assert compare.diverge.isEnabled()
+
+
+def test_nothing_is_looked_for_once_nobody_looks(page, compare, qtbot, monkeypatch):
+    monkeypatch.setattr(compare_view, "SLICE_SECONDS", 0.0)
+    compare.set_other(Recorded(run()))
+    page.show_view(0)
+    qtbot.waitUntil(lambda: not compare._searching.isActive())
+    page.show_view(1)
+    qtbot.waitUntil(lambda: "The two runs are the same throughout." in compare.facts.text())
+    assert not compare._searching.isActive()
+    compare.set_other(Recorded(run()))
+    compare.set_other(None)
+    qtbot.waitUntil(lambda: not compare._searching.isActive())
 
 
 def test_the_same_run_is_the_same_throughout(compare):

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import pytest
 
 from app.library import Attachment, LibraryError, NewMessage
-from app.library.transfer import export, from_json, read_file, to_html, to_json, to_markdown, write_file
+from app.library.transfer import from_json, read_file, to_html, to_json, to_markdown, write_file
 from engine import SafelightError
 
 HOSTILE = (
@@ -120,7 +120,7 @@ def test_other_files_are_refused_in_a_sentence(content, tmp_path, library):
 
 def test_a_file_written_and_brought_in(library, whole, tmp_path):
     file = tmp_path / "talk.json"
-    export(library, whole.summary.id, "json", file)
+    write_file(file, library.whole(whole.summary.id), "json")
     taken = library.take(read_file(file))
     assert taken != whole.summary.id
     assert to_markdown(library.whole(taken)) == to_markdown(whole)

@@ -1,0 +1,128 @@
+"""Blocks too long to be shown whole: what is exported of them, what is said, and in which pieces it is done."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QSettings
+
+from app.export import packing
+from app.export.options import Options
+from app.export.pictures import Sheet, Style
+from app.export.writing import export
+from app.inspector.export_dialog import ExportDialog
+from app.inspector.player import Player
+from app.state.replay import Replay
+from engine import Trace
+
+from .test_export_command import call
+
+pytestmark = pytest.mark.usefixtures("qapp")
+CUT = "Block 1 is too long to be shown whole; its first 2 steps are."
+
+
+@pytest.fixture
+def bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.state.replay.BLOCK_STEPS", 2)
+
+
+def returned(run: Trace, path: Path, options: Options) -> str:
+    work = export(run, path, options)
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return str(end.value)
+
+
+@pytest.mark.usefixtures("bounded")
+@pytest.mark.parametrize("format", ["html", "gif", "mp4", "png", "strip"])
+def test_what_is_cut_is_said(format: Any, real: Trace, tmp_path: Path) -> None:
+    path = tmp_path / "run.out"
+    assert returned(real, path, Options(format)) == CUT
+    assert path.stat().st_size > 1000
+
+
+def test_several_blocks_are_cut_in_one_sentence_more(
+    several: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.state.replay.BLOCK_STEPS", 1)
+    said = returned(several, tmp_path / "run.html", Options("html"))
+    assert said == "Block 1 is too long to be shown whole; its first 1 steps are. 3 more blocks are cut short too."
+    assert json.dumps(said) in (tmp_path / "run.html").read_text()
+
+
+def test_nothing_is_said_of_what_is_whole(real: Trace, tmp_path: Path) -> None:
+    for format in ("html", "png"):
+        assert returned(real, tmp_path / "run.out", Options(format)) == ""
+
+
+@pytest.mark.usefixtures("bounded")
+def test_data_is_whole_in_any_case(real: Trace, tmp_path: Path) -> None:
+    assert returned(real, tmp_path / "run.json", Options("json")) == ""
+    assert len(json.loads((tmp_path / "run.json").read_text())["events"]) == len(real.events)
+
+
+@pytest.mark.usefixtures("bounded")
+def test_the_command_and_the_dialog_say_it(
+    real: Trace, tmp_path: Path, qtbot: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real.save(tmp_path / "run.sltrace")
+    assert call(str(tmp_path / "run.sltrace"), str(tmp_path / "run.html")) == 0
+    assert capsys.readouterr() == ("", f"safelight: {CUT}\n")
+    player = Player()
+    player.open(real)
+    dialog = ExportDialog(player, None, QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat))
+    qtbot.addWidget(dialog)
+    dialog.file.setText(str(tmp_path / "again.html"))
+    with qtbot.waitSignal(dialog.exported):
+        dialog.go.click()
+    assert dialog.message.text().startswith("Written: ")
+    assert dialog.message.text().endswith(f"\n{CUT}")
+
+
+def test_a_block_is_packed_in_pieces(large: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
+    fed: list[int] = []
+    compressobj = zlib.compressobj
+
+    class Deflate:
+        def __init__(self, level: int) -> None:
+            self._within = compressobj(level)
+            self.flush = self._within.flush
+
+        def compress(self, data: bytes) -> bytes:
+            fed.append(len(data))
+            return self._within.compress(data)
+
+    record = Replay(large).record(0)
+    monkeypatch.setattr("app.export.packing.zlib.compressobj", Deflate)
+    monkeypatch.setattr(packing, "PIECE", 10_000)
+    work = packing.pack(record, packing.Vocabulary())
+    before = 0
+    packed: dict[str, Any] = {}
+    while not packed:
+        try:
+            next(work)
+        except StopIteration as end:
+            packed = end.value
+        assert len(fed) - before <= 1  # a rest after each
+        before = len(fed)
+    cells = record.steps * record.length
+    assert max(fed) == 10_000
+    assert sum(fed) == 6 * record.length + 12 * cells + 5 * cells * packed["width"]
+    assert len(zlib.decompress(base64.b64decode(packed["data"]))) == sum(fed)
+
+
+def test_laying_out_a_picture_reads_no_frame_again(several: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
+    replay = Replay(several)
+    sheet = Sheet(several, replay, range(len(replay.frames)), Style.of(Options("gif")))
+    for share in sheet.measure():
+        if np.isclose(share, 1.0):  # all frames were gone through, and the layout is what is left
+            monkeypatch.setattr(replay, "snapshot", None)
+    assert sheet.size_for(1) > (0, 0)
