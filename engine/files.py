@@ -126,7 +126,7 @@ def parse_json(
         SafelightError: it is no JSON, is deeper or has more values, or holds NaN, an infinite number, a whole number of
             more than ``JSON_DIGITS`` digits, or half a character (a lone surrogate).
     """
-    if text.count(",") + text.count("[") + text.count("{") > values:
+    if count_signs(text) > values:
         raise SafelightError(f"{name} holds more than {values:,} values, the most that are read")
     try:
         raw = json.loads(text, parse_int=_whole, parse_float=_finite, parse_constant=_refuse)
@@ -136,6 +136,11 @@ def parse_json(
         raise SafelightError(f"{name} cannot be read as JSON: {error}") from error
     _check(raw, name, depth, surrogates)
     return raw
+
+
+def count_signs(text: str) -> int:
+    """Commas and opening brackets: no fewer than the values of a JSON text, but for one."""
+    return text.count(",") + text.count("[") + text.count("{")
 
 
 def _whole(digits: str) -> int:

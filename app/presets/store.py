@@ -19,12 +19,13 @@ from app.locks import locked
 from app.presets.preset import BUILT_IN_IDS, LONGEST_NAME, LONGEST_PROMPT, Preset, built_in, overrides_in_order
 from app.settings.spec import SAMPLER
 from engine import SafelightError
-from engine.files import parse_json, private_folder, read_bytes, write_text
+from engine.files import count_signs, parse_json, private_folder, read_bytes, write_text
 
 FILE = "presets.json"
 VERSION = 1
 MOST = 500  # presets
 MOST_BYTES = 2**21
+MOST_VALUES = 100_000  # of JSON, signs in prompts included
 _SETTINGS = {setting.name: setting for setting in SAMPLER}
 
 
@@ -74,7 +75,7 @@ class PresetStore:
             if len(merged) > MOST:
                 raise SafelightError(tr("There are {count} presets, and no room for more. Delete one.", count=MOST))
             text = json.dumps({"version": VERSION, "presets": [_as_json(preset) for preset in merged]}, indent=2)
-            if len(text) >= MOST_BYTES:
+            if len(text) >= MOST_BYTES or count_signs(text) > MOST_VALUES:
                 raise SafelightError(tr("The presets are too long to be kept. Shorten the longest system prompt."))
             write_text(self.path, text + "\n", private=True)
         self._own = merged
@@ -112,7 +113,7 @@ class PresetStore:
         except SafelightError:  # it is no file, or enormous
             return self._put_aside()
         try:
-            raw = parse_json(data.decode("utf-8"), FILE, values=MOST_BYTES)
+            raw = parse_json(data.decode("utf-8"), FILE, values=MOST_VALUES)
             version = raw["version"]
             entries = raw["presets"]
             if not isinstance(version, int) or not isinstance(entries, list):

@@ -55,6 +55,8 @@ def _write(folder: Path, files: Files) -> Path:
 def _plant(random: Random, folder: Path, names: list[str]) -> None:
     """Something other than a file in a file's place."""
     path = folder / random.choice(names)
+    if path.is_dir():  # something else was planted there before
+        return
     path.unlink(missing_ok=True)
     match random.randrange(4):
         case 0:
