@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.language import tr
 
-LONGEST = 200_000  # characters
+LONGEST = 100_000  # characters
 LONGEST_LINE = 5_000
 """Layout of a line is quadratic: one of 5 000 letters that change direction takes 0.1 s, of 20 000 over 1 s."""
 MOST_LINES = 5_000
@@ -21,7 +21,9 @@ def fits(text: str) -> bool:
 def refusal() -> str:
     """What a field says of a text that was pasted and does not fit."""
     return tr(
-        "What was pasted is too long for this field, which takes {lines} lines of up to {characters} characters.",
+        "What was pasted is too long for this field: it takes {characters} characters, {lines} lines, and {line} "
+        "characters in each.",
+        characters=f"{LONGEST:,}",
         lines=f"{MOST_LINES:,}",
-        characters=f"{LONGEST_LINE:,}",
+        line=f"{LONGEST_LINE:,}",
     )
