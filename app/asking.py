@@ -137,8 +137,8 @@ class Asking(QObject):
     def _give_back(self, prompt: str, files: object) -> None:
         composer = self._window.page.composer
         if not composer.text and isinstance(files, tuple):
-            composer.set_text(prompt)
             composer.set_attachments(files)
+            composer.set_text(prompt)  # may itself become a file
 
     # ---------------------------------------------------------------- showing
 

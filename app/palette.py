@@ -132,6 +132,7 @@ class Palette(QDialog):
         self.setModal(True)
         self._actions = actions
         self.field = QLineEdit()
+        self.field.setMaxLength(200)
         self.field.setPlaceholderText(tr("What do you want to do?"))
         self.field.setAccessibleName(tr("Command"))
         self.field.installEventFilter(self)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QMimeData, Qt, Signal, Slot
@@ -9,7 +10,7 @@ from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from app.chat.background import Background
-from app.chat.text_files import read_text_file, size_in_words
+from app.chat.text_files import read_text_file, size_in_words, text_as_file
 from app.controls import button, label
 from app.flow import FlowLayout
 from app.language import tr, trn
@@ -145,6 +146,25 @@ class AttachmentBar(QWidget):
                 added.append(attachment)
         self.set_attachments(added)
         return problems
+
+    def add_text(self, text: str) -> str:
+        """Add a text as a file of its own, also over ``MOST_FILES``: it may have no other place.
+
+        Returns:
+            The file's name.
+
+        Raises:
+            SafelightError: it could not be attached.
+        """
+        taken = {attachment.name for attachment in self.attachments}
+        numbers = itertools.chain([""], itertools.count(2))
+        names = (tr("pasted{number}.txt", number=number) for number in numbers)
+        attachment = text_as_file(next(name for name in names if name not in taken), text)
+        for there in self.attachments:
+            if there.text == attachment.text:
+                raise SafelightError(tr("{name} is attached already.", name=there.name))
+        self.set_attachments((*self.attachments, attachment))
+        return attachment.name
 
     def set_counter(self, count: CountText | None) -> None:
         """How tokens are counted from now on; None when no model is loaded. It is called from another thread."""

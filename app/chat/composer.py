@@ -14,6 +14,7 @@ from app.chat.prompt_edit import PromptEdit
 from app.controls import button, chain_tabs, label
 from app.language import tr, trn
 from app.state.attachment import Attachment
+from engine import SafelightError
 
 __all__ = ["Composer", "PromptEdit"]
 
@@ -42,6 +43,7 @@ class Composer(QWidget):
         self.edit.submitted.connect(self._submit)
         self.edit.textChanged.connect(self._text_changed)
         self.edit.files_pasted.connect(self.accept_files)
+        self.edit.overlong.connect(self.attach_text)
         self.edit.walked.connect(self._tell_place)
         self.edit.focus_changed.connect(self._mark_active)
         self.files = AttachmentBar()
@@ -87,7 +89,7 @@ class Composer(QWidget):
         return self.files.attachments
 
     def set_text(self, text: str) -> None:
-        """Put a text into the field with the cursor behind it."""
+        """Put a text into the field with the cursor behind it, or beside it as a file where it does not fit."""
         self.edit.set_text(text)
 
     def set_attachments(self, attachments: Sequence[Attachment]) -> None:
@@ -137,6 +139,16 @@ class Composer(QWidget):
         more = len(problems) - 1
         rest = trn("{count} more file was not attached.", "{count} more files were not attached.", more) if more else ""
         self.say(f"{problems[0]} {rest}".strip())
+
+    @Slot(str)
+    def attach_text(self, text: str) -> None:
+        """Attach a text that is too long for the field; what is said under it is the file's name, or why not."""
+        try:
+            name = self.files.add_text(text)
+        except SafelightError as error:
+            self.say(str(error))
+        else:
+            self.say(tr("That is too long for the field; it is attached as {name}.", name=name))
 
     @Slot()
     def choose_files(self) -> None:

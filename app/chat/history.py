@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from app.state.fitting import fits
+
 
 class PromptHistory:
     """Prompts of this session and of the conversation on show, and where the walk through them stands.
 
     A walk begins at the draft. What is changed on the way stays changed while the walk lasts, so nothing is lost by
-    walking on; ``leave`` ends it.
+    walking on; ``leave`` ends it. Prompts that do not fit into the field are left out: their turns have them to copy.
     """
 
     def __init__(self) -> None:
@@ -33,11 +35,11 @@ class PromptHistory:
 
     def set_conversation(self, prompts: Sequence[str]) -> None:
         """The prompts of the conversation on show, oldest first; a walk under way goes on as it is."""
-        self._conversation = [prompt for prompt in prompts if prompt.strip()]
+        self._conversation = [prompt for prompt in prompts if prompt.strip() and fits(prompt)]
 
     def remember(self, prompt: str) -> None:
         """A prompt was sent: it is the latest."""
-        if prompt.strip():
+        if prompt.strip() and fits(prompt):
             self._session.append(prompt)
             self._conversation.append(prompt)
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from PySide6.QtCore import QMimeData, QSize, Qt, Signal, Slot
 from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent, QFocusEvent, QKeyEvent, QTextCursor
-from PySide6.QtWidgets import QFrame, QPlainTextEdit, QSizePolicy
+from PySide6.QtWidgets import QFrame, QSizePolicy
 
 from app.chat.attachments import local_files
 from app.chat.history import PromptHistory
 from app.language import tr
+from app.text_field import TextField
 
 MOST_LINES = 9  # a Sudoku puzzle
 
 
-class PromptEdit(QPlainTextEdit):
+class PromptEdit(TextField):
     """Files that are pasted are handed on; files that are dropped are left to the widget around it."""
 
     submitted = Signal()

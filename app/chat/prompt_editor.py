@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QSize, Qt, Signal, Slot
 from PySide6.QtGui import QFocusEvent, QKeyEvent, QTextCursor
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPlainTextEdit, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from app.chat.prose.widget import PAD
 from app.controls import button, label
 from app.language import tr
+from app.state.fitting import refusal
+from app.text_field import TextField
 
 MOST_LINES = 16
 
 
-class EditField(QPlainTextEdit):
+class EditField(TextField):
     """As tall as its text."""
 
     submitted = Signal()
@@ -79,6 +81,7 @@ class PromptEditor(QWidget):
         self.field.submitted.connect(self._submit)
         self.field.cancelled.connect(self.closed)
         self.field.textChanged.connect(self._allow)
+        self.field.overlong.connect(self._refuse)
         self.send = button(tr("Send"), tr("Send the edited prompt"), role="primary")
         self.send.clicked.connect(self._submit)
         self.cancel = button(tr("Cancel"), tr("Leave the prompt as it was"), role="plain")
@@ -91,8 +94,8 @@ class PromptEditor(QWidget):
         inside.addWidget(self.field)
         buttons = QHBoxLayout()
         buttons.setSpacing(8)
-        told = tr("The old prompt and what followed stay as another version.")
-        buttons.addWidget(label(told, "caption", wrap=True), 1)
+        self.hint = label("", "caption", wrap=True)
+        buttons.addWidget(self.hint, 1)
         buttons.addWidget(self.cancel)
         buttons.addWidget(self.send)
         column = QVBoxLayout(self)
@@ -102,9 +105,10 @@ class PromptEditor(QWidget):
         column.addLayout(buttons)
 
     def begin(self, text: str) -> None:
-        """Edit a text."""
+        """Edit a text, which must fit."""
         self._original = text
         self.field.setPlainText(text)
+        self._allow()
         self.field.moveCursor(QTextCursor.MoveOperation.End)
         self.field.setFocus()
 
@@ -120,6 +124,11 @@ class PromptEditor(QWidget):
     @Slot()
     def _allow(self) -> None:
         self.send.setEnabled(bool(self.field.toPlainText().strip()))
+        self.hint.setText(tr("The old prompt and what followed stay as another version."))
+
+    @Slot()
+    def _refuse(self) -> None:
+        self.hint.setText(refusal())
 
     @Slot()
     def _submit(self) -> None:

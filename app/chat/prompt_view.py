@@ -16,6 +16,7 @@ from app.flow import FlowLayout
 from app.language import tr
 from app.state.attachment import fence_for
 from app.state.chat_state import Turn
+from app.state.fitting import fits
 
 NAME_WIDTH = 240  # pixels
 LINE = "\n"
@@ -65,6 +66,11 @@ class PromptView(QWidget):
         buttons.addStretch(1)
         self._column.addLayout(buttons)
 
+        self._is_editable = fits(turn.prompt)
+        if not self._is_editable:
+            why = tr("Too long to be edited here. Copy it and paste it into the field below: it becomes a file.")
+            self.edit.setToolTip(why)
+            self.edit.setAccessibleDescription(why)
         self.prose.set_text(turn.prompt)
         self.prose.setVisible(bool(turn.prompt))
         self.prose.rebuilt.connect(self.rebuilt)
@@ -99,7 +105,7 @@ class PromptView(QWidget):
     def set_state(self, shown: int, versions: int, *, can_ask: bool, is_busy: bool) -> None:
         """Which of its versions this is, and what can be done now."""
         self.versions.show_versions(shown, versions, can_switch=not is_busy)
-        self.edit.setEnabled(can_ask)
+        self.edit.setEnabled(can_ask and self._is_editable)
         self.delete.setEnabled(not is_busy)
 
     @Slot()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import os
+import re
 import stat
 from pathlib import Path
 
@@ -23,7 +24,7 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-_WHITE = "\t\n\r\f\v\b\x1b"  # control characters that texts and terminal logs hold
+_CONTROLS = re.compile(r"[^\t\n\r\f\v\b\x1b -~\xa0-\U0010ffff]")  # without those that texts and terminal logs hold
 
 
 def size_in_words(size: int) -> str:
@@ -56,12 +57,22 @@ def read_text_file(path: str | Path) -> Attachment:
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise SafelightError(tr("{name} cannot be read: {reason}.", name=name, reason=reason.lower())) from error
+    return _as_text(name, data, max(kind.st_size, len(data)))
+
+
+def text_as_file(name: str, text: str) -> Attachment:
+    """A text as if it had been read from a file of this name. Raises as ``read_text_file``."""
+    data = text.encode("utf-8", "replace")
+    return _as_text(name, data, len(data))
+
+
+def _as_text(name: str, data: bytes, size: int) -> Attachment:
     if len(data) > LIMIT:
         raise SafelightError(
             tr(
                 "{name} has {size}; files of up to {limit} can be attached.",
                 name=name,
-                size=size_in_words(max(kind.st_size, len(data))),
+                size=size_in_words(size),
                 limit=size_in_words(LIMIT),
             )
         )
@@ -89,7 +100,7 @@ def decode(data: bytes) -> str | None:
         if b"\0" in data:
             return None
         text = _without_mark(data)
-    controls = sum(char < " " or "\x7f" <= char < "\xa0" for char in text) - sum(text.count(char) for char in _WHITE)
+    controls = len(_CONTROLS.findall(text))
     if "\0" in text or controls > MOST_CONTROLS * len(text):
         return None
     return text.replace("\r\n", "\n").replace("\r", "\n")

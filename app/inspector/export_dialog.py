@@ -81,6 +81,7 @@ class ExportDialog(QDialog):
             ],
         )
         self.steps = QLineEdit("noise,0-4,end")
+        self.steps.setMaxLength(500)
         self.steps.setAccessibleName(tr("Numbers of the steps"))
         self.steps.setToolTip(tr("Steps and ranges such as 0,4-8, and noise or end."))
         self.theme = _choice(tr("Theme"), [("darkroom", tr("Darkroom")), ("paper", tr("Paper"))])
@@ -100,6 +101,7 @@ class ExportDialog(QDialog):
         self.prompt.setChecked(True)
         self.prompt.setToolTip(tr("Without it, nothing that was asked is in the file. What was answered is."))
         self.file = QLineEdit()
+        self.file.setMaxLength(4096)
         self.file.setAccessibleName(tr("File"))
         self.browse = button(tr("Choose…"), tr("Choose the file"), role="plain")
         self.message = label("", "caption", wrap=True, selectable=True)

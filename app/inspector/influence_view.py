@@ -100,6 +100,7 @@ class InfluenceView(QWidget):
         self.tokens.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.tokens.setMinimumContentsLength(12)
         self.text = QLineEdit()
+        self.text.setMaxLength(200)
         self.text.setAccessibleName(tr("Text of the token to put there"))
         self.text.setPlaceholderText(tr("or one token, as text"))
         self.text.setClearButtonEnabled(True)

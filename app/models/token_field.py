@@ -32,6 +32,7 @@ class TokenField(QWidget):
         )
         self.explanation.setAccessibleName(tr("How to get access"))
         self.edit = QLineEdit()
+        self.edit.setMaxLength(500)
         self.edit.setEchoMode(QLineEdit.EchoMode.Password)
         self.edit.setPlaceholderText("hf_…")
         self.edit.setAccessibleName(tr("Access token"))

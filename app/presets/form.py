@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal, Slot
-from PySide6.QtWidgets import QCheckBox, QFrame, QGridLayout, QLineEdit, QPlainTextEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QCheckBox, QFrame, QGridLayout, QLineEdit, QVBoxLayout, QWidget
 
 from app.controls import label
 from app.language import tr
 from app.presets.preset import Preset, overrides_in_order
 from app.settings.fields import NumberBox, WholeBox, flag_box, number_box
 from app.settings.spec import SAMPLER, Setting
+from app.state.fitting import refusal
+from app.text_field import TextField
 from app.theme import px
 from engine import GenerationConfig
 
@@ -26,16 +28,20 @@ class PresetForm(QWidget):
         self._defaults = defaults
         self._shown = Preset("", "")
         self._filling = False
+        self._hidden = ""  # a system prompt that is too long for its field
         self.note = label(tr("This preset comes with Safelight. Duplicate it to change it."), "remark", wrap=True)
         self.name = QLineEdit()
+        self.name.setMaxLength(200)
         self.name.setAccessibleName(tr("Name of the preset"))
-        self.system_prompt = QPlainTextEdit()
+        self.system_prompt = TextField()
         self.system_prompt.setAccessibleName(tr("System prompt"))
         self.system_prompt.setAccessibleDescription(tr("Read by the model before every conversation"))
         self.system_prompt.setPlaceholderText(tr("What the model should know or how it should answer"))
         self.system_prompt.setTabChangesFocus(True)
         self.system_prompt.setFrameShape(QFrame.Shape.NoFrame)
         self.system_prompt.setFixedHeight(px(PROMPT_HEIGHT))
+        self.too_long = label("", "remark", wrap=True)
+        self.too_long.hide()
         self.think = flag_box("think", "Think before answering", "The model writes its reasoning first, if it can.")
         self.own: dict[str, QCheckBox] = {}
         self.boxes: dict[str, NumberBox] = {}
@@ -52,6 +58,7 @@ class PresetForm(QWidget):
             column.addWidget(label(title, "setting"))
             column.addWidget(field)
             column.addSpacing(12)
+        column.insertWidget(column.indexOf(self.system_prompt) + 1, self.too_long)
         column.addWidget(self.think)
         column.addSpacing(12)
         column.addWidget(label(tr("Sampler"), "setting"))
@@ -66,7 +73,8 @@ class PresetForm(QWidget):
         column.addLayout(rows)
         column.addStretch(1)
         self.name.textEdited.connect(self._edit)
-        self.system_prompt.textChanged.connect(self._edit)
+        self.system_prompt.textChanged.connect(self._write)
+        self.system_prompt.overlong.connect(self._refuse)
         self.think.toggled.connect(self._edit)
 
     def _add_row(self, rows: QGridLayout, row: int, setting: Setting) -> None:
@@ -93,7 +101,7 @@ class PresetForm(QWidget):
         return Preset(
             self._shown.id,
             self.name.text(),
-            self.system_prompt.toPlainText(),
+            self.system_prompt.toPlainText() or self._hidden,
             overrides_in_order(values.items()),
             self.think.isChecked(),
         )
@@ -106,6 +114,8 @@ class PresetForm(QWidget):
         self._note_place.setVisible(fixed)
         self.name.setText(preset.name)
         self.name.setReadOnly(fixed)
+        self._hidden = ""
+        self.too_long.hide()
         self.system_prompt.setPlainText(preset.system_prompt)
         self.system_prompt.setReadOnly(fixed)
         self.think.setChecked(preset.think)
@@ -122,6 +132,20 @@ class PresetForm(QWidget):
         """Take over numbers that are typed in but not confirmed yet."""
         for box in self.boxes.values():
             box.interpretText()
+
+    @Slot(str)
+    def _refuse(self, text: str) -> None:
+        said = refusal()
+        if self._filling:
+            self._hidden = text
+            said = tr("It is too long to be shown, and used as it is. What is written here takes its place.")
+        self.too_long.setText(said)
+        self.too_long.show()
+
+    @Slot()
+    def _write(self) -> None:
+        self.too_long.setVisible(bool(self._hidden) and not self.system_prompt.toPlainText())
+        self._edit()
 
     def _put(self, name: str, value: float) -> None:
         box = self.boxes[name]

@@ -14,7 +14,7 @@ class PasteError(ValueError):
     """The text is no puzzle; the message says why in one sentence, in the user's language."""
 
 
-MOST_TEXT = 100_000
+MOST_TEXT = 20_000  # characters, of which some become eighteen
 _BLANKS = frozenset("0._*?xX·-")
 _IGNORED = frozenset("|+!:'\"")
 _RULES = frozenset("-+=|*:.' ")

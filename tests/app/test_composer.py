@@ -23,6 +23,7 @@ from app.chat.suggestions import SuggestionBar
 from app.chat.text_files import LIMIT, decode, read_text_file, size_in_words
 from app.state.attachment import Attachment
 from app.state.context import Message
+from app.state.fitting import LONGEST, LONGEST_LINE, MOST_LINES, fits
 from engine import SKILLS, SUDOKU, SafelightError
 from engine.tasks import sudoku
 
@@ -58,6 +59,80 @@ def drop(target: QWidget, data: QMimeData) -> QDropEvent:
     event = QDropEvent(QPointF(6, 5), COPY_OR_MOVE, data, buttons, keys)
     QApplication.sendEvent(target, event)
     return event
+
+
+def text_of(text: str) -> QMimeData:
+    data = QMimeData()
+    data.setText(text)
+    return data
+
+
+# ---------------------------------------------------------------- too long for the field
+
+LONG = ("x" * (LONGEST_LINE + 1), "a\n" * MOST_LINES, ("y" * 999 + "\n") * 300)
+
+
+def test_a_text_fits_by_its_lines_and_its_length() -> None:
+    assert not any(fits(text) for text in (*LONG, "\r" * MOST_LINES, "\u2029" * MOST_LINES))
+    assert fits("")
+    assert fits("\n".join(["word"] * MOST_LINES))
+    assert fits("\n".join(["x" * LONGEST_LINE] * 15))
+
+
+@pytest.mark.parametrize("text", LONG, ids=["line", "lines", "length"])
+def test_a_long_paste_becomes_a_file(composer: Composer, text: str) -> None:
+    composer.set_text("Read this:")
+    composer.edit.insertFromMimeData(text_of(text))
+    assert composer.text == "Read this:"
+    assert composer.attachments == (Attachment("pasted.txt", text),)
+    assert "pasted.txt" in composer.hint.text()
+    composer.edit.insertFromMimeData(text_of(text))
+    assert composer.hint.text() == "pasted.txt is attached already."
+    composer.edit.insertFromMimeData(text_of("z" + text))
+    assert [file.name for file in composer.attachments] == ["pasted.txt", "pasted2.txt"]
+
+
+def test_pastes_do_not_add_up_to_what_is_too_long(composer: Composer) -> None:
+    most = "x" * (LONGEST_LINE - 1)
+    composer.edit.insertFromMimeData(text_of(f"{most}😀"))
+    composer.edit.insertFromMimeData(text_of("yy"))
+    assert composer.attachments == (Attachment("pasted.txt", "yy"),)
+    composer.edit.insertFromMimeData(text_of("\nz"))
+    assert composer.text == f"{most}😀\nz"
+    composer.edit.selectAll()
+    composer.edit.insertFromMimeData(text_of(most))
+    assert composer.text == most
+    composer.set_text("\n" * (MOST_LINES - 1))
+    composer.edit.insertFromMimeData(text_of("\n"))
+    assert [file.text for file in composer.attachments] == ["yy"]
+    assert "empty" in composer.hint.text()
+    composer.set_text(f"{most}\n" * (LONGEST // LONGEST_LINE))
+    composer.edit.insertFromMimeData(text_of(most))
+    assert [file.text for file in composer.attachments] == ["yy", most]
+
+
+def test_a_paste_that_no_file_may_hold_is_refused_in_words(composer: Composer) -> None:
+    for text, why in (("x" * (LIMIT + 1), "up to 2 MB"), ("\x00" * 9_000, "not a text"), (" " * 9_000, "is empty")):
+        composer.edit.insertFromMimeData(text_of(text))
+        assert why in composer.hint.text()
+    assert not composer.text
+    assert not composer.attachments
+
+
+def test_a_long_prompt_that_comes_back_becomes_a_file_beside_its_others(composer: Composer) -> None:
+    files = tuple(Attachment(f"{number}.txt", str(number)) for number in range(MOST_FILES))
+    composer.set_attachments(files)
+    composer.set_text(LONG[0])
+    assert composer.text == ""
+    assert composer.attachments == (*files, Attachment("pasted.txt", LONG[0]))
+
+
+def test_the_walk_leaves_out_what_does_not_fit(qtbot: QtBot, composer: Composer) -> None:
+    composer.set_history(["first", LONG[0]])
+    composer.remember(LONG[1])
+    qtbot.keyClick(composer.edit, Qt.Key.Key_Up)
+    assert composer.text == "first"
+    assert composer.hint.text() == "Earlier prompt 1 of 1"
 
 
 # ---------------------------------------------------------------- history

@@ -22,6 +22,7 @@ from app.messages import LoadedModel
 from app.state.attachment import Attachment
 from app.state.chat_state import Answer, ChatState, Turn
 from app.state.figures import Figures
+from app.state.fitting import LONGEST_LINE
 from app.theme import DARKROOM, PAPER
 from engine import Event, GenerationConfig, Reply
 
@@ -236,6 +237,24 @@ def test_a_prompt_is_edited_in_place(qtbot: QtBot, page: ChatPage) -> None:
     assert asked == [(chat.turns[0], "Prompt 0x\ny")]
     assert prompt.editor is None
     assert prompt.prose.isVisible()
+
+
+def test_what_is_too_long_for_the_editor_is_refused_in_words(page: ChatPage) -> None:
+    chat = talk(2)
+    chat.turns[0].prompt = "x" * (LONGEST_LINE + 1)
+    page.show_chat(chat, None)
+    long, short = (turn.prompt for turn in page.turns)
+    assert not long.edit.isEnabled()
+    assert "Copy it" in long.edit.toolTip()
+    short.edit.click()
+    assert short.editor is not None
+    data = QMimeData()
+    data.setText("x" * (LONGEST_LINE + 1))
+    short.editor.field.insertFromMimeData(data)
+    assert short.editor.field.toPlainText() == "Prompt 1"
+    assert "too long" in short.editor.hint.text()
+    short.editor.field.insertPlainText("x")
+    assert "another version" in short.editor.hint.text()
 
 
 def test_escape_leaves_the_prompt_as_it_was_and_stops_nothing(qtbot: QtBot, page: ChatPage) -> None:

@@ -139,3 +139,8 @@ def test_opens_afresh(qtbot: QtBot, opened: Opened) -> None:
     opened.palette.ask()
     assert opened.titles == TITLES
     assert opened.palette.field.text() == ""
+
+
+def test_a_paste_into_the_palette_is_cut(opened: Opened) -> None:
+    opened.palette.field.insert("z" * 1_000_000)
+    assert len(opened.palette.field.text()) == 200

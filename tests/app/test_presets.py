@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QMimeData, Qt
 from PySide6.QtWidgets import QAbstractButton, QAbstractSpinBox, QComboBox, QLineEdit, QPlainTextEdit
 from pytestqt.qtbot import QtBot
 
@@ -23,6 +23,7 @@ from app.presets.preset import BUILT_IN_IDS, DEFAULT, LONGEST_NAME, Preset, buil
 from app.presets.store import FILE, MOST, MOST_BYTES, PresetStore
 from app.settings.spec import SAMPLER
 from app.settings.values import SettingsValues
+from app.state.fitting import LONGEST_LINE
 from engine import GenerationConfig, SafelightError
 
 DEFAULTS = GenerationConfig()
@@ -363,6 +364,25 @@ def test_changes_are_saved_as_one_goes(qtbot: QtBot, editor: PresetEditor, store
     assert form.boxes["entropy_bound"].value() == DEFAULTS.entropy_bound
     editor.accept()
     assert not editor.isVisible()
+
+
+def test_a_system_prompt_that_is_too_long_for_its_field_stays(editor: PresetEditor) -> None:
+    form, long = editor.form, CLERK.replace(system_prompt="x" * (LONGEST_LINE + 1))
+    form.show_preset(long)
+    assert form.system_prompt.toPlainText() == ""
+    assert "used as it is" in form.too_long.text()
+    assert form.preset == long
+    form.system_prompt.insertPlainText("Sing.")
+    assert form.preset == long.replace(system_prompt="Sing.")
+    assert form.too_long.isHidden()
+    form.show_preset(CLERK)
+    assert form.preset == CLERK
+    assert form.too_long.isHidden()
+    data = QMimeData()
+    data.setText(long.system_prompt)
+    form.system_prompt.insertFromMimeData(data)
+    assert form.preset == CLERK
+    assert "was pasted" in form.too_long.text()
 
 
 def test_a_value_finer_than_its_box_stays(editor: PresetEditor) -> None:

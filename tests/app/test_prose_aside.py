@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 
 from app.chat.prose import aside as module
 from app.chat.prose import slow
-from app.chat.prose.aside import Aside
+from app.chat.prose.aside import MOST_SENT, Aside
 from app.chat.prose.highlight import parts
 from app.chat.prose.slow import Formula, Program
 from app.chat.prose.typeset import MOST_NESTED, Picture, typeset
@@ -69,6 +69,18 @@ def test_a_job_that_takes_too_long_ends_the_process_and_the_others_are_done(
     assert helper.ask(slow_one) is None
     assert not helper.is_pending(slow_one)  # that nothing can come of it is known, too
     assert helper.starts == 2
+
+
+def test_what_was_asked_for_last_does_not_wait_for_all_before(qtbot: QtBot, helper: Aside) -> None:
+    jobs = [Formula(f"x_{number}", False) for number in range(20)]
+    helper.ask(jobs[0])
+    qtbot.waitUntil(lambda: not helper.is_pending(jobs[0]), timeout=60_000)
+    for job in jobs[1:]:
+        helper.ask(job)
+    wait(qtbot, helper)
+    order = list(helper._known)
+    assert order.index(jobs[-1]) <= MOST_SENT + 1
+    assert set(order) == set(jobs)
 
 
 def test_what_cannot_end_well_is_never_begun(helper: Aside) -> None:

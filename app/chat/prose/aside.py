@@ -21,6 +21,7 @@ from app.chat.prose.typeset import Picture, may_be_drawn
 SECONDS = 2 * slow.PATIENCE  # for a job, after which a process is ended that has not ended itself
 START_SECONDS = 30.0
 """The longest that the process may take until it is ready."""
+MOST_SENT = 4  # jobs at a time; of those that wait, the latest is sent first
 MOST_STARTS = 2  # in vain, after which nothing is tried any more
 IDLE_SECONDS = 60.0  # after which the process is let go
 MOST_KEPT = 32_000_000  # bytes of results and of what they were asked for
@@ -37,7 +38,8 @@ class Aside(QObject):
         super().__init__(parent)
         self._known: OrderedDict[Job, Result | None] = OrderedDict()
         self._kept = 0
-        self._asked: deque[Job] = deque()  # in the order of their answers
+        self._waiting: list[Job] = []  # what was asked for last is looked at now; what was before may be closed
+        self._sent: deque[Job] = deque()  # in the order of their answers
         self._pending: set[Job] = set()
         self._process: QProcess | None = None
         self._ready = False
@@ -65,13 +67,13 @@ class Aside(QObject):
             if self._vain >= MOST_STARTS:
                 return None
             self._pending.add(job)
-            self._asked.append(job)
+            self._waiting.append(job)
             if self._process is None:
                 self._start()
             elif self._ready:
-                self._process.write(slow.written(job))
-                if len(self._asked) == 1:
+                if not self._sent:
                     self._alarm.start(round(SECONDS * 1000))
+                self._send()
         return None
 
     def is_pending(self, job: Job) -> bool:
@@ -80,7 +82,8 @@ class Aside(QObject):
 
     def close(self) -> None:
         """End the process; what was asked for stays undone."""
-        self._asked.clear()
+        self._waiting.clear()
+        self._sent.clear()
         self._pending.clear()
         self._alarm.stop()
         process, self._process = self._process, None
@@ -116,6 +119,12 @@ class Aside(QObject):
         self._alarm.start(round(START_SECONDS * 1000))
         process.start(sys.executable, arguments)
 
+    def _send(self) -> None:
+        assert self._process is not None
+        while self._waiting and len(self._sent) < MOST_SENT:
+            self._sent.append(self._waiting.pop())
+            self._process.write(slow.written(self._sent[-1]))
+
     @Slot()
     def _read(self) -> None:
         process = self._process
@@ -123,15 +132,14 @@ class Aside(QObject):
             line = process.readLine().data()
             if not self._ready:
                 self._ready, self._vain = True, 0
-                for job in self._asked:
-                    process.write(slow.written(job))
-            elif self._asked:
+            elif self._sent:
                 try:
                     result = slow.read(line)
                 except (ValueError, KeyError, TypeError):
                     result = None
-                self._keep(self._asked.popleft(), result)
-            self._alarm.start(round((SECONDS if self._asked else IDLE_SECONDS) * 1000))
+                self._keep(self._sent.popleft(), result)
+            self._send()
+            self._alarm.start(round((SECONDS if self._sent else IDLE_SECONDS) * 1000))
 
     @Slot()
     def _late(self) -> None:
@@ -142,7 +150,7 @@ class Aside(QObject):
         if process.waitForReadyRead(0):  # it was we who were late; what came has been read
             if not self._alarm.isActive():
                 self._alarm.start(round(SECONDS * 1000))
-        elif self._asked or not self._ready:
+        elif self._sent or not self._ready:
             process.kill()
         else:
             self.close()  # nobody needed it for long
@@ -154,16 +162,16 @@ class Aside(QObject):
         self._alarm.stop()
         if process is not None:
             process.deleteLater()
-        if not self._asked:
-            return
-        if self._ready:
-            self._keep(self._asked.popleft(), None)
-        else:
+        if self._sent:
+            self._keep(self._sent.popleft(), None)
+        elif self._waiting and not self._ready:
             self._vain += 1
+        while self._sent:
+            self._waiting.append(self._sent.pop())
         if self._vain >= MOST_STARTS:
-            while self._asked:
-                self._keep(self._asked.popleft(), None)
-        elif self._asked:
+            while self._waiting:
+                self._keep(self._waiting.pop(), None)
+        elif self._waiting:
             self._start()
 
     @Slot(QProcess.ProcessError)

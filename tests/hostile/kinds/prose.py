@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -13,9 +14,7 @@ from tests.hostile import mutate
 from tests.hostile.kind import Attempt, Kind
 
 if TYPE_CHECKING:
-    from PySide6.QtWidgets import QApplication
-
-    from app.chat.scroller import Scroller
+    from PySide6.QtWidgets import QApplication, QWidget
 
 WAITS = 20.0  # seconds for formulas and colours, which are made in another process
 WORDS = (
@@ -40,6 +39,10 @@ NESTS = (
 )  # fmt: skip
 LINES = ("---\n\n", "***\n", "===\n", "\n", "a\n\n", "[a]: http://b\n", "- \n", "> \n", "    a\n", "a|b\n-|-\n")
 MARKS = ("[", "![", "*", "_", "~~", "`", "<", "&", "\\", "$", "(", "*a_b", "[a](b", "|", "$a", "[a]", "<!--", "**a*")
+UNITS = (
+    "x", "aب", "ب1", "aא1 ", "漢", "👩‍👩‍👧", "ﷺ", "a\u0301", "\u202ea", "\u2067", "\u2028", "\u2029", "\t", "\ufffc",
+    "\n",
+)  # fmt: skip
 LANGUAGES = (
     "python", "c", "cpp", "javascript", "html", "css", "json", "xml", "diff", "make", "sed", "console", "bash", "sql",
     "perl", "ruby", "php", "rust", "go", "java", "latex", "yaml", "toml", "ini", "markdown", "haskell", "lisp", "awk",
@@ -168,12 +171,19 @@ def _app() -> QApplication:
     return made if isinstance(made, QApplication) else QApplication([])
 
 
-_shown: list[Scroller] = []
+_shown: list[QWidget] = []
 
 
 def _prepare() -> None:
     _app()
     _attempt("warm up **a** `b` $c$\n\n```python\nd\n```\n\n|e|\n|-|\n|f|", markdown=True)()
+    _clean()
+
+
+def _prepare_pastes() -> None:
+    """Besides, have Qt look for the fonts of all the scripts, which takes it half a second once."""
+    _prepare()
+    _attempt(" ".join(UNITS), markdown=False)()
     _clean()
 
 
@@ -183,6 +193,21 @@ def _clean() -> None:
     while _shown:
         _shown.pop().deleteLater()
     QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+class _Held:
+    """Does one thing at a time as Qt's loop would, and notes the longest that one took."""
+
+    def __init__(self) -> None:
+        self.longest = 0.0
+
+    def __call__(self, act: object = None) -> None:
+        began = thread_time()
+        if callable(act):
+            act()
+        else:
+            _app().processEvents()
+        self.longest = max(self.longest, thread_time() - began)
 
 
 def _attempt(text: str, *, markdown: bool) -> Attempt:
@@ -197,17 +222,7 @@ def _attempt(text: str, *, markdown: bool) -> Attempt:
         column = Scroller(lambda _: prose, lambda *_: 200, lambda _: iter(()), lambda _: (), lambda: 700)
         _shown.append(column)
         column.resize(760, 600)
-        longest = 0.0
-
-        def held(act: object = None) -> None:
-            """Do one thing as Qt's loop would, and note how long it took."""
-            nonlocal longest
-            began = thread_time()
-            if callable(act):
-                act()
-            else:
-                _app().processEvents()
-            longest = max(longest, thread_time() - began)
+        held = _Held()
 
         def settle() -> None:
             ends = perf_counter() + WAITS
@@ -231,7 +246,7 @@ def _attempt(text: str, *, markdown: bool) -> Attempt:
         settle()
         held(prose.select_all)
         held(prose.selected_text)
-        return longest
+        return held.longest
 
     return attempt
 
@@ -252,8 +267,100 @@ def _make_code(random: Random, _folder: Path) -> Attempt:
     return _attempt(f"```{random.choice(LANGUAGES)}\n{_code(random)}\n```", markdown=True)
 
 
+# --- put into fields -----------------------------------------------------------------------------------------------
+
+
+def _paste(random: Random) -> str:
+    """A text as it may lie on the clipboard, often just short enough to stay in a field."""
+    unit = random.choice(UNITS)
+    match random.randrange(4):
+        case 0:
+            return _markdown(random)
+        case 1:
+            return (unit * 5_000)[: random.choice((4_999, 5_000))] + random.choice(("", "x", "\n"))
+        case 2:
+            length = _times(random, 5_000)
+            line = (unit * length)[:length] + random.choice(("\n", "\r\n", "\u2029"))
+            return line * _times(random, 100_000 // length)
+        case _:
+            return unit * (_times(random, 2_500_000) // len(unit) + 1)
+
+
+def _make_paste(random: Random, _folder: Path) -> Attempt:
+    texts, into = [_paste(random) for _ in range(random.choice((1, 1, 3)))], random.randrange(5)
+
+    def attempt() -> float:
+        from PySide6.QtCore import QMimeData, Qt
+        from PySide6.QtGui import QKeyEvent
+        from PySide6.QtWidgets import QLineEdit, QPlainTextEdit
+
+        from app.actions import Action, Actions
+        from app.chat.composer import Composer
+        from app.chat.prompt_editor import PromptEditor
+        from app.palette import Palette
+        from app.presets.form import PresetForm
+        from app.presets.preset import Preset
+        from app.sidebar.search_field import SearchField
+        from app.state.pasting import PasteError, read
+        from app.theme import DARKROOM
+        from engine import GenerationConfig
+
+        held = _Held()
+        shown: QWidget
+        field: QPlainTextEdit | QLineEdit
+        if into == 0:
+            shown = composer = Composer()
+            field = composer.edit
+            composer.set_history(texts)
+            for _ in range(3):
+                key = QKeyEvent(QKeyEvent.Type.KeyPress, Qt.Key.Key_Up, Qt.KeyboardModifier.NoModifier)
+                held(lambda key=key: field.keyPressEvent(key))
+                held()
+            for text in texts:
+                held(lambda text=text: composer.set_text(text))
+                held()
+        elif into == 1:
+            shown = editor = PromptEditor()
+            field = editor.field
+            editor.begin("Before")
+        elif into == 2:
+            shown = form = PresetForm(GenerationConfig())
+            field = form.system_prompt
+            held(lambda: form.show_preset(Preset("1", "Name", texts[0])))
+        elif into == 3:
+            shown = field = SearchField()
+        else:
+            actions = Actions()
+            actions.add(Action("search", "Search conversations", "Search", lambda: None))
+            shown = palette = Palette(actions, DARKROOM)
+            field = palette.field
+        _shown.append(shown)
+        shown.resize(640, 300)
+        held(shown.show)
+        held()
+        for text in texts:
+            if isinstance(field, QLineEdit):
+                held(lambda text=text: field.insert(text))
+            else:
+                data = QMimeData()
+                data.setText(text)
+                held(lambda data=data: field.insertFromMimeData(data))
+            held()
+        held(lambda: shown.resize(480, 300))
+        held()
+        held(field.selectAll)
+        held(field.undo)
+        held()
+        with suppress(PasteError):
+            held(lambda: read(texts[0]))
+        return held.longest
+
+    return attempt
+
+
 KINDS = (
     Kind("markdown", _make_markdown, in_window=True, prepare=_prepare, clean=_clean),
     Kind("latex", _make_latex, in_window=True, prepare=_prepare, clean=_clean),
     Kind("code", _make_code, in_window=True, prepare=_prepare, clean=_clean),
+    Kind("pastes", _make_paste, in_window=True, prepare=_prepare_pastes, clean=_clean),
 )
