@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -333,40 +331,6 @@ def test_a_damaged_piece_of_an_unfinished_conversion_is_made_again(
     (folder / ".tmpN8djV0").write_bytes(b"")  # what the shards' library leaves when it is killed
     quantize(source, folder, "nf4", CPU)
     assert files(folder) == files(packed_store)
-
-
-KILLED = """
-import sys, torch
-from pathlib import Path
-from engine.weights import loader
-torch.set_num_threads(1)
-print("ready", flush=True)
-for _ in sys.stdin:
-    loader.quantize(Path(sys.argv[1]), Path(sys.argv[2]), "nf4", torch.device("cpu"))
-    print("done", flush=True)
-"""
-
-
-def test_a_killed_conversion_goes_on(source: Path, packed_store: Path, tmp_path: Path) -> None:
-    """SIGKILL at many places; whatever is left, the next run makes the same store of it."""
-    for wait_ms in (2, 6, 12, 20, 30):
-        folder = tmp_path / f"store-{wait_ms}"
-        with subprocess.Popen(
-            [sys.executable, "-c", KILLED, str(source), str(folder)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        ) as process:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
-            process.stdin.write("go\n")
-            process.stdin.flush()
-            time.sleep(wait_ms / 1000)
-            os.kill(process.pid, signal.SIGKILL)
-        if not store.is_store(folder):
-            quantize(source, folder, "nf4", CPU)
-        assert files(folder) == files(packed_store), wait_ms
 
 
 def test_a_conversion_killed_before_its_first_record_starts_afresh(

@@ -11,7 +11,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_a_few_kills_lose_nothing() -> None:
-    chosen = [word for name in ("chat", "download", "presets", "settings") for word in ("--subject", name)]
+    chosen = [
+        word for name in ("chat", "download", "conversion", "presets", "settings") for word in ("--subject", name)
+    ]
     command = [sys.executable, "-m", "tests.hostile.kills", "--kills", "14", *chosen, "--json"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 1), done.stderr
