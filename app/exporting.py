@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer, Signal, Slot
@@ -28,7 +28,7 @@ class Exporting(QObject):
         super().__init__(parent)
         self._library = library
         self._is_busy = False
-        self._reading: Generator[None, None, Whole] | None = None
+        self._reading: Generator[None, None, Callable[[], Whole]] | None = None
         self._form, self._path = "", Path()
         self._timer = QTimer(self)  # without an interval: once no other event waits
         self._timer.timeout.connect(self._read)
@@ -70,10 +70,10 @@ class Exporting(QObject):
         self._timer.stop()
         self._reading = None
 
-    def _write(self, whole: Whole, form: str, path: Path) -> None:
+    def _write(self, whole: Callable[[], Whole], form: str, path: Path) -> None:
         problem = tr("The export failed. Try another format.")
         try:
-            transfer.write_file(path, whole, form)
+            transfer.write_file(path, whole(), form)
             problem = ""
         except SafelightError as error:
             problem = str(error)

@@ -220,8 +220,11 @@ class Library:
         with explained(self._place), self._reading():
             return Whole(self.conversation(id), tuple(self.messages(id)))
 
-    def reading(self, id: int) -> Generator[None, None, Whole]:
-        """As ``whole``, of a conversation of any length, in pieces of a few milliseconds."""
+    def reading(self, id: int) -> Generator[None, None, Callable[[], Whole]]:
+        """As ``whole``, of a conversation of any length, in pieces of a few milliseconds.
+
+        Returns what puts them together, which takes longer and needs the library no more: any thread may call it.
+        """
         messages: list[StoredMessage] = []
         wanted: dict[int | None, int | None] = {}
         piece = -1
@@ -229,7 +232,8 @@ class Library:
             with explained(self._place), self._reading():
                 piece = self._read_some(id, messages, wanted, PIECE_MESSAGES)
             yield
-        return Whole(self.conversation(id), tuple(with_shown(messages, wanted)))
+        summary = self.conversation(id)
+        return lambda: Whole(summary, tuple(with_shown(messages, wanted)))
 
     def take(self, whole: Whole) -> int:
         """Add a conversation from elsewhere, all of it or nothing; identities are given anew. Returns its own."""

@@ -45,7 +45,7 @@ def read(library: Library, id: int) -> tuple[Whole, int]:
         try:
             next(reading)
         except StopIteration as end:
-            return end.value, count
+            return end.value(), count
         count += 1
 
 

@@ -148,8 +148,8 @@ def test_the_library_by_keyboard(qtbot: QtBot, window: MainWindow, tmp_path: Pat
     for form in ("markdown", "html", "json"):
         path = tmp_path / f"sums.{form}"
         window.shelf.ask_save = lambda _name, path=path: str(path)
-        assert window.actions_by_name.run(f"export-{form}") == ""
-        qtbot.waitUntil(path.exists)
+        with qtbot.waitSignal(window.shelf._exporting.exported):
+            assert window.actions_by_name.run(f"export-{form}") == ""
         assert "52" in path.read_text(encoding="utf-8")
     assert json.loads((tmp_path / "sums.json").read_text(encoding="utf-8"))
     window.shelf.ask_open = lambda: str(tmp_path / "sums.json")
