@@ -319,7 +319,13 @@ class ModelsPage(QWidget):
 
     def _can_convert(self, entry: Entry) -> bool:
         destination = self._packed_folder(entry)
-        return not destination.exists() and destination not in self._converting.values()
+        try:
+            destination.lstat()
+        except FileNotFoundError:
+            return destination not in self._converting.values()
+        except OSError:  # the longer name is longer than the system allows
+            return False
+        return False
 
     def _source_of(self, entry: Entry) -> Entry | None:
         """What an unfinished conversion reads, if it is still here."""

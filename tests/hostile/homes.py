@@ -247,6 +247,7 @@ def _schema_bytes(home: Home) -> None:
 
 
 def _cut(home: Home) -> None:
+    home.target(content="a long answer, which takes the last pages of the file\n" * 400)
     home.patch(lambda raw: raw.__delitem__(slice(-4096, None)))
 
 

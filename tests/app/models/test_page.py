@@ -139,6 +139,14 @@ def test_two_interruptions_and_then_it_can_be_loaded(qtbot: QtBot, hub: Hub, pag
         press(qtbot, row, "unload")
 
 
+def test_a_name_too_long_to_be_longer_yet_costs_no_row(tmp_path: Path, page: ModelsPage) -> None:
+    shutil.copytree(resolve(SKILLS), tmp_path / "models" / ("x" * 250))  # with "-packed" behind it is too long
+    page.refresh()
+    row = page.rows[next(key for key in page.rows if "x" * 250 in key)]
+    assert "load" in offered(row)
+    assert "convert" not in offered(row)
+
+
 def test_pause_restart_resume(qtbot: QtBot, hub: Hub, page: ModelsPage, open_page: Callable[[], ModelsPage]) -> None:
     part = half(hub, qtbot, page)
     assert offered(page.rows[REPO]) == ["pause", "cancel"]
