@@ -66,10 +66,21 @@ def tree(random: Random, raw: Any, changes: int = 0) -> Any:
             case 1 if isinstance(holder, dict):
                 holder[random.choice((*NAMES, *TEXTS))] = holder.pop(key)
             case 2 if isinstance(holder, list):
-                holder.extend([holder[key]] * random.choice((1, 3, 1000)))
+                holder.extend([holder[key]] * random.choice((1, 3, 1000) if _is_small(holder[key]) else (1, 3)))
             case _:
                 holder[key] = value(random)
     return made
+
+
+def _is_small(raw: Any, most: int = 500) -> bool:
+    """Whether a tree has few places; a thousand copies of a large one would fill the memory while they are made."""
+    pending, seen = [raw], 0
+    while pending and seen <= most:
+        value = pending.pop()
+        inner = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
+        seen += 1 + len(inner)
+        pending.extend(inner[:most])
+    return seen <= most
 
 
 def _place(random: Random, raw: Any) -> tuple[Any, Any]:

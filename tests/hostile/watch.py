@@ -59,7 +59,7 @@ class Fence:
                 self.crossed.append(f"{event} {os.fsdecode(path)}")
 
     def _is_inside(self, path: str) -> bool:
-        if path in (os.devnull, ":memory:", "") or path.startswith("/proc/"):
+        if path in (os.devnull, ":memory:", "") or path.startswith(("/proc", "/dev")):  # where nothing can be made
             return True
         with contextlib.suppress(ValueError):
             full = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
