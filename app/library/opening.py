@@ -16,7 +16,7 @@ from engine.files import is_plain_file, open_regular, replacing
 
 NAME = "library.sqlite"
 BUSY_SECONDS = 0.1  # how long to wait for another window's transaction, which takes milliseconds; the GUI thread waits
-OPENING_SECONDS = 0.8  # the same for all of the opening, which another window's beginning may hold up
+OPENING_SECONDS = 0.4  # the same for all of the opening, which another window's beginning may hold up
 COMPANIONS = ("", "-wal", "-shm", "-journal")  # SQLite's files beside the first
 MAGIC = b"SQLite format 3\0"
 ROLLBACK_MODE, WAL_MODE = 1, 2  # at bytes 18 and 19 of the header
