@@ -22,6 +22,7 @@ from engine.hub.hashes import is_right
 from engine.hub.names import UNFINISHED, folder_name, repo_of
 from engine.hub.record import PART, RECORD, ClosedError, Record, RemoteFile, is_begun, is_own, listed, size_of
 from engine.hub.tally import DownloadProgress, Flag, Report, StoppedError, Tally
+from engine.weights.store_files import MANIFEST  # a packed store vouches for its own files
 
 if TYPE_CHECKING:
     from engine.hub.client import Hub, Patience
@@ -32,7 +33,6 @@ __all__ = [
 ]  # fmt: skip
 
 Ended = Literal["ready", "paused", "cancelled"]
-STORE_MANIFEST = "safelight-store.json"  # a packed store vouches for its own files
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ def verify(model: Path, progress: Report | None = None, cancel: Flag | None = No
         SafelightError: files are damaged or missing, or the folder has no hashes to compare with.
     """
     record = Record.read(model)
-    if record is None and not os.path.lexists(model / STORE_MANIFEST):
+    if record is None and not os.path.lexists(model / MANIFEST):
         raise SafelightError(f"{model} came without hashes, so there is nothing to verify it by")
     files = record.files if record is not None else _manifest_files(model)
     flags = (cancel,) if cancel is not None else ()
@@ -275,11 +275,11 @@ def _manifest_files(model: Path) -> tuple[RemoteFile, ...]:
     Raises:
         SafelightError: the manifest is damaged.
     """
-    manifest = read_json(model / STORE_MANIFEST)
+    manifest = read_json(model / MANIFEST)
     try:
         shards = manifest["files"].items()
         return listed(RemoteFile(name, shard["bytes"], shard["sha256"]) for name, shard in shards)
     except (KeyError, TypeError, AttributeError) as error:
-        raise SafelightError(f"{model / STORE_MANIFEST} is damaged; convert the model again") from error
+        raise SafelightError(f"{model / MANIFEST} is damaged; convert the model again") from error
     except SafelightError as error:
-        raise SafelightError(f"{model / STORE_MANIFEST} is damaged ({error}); convert the model again") from error
+        raise SafelightError(f"{model / MANIFEST} is damaged ({error}); convert the model again") from error

@@ -18,7 +18,7 @@ from engine.config import ModelConfig
 from engine.device import choose
 from engine.errors import SafelightError, quoted
 from engine.files import read_json
-from engine.weights import compressed, loader, store
+from engine.weights import compressed, loader, store, store_files
 from engine.weights.quantize import DEFAULT, INT8, PRECISIONS, Precision
 
 CONTEXT = 32_768  # tokens planned for where nothing else is asked, or fewer where the model has fewer positions
@@ -169,7 +169,7 @@ def _stored(
 ) -> tuple[Precision | None, list[str]]:
     """How the weights are packed already (None: they are not), and what to say of the checkpoint."""
     vision = "images are not supported yet: the vision part is skipped and counts 0"
-    if store.is_store(folder) or (folder / store.PARTIAL).exists() or any(folder.glob("*.safetensors")):
+    if store.is_store(folder) or (folder / store_files.PARTIAL).exists() or any(folder.glob("*.safetensors")):
         # On the meta device: headers are checked, and nothing is allocated.
         found = loader.open_weights(folder, config, quantization, torch.device("meta"), None)
         packed = found.manifest is not None or "quantization_config" in raw

@@ -14,10 +14,10 @@ from app.language import tr
 from engine import EMBEDDED, PUBLISHED, PublishedModel, SafelightError, downloads
 from engine.files import read_json
 from engine.hub.record import Record
+from engine.weights.store_files import MANIFEST, PARTIAL
 
 Group = Literal["embedded", "published", "stored", "local"]
 State = Literal["ready", "absent", "unfinished", "unpacked", "missing"]
-STORE, STORE_PARTIAL = "safelight-store.json", "safelight-store.partial.json"
 PACKED = "-packed"  # ends the name of a folder that a conversion writes
 
 # The window waits for the listing, and what lies in the data folder may come from anybody. ``os.path`` says no where
@@ -133,14 +133,14 @@ def _unfinished(path: Path, folder: Path) -> Entry | None:
 def _stored(path: Path, sizes: _Sizes) -> Entry | None:
     """A folder inside the data folder: a model, a conversion that was not finished, or nothing of ours."""
     key = str(path)
-    if os.path.lexists(path / STORE):
+    if os.path.lexists(path / MANIFEST):
         purpose = tr("packed into 4 bits by Safelight; loads at the speed of the disk")
         here = sizes.of(path)
         return Entry(
             key, "stored", "ready", _title(path), purpose, path, key, bytes_here=here, is_packed=True, can_verify=True
         )
-    if os.path.lexists(path / STORE_PARTIAL):
-        source = _json(path / STORE_PARTIAL).get("source")
+    if os.path.lexists(path / PARTIAL):
+        source = _json(path / PARTIAL).get("source")
         return Entry(
             key, "stored", "unpacked", _title(path), tr("a conversion to 4 bits that is not finished"), path,
             bytes_here=sizes.of(path), source=source if isinstance(source, str) else "",
@@ -163,7 +163,7 @@ def _local(path: Path, sizes: _Sizes) -> Entry:
 
 def _folder_entry(path: Path, group: Group, sizes: _Sizes) -> Entry:
     """A model folder as somebody put it there."""
-    store = os.path.lexists(path / STORE)
+    store = os.path.lexists(path / MANIFEST)
     return Entry(
         str(path), group, "ready", path.name, str(path), path, str(path), bytes_here=sizes.of(path),
         is_packed=store or _is_packed(path), can_verify=store,

@@ -9,27 +9,21 @@ import os
 import shutil
 import threading
 from collections.abc import Callable
-from fnmatch import fnmatchcase
 from pathlib import Path
 from secrets import token_hex
 
 from app.language import tr
-from app.models.entries import STORE_PARTIAL, Entry
+from app.models.entries import Entry
 from app.models.jobs import Control
 from app.tokens import TokenStore
 from engine import SafelightError, downloads
 from engine.downloads import DownloadProgress
 from engine.files import clear, is_plain_file
 from engine.hub.names import is_token
+from engine.weights.store_files import PARTIAL, is_of_a_conversion
 
 Work = Callable[[Control], object]
 GOING = ".safelight-deleted"  # ends the name of a folder that is being removed
-CONVERTED = (
-    STORE_PARTIAL, STORE_PARTIAL + ".tmp", "config.json", "generation_config.json", "tokenizer.json",
-    "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja", "layer-*.safetensors",
-    "rest.safetensors", "*.safetensors.tmp", ".tmp*",
-)  # fmt: skip
-"""What a conversion writes before it is finished."""
 
 
 def download(entry: Entry, folder: Path, endpoint: str | None, tokens: TokenStore, offline: threading.Event) -> Work:
@@ -148,11 +142,11 @@ def _discard_conversion(folder: Path) -> None:
     """
     if not os.path.lexists(folder):
         return
-    if not is_plain_file(folder / STORE_PARTIAL) or folder.is_symlink():
+    if not is_plain_file(folder / PARTIAL) or folder.is_symlink():
         raise SafelightError(
             tr("{folder} is no conversion of ours, so nothing in it is removed; remove it by hand", folder=folder)
         )
-    clear(folder, lambda name: any(fnmatchcase(name, pattern) for pattern in CONVERTED), STORE_PARTIAL)
+    clear(folder, is_of_a_conversion, PARTIAL)
 
 
 def _remove(folder: Path) -> None:

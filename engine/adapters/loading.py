@@ -16,7 +16,7 @@ from engine.adapters.targets import Adapters, attach
 from engine.errors import SafelightError
 from engine.models.diffusion_gemma import DiffusionGemma
 from engine.trace.identity import fingerprint
-from engine.weights import store
+from engine.weights import store, store_files
 
 if TYPE_CHECKING:
     from engine.model import Model
@@ -108,7 +108,7 @@ def _check_base(model: Model, folder: Path, files: AdapterFiles) -> None:
     config has a name alone, which means something where it is that of an embedded model.
     """
     packed = store.is_store(model.folder)
-    loaded = store.Manifest.read(model.folder / store.MANIFEST).source if packed else model.name
+    loaded = store.Manifest.read(model.folder / store_files.MANIFEST).source if packed else model.name
     wanted = PureWindowsPath(files.config.base).name  # takes both kinds of slash
     if files.base_fingerprint:
         found = fingerprint(model.folder)

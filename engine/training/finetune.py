@@ -42,7 +42,7 @@ from engine.training.plot import write_plot
 from engine.training.puzzles import Examples, FilePuzzles, Format, Pair, fresh_pairs, read_pairs, split
 from engine.training.room import require_training_room
 from engine.training.states import source_of
-from engine.weights import store
+from engine.weights import store, store_files
 from engine.weights.checkpoint import Checkpoint
 from engine.weights.saving import save_whole
 
@@ -353,6 +353,6 @@ def _require_writable(out: Path) -> None:
 def _base(model: Model) -> tuple[str, str]:
     """What the adapter names as its base. A fingerprint ties it to one packing: only embedded models have but one."""
     if store.is_store(model.folder):
-        return store.Manifest.read(model.folder / store.MANIFEST).source, ""
+        return store.Manifest.read(model.folder / store_files.MANIFEST).source, ""
     embedded = model.folder in {known.folder for known in catalog.EMBEDDED}
     return model.name, fingerprint(model.folder) if embedded else ""

@@ -17,7 +17,7 @@ from engine.errors import SafelightError
 from engine.files import read_json
 from engine.layers.packed import install
 from engine.models.diffusion_gemma import DiffusionGemma
-from engine.weights import compressed, store
+from engine.weights import compressed, store, store_files
 from engine.weights.checkpoint import Checkpoint, Layout, Progress, State, check, fill, released
 from engine.weights.quantize import DEFAULT, PRECISIONS, Precision
 
@@ -74,8 +74,8 @@ def open_weights(
         network = DiffusionGemma(config)
     wish = None if quantization == "auto" else PRECISIONS[quantization]
     published = read_json(folder / "config.json").get("quantization_config")
-    manifest = store.Manifest.read(folder / store.MANIFEST) if store.is_store(folder) else None
-    if manifest is None and (folder / store.PARTIAL).exists():
+    manifest = store.Manifest.read(folder / store_files.MANIFEST) if store.is_store(folder) else None
+    if manifest is None and (folder / store_files.PARTIAL).exists():
         raise SafelightError(f"{folder} is an unfinished conversion; run safelight quantize again to finish it")
     if manifest is not None:
         checkpoint, layout_of, precision = store.open_store(folder, manifest), store.stored, manifest.precision

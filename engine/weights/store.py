@@ -23,21 +23,12 @@ from engine.files import is_bare_name, is_plain_file, read_bytes, read_json, rep
 from engine.weights.checkpoint import FLOATING, MOST_FILES, Checkpoint, Expected, Layout, Progress, State, fill
 from engine.weights.quantize import Precision
 from engine.weights.saving import save_whole
+from engine.weights.store_files import COMPANIONS, MANIFEST, PARTIAL, UNFINISHED
 
-MANIFEST = "safelight-store.json"
-PARTIAL = "safelight-store.partial.json"
 FORMAT, VERSION = "safelight-store", 1
 CODE_TYPES, SCALE_TYPES = {4: "U8", 8: "I8"}, {4: "BF16", 8: "F32"}  # by a code's bits
 HASHING_THREADS = 4
-COMPANIONS = (
-    "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
-    "chat_template.jinja",
-)  # fmt: skip
 COMPANION_BYTES = 256 * 2**20  # of each; tokenizers have up to 35 MB
-UNFINISHED = re.compile(  # what a killed run leaves: files of ours on their way, and the library's that writes shards
-    rf"\.({re.escape(MANIFEST)}|{re.escape(PARTIAL)}|{'|'.join(map(re.escape, COMPANIONS))}|rest\.safetensors|"
-    r"layer-[0-9]+\.safetensors)\.[0-9a-f]{8}\.part|\.tmp[A-Za-z0-9]{6}"
-)
 HASH = re.compile("[0-9a-f]{64}")
 
 

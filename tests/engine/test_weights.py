@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from engine import Model, SafelightError, load_model
-from engine.weights import saving, store
+from engine.weights import saving, store, store_files
 from engine.weights.loader import quantize
 from engine.weights.quantize import PRECISIONS, pack, unpack
 from tests.engine.packing import GROUP, SCHEME, packable, published, released, set_quantization
@@ -228,9 +228,9 @@ def test_a_flipped_byte_is_caught_and_named(name: str, place: float, packed_stor
 
 def rewritten(change: Callable[[dict[str, object]], object]) -> Callable[[Path], None]:
     def breaks(folder: Path) -> None:
-        raw = json.loads((folder / store.MANIFEST).read_text())
+        raw = json.loads((folder / store_files.MANIFEST).read_text())
         change(raw)
-        (folder / store.MANIFEST).write_text(json.dumps(raw))
+        (folder / store_files.MANIFEST).write_text(json.dumps(raw))
 
     return breaks
 
@@ -246,7 +246,7 @@ def sized(text: str) -> Callable[[Path], None]:
     """A manifest with this for a file's size."""
 
     def breaks(folder: Path) -> None:
-        path = folder / store.MANIFEST
+        path = folder / store_files.MANIFEST
         size = (folder / "rest.safetensors").stat().st_size
         path.write_text(path.read_text().replace(f'"bytes": {size}', f'"bytes": {text}'))
 
@@ -270,7 +270,7 @@ BAD_STORE = {
     "foreign": (rewritten(lambda raw: raw.update(format="zip")), "is not the manifest of a Safelight store"),
     "no files": (rewritten(lambda raw: raw.pop("files")), "is damaged"),
     "odd precision": (rewritten(lambda raw: raw.update(precision={"experts": "q2"})), "'experts' as 'q2'"),
-    "no JSON": (lambda folder: (folder / store.MANIFEST).write_text("{"), "cannot be read as JSON"),
+    "no JSON": (lambda folder: (folder / store_files.MANIFEST).write_text("{"), "cannot be read as JSON"),
     "a file elsewhere": (renamed("../layer-00.safetensors"), "names '../layer-00.safetensors', no file beside it"),
     "a file by its path": (renamed("/etc/passwd"), "names '/etc/passwd', no file beside it"),
     "a name with NUL": (renamed("a\0b"), "no file beside it"),
@@ -302,9 +302,9 @@ def test_vision_tensors_in_a_store_are_skipped(packed_store: Path, tmp_path: Pat
     folder = Path(shutil.copytree(packed_store, tmp_path / "store"))
     path = folder / "rest.safetensors"
     save_file({**load_file(path), "model.encoder.vision_tower.a": torch.ones(1)}, path)
-    raw = json.loads((folder / store.MANIFEST).read_text())
+    raw = json.loads((folder / store_files.MANIFEST).read_text())
     raw["files"][path.name] = {"bytes": path.stat().st_size, "sha256": store.digest(path)}
-    (folder / store.MANIFEST).write_text(json.dumps(raw))
+    (folder / store_files.MANIFEST).write_text(json.dumps(raw))
     assert load_model(folder, device="cpu").skipped_vision_tensors == 1
 
 
@@ -338,7 +338,7 @@ def test_a_conversion_killed_before_its_first_record_starts_afresh(
 ) -> None:
     folder = tmp_path / "store"
     folder.mkdir()
-    (folder / f".{store.PARTIAL}.0a1b2c3d.part").write_text("{")
+    (folder / f".{store_files.PARTIAL}.0a1b2c3d.part").write_text("{")
     quantize(source, folder, "nf4", CPU)
     assert files(folder) == files(packed_store)
 
@@ -374,13 +374,19 @@ def test_an_unfinished_folder_cannot_lead_a_conversion_elsewhere(
     with pytest.raises(SafelightError, match="cancelled"):
         quantize(source, folder, "nf4", CPU, lambda _: cancel.set(), cancel)
     outside.write_text("mine")
-    planted = ("layer-00.safetensors", "layer-01.safetensors", "config.json", store.MANIFEST, f"{store.PARTIAL}.tmp")
+    planted = (
+        "layer-00.safetensors",
+        "layer-01.safetensors",
+        "config.json",
+        store_files.MANIFEST,
+        f"{store_files.PARTIAL}.tmp",
+    )
     for name in planted:
         (folder / name).unlink(missing_ok=True)
         (folder / name).symlink_to(outside)
     (folder / ".tmpLetters").write_text("mine")
     (folder / "notes.tmp").write_text("mine")
-    (folder / store.MANIFEST).unlink()
+    (folder / store_files.MANIFEST).unlink()
     quantize(source, folder, "nf4", CPU)
     assert outside.read_text() == "mine"
     assert (folder / ".tmpLetters").read_text() == (folder / "notes.tmp").read_text() == "mine"
@@ -398,8 +404,10 @@ def test_nothing_goes_from_a_folder_of_another_conversion(source: Path, tmp_path
     half.write_bytes(b"half")
     with pytest.raises(SafelightError, match="with other settings"):
         quantize(source, tmp_path, "nf4", CPU)
-    raw = json.loads((tmp_path / store.PARTIAL).read_text())
-    (tmp_path / store.PARTIAL).write_text(json.dumps(raw | {"files": {"../x": {"bytes": 1, "sha256": "00" * 32}}}))
+    raw = json.loads((tmp_path / store_files.PARTIAL).read_text())
+    (tmp_path / store_files.PARTIAL).write_text(
+        json.dumps(raw | {"files": {"../x": {"bytes": 1, "sha256": "00" * 32}}})
+    )
     with pytest.raises(SafelightError, match="no file beside it"):
         quantize(source, tmp_path, "int4", CPU)
     assert half.exists()

@@ -69,7 +69,8 @@ def test_interrupted_deletions_are_finished_and_nothing_else_is(folder: Path, tm
 def test_cancelling_a_conversion_removes_what_it_wrote(folder: Path) -> None:
     place = model(folder / "x-packed")
     (place / "safelight-store.partial.json").write_text(json.dumps({"source": "x"}))
-    for name in ("layer-00.safetensors", "rest.safetensors", "rest.safetensors.tmp", "thesis.txt"):
+    half = (".layer-01.safetensors.0a1b2c3d.part", ".tmpN8djV0")  # what a kill leaves
+    for name in ("layer-00.safetensors", "rest.safetensors", "rest.safetensors.tmp", "thesis.txt", *half):
         (place / name).write_text("x")
     with pytest.raises(SafelightError, match=r"holds 'thesis.txt', which is none of ours and stays"):
         do(work.discard(only(folder), folder))
