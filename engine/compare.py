@@ -48,14 +48,14 @@ def transformers_step_ms(folder: Path, placement: Placement, context: int) -> di
     static = placement.device.type == "cuda"
     try:
         with torch.device(placement.device):
-            model = DiffusionGemmaForBlockDiffusion._from_config(config, dtype=placement.dtype)  # type: ignore[no-untyped-call]
+            model = DiffusionGemmaForBlockDiffusion._from_config(config, dtype=placement.dtype)
         model.eval()
     except torch.OutOfMemoryError as error:
         raise SafelightError(f"{placement.device} has no room for this shape in {placement.dtype}") from error
     prompt = torch.arange(context, device=placement.device)[None] % shape.vocab_size
 
     def seconds(steps: int) -> float:
-        settings = DiffusionGemmaGenerationConfig(  # type: ignore[no-untyped-call]
+        settings = DiffusionGemmaGenerationConfig(
             max_new_tokens=shape.canvas_length,
             max_denoising_steps=steps,
             sampler_config=EntropyBoundSamplerConfig(entropy_bound=0.1),
