@@ -268,15 +268,16 @@ def replacing(path: Path, *, private: bool = False) -> Iterator[Path]:
         private: readable by its owner alone (0600); else the rights of any new file.
 
     Raises:
-        SafelightError: the disk is full, or the folder is missing or cannot be written to.
+        SafelightError: the disk is full, the folder is missing or cannot be written to, or ``path`` is there and is
+            not a file.
     """
     beside = path.with_name(f".{path.name[:80]}.{secrets.token_hex(4)}.part")
     try:
+        if path.exists() and not path.is_file():  # a folder, or /dev/null, which a rename would put a file in place of
+            raise OSError(errno.EINVAL, "it is not a file")
         try:
             os.close(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600 if private else 0o666))
             yield beside
-            if path.is_dir():
-                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
             with beside.open("rb+") as file:
                 os.fsync(file.fileno())
             os.replace(beside, path)

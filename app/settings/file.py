@@ -24,9 +24,10 @@ MOST_BYTES = 2**17  # ours takes about 2 kB
 LOCK_SECONDS = 0.2  # QSettings holds its lock for milliseconds
 
 _ELEMENT = r'(?:\s*"(?!@(?!@))(?:[^"\\]|\\[\\"n])*"\s*|(?!\s*@(?!@|Invalid\(\)))(?:[^"\\,]|\\[\\"n])*)'
-_VALUE = re.compile(rf"[\w.%\\-]{{1,200}}={_ELEMENT}(?:,{_ELEMENT})*")
+_NAME = r"(?:[A-Za-z0-9_.\\-]|%[0-9A-F]{2}|%U[0-9A-F]{4}){1,200}"  # anything else is written longer than it was read
+_VALUE = re.compile(rf"{_NAME}={_ELEMENT}(?:,{_ELEMENT})*")
 _NO_TEXT = re.compile("[\x00-\x1f\x7f\udc80-\udcff]")  # control characters, and bytes that are not UTF-8
-_SECTION = re.compile(r"\[[\w.%\\-]{1,200}\]")
+_SECTION = re.compile(rf"\[(?:%General|{_NAME})\]")
 
 
 def user_settings() -> tuple[QSettings, str]:

@@ -259,6 +259,17 @@ def test_a_line_that_is_not_as_qsettings_writes_it_is_left_out(file: Path, value
     assert open_settings(file)[1] == ""
 
 
+@pytest.mark.parametrize("name", ["\N{MATHEMATICAL SCRIPT CAPITAL X}" * 100, "%" * 100, "%zz", "a" * 201])
+def test_a_name_that_is_written_longer_than_it_was_read_is_left_out(file: Path, name: str) -> None:
+    file.write_text(f"[app]\n{name}=1\noffline=true\n", encoding="utf-8")
+    settings, problem = open_settings(file)
+    assert problem
+    assert store.read_preferences(settings).offline
+    settings.setValue("app/other", 1)
+    settings.sync()
+    assert open_settings(file)[1] == ""
+
+
 def test_what_qsettings_writes_is_read_again(file: Path) -> None:
     values = {
         "app/data_folder": "/home/été/a b\u00a0c, d;e=f@g\"h'\\i",
@@ -266,6 +277,7 @@ def test_what_qsettings_writes_is_read_again(file: Path) -> None:
         "models/none": [],
         "a/b/c": "@at",
         "top": 1,
+        "a name/\u00e9 %/\U0001d4b3": 2,
         "window/open": True,
         "canvas/share": 0.25,
         "sampler/text": " lead\nand new line ",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,23 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["x.json"]
     write_text(path, "new")
     assert path.read_text() == "new"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pipes among its files")
+def test_what_is_not_a_file_is_not_replaced(tmp_path: Path) -> None:
+    """As /dev/null would be, where its folder may be written to."""
+    pipe, folder, link = tmp_path / "pipe", tmp_path / "folder", tmp_path / "link"
+    os.mkfifo(pipe)
+    folder.mkdir()
+    link.symlink_to(pipe)
+    before = sorted(tmp_path.iterdir())
+    for path in (pipe, folder, link):
+        with pytest.raises(SafelightError, match="it is not a file"):
+            write_text(path, "text")
+    assert sorted(tmp_path.iterdir()) == before
+    assert pipe.is_fifo()
+    assert folder.is_dir()
+    assert link.is_symlink()
 
 
 def test_private_folders(tmp_path: Path) -> None:

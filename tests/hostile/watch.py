@@ -55,16 +55,26 @@ class Fence:
         elif event in _CHANGING:
             paths = args[:2] if event in ("os.rename", "os.link", "shutil.move") else args[:1]
         for path in paths:
-            if isinstance(path, str | bytes | os.PathLike) and not self._is_inside(os.fsdecode(path)):
-                self.crossed.append(f"{event} {os.fsdecode(path)}")
+            if isinstance(path, str | bytes | os.PathLike):
+                name = os.fsdecode(path)
+                harmless = event in ("open", "os.mkdir") and _is_device(name)
+                if not harmless and not self._is_inside(name):
+                    self.crossed.append(f"{event} {name}")
 
     def _is_inside(self, path: str) -> bool:
-        if path in (os.devnull, ":memory:", "") or path.startswith(("/proc", "/dev")):  # where nothing can be made
+        if path in (":memory:", ""):
             return True
         with contextlib.suppress(ValueError):
             full = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
             return full == self.folder or full.startswith(f"{self.folder}{os.sep}")
         return True  # NUL in the name: nothing can come of it
+
+
+def _is_device(path: str) -> bool:
+    """Whether it may be written to, and a folder of its name cannot be made."""
+    with contextlib.suppress(ValueError):
+        return path.startswith(("/dev/", "/proc/")) and os.path.exists(path) and not os.path.isdir(path)
+    return False
 
 
 def _memory(name: str) -> int:
