@@ -22,6 +22,8 @@ import pytest
 if TYPE_CHECKING:
     from PySide6.QtCore import QSettings
 
+# These come first: with one of them at the end, one process would work and the other wait.
+LONG = ("tests/test_house.py", "tests/hostile/", "tests/engine/kernels/", "tests/engine/test_memory.py")
 PATIENCE_SECONDS = 5.0  # for a thread that is ending
 
 
@@ -30,6 +32,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The offscreen platform says of each window what it cannot do; that is no fault of ours."""
     for item in items:
         item.add_marker(pytest.mark.qt_log_ignore("This plugin does not support"))
+    items.sort(key=lambda item: not item.nodeid.startswith(LONG))
 
 
 @pytest.fixture(autouse=True)
