@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
-from peft import LoraConfig, PeftModel, get_peft_model
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -23,6 +22,9 @@ from tests.engine import packing, tiny
 from tests.engine.adapting import SCALING, random_adapters
 from tests.engine.golden.reference import Reference, Shape, build, save
 from tests.engine.golden.test_modes import TOLERANCE, errors, tokens
+
+if TYPE_CHECKING:
+    from peft import PeftModel
 
 # peft asks transformers by a name that transformers has replaced.
 pytestmark = pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning")
@@ -43,6 +45,8 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def tuned_by_peft(folder: Path, seed: int = 0, **options: Any) -> PeftModel:
     """The same model with a random adapter by peft, saved to ``folder``."""
+    from peft import LoraConfig, get_peft_model  # seconds, in each process that collects the tests
+
     settings: dict[str, Any] = {"r": 4, "lora_alpha": 6, "target_modules": f"{DECODER}|{ENCODER}"} | options
     made = get_peft_model(build(SHAPE, seed=5), LoraConfig(**settings)).eval()
     draws = torch.Generator().manual_seed(seed)
@@ -235,6 +239,8 @@ def test_a_program_of_before_is_dropped(base: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ranks", [(3, 5), (0, 4), (2, 2)])
 def test_ours_load_in_peft(ranks: tuple[int, int], base: Path, tmp_path: Path) -> None:
+    from peft import PeftModel
+
     model = load_model(base, dtype="float32")
     adapters = random_adapters(model.network, causal=ranks[0], denoise=ranks[1])
     save_adapter(tmp_path, adapters, "base", fingerprint(base), torch.float32)

@@ -238,7 +238,7 @@ def measured_peak(config: ModelConfig, precision: Precision, dtype: torch.dtype,
         buffer.fill_(0 if buffer.is_floating_point() else 1)
     cache = made.new_cache()
     cache.reserve(context + config.canvas_length)
-    settings = GenerationConfig(max_new_tokens=1, max_denoising_steps=3, confidence_threshold=0.0)
+    settings = GenerationConfig(max_new_tokens=1, max_denoising_steps=2, confidence_threshold=0.0)
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
         for _ in generate(made, torch.zeros(context, dtype=torch.long), settings, cache=cache):
             pass
@@ -255,11 +255,11 @@ def measured_peak(config: ModelConfig, precision: Precision, dtype: torch.dtype,
 @pytest.mark.parametrize(
     ("changes", "context"),
     [
-        ({"vocab_size": 32_768}, 300),
-        ({}, 3000),
+        ({"vocab_size": 16_384}, 150),
+        ({}, 1300),
         ({}, 100),
         ({"num_experts": 4}, 500),
-        ({"num_attention_heads": 16}, 1500),
+        ({"num_attention_heads": 16}, 700),
     ],
 )
 def test_activations_and_workspace_cover_what_a_run_holds(

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from peft import LoraConfig, get_peft_model
 from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import DiffusionGemmaForBlockDiffusion, DynamicCache
@@ -114,6 +113,8 @@ def test_gradients_to_the_weights(name: str, rows: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("recompute", [False, True])
 @pytest.mark.parametrize("rows", ["none", "some"])
 def test_gradients_to_peft_matrices(rows: str, recompute: bool, tmp_path: Path) -> None:
+    from peft import LoraConfig, get_peft_model  # seconds, in each process that collects the tests
+
     shape = SHAPES["prompt within the window"]
     plain = build(shape, seed=2)
     network = load_model(save(plain, tmp_path / "base"), dtype="float32").network

@@ -12,7 +12,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cached_property
 from typing import Any
 
 import triton
@@ -31,8 +31,13 @@ class Compiled:
     registers: int  # of a thread
     spill_bytes: int  # stack and local memory of a thread
     shared_bytes: int  # of a program, dynamic included
-    sass: str
+    cubin: bytes
     ptx: str
+
+    @cached_property
+    def sass(self) -> str:
+        """The instructions; taking them apart takes half a second."""
+        return _of_cubin(self.cubin, "--dump-sass")
 
     @property
     def opcodes(self) -> Counter[str]:
@@ -82,14 +87,15 @@ def compiled(
     target = GPUTarget("cuda", capability, 32)
     options = {"num_warps": num_warps, "num_stages": num_stages, "enable_fp_fusion": True}  # unset, triton warns
     built = triton.compile(source, target=target, options=options)
-    with tempfile.TemporaryDirectory() as folder:
-        cubin = Path(folder, "kernel.cubin")
-        cubin.write_bytes(built.asm["cubin"])
-        usage = _run(knobs.nvidia.cuobjdump.path, "--dump-resource-usage", cubin)
-        sass = _run(knobs.nvidia.cuobjdump.path, "--dump-sass", cubin)
+    cubin = built.asm["cubin"]
+    usage = _of_cubin(cubin, "--dump-resource-usage")
     used = {name: int(value) for name, value in re.findall(r"\b(REG|STACK|LOCAL):(\d+)", usage)}
-    return Compiled(used["REG"], used["STACK"] + used["LOCAL"], built.metadata.shared, sass, built.asm["ptx"])
+    return Compiled(used["REG"], used["STACK"] + used["LOCAL"], built.metadata.shared, cubin, built.asm["ptx"])
 
 
-def _run(*command: object) -> str:
-    return subprocess.run([str(part) for part in command], check=True, capture_output=True, text=True).stdout
+def _of_cubin(cubin: bytes, what: str) -> str:
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        command = [knobs.nvidia.cuobjdump.path, what, file.name]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout

@@ -14,8 +14,10 @@ import importlib.util
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,6 +25,27 @@ PATTERN = "test_*_interpreted.py"
 INTERPRETING = os.environ.get("TRITON_INTERPRET") == "1"
 
 collect_ignore_glob = [] if importlib.util.find_spec("triton") else ["test_*.py"]
+
+
+def _patch_once() -> None:
+    """Triton patches its language anew at each call of a device function, a third of an interpreted kernel's time."""
+    from triton import language
+    from triton.runtime import interpreter
+
+    patch, nothing, patched = interpreter._patch_lang, interpreter._LangPatchScope(), set()
+
+    def patch_once(fn: Any) -> Any:
+        seen = frozenset(id(value) for value in fn.__globals__.values() if value is language or value is language.core)
+        if seen not in patched:
+            patched.add(seen)
+            patch(fn)  # for good: nothing is compiled in this process
+        return nothing
+
+    interpreter._patch_lang = patch_once
+
+
+if INTERPRETING and not collect_ignore_glob:
+    _patch_once()
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -43,14 +66,16 @@ class InterpretedRun(pytest.Item):
     """All tests of one file, in one process."""
 
     def runtest(self) -> None:
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", str(self.path)],
-            cwd=self.config.rootpath,
-            env=os.environ | {"TRITON_INTERPRET": "1"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", str(self.path)]
+        with tempfile.TemporaryDirectory() as temporary:  # else it clears up after all other runs
+            done = subprocess.run(
+                [*command, f"--basetemp={temporary}/tests"],
+                cwd=self.config.rootpath,
+                env=os.environ | {"TRITON_INTERPRET": "1"},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
         if done.returncode != 0:
             raise AssertionError(f"{done.stdout}{done.stderr}")
 
