@@ -370,6 +370,7 @@ class Presets(Subject):
     def work(self, tell: Tell) -> None:
         store = PresetStore(self.folder)
         number = len(store.own)
+        tell(count=number)
         for _ in range(self.writes):
             number += 1
             store.write((*store.own, Preset(f"id-{number}", f"name {number}", "system " * 20, (), False)))
@@ -401,8 +402,7 @@ class Settings(Subject):
 
         def change() -> None:
             nonlocal left, shown
-            if left < self.writes:
-                tell(seed=shown)  # a turn of the event loop after the change: it is on screen
+            tell(seed=shown)  # a turn of the event loop after the change: it is on screen
             if not left:
                 app.quit()
                 return

@@ -127,6 +127,7 @@ def attempt(kind: Kind, seed: int, index: int, fence: Fence) -> dict[str, Any]:
 def run_lot(kind: Kind, seed: int, first: int, count: int, out: TextIO) -> None:
     """Run cases ``first`` to ``first + count`` of a kind in this process; a JSON line for each beginning and end."""
     fence = Fence()
+    sys.dont_write_bytecode = True  # of what a case is the first to import
     kind.prepare()
     warm = Path(tempfile.mkdtemp(prefix="hostile-warm-"))  # what is imported or cached on the way is no case's time
     kind.make(Random(f"{kind.name}:warm"), warm)
