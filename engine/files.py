@@ -27,6 +27,7 @@ JSON_VALUES = 300_000  # a value takes up to 72 bytes once it is parsed, and as 
 JSON_DEPTH = 32
 JSON_DIGITS = 40  # published tokenizer configs write 10^30 for "no limit"
 
+_SMALL = 10_000  # characters of JSON that make few objects
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _BARE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}")
 _RESERVED = re.compile(r"(?i)(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")  # device names on Windows
@@ -130,13 +131,15 @@ def parse_json(
     if count_signs(text) > values:
         raise SafelightError(f"{name} holds more than {values:,} values, the most that are read")
     try:
-        with _uncollected():
-            raw = json.loads(text, parse_int=_whole, parse_float=_finite, parse_constant=_refuse)
+        with _uncollected() if len(text) > _SMALL else contextlib.nullcontext():
+            raw = _DECODER.decode(text)
     except RecursionError:
         raise SafelightError(f"{name} is nested deeper than {depth} levels") from None
     except (ValueError, MemoryError) as error:
         raise SafelightError(f"{name} cannot be read as JSON: {error}") from error
-    _check(raw, name, depth, surrogates)
+    is_shallow = text.count("[") + text.count("{") <= depth
+    if not (is_shallow and (surrogates or (text.isascii() and "\\u" not in text))):
+        _check(raw, name, depth, surrogates)
     return raw
 
 
@@ -172,6 +175,9 @@ def _finite(digits: str) -> float:
 
 def _refuse(word: str) -> float:
     raise ValueError(f"{word} is no number")
+
+
+_DECODER = json.JSONDecoder(parse_int=_whole, parse_float=_finite, parse_constant=_refuse)
 
 
 def _check(raw: Any, name: str, depth: int, surrogates: bool) -> None:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
     from markdown_it.tree import SyntaxTreeNode
 
-MOST_CHARACTERS, MOST_LINES = 120_000, 4_000
+MOST_CHARACTERS, MOST_LINES = 120_000, 2_500  # a list of as many lines takes a quarter of a second
 MOST_IN_PARAGRAPH = 6_000  # characters; the time to read emphasis and links grows with their square
 MOST_BRACKETS = 200  # in a paragraph
 MOST_NESTED = 24
