@@ -27,8 +27,9 @@ from engine.layers.attention import Attention
 from engine.layers.block import Block
 from engine.layers.mlp import GatedMLP
 from engine.layers.packed import PackedExperts, PackedLinear, install, packed_weights
+from engine.memory import device_memory
 from engine.models.diffusion_gemma import DiffusionGemma
-from engine.step_graph import StepProgram
+from engine.step_graph import CAPTURE_ERRORS, StepProgram
 from engine.weights.quantize import Precision
 
 STEPS = 16  # forced, a canvas
@@ -62,6 +63,7 @@ class ShapeResult:
     tokens_per_second: float  # at STEPS steps a canvas
     peak_memory_mb: float | None
     peak_memory_note: str
+    device_memory_mb: float | None  # taken on a GPU by all programs, with contexts and what allocators keep
     compared: dict[str, Any] | None = field(default=None)
 
     def as_dict(self) -> dict[str, Any]:
@@ -95,7 +97,8 @@ def random_network(config: ModelConfig, precision: Precision, placement: Placeme
                     dtype=torch.int16,
                 )
             )
-        module.scales.fill_(module.shape[-1] ** -0.5 / SPREAD[module.scheme.name])
+        # No two alike, so that a kernel that takes another weight's scale is off.
+        module.scales.uniform_(0.5, 1.5, generator=draws).mul_(module.shape[-1] ** -0.5 / SPREAD[module.scheme.name])
     for name, parameter in network.named_parameters():
         data = parameter.data = parameter.data.to(placement.dtype)
         if parameter.dim() > 1:
@@ -121,12 +124,15 @@ def measure_shape(
         steps: forced steps a canvas. rounds: canvases measured, after one that warms up.
 
     Raises:
-        SafelightError: the context does not fit the model, the device is too small, or a kernel is wrong.
+        SafelightError: the context does not fit the model, the device is too small, a kernel is wrong, or a step's
+            logits are not finite.
     """
     if not 0 <= context <= config.max_position_embeddings - config.canvas_length:
         most = config.max_position_embeddings - config.canvas_length
         raise SafelightError(f"the context must be between 0 and {most} tokens for this shape, not {context}")
+    bandwidth = copy_bandwidth(placement.device)
     network = random_network(config, precision, placement)
+    _forget_peak(placement.device)
     with torch.inference_mode():
         errors = check_layers(network)
         cache = network.new_cache()
@@ -139,9 +145,9 @@ def measure_shape(
         first_times = _time_first_steps(program, forced, rounds)
         parts = _time_parts(program, forced)
     median = statistics.median(times)
-    bandwidth = copy_bandwidth(placement.device)
     weight_bytes = sum(t.nbytes for t in [*network.parameters(), *network.buffers()])
     memory, note = peak_memory_mb(placement.device)
+    taken = device_memory(placement.device)
     return ShapeResult(
         shape=name,
         device=device_name(placement.device),
@@ -162,6 +168,7 @@ def measure_shape(
         tokens_per_second=config.canvas_length / (steps * median / 1e3),
         peak_memory_mb=memory,
         peak_memory_note=note,
+        device_memory_mb=None if taken is None else taken[0] / 1e6,
     )
 
 
@@ -204,6 +211,13 @@ def copy_bandwidth(device: torch.device) -> float:
     source = torch.zeros(size, dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
     return 2 * size / (statistics.median(_timed(device, lambda: target.copy_(source), 5)) / 1e3)
+
+
+def _forget_peak(device: torch.device) -> None:
+    """What building and copying took is no part of a run's peak."""
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats(device)
 
 
 def _timed(device: torch.device, work: Callable[[], object], count: int) -> list[float]:
@@ -249,8 +263,11 @@ def _time_first_steps(program: StepProgram, config: GenerationConfig, rounds: in
 def _step_ms(program: StepProgram, step: int) -> float:
     started = time.perf_counter()
     program.launch(step)
-    program.collect(step)
-    return 1e3 * (time.perf_counter() - started)
+    told = program.collect(step)
+    ms = 1e3 * (time.perf_counter() - started)
+    if not told.finite:
+        raise SafelightError(f"a step gave logits that are no numbers on {program.network.device}: a kernel is wrong")
+    return ms
 
 
 def _noise(program: StepProgram) -> Tensor:
@@ -266,7 +283,7 @@ def _time_parts(program: StepProgram, config: GenerationConfig) -> dict[str, flo
     network, calls = program.network, _record(program, config)
     parts: dict[str, float] = {}
     for part, work in calls.items():
-        parts[part] = statistics.median(_timed(network.device, _replayable(network.device, work), 5))
+        parts[part] = statistics.median(_timed(network.device, _replayable(program, work), 5))
     return parts
 
 
@@ -308,11 +325,16 @@ def _record(program: StepProgram, config: GenerationConfig) -> dict[str, Callabl
     return {part: (lambda calls=calls: [call() for call in calls]) for part, calls in found.items()}  # type: ignore[misc]
 
 
-def _replayable(device: torch.device, work: Callable[[], object]) -> Callable[[], object]:
-    if device.type != "cuda":
+def _replayable(program: StepProgram, work: Callable[[], object]) -> Callable[[], object]:
+    if not _has_graphs(program.network.device):
         return work
     work()
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    graph.register_generator_state(program.generator)  # the sampler draws from it
+    with torch.cuda.graph(graph, capture_error_mode=CAPTURE_ERRORS):
         work()
     return graph.replay
+
+
+def _has_graphs(device: torch.device) -> bool:
+    return device.type == "cuda"

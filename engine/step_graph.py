@@ -31,6 +31,7 @@ from engine.layers.attention import Extend, Span
 from engine.models.diffusion_gemma import DiffusionGemma
 
 TOP_PIECE = 16_384  # tokens of the vocabulary whose logits are held at once for a top k
+CAPTURE_ERRORS = "thread_local"  # what another thread of the app does on the device is no fault of a capture
 WARM_UP = 2  # steps before a capture, in which kernels compile and libraries make their workspaces
 NOISE = 0x5AFE116  # told from the run's seed, from which the canvases themselves are drawn
 
@@ -314,7 +315,8 @@ class StepProgram:
         graph = torch.cuda.CUDAGraph()
         graph.register_generator_state(self.generator)
         # Steps run one after the other and leave nothing in their own memory, so that all may share it.
-        with torch.cuda.graph(graph, pool=next((other.pool() for other in self.graphs.values()), None)):
+        pool = next((other.pool() for other in self.graphs.values()), None)
+        with torch.cuda.graph(graph, pool=pool, capture_error_mode=CAPTURE_ERRORS):
             self.run_step(commits)
         return graph
 

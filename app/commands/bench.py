@@ -151,6 +151,10 @@ def _print_shape(result: ShapeResult) -> None:
     ]
     if result.peak_memory_mb is not None:
         rows.append(("peak memory", f"{result.peak_memory_mb / 1e3:.2f}", f"GB, {result.peak_memory_note}"))
+    if result.device_memory_mb is not None:
+        rows.append(
+            ("taken on the device", f"{result.device_memory_mb / 1e3:.2f}", "GB, by all programs, contexts included")
+        )
     if result.compared is not None:
         theirs = result.compared["step_ms"]
         rows.append(

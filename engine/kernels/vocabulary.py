@@ -142,6 +142,8 @@ def embed_kernel(
     share = tl.cdiv(count, SPLITS)
     steps: tl.constexpr = TILE // BLOCK
     inner = tl.arange(0, BLOCK)
+    # A clamp hides that the columns lie side by side: each byte would be loaded alone.
+    near_column = column if K % N == 0 else tl.minimum(column, K - 1)
     for step in range(split * share * steps, tl.minimum(split * share + share, count) * steps):
         token = step * BLOCK + inner  # within the chunk
         tile = first_tile + step // steps
@@ -149,7 +151,7 @@ def embed_kernel(
         weights = tl.load(weights_ptr + near[:, None] * CHUNK + token[None, :])
         weights = (weights * shrink[:, None].to(weights.dtype)).to(weights.dtype)
         row = tl.minimum(first_tile * TILE + token, V - 1)
-        rows = tl.load(table_ptr + row[:, None] * K + tl.minimum(column, K - 1)[None, :])
+        rows = tl.load(table_ptr + row[:, None] * K + near_column[None, :])
         total = tl.dot(weights, rows.to(weights.dtype), total)
     if not FIRST:
         shrink = tl.exp2((tl.load(highest_ptr + near) - highest).to(tl.float32))

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 import torch
 from torch import Tensor
 
-from engine import SafelightError, kernels
+from engine import SafelightError, kernels, shape_bench
 from engine.device import Placement, choose
 from engine.layers.packed import PackedLinear, packed_weights
 from engine.shape_bench import check_layers, measure_shape, random_network
+from engine.step_graph import StepProgram
 from engine.training.export import config_dict
-from engine.weights.quantize import PRECISIONS, unpack
+from engine.weights.quantize import PRECISIONS, Packed, unpack
 from tests.engine.packing import packable
 
 CONFIG = packable().config
@@ -67,6 +71,90 @@ def test_a_wrong_kernel_is_found(placement: Placement, monkeypatch: pytest.Monke
     monkeypatch.setattr(kernels, "linear", wrong)
     with pytest.raises(SafelightError, match=r"the linear kernel is wrong on this device: off by 5\.0%"):
         check_layers(made)
+
+
+def test_a_kernel_that_takes_another_rows_scale_is_found(placement: Placement, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = random_network(CONFIG, PRECISION, placement)
+    right = kernels.linear
+
+    def wrong(x: Tensor, weight: Packed) -> Tensor:
+        return right(x, dataclasses.replace(weight, scales=weight.scales.roll(1, -1)))
+
+    monkeypatch.setattr(kernels, "linear", wrong)
+    with pytest.raises(SafelightError, match="the linear kernel is wrong"):
+        check_layers(made)
+
+
+def test_a_step_that_is_no_number_is_told(placement: Placement, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = random_network(CONFIG, PRECISION, placement)
+    list(packed_weights(made))[-1].scales.fill_(float("nan"))
+    monkeypatch.setattr(shape_bench, "random_network", lambda *_: made)
+    with pytest.raises(SafelightError, match="logits that are no numbers on cpu"):
+        measure_shape("tiny", CONFIG, PRECISION, placement, steps=1, rounds=1)
+
+
+def test_the_peak_is_of_the_steps_alone(placement: Placement, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the copies that measure the bandwidth nor the building are in it."""
+    order: list[str] = []
+    for name in ("copy_bandwidth", "random_network", "_forget_peak", "_time_steps", "peak_memory_mb"):
+        real = getattr(shape_bench, name)
+
+        def told(*arguments: object, _real: Any = real, _name: str = name) -> object:
+            order.append(_name)
+            return _real(*arguments)
+
+        monkeypatch.setattr(shape_bench, name, told)
+    measure_shape("tiny", CONFIG, PRECISION, placement, steps=1, rounds=1)
+    assert order == ["copy_bandwidth", "random_network", "_forget_peak", "_time_steps", "peak_memory_mb"]
+
+
+class Graph:
+    """Stands in for a CUDA graph: while one is captured, only a generator that it knows may draw."""
+
+    modes: ClassVar[list[str]] = []
+
+    def __init__(self) -> None:
+        self.known: list[torch.Generator] = []
+
+    def register_generator_state(self, generator: torch.Generator) -> None:
+        self.known.append(generator)
+
+    def replay(self) -> None:
+        """Nothing is repeated."""
+
+
+@pytest.fixture
+def _captured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Captures are stood in for, and watch the generators of all programs."""
+    watched: list[torch.Generator] = []
+
+    @contextmanager
+    def capture(graph: Graph, *, capture_error_mode: str) -> Iterator[None]:
+        before = [generator.get_state() for generator in watched]
+        yield
+        Graph.modes.append(capture_error_mode)
+        for generator, state in zip(watched, before, strict=True):
+            if generator not in graph.known and not torch.equal(generator.get_state(), state):
+                raise RuntimeError("a generator drew in a capture that does not know it")
+
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
+    monkeypatch.setattr(torch.cuda, "graph", capture)
+    monkeypatch.setattr(shape_bench, "_has_graphs", lambda _: True)
+    real = StepProgram.__init__
+
+    def made(self: StepProgram, *arguments: Any) -> None:
+        real(self, *arguments)
+        watched.append(self.generator)
+
+    monkeypatch.setattr(StepProgram, "__init__", made)
+
+
+@pytest.mark.usefixtures("_captured")
+def test_every_part_is_captured_with_the_generator_it_draws_from(placement: Placement) -> None:
+    """The bench's whole way, where each part of a step is a graph of its own."""
+    result = measure_shape("tiny", CONFIG, PRECISION, placement, steps=1, rounds=1)
+    assert set(result.parts_ms) == {"experts", "attention", "dense", "vocabulary", "sampler", "gaps"}
+    assert set(Graph.modes) == {"thread_local"}
 
 
 def test_the_context_must_fit(placement: Placement) -> None:

@@ -68,6 +68,7 @@ def test_vocabulary_stage(capability: int) -> None:
     more = {"TILE": vocabulary.TILE_TOKENS, "SPLITS": 3, "FIRST": False}
     embed = build(vocabulary.embed_kernel, {**shape, **block, **more}, capability, 8, **types, soft_ptr="fp32")
     assert on_matrix_units(embed, capability)
+    assert "ld.global.b8" not in embed.ptx  # rows of the table come in pieces of 16 bytes, ahead of their use
     blocks = {"TILES": vocabulary.MERGE_TILES, "N": vocabulary.MERGE_POSITIONS, "BLOCK": vocabulary.BLOCK_HIDDEN}
     results = {"argmax_ptr": "i64", "candidate_ptr": "i64", "entropy_ptr": "fp32", "logsumexp_ptr": "fp32"}
     merge = build(

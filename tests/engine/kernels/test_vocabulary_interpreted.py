@@ -33,7 +33,7 @@ def knobs(**more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("packed", [True, False])
 @pytest.mark.parametrize(
     ("positions", "hidden", "vocabulary", "chunk_tiles", "splits"),
-    [(17, 130, 520, 2, 2), (3, 70, 257, 1, 3), (140, 64, 128, None, 1)],
+    [(17, 130, 520, 2, 2), (3, 70, 257, 1, 3), (140, 64, 128, None, 1), (5, 128, 300, 2, 1)],
 )
 def test_equals_the_oracle(
     positions: int, hidden: int, vocabulary: int, chunk_tiles: int | None, splits: int, packed: bool
