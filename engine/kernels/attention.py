@@ -45,7 +45,7 @@ class Blocks:
     def of(head_dim: int, large: bool) -> Blocks:
         """For heads of a size, with ``large`` shared memory or not."""
         if head_dim <= 256:
-            return Blocks(128, 64, 8, 2) if large else Blocks(64, 32, 4, 2)
+            return Blocks(128, 32, 8, 3) if large else Blocks(64, 32, 4, 2)  # with two stages nothing is in flight
         return Blocks(64, 32, 8, 2) if large else Blocks(64, 16, 8, 2)
 
 
