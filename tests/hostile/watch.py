@@ -71,9 +71,11 @@ class Fence:
 
 
 def _is_device(path: str) -> bool:
-    """Whether it may be written to, and a folder of its name cannot be made."""
+    """Whether it may be written to, and no folder of its name can be made."""
     with contextlib.suppress(ValueError):
-        return path.startswith(("/dev/", "/proc/")) and os.path.exists(path) and not os.path.isdir(path)
+        if path.startswith("/proc"):  # where nothing at all can be made
+            return not os.path.isfile(path)
+        return path.startswith("/dev/") and os.path.exists(path) and not os.path.isdir(path)
     return False
 
 

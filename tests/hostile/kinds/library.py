@@ -16,6 +16,7 @@ import struct
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from random import Random
@@ -440,7 +441,8 @@ def _make_import(random: Random, folder: Path) -> Attempt:
 
 def _bring_in(library: Library, path: Path) -> float:
     """Import as a window does; then all that may be done with a conversation must work."""
-    whole = transfer.read_file(path)  # in a thread of its own
+    with ThreadPoolExecutor(1) as reader:  # as the app does, so that it does not hold the window
+        whole = reader.submit(transfer.read_file, path).result()
     longest = 0.0
     storing = library.taking(whole)
     while True:
