@@ -19,6 +19,7 @@ class LoadRequest:
 
     path_or_id: str
     title: str
+    threads: int = 0  # of the processor; 0 goes by the model
     cancel: threading.Event = field(default_factory=threading.Event, compare=False)
 
 
@@ -96,6 +97,7 @@ class LoadedModel:
     encode: Callable[[str], list[int]]
     fingerprint: str  # of its files
     context: int  # tokens of text and answer that the model has positions for
+    threads: int = 0  # of the processor that a pass takes; 0 on a GPU
     kernels: str = ""  # which path computes, in words
     adapter: str | None = None  # the folder or id of the adapter that is on it
     adapter_title: str = ""

@@ -10,7 +10,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QLayout, QSizePolicy, QWidget
 
 from app.controls import label
-from app.language import tr
+from app.language import tr, trn
 from app.memory import size
 from app.state.run_stats import RunStats
 from app.theme import TEXT_SMALL, Theme, px
@@ -40,7 +40,7 @@ FIELDS = (
         -1,
     ),
     Field("offline", "Network", "No network call of any kind is made. Settings, Storage and privacy, changes it.", 0),
-    Field("device", "Device", "Where the model computes.", 2),
+    Field("device", "Device", "Where the model computes, and with how many threads of a processor.", 2),
     Field("memory", "Memory", "Memory this program takes, of the machine's.", 4),
     Field("device_memory", "Graphics memory", "Memory in use on the graphics card, of all it has.", 3),
     Field("model", "Model", "The model that answers.", 1),
@@ -146,10 +146,12 @@ class StatusBar(QWidget):
         else:
             self._say("memory", Said(text, used))
 
-    def show_model(self, title: str | None, device: str = "") -> None:
-        """The loaded model and where it computes; None when there is none."""
+    def show_model(self, title: str | None, device: str = "", threads: int = 0) -> None:
+        """The loaded model and where it computes, on a CPU with so many threads; None when there is none."""
         self._said["model"] = Said(title) if title else NOTHING
-        self._said["device"] = Said(device_text(device)) if title and device else NOTHING
+        where = device_text(device)
+        on = trn("{device}, {count} thread", "{device}, {count} threads", threads, device=where) if threads else where
+        self._said["device"] = Said(on, where) if title and device else NOTHING
         if not device.startswith("cuda"):
             self._said["device_memory"] = NOTHING
         self._fit()

@@ -158,6 +158,7 @@ class MainWindow(QMainWindow):
         self.topbar.strip.setChecked(store.read_open(settings, "settings", default=False))
         self.strip.setVisible(self.topbar.strip.isChecked())
         self.set_offline(self.preferences.offline)
+        self.link.threads = self.preferences.threads
         self._memory = QTimer(self)
         self._memory.timeout.connect(self._show_memory)
         self.firstPainted.connect(self._after_first_paint)
@@ -429,7 +430,10 @@ class MainWindow(QMainWindow):
         """Tell every part which model there is."""
         model = self.model
         self.models.show_loaded(None if model is None else model.path_or_id)
-        self.status.show_model(None if model is None else model.title, "" if model is None else model.device)
+        if model is None:
+            self.status.show_model(None)
+        else:
+            self.status.show_model(model.title, model.device, model.threads)
         self.asking.model_changed()
         self.refresh_blocking()
 
@@ -571,6 +575,8 @@ class MainWindow(QMainWindow):
                 self.looks.set_text_percent(self.preferences.text_percent)
             case "offline":
                 self.set_offline(self.preferences.offline)
+            case "threads":
+                self.link.threads = self.preferences.threads
             case _ if hasattr(self.values, name):
                 self.strip.refresh()
                 self.settings_changed()

@@ -105,7 +105,8 @@ class EngineWorker(QObject):
                 self._post(LoadProgress("Reading the weights", share), hurry)
 
         try:
-            model = (self._load_model or engine.load_model)(request.path_or_id, progress=progress)
+            load_model = self._load_model or engine.load_model
+            model = load_model(request.path_or_id, progress=progress, threads=request.threads)
             identity = engine.identify_model(model, request.path_or_id, request.title)
             loaded = _describe(model, request, identity)
             self._recorder.model_loaded(identity)
@@ -295,6 +296,7 @@ class EngineLink(QObject):
         self._mailbox: Mailbox[Message] = Mailbox(mailbox_limit)
         self._limit = mailbox_limit
         self._pace_ms = 0
+        self.threads = 0  # of the processor, for the models that are loaded from now on; 0 goes by the model
         self._held: list[Message] = []  # taken from the mailbox, not handed on yet
         self._pause = QTimer(self)
         self._pause.setSingleShot(True)
@@ -329,7 +331,7 @@ class EngineLink(QObject):
     def load(self, path_or_id: str, title: str) -> None:
         """Load a model; a run or load that is under way is given up."""
         self._give_up()
-        self._load_request = LoadRequest(path_or_id, title)
+        self._load_request = LoadRequest(path_or_id, title, self.threads)
         self._load_asked.emit(self._load_request)
 
     def unload(self) -> None:
@@ -430,6 +432,7 @@ def _describe(model: Any, request: LoadRequest, identity: ModelIdentity) -> Load
         encode=model.tokenizer.encode,
         fingerprint=identity.fingerprint,
         context=model.config.max_position_embeddings,
+        threads=model.threads,
     )
 
 

@@ -28,6 +28,7 @@ from engine.layers.packed import packed_weights
 from engine.memory import device_memory, plan, require_room
 from engine.models.diffusion_gemma import DiffusionGemma
 from engine.step_graph import StepProgram
+from engine.threads import choose_threads, use_threads
 from engine.tokenizer import Tokenizer
 from engine.weights.checkpoint import Progress
 from engine.weights.loader import open_weights
@@ -50,6 +51,7 @@ class Model:
     load_seconds: float
     skipped_vision_tensors: int
     precision: Precision
+    threads: int  # of the processor that a pass takes; 0 on a GPU
     last_program: LastProgram = field(default_factory=LastProgram, init=False, repr=False)
     adapter_slot: AdapterSlot = field(default_factory=AdapterSlot, init=False, repr=False)
 
@@ -86,6 +88,7 @@ class Model:
 
     def prefill(self, ids: Tensor | Sequence[int], cache: KVCache) -> Tensor:
         """Causal pass: ids (T,) -> hidden states (T, H); appends to the cache."""
+        self._take_threads()
         hidden: Tensor = self.network.prefill(torch.as_tensor(ids), cache)
         return hidden
 
@@ -93,8 +96,13 @@ class Model:
         self, canvas: Tensor | Sequence[int], cache: KVCache, self_conditioning_logits: Tensor | None = None
     ) -> Tensor:
         """Bidirectional pass: canvas (C,), logits of the step before (C, V) or None -> (C, V) fp32, soft-capped."""
+        self._take_threads()
         logits: Tensor = self.network.denoise(torch.as_tensor(canvas), cache, self_conditioning_logits)
         return logits
+
+    def _take_threads(self) -> None:
+        if self.threads:
+            use_threads(self.threads)
 
     def step_program(self, cache: KVCache, sampler: Sampler) -> StepProgram | None:
         """The denoising step as a program on the device; None where the kernels do not run or experts ask the host."""
@@ -121,6 +129,7 @@ def load_model(
     quantization: str = "auto",
     progress: Progress | None = None,
     cancel: Cancel | None = None,
+    threads: int = 0,
 ) -> Model:
     """Load a DiffusionGemma checkpoint in the Hugging Face layout.
 
@@ -132,6 +141,7 @@ def load_model(
             "nf4", "int4" or "int4-g64".
         progress: called with the share loaded, 0 to 1.
         cancel: looked at between tensors.
+        threads: of the processor that a pass takes; 0 takes one, or all where the model is large enough to gain by it.
 
     Raises:
         SafelightError: whatever is wrong with the folder, or too little memory, in one line and before it starts.
@@ -150,6 +160,7 @@ def load_model(
     found = plan(folder, min(LEAST_CONTEXT, config.max_position_embeddings), quantization, device, dtype)
     require_room(found)
     placement = choose(device, found.dtype)
+    counted = choose_threads(config, threads)
     weights = open_weights(folder, config, quantization, placement.device, placement.dtype, found.precision)
     return Model(
         name=folder.name,
@@ -162,4 +173,5 @@ def load_model(
         load_seconds=time.perf_counter() - started,
         skipped_vision_tensors=weights.skipped_vision_tensors,
         precision=weights.precision,
+        threads=counted if placement.device.type == "cpu" else 0,
     )

@@ -104,6 +104,13 @@ def add_model(parser: argparse.ArgumentParser, default: str) -> None:
     group.add_argument("--device", default="auto", metavar="NAME", help="auto, cpu, cuda or cuda:N (default: auto)")
     group.add_argument("--dtype", default="auto", choices=("auto", "float32", "bfloat16"), help="(default: auto)")
     add_quantization(group)
+    group.add_argument(
+        "--threads",
+        type=number("the number of threads", 0, 256),
+        default=0,
+        metavar="N",
+        help="threads of the processor (default: 0, one for a small model and all for a large one)",
+    )
     add_seed(group)
 
 

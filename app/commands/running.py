@@ -55,7 +55,9 @@ def load(args: argparse.Namespace, default: str) -> Model:
     bases = {adapter.id: adapter.base for adapter in engine.ADAPTERS}
     name = args.model or getattr(args, "window_model", None) or bases.get(args.adapter, default)
     with terminal.note(f"Loading {name} …"):
-        model = engine.load_model(name, device=args.device, dtype=args.dtype, quantization=args.quantization)
+        model = engine.load_model(
+            name, device=args.device, dtype=args.dtype, quantization=args.quantization, threads=args.threads
+        )
         if args.adapter is not None:
             engine.load_adapter(model, args.adapter)
     return model

@@ -21,6 +21,7 @@ class Preferences:
     language: str = ENGLISH
     data_folder: str = ""
     offline: bool = False
+    threads: int = 0
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,16 @@ OFFLINE = Flag(
     "Offline",
     "No network call of any kind. Downloads wait until this is off; everything else works as before.",
 )
+THREADS = Setting(
+    "threads",
+    "Threads of the processor",
+    "",
+    "0 takes one for a small model and all for a large one. Takes effect when a model is loaded; a graphics card needs "
+    "none.",
+    0,
+    256,
+    1,
+)
 OPEN_LOGS = Act(
     "open_logs",
     "Log",
@@ -107,6 +118,7 @@ SECTIONS = (
         (THEME, TEXT_PERCENT, Flag("reduced_motion", REDUCED_MOTION, REDUCED_MOTION_EXPLANATION), LANGUAGE),
     ),
     Section("Canvas", (VIEW, LAYER, PACE)),
+    Section("Engine", (THREADS,)),
     Section("Storage and privacy", (DATA_FOLDER, OFFLINE)),
     Section("Help", (SHOW_SHORTCUTS, OPEN_LOGS, COPY_DIAGNOSTICS)),
 )

@@ -19,6 +19,7 @@ KEYS = {
     "language": "app/language",
     "data_folder": "app/data_folder",
     "offline": "app/offline",
+    "threads": "engine/threads",
 }
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
+
 from engine.decoders.base import Cancel
 from engine.events import GenerationFinished
 from engine.generation import generate
 from engine.tasks import sudoku
+from engine.threads import use_threads
 from engine.training.puzzles import Format, Pair
 
 
@@ -25,6 +28,14 @@ class Score:
 
 def measure(format: Format, pairs: Sequence[Pair], seed: int = 0, cancel: Cancel | None = None) -> Score | None:
     """Solve each puzzle once, with the model's own settings in one canvas; None if it was cancelled."""
+    threads = torch.get_num_threads()
+    try:
+        return _measure(format, pairs, seed, cancel)
+    finally:
+        use_threads(threads)  # a pass took as many as suit it, training takes more
+
+
+def _measure(format: Format, pairs: Sequence[Pair], seed: int, cancel: Cancel | None) -> Score | None:
     model = format.model
     config = model.generation_defaults.replace(max_new_tokens=model.config.canvas_length)
     solved = blanks = right = kept = steps = 0

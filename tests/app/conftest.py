@@ -80,7 +80,7 @@ class FakeEngine:
         self.steps_run = 0
         self.name = "safelight-skills"
 
-    def load(self, path: str, progress: Callable[[float], None] | None = None) -> Any:
+    def load(self, path: str, progress: Callable[[float], None] | None = None, threads: int = 0) -> Any:
         if path == "missing":
             raise SafelightError("there is no model at missing")
         if path == "crash":
@@ -95,6 +95,7 @@ class FakeEngine:
             generation_defaults=self.defaults,
             parameter_count=1_600_000,
             device="cpu",
+            threads=threads or 1,
             load_seconds=0.1,
             chat_ids=self.chat_ids,
             chat_template=SimpleNamespace(render=lambda told: " ".join(message["content"] for message in told)),

@@ -34,7 +34,7 @@ def load_once(monkeypatch: Patch) -> None:
     real = engine.load_model
 
     def load(name: str, **options: str) -> engine.Model:
-        if name not in (engine.SKILLS, engine.SUDOKU) or set(options.values()) != {"auto"}:
+        if name not in (engine.SKILLS, engine.SUDOKU) or set(options.values()) != {"auto", 0}:
             return real(name, **options)
         if name not in _LOADED:
             _LOADED[name] = real(name, **options)

@@ -63,6 +63,7 @@ def test_every_declared_setting_is_shown_and_named(opened: Opened) -> None:
     assert [dialog.sections.item(row).text() for row in range(dialog.sections.count())] == [
         "Appearance",
         "Canvas",
+        "Engine",
         "Storage and privacy",
         "Help",
     ]

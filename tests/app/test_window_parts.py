@@ -125,6 +125,20 @@ def test_settings_hold_at_once_and_stay(qtbot: QtBot, open_window: Open, setting
     assert settings.value("window/text_percent") in (None, 100)
 
 
+def test_threads_hold_for_the_models_that_are_loaded_next(qtbot: QtBot, open_window: Open, settings: QSettings) -> None:
+    window = open_window()
+    assert window.status.text("device") == "CPU, 1 thread"
+    qtbot.keyClick(window, Qt.Key.Key_Comma, CONTROL)
+    opened = dialog(window, SettingsDialog)
+    opened.controls["threads"].setValue(3)
+    opened.accept()
+    assert window.status.text("device") == "CPU, 1 thread"
+    for loading in (window, open_window(None)):
+        loading.load(SKILLS)
+        qtbot.waitUntil(lambda shown=loading: shown.status.text("device") == "CPU, 3 threads")
+    assert settings.value("engine/threads") in (3, "3")
+
+
 def test_diagnostics_tell_no_prompt(qtbot: QtBot, open_window: Open) -> None:
     window = open_window()
     ask(qtbot, window, "my secret")

@@ -1,0 +1,62 @@
+"""How many threads a pass takes on a CPU.
+
+Threads of one pass wait for each other at each operation. On a small model they wait more than they compute, and beside
+a busy process, which keeps one of them from its core, a pass takes tens of times as long as on one thread. Measured by
+``python -m tests.bench.threads``.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import torch
+
+from engine.config import ModelConfig
+from engine.errors import SafelightError
+from engine.layers.moe import DENSE_EXPERTS
+
+LEAST_WORK = 4 * 10**9
+"""Multiplications of a denoising pass from which more than one thread are taken. On two cores, below 0.4 * 10**9 a
+second thread gains nothing, at 2 * 10**9 a third; beside busy processes it costs half up to there, and at times thirty
+passes' time."""
+MOST_THREADS = 256
+
+
+def work_of(config: ModelConfig) -> int:
+    """Multiplications by weights in a denoising pass of the canvas; attention between its tokens is left out."""
+    hidden, experts = config.hidden_size, config.num_experts
+    used = experts if experts <= DENSE_EXPERTS else config.top_k_experts
+    each = 3 * hidden * (config.intermediate_size + used * config.moe_intermediate_size) + hidden * experts
+    heads = sum(
+        hidden * layer.head_dim * (2 * config.num_attention_heads + layer.num_key_value_heads * (1 + layer.is_sliding))
+        for layer in config.layers  # full attention has its keys for values
+    )
+    ends = 2 * config.vocab_size * hidden + 3 * hidden * config.intermediate_size  # head, self-conditioning
+    return config.canvas_length * (len(config.layers) * each + heads + ends)
+
+
+def choose_threads(config: ModelConfig, asked: int = 0) -> int:
+    """Threads for a model's passes: as many as asked for, or, for 0, one or all by the work of a pass.
+
+    Args:
+        asked: 1 to ``MOST_THREADS``; 0 leaves it to the work. All are the machine's cores, or OMP_NUM_THREADS.
+
+    Raises:
+        SafelightError: ``asked`` is out of range.
+    """
+    if not 0 <= asked <= MOST_THREADS:
+        raise SafelightError(f"the number of threads must be from 0 (by the model) to {MOST_THREADS}, not {asked}")
+    every = available_threads()
+    return asked or (every if work_of(config) >= LEAST_WORK else 1)
+
+
+@cache
+def available_threads() -> int:
+    """What torch takes by itself, asked before it is changed for the first time."""
+    return torch.get_num_threads()
+
+
+def use_threads(count: int) -> None:
+    """Let torch take so many from now on, in this thread and in those that have not computed yet."""
+    if torch.get_num_threads() != count:
+        torch.set_num_threads(count)
