@@ -116,7 +116,7 @@ def test_goes_on_after_the_process_was_killed(hub: Hub, get: Callable[..., str],
     hub.gate.set()
     assert not model.exists()
     assert get() == "ready"
-    assert hub.sent_of(WEIGHTS)[-1].start == 200_000
+    assert sorted(sent.start for sent in hub.sent_of(WEIGHTS)) == [0, 200_000]  # the stalled one may be told last
     assert (model / WEIGHTS).read_bytes() == hub.files[REPO][WEIGHTS]
 
 

@@ -59,8 +59,8 @@ class SolverEngine(FakeEngine):
         self.adapters: list[str | None] = []  # put on and taken off, in order
         self.defaults = GenerationConfig(max_new_tokens=LENGTH, eos_token_ids=(END,))
 
-    def load(self, path: str, progress: Any = None) -> Any:
-        made = super().load(path, progress)
+    def load(self, path: str, progress: Any = None, threads: int = 0) -> Any:
+        made = super().load(path, progress, threads)
         self.loads.append(path)
         made.tokenizer = DigitTokenizer()
         made.config = SimpleNamespace(
