@@ -20,6 +20,7 @@ MOST_TOKENS = 2**21  # of a vocabulary
 MOST_POSITIONS = 2**24
 MOST_CANVAS = 65_536
 MOST_HEADS, MOST_HEAD_DIM = 4_096, 16_384
+MOST_THREADS = 256  # of a processor
 MOST_REAL = 1e30  # what is a float on a graphics card, too
 _MOST = {
     "vocab_size": MOST_TOKENS,

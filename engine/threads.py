@@ -11,15 +11,14 @@ from functools import cache
 
 import torch
 
-from engine.config import ModelConfig
+from engine.config import MOST_THREADS, ModelConfig
 from engine.errors import SafelightError
 from engine.layers.moe import DENSE_EXPERTS
 
 LEAST_WORK = 4 * 10**9
 """Multiplications of a denoising pass from which more than one thread are taken. On two cores, below 0.4 * 10**9 a
-second thread gains nothing, at 2 * 10**9 a third; beside busy processes it costs half up to there, and at times thirty
-passes' time."""
-MOST_THREADS = 256
+second thread gains nothing, at 2 * 10**9 a third; beside busy processes a pass takes about twice as long with it up to
+there, and at times thirty times."""
 
 
 def work_of(config: ModelConfig) -> int:
@@ -46,7 +45,7 @@ def choose_threads(config: ModelConfig, asked: int = 0) -> int:
     """
     if not 0 <= asked <= MOST_THREADS:
         raise SafelightError(f"the number of threads must be from 0 (by the model) to {MOST_THREADS}, not {asked}")
-    every = available_threads()
+    every = available_threads()  # also where it is not needed: no pass has changed it yet
     return asked or (every if work_of(config) >= LEAST_WORK else 1)
 
 

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")  # before anything imports Qt
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: on tiny models a second thread only waits for the first
-os.environ["PYTHONDONTWRITEBYTECODE"] = (
-    ""  # where it is set, each of the many processes here compiles all of torch again
-)
+# Where this is set, each of the many processes here compiles all of torch again.
+os.environ["PYTHONDONTWRITEBYTECODE"] = ""
 
 import pytest
 

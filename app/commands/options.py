@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from engine import GenerationConfig, SafelightError, files
+from engine.config import MOST_THREADS
 from engine.errors import quoted
 
 LARGEST_SEED = 2**63 - 1
@@ -106,7 +107,7 @@ def add_model(parser: argparse.ArgumentParser, default: str) -> None:
     add_quantization(group)
     group.add_argument(
         "--threads",
-        type=number("the number of threads", 0, 256),
+        type=number("the number of threads", 0, MOST_THREADS),
         default=0,
         metavar="N",
         help="threads of the processor (default: 0, one for a small model and all for a large one)",

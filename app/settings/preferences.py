@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from app.settings.spec import LAYER, PACE, REDUCED_MOTION, REDUCED_MOTION_EXPLANATION, VIEW, Choice, Setting
+from engine.config import MOST_THREADS
 
 ENGLISH = "en"
 
@@ -94,7 +95,7 @@ THREADS = Setting(
     "0 takes one for a small model and all for a large one. Takes effect when a model is loaded; a graphics card needs "
     "none.",
     0,
-    256,
+    MOST_THREADS,
     1,
 )
 OPEN_LOGS = Act(

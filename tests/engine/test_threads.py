@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from engine import SKILLS, SafelightError, load_model, threads
-from engine.threads import LEAST_WORK, MOST_THREADS, choose_threads, work_of
+from engine.config import MOST_THREADS
+from engine.threads import LEAST_WORK, choose_threads, work_of
 from tests.engine.tiny import CONFIG, network
 
 
