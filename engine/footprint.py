@@ -12,9 +12,8 @@ from functools import lru_cache
 
 import torch
 
-from engine.cache import cache_bytes
+from engine.cache import PIECE, cache_bytes
 from engine.config import LayerConfig, ModelConfig
-from engine.decoders.base import PIECE
 from engine.layers.moe import DENSE_EXPERTS
 from engine.layers.packed import install
 from engine.models.diffusion_gemma import DiffusionGemma

@@ -103,11 +103,7 @@ class StepProgram:
         self.top_ids = torch.zeros(length, min(top_k, network.config.vocab_size), dtype=torch.long, device=device)
         self.top_shares = torch.zeros(self.top_ids.shape, dtype=torch.float32, device=device)
         self.slots = [self._slot(), self._slot()]
-        self.fused = None
-        if kernels.why_plain(device) is None:
-            from engine.layers.fused import FusedLayers
-
-            self.fused = FusedLayers(network)
+        self.fused = network.fused() if kernels.run_on(device, network.dtype) else None
         self.captures = device.type == "cuda"
         self.graphs: dict[bool, torch.cuda.CUDAGraph] = {}  # of the step, by whether it commits
         self.places: list[int] = []  # of the buffers that the graphs know

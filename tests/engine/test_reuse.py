@@ -17,8 +17,7 @@ import torch
 from torch import Tensor
 
 from engine import CanvasCommitted, GenerationConfig, GenerationFinished, PrefillFinished, SafelightError, StepFinished
-from engine.cache import SLACK, KVCache
-from engine.decoders.base import PIECE
+from engine.cache import PIECE, SLACK, KVCache
 from engine.events import Event
 from engine.generation import generate
 from engine.models.diffusion_gemma import DiffusionGemma
