@@ -130,8 +130,8 @@ class KVCache:
     def reserve(self, tokens: int) -> None:
         """Make room for a text of ``tokens``, its canvas included, so that nothing moves while it is written."""
         for layer in self._layers:
-            if layer.reserve(tokens) and self._device.type == "cuda":
-                torch.cuda.empty_cache()  # nothing that grows fits in what it left: all layers' would be held at once
+            if layer.reserve(tokens):  # on a GPU no longer buffer fits in what it left, and all layers' would be kept
+                torch.cuda.empty_cache()
 
     def appender(self, index: int) -> Extend:
         """``extend`` for prefill: what it writes is kept once ``advance`` is called."""

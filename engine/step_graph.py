@@ -83,7 +83,7 @@ class StepProgram:
         self.network, self.length, self._cache = network, length, weakref.ref(cache)
         self.forbidden, self.choices = forbidden, network.config.vocab_size if allowed is None else allowed
         device, hidden = network.device, network.config.hidden_size
-        self.generator = torch.Generator(device=device)  # of the noise
+        self.generator = torch.Generator("cpu" if device.type == "meta" else device)  # of the noise
         self.ids = torch.zeros(2 * length, dtype=torch.long, device=device)  # a canvas to commit, and the one in work
         self.commits = False  # whether the canvas's first step commits
         self.pinned = torch.full((length,), -1, dtype=torch.int32, device=device)
