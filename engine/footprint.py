@@ -29,11 +29,15 @@ PROJECTIONS = (".q_proj.", ".k_proj.", ".v_proj.", ".o_proj.", ".gate_proj.", ".
 UNPACKING = {4: 9, 8: 8}  # bits -> bytes a weight while ``unpack`` works: nibbles, then values and products in fp32
 SAMPLER = 5  # fp32 (C, V) buffers at once in ``sampling``: logits and four of the entropy
 LIBRARIES = 3 * 32 * 2**20  # bytes of cuBLAS's workspaces on CUDA: in use, for a graph's warm-up, and in the graph
-CUDA_CONTEXT = 600_000_000  # bytes, of the code of kernels and libraries, too: data-centre cards 0.5 to 0.6 GB with
-# modules loaded lazily, consumer cards 0.3 to 0.45. As others have told; not yet measured with this program
-LEAST_CUDA_CONTEXT = 300_000_000  # bytes, as soon as a process asks for anything
 HELD_ROWS = 12  # tensors (T, H) in a pass by kernels beside the experts': residual streams, norms, branches' results
-SEGMENT_SHARE = 36  # one part in so many of the weights is lost where they do not fill the allocator's segments
+
+# Bytes of a process's context on CUDA, with the code of kernels and libraries: 0.5 to 0.6 GB on data-centre cards and
+# 0.3 to 0.45 on consumer ones, as others have told; not yet measured with this program. The least is there as soon as
+# a process asks a card for anything.
+CUDA_CONTEXT, LEAST_CUDA_CONTEXT = 600_000_000, 300_000_000
+# What weights leave empty in the allocator's segments, by a simulation of its rules: one part in so many, or so many
+# bytes a layer, whichever is less.
+SEGMENT_SHARE, SEGMENT_BYTES = 36, 14_000_000
 
 
 @dataclass(frozen=True)
@@ -129,7 +133,12 @@ def reserve(config: ModelConfig, way: Way, held: int, context: int) -> int:
         2 * layer.num_key_value_heads * layer.head_dim * capacity(config, layer, room) for layer in config.layers
     )
     warm_up = kernel_pass(config, way, 2 * config.canvas_length) if way.has_kernels else 0
-    return held // SEGMENT_SHARE + warm_up + grown * way.dtype.itemsize
+    return segments(config, held) + warm_up + grown * way.dtype.itemsize
+
+
+def segments(config: ModelConfig, held: int) -> int:
+    """What weights of ``held`` bytes leave empty in the allocator's segments."""
+    return min(held // SEGMENT_SHARE, len(config.layers) * SEGMENT_BYTES)
 
 
 def layer_pass(config: ModelConfig, way: Way, context: int) -> int:

@@ -2,6 +2,13 @@
 
 *Prefill* is causal and appends keys and values to the cache. *Denoise* is bidirectional over the canvas, looks at
 the cache and leaves it as it was. Parameter names are the checkpoint's, under ``model.decoder.``.
+
+Prefill by kernels takes the step's own (``layers/fused``), with text alone in a pass; the plain path is its oracle.
+
+Floor of 32 768 tokens of the 26B: experts 94, linear layers 108, attention of full layers 88 and of sliding ones 14
+TFLOP, 303 in all; H100 and H200 0.38 s, RTX 4090 1.8 s, RTX 5090 1.4 s. The weights are read once a piece, 465 GB in
+32 pieces: 0.16, 0.11, 0.46 and 0.26 s. Predicted, not measured, by the rates predicted for each kernel: H100 1.4 s,
+H200 1.3 s, RTX 4090 3.6 s, RTX 5090 2.9 s, a third of which experts take, of whose tiles of 64 tokens a third is empty.
 """
 
 from __future__ import annotations

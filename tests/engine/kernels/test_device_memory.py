@@ -123,4 +123,4 @@ def test_segments_lose_no_more_of_the_weights_than_the_plan_says(precision: str)
     for part in held_by(network):
         memory.take(part)
     assert memory.live == sum(footprint.weights(CONFIG, PRECISIONS[precision], torch.bfloat16).values())
-    assert memory.reserved - memory.live <= memory.live // footprint.SEGMENT_SHARE
+    assert memory.reserved - memory.live <= footprint.segments(CONFIG, memory.live)
