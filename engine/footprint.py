@@ -86,7 +86,7 @@ def parts(config: ModelConfig, way: Way, context: int) -> dict[str, int]:
     """
     counted = weights(config, way.precision, way.dtype)
     if way.has_kernels:
-        layers, stays, stage = kernel_pass(config, way, min(KERNEL_PIECE, context)), step_graph(config, way), 0
+        layers, stays, stage = kernel_pass(config, way, min(KERNEL_PIECE, context)), step_memory(config, way), 0
     else:
         layers, (stays, stage) = layer_pass(config, way, context), vocabulary_stage(config, way)
     piece = PIECE if way.on_cpu else KERNEL_PIECE
@@ -109,7 +109,7 @@ def kernel_pass(config: ModelConfig, way: Way, tokens: int) -> int:
     return tokens * way.dtype.itemsize * max(experts, attention)
 
 
-def step_graph(config: ModelConfig, way: Way) -> int:
+def step_memory(config: ModelConfig, way: Way) -> int:
     """What stays for a denoising step by kernels: libraries, the soft embedding, and the memory that its graph keeps.
 
     That is a pass of two canvases, one to be committed, or the vocabulary stage, or its logits for a top k.
