@@ -44,9 +44,9 @@ class Compiled:
         """How often each opcode stands in the code, without its suffixes: {"PRMT": 42, ...}."""
         return Counter(opcode for _, opcode, _ in INSTRUCTION.findall(self.sass))
 
-    @property
-    def loop(self) -> Counter[str]:
-        """The opcodes of the longest loop's body, which stands between a backward branch and its target.
+    @cached_property
+    def loop_code(self) -> list[tuple[str, str]]:
+        """The longest loop's body, which stands between a backward branch and its target: opcodes, and what follows.
 
         Raises:
             ValueError: the kernel has no loop.
@@ -56,7 +56,24 @@ class Compiled:
         end, start = max(ends.items(), key=lambda branch: branch[0] - branch[1])
         if start >= end:
             raise ValueError("the kernel has no loop")
-        return Counter(opcode for at, opcode, _ in code if start <= at <= end)
+        return [(opcode, rest) for at, opcode, rest in code if start <= at <= end]
+
+    @property
+    def loop(self) -> Counter[str]:
+        """The opcodes of the longest loop's body."""
+        return Counter(opcode for opcode, _ in self.loop_code)
+
+    @property
+    def loads_in_flight(self) -> int:
+        """Groups of asynchronous copies that may be under way when the first loop's turn begins to use its own."""
+        waits = re.findall(r"cp\.async\.wait_group\s+(\d+)", self.ptx)
+        return int(waits[0]) if waits else 0
+
+    @property
+    def products_in_flight(self) -> list[int]:
+        """sm_90: how many groups of products may be under way after each wait for them in the longest loop."""
+        waits = [rest for opcode, rest in self.loop_code if opcode == "WARPGROUP" and rest.startswith(".DEPBAR")]
+        return [int(rest.split(",")[1], 16) for rest in waits]
 
 
 def compiled(

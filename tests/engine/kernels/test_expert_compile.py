@@ -17,9 +17,10 @@ CANVAS = 256 * TOP_K / EXPERTS  # pairs an expert
 PROMPT = 4 * CANVAS
 SHARED = {89: 99 << 10, 90: 227 << 10, 120: 99 << 10}  # bytes a program may have
 DECODE = ("PRMT", "LOP3", "SHF", "HFMA2", "HMUL2", "MOV", "IMAD")
-# Instructions that decode a weight, moves of tables and addresses included. Reached: int4 2.0 to 2.2, nf4 4.3 to 4.5.
-BUDGETS = {"int4-g32": 2.4, "nf4-g64": 4.8}
-POINTERS = {"pairs_ptr": "*i32", "offsets_ptr": "*i32", "tiles_ptr": "*i32", "words_ptr": "*i16", "scales_ptr": "*i16"}
+# Instructions that decode a weight, moves of tables and addresses included, and all of the loop's. Reached: int4 2.0 to
+# 2.4 and 3.0 to 3.8, nf4 4.2 to 4.8 and 5.7 to 6.2.
+BUDGETS = {"int4-g32": (2.5, 3.9), "nf4-g64": (4.8, 6.3)}
+POINTERS = {"pairs_ptr": "*i32", "offsets_ptr": "*i32", "tiles_ptr": "*i32", "words_ptr": "*i16", "scales_ptr": "*i32"}
 
 
 @cache
@@ -32,9 +33,9 @@ def product(kernel: str, scheme: str, pairs: float, capability: int) -> tuple[Co
         function, options = gate_up_kernel, options | {"TOP_K": TOP_K, "M": blocks.rows}
     else:
         function, options = down_kernel, options | {"M": blocks.down_rows(HIDDEN)}
-    options |= {"N": blocks.tokens}
+    options |= {"N": blocks.tokens, "TILES": blocks.turn(HIDDEN if kernel == "gate_up" else WIDTH, kind)}
     built = compiled(function, signature, options, capability, num_warps=blocks.warps, num_stages=blocks.stages)
-    return built, 2 * options["M"] * 64 / (32 * blocks.warps)
+    return built, 2 * options["M"] * 64 * options["TILES"] / (32 * blocks.warps)
 
 
 @pytest.mark.parametrize("capability", TARGETS)
@@ -43,13 +44,18 @@ def product(kernel: str, scheme: str, pairs: float, capability: int) -> tuple[Co
 def test_a_canvas_decodes_in_registers_within_budget(kernel: str, scheme: str, capability: int) -> None:
     built, weights = product(kernel, scheme, CANVAS, capability)
     assert built.spill_bytes == 0
-    assert built.registers <= 128  # four programs of four warps a multiprocessor
-    assert 4 * built.shared_bytes <= SHARED[capability]
+    programs = 3 if weights > 64 else 4  # of four warps, on a multiprocessor
+    assert built.registers <= 65536 // (128 * programs)
+    assert programs * built.shared_bytes <= SHARED[capability]
     loop = built.loop
     assert loop["STS"] == 0, "decoded weights go by shared memory"
+    assert loop["LDG"] == 0, "scales or codes are loaded when they are needed"
+    assert built.loads_in_flight > 0
     assert loop["HGMMA" if capability == 90 else "HMMA"] > 0
-    decoding = sum(loop[opcode] for opcode in DECODE) / weights
-    assert decoding <= BUDGETS[scheme]
+    assert all(built.products_in_flight), "a product is waited for before the next weights are decoded"
+    decoding, every = BUDGETS[scheme]
+    assert sum(loop[opcode] for opcode in DECODE) / weights <= decoding
+    assert loop.total() / weights <= (3.2 if weights > 64 else every)
 
 
 @pytest.mark.parametrize("capability", TARGETS)
