@@ -66,6 +66,7 @@ class FusedLayers:
             sparse = block.experts(experts_in, weights, chosen)
             dense = block.mlp(dense_in)
             x, normed = merge_norm(x, dense, sparse, norms.merge, norms.scalars, span.text_rows, config.rms_norm_eps)
+            del attended, dense_in, router_in, experts_in, sparse, dense  # else they are held beside the next layer's
         hidden: Tensor = normed
         return hidden
 
