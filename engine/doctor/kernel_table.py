@@ -1,0 +1,150 @@
+"""Every kernel of a step at the real model's shapes, as it is launched on a kind of card, with its budget.
+
+One table for what ``safelight doctor`` prints and what the tests hold. To add a kernel, add a line to its part: its
+constants, the types of arguments that ``build.TYPES`` does not know, and what its code may take.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.doctor.budgets import Budget
+from engine.doctor.build import Build
+from engine.kernels import attention, expert_gemm, expert_sort, linear8, norms, vocabulary
+from engine.kernels.reference_sampling import TILE_TOKENS
+from engine.weights.quantize import SCHEMES
+
+HIDDEN, WIDTH, TOP_K, EXPERTS, VOCABULARY = 2816, 704, 8, 128, 262_144
+CANVAS_PAIRS = 256 * TOP_K / EXPERTS  # of an expert
+PROMPT_PAIRS = 4 * CANVAS_PAIRS
+AHEAD = Budget(matrix_units="H", loads_in_flight=1)
+PROCESSORS = 132  # of an H100 or H200, which splits and chunks are chosen by
+
+
+def step_kernels(capability: int) -> list[Build]:
+    """All kernels of a step for a compute capability of ``TARGETS``."""
+    parts = (_experts, _linears, _norms, _attention, _vocabulary)
+    return [build for part in parts for build in part(capability)]
+
+
+def _experts(capability: int) -> list[Build]:
+    # Instructions to decode a weight, and all of the loop's. Reached: int4 2.0 to 2.4 and 3.0 to 3.8, nf4 4.2 to 4.8
+    # and 5.7 to 6.2.
+    builds = [
+        _product(kernel, scheme, CANVAS_PAIRS, capability, *most)
+        for scheme, most in (("int4-g32", (2.5, 3.9)), ("nf4-g64", (4.8, 6.3)))
+        for kernel in ("gate_up", "down")
+    ]
+    few = Budget(registers=96)
+    sort = {"BLOCK": 32, "CHUNK": expert_sort.CHUNK}
+    combine = {"TOP_K": TOP_K, "H": HIDDEN, "BLOCK": expert_gemm.COMBINE}
+    return [
+        *builds,
+        _product("gate_up", "int4-g32", PROMPT_PAIRS, capability),
+        Build("experts", "group", capability, expert_sort.group_kernel, sort, few),
+        Build(
+            "experts", "combine", capability, expert_gemm.combine_kernel, combine, few,
+            warps=4, types={"parts_ptr": "bf16"},
+        ),
+    ]  # fmt: skip
+
+
+def _product(kernel: str, scheme: str, pairs: float, capability: int, decoding: float = 0, looping: float = 0) -> Build:
+    """gate_up or down, with so many pairs an expert; a canvas's loop within counted instructions, a prompt's not."""
+    kind, blocks = SCHEMES[scheme], expert_gemm.Blocks.of(capability // 10, pairs)
+    rows = blocks.rows if kernel == "gate_up" else blocks.down_rows(HIDDEN)
+    tiles = blocks.turn(HIDDEN if kernel == "gate_up" else WIDTH, kind)
+    constants = {
+        "H": HIDDEN, "WIDTH": WIDTH, "GROUP": kind.group_size, "IS_NF4": kind.name == "nf4", "PTX": True,
+        "M": rows, "N": blocks.tokens, "TILES": tiles,
+    }  # fmt: skip
+    function: Any = expert_gemm.gate_up_kernel if kernel == "gate_up" else expert_gemm.down_kernel
+    types = {"scales_ptr": "i32"}
+    if kernel == "gate_up":
+        constants["TOP_K"] = TOP_K
+    else:
+        types |= {"weights_ptr": "fp32", "parts_ptr": "bf16"}
+    budget, note = Budget(programs=2), " prompt"
+    if decoding:
+        programs = 4 if tiles == 1 else 3  # of four warps, at once on a multiprocessor
+        budget = Budget(
+            65536 // (128 * programs), 0, programs, "H", decoding, looping if tiles == 1 else 3.2,
+            loads_in_flight=1, products_in_flight=1, loop_without=("STS", "LDG"),
+        )  # fmt: skip
+        note = ""
+    return Build(
+        "experts", f"{kernel} {scheme}{note}", capability, function, constants, budget,
+        blocks.warps, blocks.stages, types, 2 * rows * 64 * tiles / (32 * blocks.warps),
+    )  # fmt: skip
+
+
+def _linears(capability: int) -> list[Build]:
+    # Attention's way out: 4096 inputs, 2816 rows, split in three on 132 processors.
+    sizes = {
+        "K": 4096, "ROWS": HIDDEN, "SPLITS": 3, "M": linear8.BLOCK_ROWS, "N": linear8.BLOCK_TOKENS,
+        "BLOCK": linear8.BLOCK_INPUTS,
+    }  # fmt: skip
+    return [Build("linear", "linear8", capability, linear8.linear8_kernel, sizes, AHEAD, stages=linear8.STAGES)]
+
+
+def _norms(capability: int) -> list[Build]:
+    few, block = Budget(registers=96), {"H": HIDDEN, "BLOCK": 4096}
+    heads = {"HEADS": 16, "KV_HEADS": 2, "D": 512}
+    return [
+        Build("norms", "add_norm", capability, norms.add_norm_kernel, block | {"NORMS": 3}, few),
+        Build("norms", "merge_norm", capability, norms.merge_norm_kernel, block, few),
+        Build("norms", "head_norm_rope", capability, norms.head_norm_rope_kernel, heads, few, warps=1),
+    ]
+
+
+def _attention(capability: int) -> list[Build]:
+    kinds = ((kind, text) for kind in (("sliding", 256, 8, 1024), ("full", 512, 2, 0)) for text in (False, True))
+    sizes = {"D": 512, "SPLITS": attention.MAX_SPLITS, "PADDED": attention.MAX_SPLITS}
+    join = Build(
+        "attention", "join", capability, attention.join_kernel, sizes, Budget(registers=96),
+        warps=4, types={"weights_ptr": "fp32"},
+    )  # fmt: skip
+    return [*(_attend(capability, *kind, text) for kind, text in kinds), join]
+
+
+def _attend(capability: int, kind: str, size: int, kv_heads: int, window: int, text: bool) -> Build:
+    """Attention of a kind of layer, to a canvas alone or with text before it."""
+    blocks = attention.Blocks.of(size, large=capability == 90)
+    constants = {
+        "HEADS": 16, "GROUP": 16 // kv_heads, "D": size, "TEXT": text, "WINDOW": window,
+        "SPLITS": 1 if text else 2, "M": blocks.queries, "N": blocks.keys, "COLUMNS": blocks.columns,
+    }  # fmt: skip
+    ahead = int(capability != 90 or size == 256)  # else there is no room for a third block of keys
+    # Scores once, and in products as wide as a block of keys; on consumer cards those of 512 half twice.
+    warp_products = size // 16 + blocks.keys // 16
+    if capability != 90:
+        ideal = 2 * blocks.queries * blocks.keys * size // (16 * 8 * 16) // blocks.warps
+        warp_products = ideal if size == 256 else ideal * 3 // 2
+    return Build(
+        "attention", f"attention {kind}{' text' if text else ''}", capability, attention.attention_kernel, constants,
+        Budget(matrix_units="H", products=warp_products, loads_in_flight=ahead), blocks.warps, blocks.stages,
+        {"weights_ptr": "fp32"},
+    )  # fmt: skip
+
+
+def _vocabulary(capability: int) -> list[Build]:
+    shape = {"V": VOCABULARY, "K": HIDDEN, "CHUNK": PROCESSORS * TILE_TOKENS}
+    block = {"M": linear8.BLOCK_TOKENS, "N": TILE_TOKENS, "BLOCK": vocabulary.BLOCK_K}
+    more = {"TILE": TILE_TOKENS, "N": vocabulary.BLOCK_HIDDEN, "SPLITS": 3, "FIRST": False}
+    merge = {
+        "K": HIDDEN, "SPLITS": 3, "HAS_SCALES": True, "HAS_PINNED": True,
+        "TILES": vocabulary.MERGE_TILES, "N": vocabulary.MERGE_POSITIONS, "BLOCK": vocabulary.BLOCK_HIDDEN,
+    }  # fmt: skip
+    # Rows of the table come in pieces of 16 bytes, ahead of their use.
+    rows = Budget(spill_bytes=40, matrix_units="H", loads_in_flight=1, ptx_without=("ld.global.b8",))
+    return [
+        Build(
+            "vocabulary", "score", capability, vocabulary.score_kernel,
+            shape | block | {"HAS_SCALES": True, "HAS_FORBIDDEN": True}, AHEAD, stages=vocabulary.STAGES,
+        ),
+        Build(
+            "vocabulary", "embed", capability, vocabulary.embed_kernel, shape | block | more, rows,
+            stages=vocabulary.STAGES, types={"soft_ptr": "fp32"},
+        ),
+        Build("vocabulary", "merge", capability, vocabulary.merge_kernel, merge, Budget(), warps=4),
+    ]  # fmt: skip
