@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import multiprocessing
 import random
-import re
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +11,13 @@ import torch
 from tokenizers import Tokenizer
 
 from engine.chat_template import ChatTemplate
-from engine.files import explained, read_text, write_text
 from engine.tasks import skills, sudoku
 from engine.training.alphabet import CHAT_TEMPLATE, build_tokenizer
+from engine.training.minimal import read_lines
 from engine.training.recipes import Feed, Recipe
 from engine.training.rollout import Batch
 
 EOS, PAD = 1, 0
-PUZZLE_BYTES = 256 * 2**20  # a million puzzles with their solutions
-LINE = re.compile(r"[0-9]{1,12} [0-9]{81} [1-9]{81}")  # number, puzzle, solution
 _MARK = "\0"
 _TEMPLATE = ChatTemplate(CHAT_TEMPLATE, {"bos_token": "<bos>"})
 _BEFORE, _BEHIND = _TEMPLATE.render([{"role": "user", "content": _MARK}]).split(_MARK)
@@ -49,51 +42,11 @@ def rows_to_batch(tokenizer: Tokenizer, prompts: list[str], targets: list[list[i
 # --- Sudoku --------------------------------------------------------------------------------------------------------
 
 
-def minimal_puzzle(index: int) -> str | None:
-    """A unique minimal puzzle of the training classes with its number and solution, a line; None if it is held out."""
-    rng = random.Random(f"base-{index}")
-    solution = sudoku.random_solution(rng)
-    return None if sudoku.is_held_out(solution) else f"{index} {sudoku.dig(solution, 0, rng).board} {solution}\n"
-
-
-def minimal_puzzles(count: int, path: Path, processes: int = 1) -> Iterator[int]:
-    """Write ``count`` minimal puzzles to ``path``, the same ones with any number of processes.
-
-    Yields the number written so far; goes on where an interrupted file ends. About 15 ms a puzzle, by one process.
-    """
-    lines = _lines(path)
-    done, index = len(lines), int(lines[-1].split()[0]) + 1 if lines else 0
-    write_text(path, "".join(f"{line}\n" for line in lines))
-    with contextlib.ExitStack() as stack:
-        make: Callable[[Iterable[int]], Iterator[str | None]] = partial(map, minimal_puzzle)
-        if processes > 1 and done < count:
-            workers = stack.enter_context(multiprocessing.get_context("spawn").Pool(processes))
-            make = partial(workers.imap, minimal_puzzle, chunksize=16)
-        try:
-            with path.open("a") as file:
-                while done < count:
-                    wanted = range(index, index + count - done)  # a few of them are held out
-                    for line in filter(None, make(wanted)):
-                        file.write(line)
-                        done += 1
-                        yield done
-                    index = wanted.stop
-        except OSError as fault:
-            raise explained(fault, path) from fault
-
-
-def _lines(path: Path) -> list[str]:
-    """The whole lines of a file of minimal puzzles; the last one of a run that was killed may be half a line."""
-    if not path.exists():
-        return []
-    return [line for line in read_text(path, PUZZLE_BYTES).splitlines() if LINE.fullmatch(line)]
-
-
 class SudokuSource:
     """Puzzles made from minimal ones by symmetries and extra givens; both keep a unique puzzle unique."""
 
     def __init__(self, path: Path, canvas_length: int, seed: int) -> None:
-        lines = [line.split() for line in _lines(path)]
+        lines = [line.split() for line in read_lines(path)]
         self.boards = np.array([[int(ch) for ch in board] for _, board, _ in lines]).reshape(-1, 9, 9)
         self.solutions = np.array([[int(ch) for ch in solution] for _, _, solution in lines]).reshape(-1, 9, 9)
         self.canvas_length = canvas_length

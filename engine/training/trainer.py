@@ -25,8 +25,8 @@ from engine.errors import SafelightError
 from engine.model import load_model
 from engine.models.diffusion_gemma import DiffusionGemma
 from engine.training.checkpointing import STATE, gather, read_state, scatter, write_state
-from engine.training.data import minimal_puzzles
 from engine.training.loss import canvas_loss
+from engine.training.minimal import minimal_puzzles
 from engine.training.muon import Muon
 from engine.training.network import encode, predict
 from engine.training.producers import Inline, Plan, Producers, Rows

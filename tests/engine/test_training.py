@@ -13,8 +13,9 @@ from safetensors.torch import load_file
 from engine import sampling
 from engine.tasks import skills, sudoku
 from engine.training.alphabet import CHARACTERS, SPECIAL, build_tokenizer
-from engine.training.data import EOS, SHORT_PROMPT, SkillSource, SudokuSource, minimal_puzzles, prompt_text
+from engine.training.data import EOS, SHORT_PROMPT, SkillSource, SudokuSource, prompt_text
 from engine.training.loss import weights
+from engine.training.minimal import minimal_puzzles
 from engine.training.muon import Muon, orthogonalise
 from engine.training.network import encode, predict
 from engine.training.recipes import RECIPES, Recipe
