@@ -46,7 +46,7 @@ class Recipe:
 
     Args:
         steps, minutes: how long it is, by the one that is not 0. Minutes count from the start, compiling included.
-        producers: processes that make rows ahead; 0 makes them between the steps.
+        producers: processes that make rows ahead, fewer where there are few cores; 0 makes them between the steps.
     """
 
     name: str
@@ -76,6 +76,8 @@ class Recipe:
             raise SafelightError("a run is so many steps or so many minutes long; give one of the two, above 0")
         if self.batch < 2:
             raise SafelightError(f"the batch must be 2 or more, not {self.batch}")
+        if self.producers < 0:
+            raise SafelightError(f"the number of producers must be 0 or more, not {self.producers}")
 
     @property
     def whole(self) -> float:

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import os
 import sys
 from pathlib import Path
 
@@ -65,8 +66,9 @@ def chosen_recipe(args: argparse.Namespace, device: str) -> Recipe:
     recipe = (CARD_RECIPES if device == "cuda" else RECIPES)[args.recipe]
     if args.batch is not None:
         recipe = recipe.with_batch(args.batch)
-    if args.producers is not None:
-        recipe = dataclasses.replace(recipe, producers=args.producers)
+    most = max(1, (os.cpu_count() or 1) - 2)  # the trainer keeps one core busy, the system needs one
+    producers = min(recipe.producers, most) if args.producers is None else args.producers
+    recipe = dataclasses.replace(recipe, producers=producers)
     if args.steps is not None or args.minutes is not None:
         recipe = dataclasses.replace(recipe, steps=args.steps or 0, minutes=args.minutes or 0.0)
     return recipe

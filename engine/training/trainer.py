@@ -73,9 +73,11 @@ class Trainer:
         self.recipe, self.folder, self.seed = recipe, folder, seed
         self.device = torch.device(device)
         self.step, self.seconds_before = 0, 0.0
+        self.ahead = recipe.producers > 0
+        if self.device.type != "cpu" and not self.ahead:
+            raise SafelightError("on a card rows are made ahead; give 1 producer or more")
         folder.mkdir(parents=True, exist_ok=True)
         self.trained = start is not None  # it has learnt the easy part: hard puzzles, long walks, half the rates
-        self.ahead = recipe.producers > 0
         generator = torch.Generator().manual_seed(seed)
         self.model = DiffusionGemma(recipe.model_config())
         initialise(self.model, generator)
@@ -95,6 +97,8 @@ class Trainer:
         self.sums: dict[str, Tensor] = {}  # running means, on the device
         self.forward: Callable[..., tuple[Tensor, Tensor]] = self._forward
         if compiled:
+            # The model keeps its frequencies: filled while it is compiled, it would be compiled once more.
+            self.model.ropes(torch.zeros(1, device=self.device), torch.float32)
             self.forward = torch.compile(self._forward, dynamic=False)
         before = read_state(folder) if (folder / STATE).exists() else None
         if before is not None:
@@ -132,7 +136,9 @@ class Trainer:
                 ends = self.done >= self.recipe.whole
                 if not ends and self.step % report_every:
                     continue
-                record = self._report(factor, (self.step - first) / (time.monotonic() - started))
+                record = self._report(factor)
+                record["steps_per_second"] = round((self.step - first) / (time.monotonic() - started), 3)
+                first, started = self.step, time.monotonic()
                 print(json.dumps(record), flush=True)
                 with (self.folder / LOG).open("a") as log:
                     log.write(json.dumps(record) + "\n")
@@ -186,7 +192,7 @@ class Trainer:
         logits = predict(self.model, canvas, soft, prefix, padded)
         return canvas_loss(logits, target), logits
 
-    def _report(self, factor: float, pace: float) -> dict[str, float]:
+    def _report(self, factor: float) -> dict[str, float]:
         """What a report says; the one place that waits for the device.
 
         Raises:
@@ -196,7 +202,7 @@ class Trainer:
         if not all(map(math.isfinite, sums.values())):
             raise SafelightError(f"the loss is not finite at step {self.step}; go on from the last checkpoint")
         record = {"step": self.step, "seconds": round(self.seconds, 1), "rate": round(factor, 4)} | sums
-        return record | {"steps_per_second": round(pace, 3), "waited": round(self.rows.waited, 1)}
+        return record | {"waited": round(self.rows.waited, 1)}
 
     def _reseed(self) -> None:
         mixed = np.random.SeedSequence((self.seed, self.step)).generate_state(1, np.uint64)

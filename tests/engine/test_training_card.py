@@ -178,6 +178,7 @@ def test_a_step_reads_nothing_back_and_stays_on_its_device(
     monkeypatch.setattr(torch, "Generator", Elsewhere)
     monkeypatch.setattr(torch.Tensor, "backward", give_gradients)
     monkeypatch.setattr(torch.Tensor, "exponential_", lambda self, generator: self.fill_(1.0))  # noqa: ARG005
+    monkeypatch.setattr(torch, "multinomial", None)  # it waits for a GPU within, where nothing shows it
     monkeypatch.setattr(ahead, "draw", make_on_card)
     monkeypatch.setattr(trainer, "has_bf16", lambda _: False)
     with FakeTensorMode():
@@ -188,6 +189,22 @@ def test_a_step_reads_nothing_back_and_stays_on_its_device(
         assert {value.device.type for value in runner.average.values()} == {"cuda"}
         for optimizer in runner.optimizers.values():
             assert {v.device.type for state in optimizer.state.values() for v in state.values()} == {"cuda"}
+
+
+def test_what_is_compiled_finds_the_models_frequencies_in_place(
+    puzzles: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A guard holds that they are as they were: were the first pass to fill them, the second would compile again."""
+    kept: list[int] = []
+
+    def compile_nothing(function: Any, dynamic: bool) -> Any:
+        assert not dynamic
+        kept.append(len(function.__self__.model._frequencies))
+        return function
+
+    monkeypatch.setattr(torch, "compile", compile_nothing)
+    runner = Trainer(tiny_cpu("sudoku"), folder_with(puzzles, tmp_path), compiled=True)
+    assert kept == [len(set(runner.model.config.layers))] == [2]
 
 
 def test_a_loss_that_is_not_finite_ends_the_run_before_it_is_saved(
@@ -274,6 +291,11 @@ def test_a_run_moves_between_a_card_and_two_cores(puzzles: str, tmp_path: Path, 
     assert ahead.opened == ahead.closed == 3
 
 
+def test_a_card_does_not_make_rows_between_its_steps(tmp_path: Path) -> None:
+    with pytest.raises(SafelightError, match="1 producer or more"):
+        Trainer(tiny_cpu("sudoku"), tmp_path, device="cuda")
+
+
 def test_another_models_run_is_not_gone_on_with(puzzles: str, tmp_path: Path) -> None:
     Trainer(tiny_cpu("sudoku", steps=1), folder_with(puzzles, tmp_path)).run()
     with pytest.raises(SafelightError, match="holds a run of sudoku"):
@@ -334,6 +356,7 @@ def test_each_model_has_a_recipe_for_two_cores_and_one_for_a_card() -> None:
         (["--steps", "0"], "so many steps or so many minutes"),
         (["--minutes", "-1"], "so many steps or so many minutes"),
         (["--batch", "1"], "the batch must be 2 or more"),
+        (["--producers", "-1"], "the number of producers must be 0 or more"),
     ],
 )
 def test_bad_options_give_one_line(
