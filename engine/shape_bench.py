@@ -34,7 +34,6 @@ from engine.weights.quantize import Precision
 
 STEPS = 16  # forced, a canvas
 ROUNDS = 5
-PIECE = 512  # tokens prefilled at a time
 COPY_BYTES = 1 << 30  # of the copy that measures memory bandwidth, on a GPU
 TOLERANCE = 0.02  # relative, of a bf16 kernel against the oracle in fp32
 SPREAD = {"nf4": 0.56, "int4": 4.64, "int8": 73.3}  # standard deviation of uniformly random codes
@@ -137,8 +136,8 @@ def measure_shape(
         errors = check_layers(network)
         cache = network.new_cache()
         cache.reserve(context + 2 * config.canvas_length)
-        for start in range(0, context, PIECE):
-            network.prefill(torch.arange(start, min(start + PIECE, context)) % config.vocab_size, cache)
+        for start in range(0, context, cache.piece):
+            network.prefill(torch.arange(start, min(start + cache.piece, context)) % config.vocab_size, cache)
         program = StepProgram(network, cache, config.canvas_length)
         forced = GenerationConfig(max_denoising_steps=steps, confidence_threshold=0.0)
         times = _time_steps(program, forced, rounds)
