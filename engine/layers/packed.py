@@ -6,6 +6,9 @@ the model's own number type.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 import torch
 from torch import Tensor, nn
 
@@ -82,6 +85,38 @@ class PackedTokenTable(nn.Module):
 def packed_weights(network: nn.Module) -> list[PackedWeight]:
     """All packed weights of a network."""
     return [module for module in network.modules() if isinstance(module, PackedWeight)]
+
+
+def join(weights: Sequence[PackedWeight]) -> Packed | None:
+    """Weights with the same inputs as one, whose rows lie behind one another; None where no kernel takes them so.
+
+    Their buffers become parts of one, so that nothing is held twice, but for these weights while it is done. Those that
+    lie so already stay as they are.
+    """
+    scheme = weights[0].scheme
+    if scheme.bits != 8 or any(weight.scheme != scheme for weight in weights):
+        return None
+    with torch.inference_mode(False), torch.no_grad():  # what is made here outlives the mode it is made in
+        codes = _joined([weight.codes for weight in weights], dim=0)
+        scales = _joined([weight.scales for weight in weights], dim=1)
+    rows = [weight.shape[0] for weight in weights]
+    parts = zip(torch.split(codes, rows), torch.split(scales, rows, dim=1), strict=True)
+    for weight, (own_codes, own_scales) in zip(weights, parts, strict=True):
+        weight.codes, weight.scales = own_codes, own_scales
+    return Packed(codes, scales, scheme)
+
+
+def _joined(parts: list[Tensor], dim: int) -> Tensor:
+    """Contiguous parts as one; a view, where each begins in memory where the one before it ends."""
+    if all(
+        one.storage_offset() + one.numel() == other.storage_offset()
+        and one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
+        for one, other in pairwise(parts)
+    ):
+        size = list(parts[0].shape)
+        size[dim] = sum(part.shape[dim] for part in parts)
+        return parts[0].as_strided(size, (size[1], 1))
+    return torch.cat(parts, dim)
 
 
 def install(network: DiffusionGemma, precision: Precision, dtype: torch.dtype) -> None:

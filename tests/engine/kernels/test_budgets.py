@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from engine.kernels import linear8, norms, vocabulary
+from engine.kernels import inputs, linear8, norms, router, settle, vocabulary
 from engine.kernels.attention import Blocks, attention_kernel, join_kernel
 from tests.engine.kernels.compile import TARGETS, Compiled, compiled
 
 HIDDEN, VOCABULARY = 2816, 262_144
 SHARED = {89: 99 << 10, 90: 227 << 10, 120: 99 << 10}  # bytes a program may have
 SPILLS = 40  # bytes a thread, of which it is not known whether they lie in a loop; most kernels have none
-COUNTS = ("tokens", "text_rows", "positions", "first_tile", "tiles", "count", "capacity", "rows")
+COUNTS = ("first", "tokens", "text_rows", "positions", "first_tile", "tiles", "count", "capacity", "rows")
 STRIDES = ("q_stride", "k_stride", "v_stride")
 TYPES = dict.fromkeys(COUNTS + STRIDES, "i32") | dict.fromkeys(("eps", "cap", "embed_scale"), "fp32")
 
@@ -37,12 +37,30 @@ def on_matrix_units(found: Compiled, capability: int) -> bool:
     return found.opcodes["HGMMA" if capability == 90 else "HMMA"] > 0
 
 
+# Inputs, rows and splits of a canvas's products on 132 processors: attention's way out, queries, keys and values of
+# both sorts of layer in one, gate and up of the dense MLP in one.
+PRODUCTS = {"out": (4096, HIDDEN, 3, False), "sliding": (HIDDEN, 8192, 1, False), "full": (HIDDEN, 9216, 2, False)}
+PRODUCTS |= {"gate and up": (HIDDEN, 2 * 2112, 2, True), "gate and up of text": (HIDDEN, 2 * 2112, 1, True)}
+
+
 @pytest.mark.parametrize("capability", TARGETS)
-def test_linear(capability: int) -> None:
-    """4096 inputs, 2816 rows, split in three: attention's way out on 132 processors."""
-    sizes = {"K": 4096, "ROWS": HIDDEN, "SPLITS": 3, "M": 128, "N": 128, "BLOCK": linear8.BLOCK_INPUTS}
+@pytest.mark.parametrize("product", PRODUCTS)
+def test_linear(product: str, capability: int) -> None:
+    inputs, rows, splits, gated = PRODUCTS[product]
+    sizes = {"K": inputs, "ROWS": rows, "SPLITS": splits, "GATED": gated, "M": 128, "N": 128}
     types = {"codes_ptr": "i8", "scales_ptr": "fp32", "parts_ptr": "fp32", "arrived_ptr": "i32"}
-    found = build(linear8.linear8_kernel, sizes, capability, 8, **types)
+    found = build(linear8.linear8_kernel, sizes | {"BLOCK": linear8.BLOCK_INPUTS}, capability, 8, **types)
+    assert on_matrix_units(found, capability)
+    assert found.spill_bytes == 0
+
+
+@pytest.mark.parametrize("capability", TARGETS)
+@pytest.mark.parametrize(("splits", "tokens"), [(8, 16), (1, 64)])
+def test_router(splits: int, tokens: int, capability: int) -> None:
+    """A canvas, and a piece of text."""
+    sizes = {"K": HIDDEN, "EXPERTS": 128, "PADDED": 128, "TOP_K": 8, "PADDED_K": 8, "SPLITS": splits, "N": tokens}
+    types = {"weights_ptr": "fp32", "chosen_ptr": "i64", "parts_ptr": "fp32", "arrived_ptr": "i32"}
+    found = build(router.router_kernel, sizes | {"BLOCK": router.BLOCK_INPUTS}, capability, 4, 4, **types)
     assert on_matrix_units(found, capability)
     assert found.spill_bytes == 0
 
@@ -115,8 +133,34 @@ def test_small_kernels() -> None:
     sizes = {"D": 512, "SPLITS": 8, "PADDED": 8}
     small = [
         build(join_kernel, sizes, capability, 4, parts_ptr="fp32", weights_ptr="fp32"),
-        build(norms.add_norm_kernel, {"H": HIDDEN, "NORMS": 3, "BLOCK": 4096}, capability, 8),
-        build(norms.merge_norm_kernel, {"H": HIDDEN, "BLOCK": 4096}, capability, 8),
-        build(norms.head_norm_rope_kernel, {"HEADS": 16, "KV_HEADS": 2, "D": 512}, capability, 1, start_ptr="i32"),
+        build(norms.norm_kernel, {"H": HIDDEN, "BLOCK": 4096}, capability, 8),
+        build(norms.add_norm_kernel, {"H": HIDDEN, "NORMS": 3, "SPLIT": True, "BLOCK": 4096}, capability, 8),
+        build(norms.merge_norm_kernel, {"H": HIDDEN, "TOP_K": 8, "BLOCK": 4096}, capability, 8),
+        build(norms.head_norm_rope_kernel, {"HEADS": 16, "KV_HEADS": 2, "D": 512}, capability, 1, end_ptr="i32"),
+        build(
+            inputs.embed_rows_kernel,
+            {"H": HIDDEN, "HAS_SCALES": True, "BLOCK": 4096},
+            capability,
+            8,
+            ids_ptr="i64",
+            table_ptr="i8",
+            scales_ptr="fp32",
+        ),
     ]
     assert all(kernel.spill_bytes == 0 and kernel.registers <= 96 for kernel in small)
+
+
+def test_rope_tables_reduce_large_angles_exactly() -> None:
+    """Positions go up to 262 143 radians, where a fast cosine is wrong in the second digit."""
+    types = {"start_ptr": "i64", "frequencies_ptr": "fp32"}
+    found = build(inputs.rope_kernel, {"HALF": 256}, 90, 4, **types)
+    assert not re.search(r"(cos|sin)\.approx", found.ptx)
+
+
+def test_a_step_s_end() -> None:
+    types = dict.fromkeys(("argmax", "candidate", "noise", "tokens", "canvas", "previous"), "i64")
+    types |= dict.fromkeys(("unchanged", "step", "draw"), "i64") | dict.fromkeys(("nonfinite", "flags"), "i32")
+    types |= dict.fromkeys(("entropy", "limits", "told_entropy"), "fp32")
+    pointers = {f"{name}_ptr": kind for name, kind in types.items()}
+    found = build(settle.settle_kernel, {"C": 256, "PADDED": 256, "BLOCK": settle.BLOCK}, 90, 8, **pointers)
+    assert found.spill_bytes == 0
