@@ -1,8 +1,8 @@
 """A canvas, and text before it, through all layers with a dozen launches each.
 
 The fast form of ``network.run``, which is the oracle. The layers' weights are the network's own: norms' are stacked
-once in the order in which the kernels take them, and 8-bit weights that share their inputs come to lie behind one
-another, so that one launch reads them. A linear layer with an adapter beside it, or not packed, goes by itself.
+once in the order in which the kernels take them, and a layer's 8-bit weights come to lie behind one another, so that
+one launch reads those that share their inputs. A linear layer with an adapter beside it, or not packed, goes by itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from engine.layers.attention import Span
 from engine.layers.block import Block
 from engine.layers.mlp import GatedMLP
 from engine.layers.norm import RMSNorm
-from engine.layers.packed import PackedExperts, PackedLinear, join
+from engine.layers.packed import PackedExperts, PackedLinear, PackedWeight, gather, joined
 from engine.layers.rope import inverse_frequencies
 from engine.models.diffusion_gemma import DiffusionGemma
 from engine.weights.quantize import Packed
@@ -49,6 +49,8 @@ class FusedLayers:
         self.network = network
         blocks = [block for block in network.layers if isinstance(block, Block)]
         following = [*(block.input_layernorm for block in blocks[1:]), network.norm]
+        for linears in (_linears(network.self_conditioning), *(_linears(block) for block in blocks)):
+            _gather(linears)
         self.layers = [_layer(block, after) for block, after in zip(blocks, following, strict=True)]
         self.conditioning = _gate_up(network.self_conditioning)
         self.frequencies = {
@@ -161,7 +163,7 @@ def _layer(block: Block, following: RMSNorm) -> _Layer:
     return _Layer(
         block=block,
         experts=experts if isinstance(experts, PackedExperts) else None,
-        projections=_join(_projections(block)),
+        projections=_joined(_projections(block)),
         gate_up=_gate_up(block.mlp),
         pre=torch.stack(pre),
         merge=torch.stack([weight_of(norm) for norm in merge]),
@@ -175,20 +177,33 @@ def _projections(block: Block) -> list[nn.Linear]:
 
 
 def _gate_up(mlp: GatedMLP) -> Packed | None:
-    return _join([mlp.gate_proj, mlp.up_proj])
+    return _joined([mlp.gate_proj, mlp.up_proj])
 
 
-def _join(linears: list[nn.Linear]) -> Packed | None:
-    """The weights of linear layers as one, if all are packed in 8 bits."""
+def _linears(part: Block | GatedMLP) -> list[nn.Linear]:
+    """In the order in which they lie: those that share their inputs side by side."""
+    if isinstance(part, GatedMLP):
+        return [part.gate_proj, part.up_proj, part.down_proj]
+    return [*_projections(part), part.self_attn.o_proj, *_linears(part.mlp)]
+
+
+def _gather(linears: list[nn.Linear]) -> None:
+    """All of a layer's together: were some left where they are, the memory between them would be lost."""
+    weights = _eight_bit(linears)
+    if weights and gather(weights) and weights[0].codes.is_cuda:
+        torch.cuda.empty_cache()  # else what they left is held beside what the next layer takes
+
+
+def _joined(linears: list[nn.Linear]) -> Packed | None:
+    """Gathered weights as one; None if they are not packed in 8 bits."""
+    weights = _eight_bit(linears)
+    return joined(weights) if len(weights) == len(linears) else None
+
+
+def _eight_bit(linears: list[nn.Linear]) -> list[PackedWeight]:
     modules: list[nn.Module] = [*linears]
     weights = [module.weight for module in modules if isinstance(module, PackedLinear)]
-    if len(weights) < len(modules):
-        return None
-    device, before = weights[0].codes.device, weights[0].codes.untyped_storage().data_ptr()
-    joined = join(weights)
-    if device.type == "cuda" and weights[0].codes.untyped_storage().data_ptr() != before:
-        torch.cuda.empty_cache()  # else what they left is held beside what the next layer takes
-    return joined
+    return [weight for weight in weights if weight.scheme.bits == 8]
 
 
 def _adapted(linears: list[nn.Linear]) -> bool:

@@ -87,36 +87,38 @@ def packed_weights(network: nn.Module) -> list[PackedWeight]:
     return [module for module in network.modules() if isinstance(module, PackedWeight)]
 
 
-def join(weights: Sequence[PackedWeight]) -> Packed | None:
-    """Weights with the same inputs as one, whose rows lie behind one another; None where no kernel takes them so.
+def gather(weights: Sequence[PackedWeight]) -> bool:
+    """Let the buffers of weights of one scheme lie behind one another in memory, in this order.
 
-    Their buffers become parts of one, so that nothing is held twice, but for these weights while it is done. Those that
-    lie so already stay as they are.
+    Nothing is held twice, but for these weights while it is done. Their names, shapes and values stay.
+
+    Returns:
+        Whether they had to be moved.
     """
-    scheme = weights[0].scheme
-    if scheme.bits != 8 or any(weight.scheme != scheme for weight in weights):
-        return None
-    with torch.inference_mode(False), torch.no_grad():  # what is made here outlives the mode it is made in
-        codes = _joined([weight.codes for weight in weights], dim=0)
-        scales = _joined([weight.scales for weight in weights], dim=1)
-    rows = [weight.shape[0] for weight in weights]
-    parts = zip(torch.split(codes, rows), torch.split(scales, rows, dim=1), strict=True)
-    for weight, (own_codes, own_scales) in zip(weights, parts, strict=True):
-        weight.codes, weight.scales = own_codes, own_scales
-    return Packed(codes, scales, scheme)
+    moved = False
+    for part in ("codes", "scales"):
+        buffers: list[Tensor] = [getattr(weight, part) for weight in weights]
+        if all(_is_behind(one, other) for one, other in pairwise(buffers)):
+            continue
+        moved = True
+        with torch.inference_mode(False), torch.no_grad():  # what is made here outlives the mode it is made in
+            whole = torch.cat([buffer.flatten() for buffer in buffers])
+            for weight, own in zip(weights, torch.split(whole, [buffer.numel() for buffer in buffers]), strict=True):
+                setattr(weight, part, own.view(getattr(weight, part).shape))
+    return moved
 
 
-def _joined(parts: list[Tensor], dim: int) -> Tensor:
-    """Contiguous parts as one; a view, where each begins in memory where the one before it ends."""
-    if all(
-        one.storage_offset() + one.numel() == other.storage_offset()
-        and one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
-        for one, other in pairwise(parts)
-    ):
-        size = list(parts[0].shape)
-        size[dim] = sum(part.shape[dim] for part in parts)
-        return parts[0].as_strided(size, (size[1], 1))
-    return torch.cat(parts, dim)
+def _is_behind(one: Tensor, other: Tensor) -> bool:
+    """Whether a buffer begins in memory where another one ends."""
+    together = one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
+    return together and bool(one.storage_offset() + one.numel() == other.storage_offset())
+
+
+def joined(weights: Sequence[PackedWeight]) -> Packed:
+    """Gathered 8-bit weights (out, in) that share their inputs as one, whose rows are theirs one after the other."""
+    rows, first = sum(weight.shape[0] for weight in weights), weights[0]
+    codes = first.codes.as_strided((rows, first.shape[1]), (first.shape[1], 1))
+    return Packed(codes, first.scales.as_strided((1, rows), (rows, 1)), first.scheme)
 
 
 def install(network: DiffusionGemma, precision: Precision, dtype: torch.dtype) -> None:

@@ -12,9 +12,10 @@ from engine.config import GenerationConfig
 from engine.kernels.launches import counting
 from engine.layers.attention import Span
 from engine.layers.fused import FusedLayers
-from engine.layers.packed import PackedLinear, join, packed_weights
+from engine.layers.packed import PackedLinear, packed_weights
 from engine.models.diffusion_gemma import DiffusionGemma
 from engine.step_graph import StepProgram, Told
+from engine.weights.quantize import INT4, INT8, PRECISIONS, Precision
 from tests.engine.adapting import random_adapters
 from tests.engine.packing import packable, packed
 from tests.engine.tiny import CANVAS, WINDOW, tokens
@@ -24,7 +25,7 @@ from tests.engine.tiny import CANVAS, WINDOW, tokens
 @pytest.mark.parametrize(("length", "text"), [(0, 0), (5, 0), (30, 0), (0, CANVAS), (5, 3), (30, CANVAS)])
 def test_fused_layers(length: int, text: int, quantization: str) -> None:
     """A prefix shorter and longer than the window; both sorts of layer; text of its own pass in the plain network."""
-    made: DiffusionGemma = packable() if quantization == "none" else packed(quantization)
+    made: DiffusionGemma = packable() if quantization == "none" else packed(PRECISIONS[quantization])
     count = text + CANVAS
     plain, cache = made.new_cache(), made.new_cache()
     for each in (plain, cache):
@@ -77,7 +78,7 @@ def steps(made: DiffusionGemma, fused: FusedLayers | None) -> list[Told]:
 @torch.inference_mode()
 def test_a_step_that_commits(quantization: str, adapted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a program takes it by kernels alone, against one that takes it plainly; also with an adapter a mode."""
-    made = packable() if quantization == "none" else packed(quantization)
+    made = packable() if quantization == "none" else packed(PRECISIONS[quantization])
     if adapted:
         attach(made, random_adapters(made))
     plainly = steps(made, None)
@@ -110,6 +111,7 @@ def test_joined_weights_stay_what_they_were_and_are_held_once() -> None:
         assert not buffer.is_inference()  # training goes on with them
     storages = {buffer.untyped_storage().data_ptr(): buffer.untyped_storage().nbytes() for buffer in after.values()}
     assert sum(storages.values()) == sum(buffer.nbytes for buffer in after.values())
+    assert len(storages) == 2 * (1 + 1 + 2 + 2 * 2)  # table, self-conditioning, layers, their experts' two
     again = FusedLayers(made)
     assert again.layers[0].projections is not None
     assert again.layers[0].projections.codes.data_ptr() == sliding.projections.codes.data_ptr()
@@ -118,9 +120,16 @@ def test_joined_weights_stay_what_they_were_and_are_held_once() -> None:
     assert all(torch.equal(buffer, dict(reloaded.named_buffers())[name]) for name, buffer in made.named_buffers())
 
 
+@torch.inference_mode()
 def test_weights_of_four_bits_are_not_joined() -> None:
-    experts = packed().layers[0].experts
-    assert join([experts.gate_up_proj, experts.gate_up_proj]) is None
+    """As in the published int4 checkpoint, whose attention has four bits: it goes by itself, the dense MLP does not."""
+    made = packed(Precision(INT4, INT4, INT8, INT8))
+    fused = FusedLayers(made)
+    assert fused.layers[0].projections is None
+    assert fused.layers[0].gate_up is not None
+    for plain, found in zip(steps(made, None), steps(made, fused), strict=True):
+        assert torch.equal(found.argmax, plain.argmax)
+        torch.testing.assert_close(found.entropy, plain.entropy, atol=1e-4, rtol=0)
 
 
 @torch.inference_mode()

@@ -66,6 +66,16 @@ def test_of_equal_scores_the_lowest_expert_comes_first() -> None:
     assert chosen.tolist() == 3 * [[0, 1, 2, 3, 4]]
 
 
+def test_scores_are_compared_as_the_number_type_holds_them() -> None:
+    """A sum that is larger by less than its last digit is equal, so that the lower expert comes first."""
+    router, x = plain_router(12, 64, 2, torch.float16), torch.zeros(2, 64, dtype=torch.float16)
+    x[:, 0], x[:, 1] = 1.0, 2.0**-12
+    router.proj.weight.zero_()
+    router.proj.weight[3, 0] = router.proj.weight[5, 0] = router.proj.weight[5, 1] = 1.0
+    _, chosen = routing.route(x, router.proj.weight, router.per_expert_scale, 2)
+    assert chosen.tolist() == [[3, 5], [3, 5]]
+
+
 @pytest.mark.filterwarnings("ignore:invalid value")
 def test_what_is_no_number_still_chooses_experts_that_are_there() -> None:
     """Places in memory follow from a choice. The weights tell that something is wrong."""
