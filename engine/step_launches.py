@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 import torch
 
+from engine import kernels
 from engine.cache import KVCache
 from engine.config import GenerationConfig, LayerConfig, ModelConfig
+from engine.errors import SafelightError
 from engine.kernels.launches import counting
 from engine.layers.packed import install
 from engine.models.diffusion_gemma import DiffusionGemma
@@ -32,7 +34,12 @@ def step_launches(config: ModelConfig, precision: Precision, top_k: int = 0) -> 
 
     Args:
         top_k: likeliest tokens told of each position, which cost a second walk over the vocabulary.
+
+    Raises:
+        SafelightError: Triton is not installed.
     """
+    if (reason := kernels.why_plain(torch.device("meta"))) is not None:
+        raise SafelightError(f"launches cannot be counted: {reason}")
     plain, commits = (_count(config, precision, top_k, commits) for commits in (False, True))
     layers: dict[str, int] = {}
     for layer in dict.fromkeys(config.layers):

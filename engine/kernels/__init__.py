@@ -38,7 +38,7 @@ def why_plain(device: torch.device) -> str | None:
         return f"the GPU's compute capability {capability[0]}.{capability[1]} is below 8.0"
     if importlib.util.find_spec("triton") is None:
         return "Triton is not installed"
-    if not _can_build():
+    if device.type == "cuda" and not _can_build():
         return "Triton needs a C compiler; install gcc"
     return None
 
