@@ -9,6 +9,7 @@ without a card and without its memory. A meta device passes for a card with ``PR
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -52,15 +53,18 @@ def _launches(func: Any, result: Any) -> bool:
 
 @contextmanager
 def counting() -> Iterator[Counter[str]]:
-    """Launches of the calling thread by name, counted while the context lasts; its sum is ``found.total()``."""
+    """Launches of the calling thread by name, counted while the context lasts; their sum is ``found.total()``."""
     from triton.runtime.jit import KernelInterface
 
     found: Counter[str] = Counter()
     operations = _Operations(found)
     plain = KernelInterface.__getitem__
+    thread = threading.get_ident()
 
     def counted(kernel: Any, grid: Any) -> Any:
         launch = plain(kernel, grid)
+        if threading.get_ident() != thread:
+            return launch
 
         def run(*args: Any, **kwargs: Any) -> Any:
             found[kernel.__name__] += 1

@@ -23,8 +23,8 @@ from engine.kernels.linear8 import MAX_TILES, arrivals, dot_rows, processors
 
 BLOCK_INPUTS = 64
 MIN_BLOCKS = 4  # blocks of inputs that a split is worth
-MOST_EXPERTS = 256  # whose scores of a tile fit registers
-FEW_TOKENS = 512  # up to these a tile holds 16, else 64: each tile reads all weights
+BLOCK_TOKENS = 16  # more spill
+MOST_EXPERTS = 128  # more spill
 
 
 @triton.jit
@@ -92,9 +92,8 @@ def route(
     """
     tokens, inputs = x.shape
     experts = weight.shape[0]
-    block = 16 if tokens <= FEW_TOKENS else 64
-    tiles = triton.cdiv(tokens, block)
     padded = max(64, triton.next_power_of_2(experts))
+    tiles = triton.cdiv(tokens, BLOCK_TOKENS)
     if splits is None:
         blocks = triton.cdiv(inputs, BLOCK_INPUTS)
         splits = max(1, min(processors(x.device) // tiles, blocks // MIN_BLOCKS)) if tiles <= MAX_TILES else 1
@@ -105,6 +104,6 @@ def route(
     launch(
         x, weight, expert_scales, weights, chosen, parts, arrivals(x.device), tokens,
         K=inputs, EXPERTS=experts, PADDED=padded, TOP_K=top_k, PADDED_K=triton.next_power_of_2(top_k),
-        SPLITS=splits, N=block, BLOCK=BLOCK_INPUTS, num_warps=4, num_stages=4, enable_fp_fusion=True,
+        SPLITS=splits, N=BLOCK_TOKENS, BLOCK=BLOCK_INPUTS, num_warps=4, num_stages=4, enable_fp_fusion=True,
     )  # fmt: skip
     return weights, chosen

@@ -7,6 +7,7 @@ one launch reads those that share their inputs. A linear layer with an adapter b
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass
 
 import torch
@@ -46,7 +47,7 @@ class FusedLayers:
     """All layers and the final norm of a network."""
 
     def __init__(self, network: DiffusionGemma) -> None:
-        self.network = network
+        self._network = weakref.ref(network)
         blocks = [block for block in network.layers if isinstance(block, Block)]
         following = [*(block.input_layernorm for block in blocks[1:]), network.norm]
         for linears in (_linears(network.self_conditioning), *(_linears(block) for block in blocks)):
@@ -56,6 +57,13 @@ class FusedLayers:
         self.frequencies = {
             layer: inverse_frequencies(layer).to(network.device) for layer in dict.fromkeys(network.config.layers)
         }
+
+    @property
+    def network(self) -> DiffusionGemma:
+        """The network; the caller keeps it alive."""
+        network = self._network()
+        assert network is not None
+        return network
 
     def embed(self, ids: Tensor, soft: Tensor, text_rows: int = 0) -> Tensor:
         """Token ids (T,), the first ``text_rows`` text, the rest a canvas -> what ``__call__`` takes (T, H).

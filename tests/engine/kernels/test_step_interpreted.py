@@ -40,8 +40,8 @@ def plain_router(experts: int, hidden: int, top_k: int, dtype: torch.dtype) -> R
         (1, 64, 4, 2, 1, torch.float32),
         (19, 330, 128, 8, 3, torch.float32),
         (33, 130, 24, 3, None, torch.float32),
-        (16, 512, 129, 5, 8, torch.float32),  # more splits than blocks are worth; the last one is empty
-        (530, 64, 6, 6, None, torch.float32),  # wide tiles; all experts
+        (16, 330, 127, 5, 5, torch.float32),  # the last of the splits are empty
+        (70, 64, 6, 6, None, torch.float32),  # all experts
         (20, 128, 12, 2, 2, torch.float16),
     ],
 )
