@@ -28,17 +28,17 @@ from engine.weights.quantize import AT_ONCE, Precision, Scheme
 PROJECTIONS = (".q_proj.", ".k_proj.", ".v_proj.", ".o_proj.", ".gate_proj.", ".up_proj.", ".down_proj.")
 UNPACKING = {4: 9, 8: 8}  # bits -> bytes a weight while ``unpack`` works: nibbles, then values and products in fp32
 SAMPLER = 5  # fp32 (C, V) buffers at once in ``sampling``: logits and four of the entropy
-LIBRARIES = 3 * 32 * 2**20  # bytes of cuBLAS's workspaces on CUDA: in use, for a graph's warm-up, and in the graph
+LIBRARIES = 2 * 32 * 2**20  # bytes of cuBLAS's workspaces on CUDA, in use and in a graph: adapters take it
 HELD_ROWS = 10  # tensors (T, H) in a pass by kernels beside the experts': residual streams, norms, branches' results
-TOP_LOGIT = 15  # bytes of each logit that a top k looks at: as computed, in fp32, capped, divided
+TOP_LOGIT = 5  # bytes of each logit that a top k looks at: of a piece of the table, and of the one before
 
 # Bytes of a process's context on CUDA, with the code of kernels and libraries: 0.5 to 0.6 GB on data-centre cards and
 # 0.3 to 0.45 on consumer ones, as others have told; not yet measured with this program. The least is there as soon as
 # a process asks a card for anything.
 CUDA_CONTEXT, LEAST_CUDA_CONTEXT = 600_000_000, 300_000_000
-# What weights leave empty in the allocator's segments, by a simulation of its rules: one part in so many, or so many
-# bytes a layer, whichever is less.
-SEGMENT_SHARE, SEGMENT_BYTES = 36, 14_000_000
+# What weights leave empty in the allocator's segments, by a simulation of its rules that also moves those that come to
+# lie together: one part in so many, or so many bytes a layer, whichever is less.
+SEGMENT_SHARE, SEGMENT_BYTES = 28, 17_500_000
 
 
 @dataclass(frozen=True)

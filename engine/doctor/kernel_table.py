@@ -10,19 +10,30 @@ from typing import Any
 
 from engine.doctor.budgets import Budget
 from engine.doctor.build import Build
-from engine.kernels import attention, expert_gemm, expert_sort, linear8, norms, vocabulary
+from engine.kernels import (
+    attention,
+    expert_gemm,
+    expert_sort,
+    inputs,
+    linear8,
+    norms,
+    router,
+    settle,
+    vocabulary,
+)
 from engine.kernels.reference_sampling import TILE_TOKENS
 from engine.weights.quantize import SCHEMES
 
 HIDDEN, WIDTH, TOP_K, EXPERTS, VOCABULARY = 2816, 704, 8, 128, 262_144
 CANVAS_PAIRS = 256 * TOP_K / EXPERTS  # of an expert
 PROMPT_PAIRS = 4 * CANVAS_PAIRS
+AHEAD = Budget(matrix_units="H", loads_in_flight=1)
 PROCESSORS = 132  # of an H100 or H200, which splits and chunks are chosen by
 
 
 def step_kernels(capability: int) -> list[Build]:
     """All kernels of a step for a compute capability of ``TARGETS``."""
-    parts = (_experts, _linears, _norms, _attention, _vocabulary)
+    parts = (_experts, _router, _linears, _norms, _attention, _vocabulary, _ends)
     return [build for part in parts for build in part(capability)]
 
 
@@ -78,21 +89,58 @@ def _product(kernel: str, scheme: str, pairs: float, capability: int, decoding: 
 
 
 def _linears(capability: int) -> list[Build]:
-    # Attention's way out: 4096 inputs, 2816 rows, split in three on 132 processors.
+    # Inputs, rows and splits of a canvas's products on 132 processors: attention's way out; queries, keys and values in
+    # one; gate and up of the dense MLP in one.
+    products = (("out", 4096, HIDDEN, 3, False), ("qkv", HIDDEN, 8192, 1, False), ("gated", HIDDEN, 4224, 2, True))
+    block = {"M": linear8.BLOCK_ROWS, "N": linear8.BLOCK_TOKENS, "BLOCK": linear8.BLOCK_INPUTS}
+    return [
+        Build(
+            "linear", f"linear8 {name}", capability, linear8.linear8_kernel,
+            block | {"K": size, "ROWS": rows, "SPLITS": splits, "GATED": gated}, AHEAD, stages=linear8.STAGES,
+        )
+        for name, size, rows, splits, gated in products
+    ]  # fmt: skip
+
+
+def _router(capability: int) -> list[Build]:
     sizes = {
-        "K": 4096, "ROWS": HIDDEN, "SPLITS": 3, "M": linear8.BLOCK_ROWS, "N": linear8.BLOCK_TOKENS,
-        "BLOCK": linear8.BLOCK_INPUTS,
+        "K": HIDDEN, "EXPERTS": EXPERTS, "PADDED": EXPERTS, "TOP_K": TOP_K, "PADDED_K": TOP_K,
+        "N": router.BLOCK_TOKENS, "BLOCK": router.BLOCK_INPUTS,
     }  # fmt: skip
-    return [Build("linear", "linear8", capability, linear8.linear8_kernel, sizes, Budget(matrix_units="H"))]
+    types = {"weights_ptr": "fp32"}
+    return [
+        Build(
+            "experts", f"router{note}", capability, router.router_kernel, sizes | {"SPLITS": splits}, AHEAD,
+            router.WARPS, router.STAGES, types,
+        )
+        for note, splits in (("", 8), (" prompt", 1))
+    ]  # fmt: skip
 
 
 def _norms(capability: int) -> list[Build]:
     few, block = Budget(registers=96), {"H": HIDDEN, "BLOCK": 4096}
     heads = {"HEADS": 16, "KV_HEADS": 2, "D": 512}
+    added, merged = block | {"NORMS": 3, "SPLIT": True}, block | {"TOP_K": TOP_K}
     return [
-        Build("norms", "add_norm", capability, norms.add_norm_kernel, block | {"NORMS": 3}, few),
-        Build("norms", "merge_norm", capability, norms.merge_norm_kernel, block, few),
+        Build("norms", "norm", capability, norms.norm_kernel, block, few),
+        Build("norms", "add_norm", capability, norms.add_norm_kernel, added, few),
+        Build("norms", "merge_norm", capability, norms.merge_norm_kernel, merged, few),
         Build("norms", "head_norm_rope", capability, norms.head_norm_rope_kernel, heads, few, warps=1),
+    ]
+
+
+def _ends(capability: int) -> list[Build]:
+    """What comes before the layers and behind the vocabulary."""
+    few = Budget(registers=96)
+    # Positions go up to 262 143 radians, where a fast cosine is wrong in the second digit.
+    exact = Budget(ptx_without=("cos.approx", "sin.approx"))
+    rows = {"H": HIDDEN, "HAS_SCALES": True, "BLOCK": 4096}
+    canvas = {"C": 256, "PADDED": 256, "BLOCK": settle.BLOCK}
+    told = {"entropy_ptr": "fp32", "tokens_ptr": "i64"}
+    return [
+        Build("ends", "embed_rows", capability, inputs.embed_rows_kernel, rows, few),
+        Build("ends", "rope", capability, inputs.rope_kernel, {"HALF": 256}, exact, 4, types={"start_ptr": "i64"}),
+        Build("ends", "settle", capability, settle.settle_kernel, canvas, Budget(), types=told),
     ]
 
 
@@ -111,13 +159,17 @@ def _attend(capability: int, kind: str, size: int, kv_heads: int, window: int, t
     blocks = attention.Blocks.of(size, large=capability == 90)
     constants = {
         "HEADS": 16, "GROUP": 16 // kv_heads, "D": size, "TEXT": text, "WINDOW": window,
-        "SPLITS": 1 if text else 2, "M": blocks.queries, "N": blocks.keys,
+        "SPLITS": 1 if text else 2, "M": blocks.queries, "N": blocks.keys, "COLUMNS": blocks.columns,
     }  # fmt: skip
-    # With text it is not known whether what is spilled lies in a loop.
-    spills, ahead = 40 if text else 0, int(capability == 90 and size == 256)
+    ahead = int(capability != 90 or size == 256)  # else there is no room for a third block of keys
+    # Scores once, and in products as wide as a block of keys; on consumer cards those of 512 half twice.
+    warp_products = size // 16 + blocks.keys // 16
+    if capability != 90:
+        ideal = 2 * blocks.queries * blocks.keys * size // (16 * 8 * 16) // blocks.warps
+        warp_products = ideal if size == 256 else ideal * 3 // 2
     return Build(
         "attention", f"attention {kind}{' text' if text else ''}", capability, attention.attention_kernel, constants,
-        Budget(spill_bytes=spills, matrix_units="H", loads_in_flight=ahead), blocks.warps, blocks.stages,
+        Budget(matrix_units="H", products=warp_products, loads_in_flight=ahead), blocks.warps, blocks.stages,
         {"weights_ptr": "fp32"},
     )  # fmt: skip
 
@@ -131,15 +183,15 @@ def _vocabulary(capability: int) -> list[Build]:
         "TILES": vocabulary.MERGE_TILES, "N": vocabulary.MERGE_POSITIONS, "BLOCK": vocabulary.BLOCK_HIDDEN,
     }  # fmt: skip
     # Rows of the table come in pieces of 16 bytes, ahead of their use.
-    rows = Budget(spill_bytes=40, matrix_units="H", ptx_without=("ld.global.b8",))
+    rows = Budget(spill_bytes=40, matrix_units="H", loads_in_flight=1, ptx_without=("ld.global.b8",))
     return [
         Build(
             "vocabulary", "score", capability, vocabulary.score_kernel,
-            shape | block | {"HAS_SCALES": True, "HAS_FORBIDDEN": True}, Budget(matrix_units="H"),
+            shape | block | {"HAS_SCALES": True, "HAS_FORBIDDEN": True}, AHEAD, stages=vocabulary.STAGES,
         ),
         Build(
             "vocabulary", "embed", capability, vocabulary.embed_kernel, shape | block | more, rows,
-            types={"soft_ptr": "fp32"},
+            stages=vocabulary.STAGES, types={"soft_ptr": "fp32"},
         ),
         Build("vocabulary", "merge", capability, vocabulary.merge_kernel, merge, Budget(), warps=4),
     ]  # fmt: skip
