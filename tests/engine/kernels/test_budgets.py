@@ -15,7 +15,21 @@ from tests.engine.kernels.compile import TARGETS, Compiled, compiled
 HIDDEN, VOCABULARY = 2816, 262_144
 SHARED = {89: 99 << 10, 90: 227 << 10, 120: 99 << 10}  # bytes a program may have
 SPILLS = 40  # bytes a thread, of which it is not known whether they lie in a loop; most kernels have none
-COUNTS = ("first", "tokens", "text_rows", "positions", "first_tile", "tiles", "count", "capacity", "rows")
+COUNTS = (
+    "first",
+    "tokens",
+    "text_rows",
+    "positions",
+    "first_tile",
+    "tiles",
+    "count",
+    "capacity",
+    "rows",
+    "share",
+    "span",
+    "programs",
+    "second",
+)
 STRIDES = ("q_stride", "k_stride", "v_stride")
 TYPES = dict.fromkeys(COUNTS + STRIDES, "i32") | dict.fromkeys(("eps", "cap", "embed_scale"), "fp32")
 
@@ -37,16 +51,20 @@ def on_matrix_units(found: Compiled, capability: int) -> bool:
     return found.opcodes["HGMMA" if capability == 90 else "HMMA"] > 0
 
 
-# Inputs, rows and splits of a canvas's products on 132 processors: attention's way out; queries, keys and values in
-# one; gate and up of the dense MLP in one.
-PRODUCTS = {"out": (4096, HIDDEN, 3, False), "in": (HIDDEN, 8192, 1, False), "gated": (HIDDEN, 2 * 2112, 2, True)}
+# Inputs and rows of a canvas's products, whether a program has a tile to itself, and whether gate and up are one:
+# attention's way out; queries, keys and values in one; the dense MLP's way in.
+PRODUCTS = {
+    "out": (4096, HIDDEN, False, False),
+    "in": (HIDDEN, 8192, True, False),
+    "gated": (HIDDEN, 4224, False, True),
+}
 
 
 @pytest.mark.parametrize("capability", TARGETS)
 @pytest.mark.parametrize("product", PRODUCTS)
 def test_linear(product: str, capability: int) -> None:
-    inputs, rows, splits, gated = PRODUCTS[product]
-    sizes = {"K": inputs, "ROWS": rows, "SPLITS": splits, "GATED": gated, "M": 128, "N": 128}
+    inputs, rows, whole, gated = PRODUCTS[product]
+    sizes = {"K": inputs, "ROWS": rows, "WHOLE": whole, "GATED": gated, "M": 128, "N": 128}
     types = {"codes_ptr": "i8", "scales_ptr": "fp32", "parts_ptr": "fp32", "arrived_ptr": "i32"}
     found = build(linear8.linear8_kernel, sizes | {"BLOCK": linear8.BLOCK_INPUTS}, capability, 8, **types)
     assert on_matrix_units(found, capability)
