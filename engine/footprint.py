@@ -30,7 +30,6 @@ UNPACKING = {4: 9, 8: 8}  # bits -> bytes a weight while ``unpack`` works: nibbl
 SAMPLER = 5  # fp32 (C, V) buffers at once in ``sampling``: logits and four of the entropy
 LIBRARIES = 2 * 32 * 2**20  # bytes of cuBLAS's workspaces on CUDA, in use and in a graph: adapters take it
 HELD_ROWS = 10  # tensors (T, H) in a pass by kernels beside the experts': residual streams, norms, branches' results
-TOP_LOGIT = 5  # bytes of each logit that a top k looks at: of a piece of the table, and of the one before
 
 # Bytes of a process's context on CUDA, with the code of kernels and libraries: 0.5 to 0.6 GB on data-centre cards and
 # 0.3 to 0.45 on consumer ones, as others have told; not yet measured with this program. The least is there as soon as
@@ -106,7 +105,7 @@ def kernel_pass(config: ModelConfig, way: Way, tokens: int) -> int:
     hidden = config.hidden_size
     experts = HELD_ROWS * hidden + config.top_k_experts * (config.moe_intermediate_size + hidden)
     heads = config.num_attention_heads * max(layer.head_dim for layer in config.layers)
-    attention = HELD_ROWS // 2 * hidden + 4 * heads  # queries as projected, turned, attended; keys and values
+    attention = 6 * hidden + 4 * heads  # queries as projected, turned, attended; keys and values
     return tokens * way.dtype.itemsize * max(experts, attention)
 
 
@@ -119,7 +118,7 @@ def step_memory(config: ModelConfig, way: Way) -> int:
     soft = length * hidden * d
     statistics = length * config.vocab_size // 128 * 7 * 4  # of each tile of tokens
     stage = statistics + 8 * 4 * length * hidden  # a chunk's weights, sums of the soft embedding
-    top = length * min(TOP_PIECE, config.vocab_size) * TOP_LOGIT + 2 * soft
+    top = length * min(TOP_PIECE, config.vocab_size) * 2 * d + 4 * soft  # logits, and without forbidden tokens
     return LIBRARIES + soft + max(kernel_pass(config, way, 2 * length), stage, top)
 
 
