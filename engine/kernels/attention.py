@@ -12,7 +12,7 @@ products half as wide. Consumer cards, whose programs have 99 KB of shared memor
 Floor, 256 queries, 16 heads. Sliding layer, 1279 keys, 8 x 256: 5.4 GFLOP, 10 MB. Predicted, not measured: H200 16 µs
 (compute floor 7), RTX 4090 50 µs (33). Full layer, 32 768 keys, 2 x 512: 275 GFLOP, 134 MB: H200 1.1 ms (0.35),
 RTX 4090 3.2 ms (1.7). There, programs draw 3.2 GB (H200) and 8.6 GB (RTX 4090) from the L2 cache, 0.6 and 1.7 ms at
-5 TB/s, and compute 1.5 times the products that are needed: scores twice on an H200, half of them twice on an RTX 4090.
+5 TB/s, and compute 1.5 times the products that are needed: the scores twice.
 On an H200 shared memory has no room for a third block of keys beside 128 queries of 512: the next block is loaded
 during the second product alone.
 """
