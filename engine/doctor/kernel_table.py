@@ -166,7 +166,7 @@ def _attend(capability: int, kind: str, size: int, kv_heads: int, window: int, t
         "SPLITS": 1 if text else 2, "M": blocks.queries, "N": blocks.keys, "COLUMNS": blocks.columns,
     }  # fmt: skip
     ahead = int(capability != 90 or size == 256)  # else there is no room for a third block of keys
-    # Scores once, and in products as wide as a block of keys; on consumer cards those of 512 half twice.
+    # A program forms scores once, in products as wide as a block of keys; on consumer cards those of 512 twice.
     warp_products = size // 16 + blocks.keys // 16
     if capability != 90:
         ideal = 2 * blocks.queries * blocks.keys * size // (16 * 8 * 16) // blocks.warps

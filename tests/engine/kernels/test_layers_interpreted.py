@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional
+from triton.runtime import interpreter
 
 from engine.kernels import attention, linear8, norms, reference
 from engine.kernels import reference_sampling as plain
@@ -60,6 +61,17 @@ def test_gate_and_up(tokens: int, inputs: int, width: int, cut: Cut | None, dtyp
         found = linear8.linear8(x, weight, cut, gated=True)
         assert found.dtype == dtype
         torch.testing.assert_close(found.float(), want, atol=1e-4, rtol=1e-4 if dtype == torch.float32 else 2e-3)
+
+
+@pytest.mark.parametrize("cut", [Cut(3), Cut(programs=3), Cut(programs=7)])
+def test_the_order_in_which_programs_finish_changes_nothing(cut: Cut, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last one first, so that a program has gone on to its next tile when the tile before is added up."""
+    x, weight = noise(20, 330), pack(noise(400, 330, seed=1), INT8)
+    wanted = linear8.linear8(x, weight, cut)
+    builder = interpreter.interpreter_builder
+    plainly = builder.set_grid_idx
+    monkeypatch.setattr(builder, "set_grid_idx", lambda x, y, z: plainly(builder.grid_dim[0] - 1 - x, y, z))
+    assert torch.equal(linear8.linear8(x, weight, cut), wanted)
 
 
 def test_linear_takes_leading_dimensions_and_strides() -> None:
