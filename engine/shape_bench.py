@@ -115,12 +115,14 @@ def measure_shape(
     context: int = 1024,
     steps: int = STEPS,
     rounds: int = ROUNDS,
+    reached: Callable[[str], None] = lambda _: None,
 ) -> ShapeResult:
     """Build a shape, check it against the oracle and time its denoising steps.
 
     Args:
         context: tokens in the cache before the canvas.
         steps: forced steps a canvas. rounds: canvases measured, after one that warms up.
+        reached: called with the name of a phase when it has ended: "building", "prefill", "steps".
 
     Raises:
         SafelightError: the context does not fit the model, the device is too small, a kernel is wrong, or a step's
@@ -131,17 +133,20 @@ def measure_shape(
         raise SafelightError(f"the context must be between 0 and {most} tokens for this shape, not {context}")
     bandwidth = copy_bandwidth(placement.device)
     network = random_network(config, precision, placement)
-    _forget_peak(placement.device)
+    reached("building")
     with torch.inference_mode():
         errors = check_layers(network)
+        _forget_peak(placement.device)
         cache = network.new_cache()
         cache.reserve(context + 2 * config.canvas_length)
         for start in range(0, context, PIECE):
             network.prefill(torch.arange(start, min(start + PIECE, context)) % config.vocab_size, cache)
+        reached("prefill")
         program = StepProgram(network, cache, config.canvas_length)
         forced = GenerationConfig(max_denoising_steps=steps, confidence_threshold=0.0)
         times = _time_steps(program, forced, rounds)
         first_times = _time_first_steps(program, forced, rounds)
+        reached("steps")
         parts = _time_parts(program, forced)
     median = statistics.median(times)
     weight_bytes = sum(t.nbytes for t in [*network.parameters(), *network.buffers()])
@@ -198,7 +203,7 @@ def copy_bandwidth(device: torch.device) -> float:
 
 
 def _forget_peak(device: torch.device) -> None:
-    """What building and copying took is no part of a run's peak."""
+    """What copying, building and the oracles took is no part of a run's peak."""
     if device.type == "cuda":
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(device)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from engine.kernels.decode import decode
 
-ROWS = 64  # a program
+ROWS = 256  # a program
 
 
 @triton.jit
@@ -31,7 +31,7 @@ def decode_all_kernel(
 
 
 def decode_all(words: Tensor, low: Tensor, high: Tensor, is_nf4: bool, dtype: torch.dtype) -> Tensor:
-    """Words (R, 16) int16 and bf16 scales (R,) of low and high codes -> weights (4, R, 16); R in multiples of 64."""
+    """Words (R, 16) int16 and bf16 scales (R,) of low and high codes -> weights (4, R, 16); R in multiples of 256."""
     out = torch.full((4, *words.shape), float("nan"), dtype=dtype, device=words.device)
     launch: Any = decode_all_kernel[(words.shape[0] // ROWS,)]
     launch(

@@ -124,9 +124,9 @@ def test_a_step_that_is_no_number_is_told(placement: Placement, monkeypatch: pyt
 
 
 def test_the_peak_is_of_the_steps_alone(placement: Placement, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither the copies that measure the bandwidth nor the building are in it."""
+    """Neither the copies that measure the bandwidth nor the building nor the oracles are in it."""
     order: list[str] = []
-    for name in ("copy_bandwidth", "random_network", "_forget_peak", "_time_steps", "peak_memory_mb"):
+    for name in ("copy_bandwidth", "random_network", "check_layers", "_forget_peak", "_time_steps", "peak_memory_mb"):
         real = getattr(shape_bench, name)
 
         def told(*arguments: object, _real: Any = real, _name: str = name) -> object:
@@ -135,7 +135,14 @@ def test_the_peak_is_of_the_steps_alone(placement: Placement, monkeypatch: pytes
 
         monkeypatch.setattr(shape_bench, name, told)
     measure_shape("tiny", CONFIG, PRECISION, placement, steps=1, rounds=1)
-    assert order == ["copy_bandwidth", "random_network", "_forget_peak", "_time_steps", "peak_memory_mb"]
+    assert order == [
+        "copy_bandwidth",
+        "random_network",
+        "check_layers",
+        "_forget_peak",
+        "_time_steps",
+        "peak_memory_mb",
+    ]
 
 
 class Graph:
