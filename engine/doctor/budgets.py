@@ -20,7 +20,9 @@ class Budget:
     programs: int = 1  # that a multiprocessor's shared memory has room for at once
     matrix_units: str = ""  # that its loop must use: "H" for bf16, "I" for int8, "Q" for fp8
     decoding: float = 0  # instructions to decode a weight; 0: it decodes none
+    looping: float = 0  # instructions of the whole loop for a weight; 0: not counted
     loads_in_flight: int = 0  # groups of asynchronous copies that must be under way while one is computed on
+    products_in_flight: int = 0  # groups of products that must be under way after each wait in the loop, on sm_90
     ptx_without: tuple[str, ...] = ()  # texts
     loop_without: tuple[str, ...] = ()  # opcodes
 
@@ -46,6 +48,12 @@ class Budget:
             found.append(f"no {unit} in its loop")
         if self.decoding and decoding(code, decoded) > self.decoding:
             found.append(f"{decoding(code, decoded):.1f} instructions to decode a weight, at most {self.decoding}")
+        if self.looping and looping(code, decoded) > self.looping:
+            found.append(f"{looping(code, decoded):.1f} instructions of its loop a weight, at most {self.looping}")
+        if any(count < self.products_in_flight for count in code.products_in_flight):
+            found.append(
+                f"{min(code.products_in_flight)} products in flight, at least {self.products_in_flight} wanted"
+            )
         if code.loads_in_flight < self.loads_in_flight:
             found.append(f"{code.loads_in_flight} loads in flight, at least {self.loads_in_flight} wanted")
         found += [f"{text} in its PTX" for text in self.ptx_without if text in code.ptx]
@@ -61,3 +69,8 @@ def matrix_opcode(kind: str, capability: int) -> str:
 def decoding(code: MachineCode, decoded: float) -> float:
     """Instructions that a thread takes to decode a weight; 0 where it decodes none."""
     return sum(code.loop[opcode] for opcode in DECODE) / decoded if decoded else 0.0
+
+
+def looping(code: MachineCode, decoded: float) -> float:
+    """Instructions of the loop that a thread takes for a weight; 0 where it decodes none."""
+    return code.loop.total() / decoded if decoded else 0.0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.doctor.ahead import compiled
-from engine.doctor.budgets import Budget, decoding, matrix_opcode
+from engine.doctor.budgets import Budget, decoding, looping, matrix_opcode
 from engine.doctor.machine_code import MachineCode
 
 # Pointed to by arguments of these names, in every kernel that does not say otherwise. Others point to bf16.
@@ -85,4 +85,5 @@ class Build:
             "loop_instructions": code.loop.total() or None,
             "matrix_instructions": code.loop[matrix_opcode(self.budget.matrix_units or "H", self.capability)] or None,
             "decoding": round(decoding(code, self.decoded), 2) or None,
+            "looping": round(looping(code, self.decoded), 2) or None,
         }

@@ -22,6 +22,7 @@ class Instruction:
 
     at: int  # bytes from the kernel's start
     opcode: str  # without its suffixes
+    rest: str  # suffixes and operands
     target: int | None  # of a branch whose target is written in it
 
 
@@ -46,14 +47,19 @@ class MachineCode:
         return Counter(each.opcode for each in self.instructions)
 
     @cached_property
-    def loop(self) -> Counter[str]:
-        """The opcodes of the longest loop's body, between a backward branch and its target; empty without a loop."""
+    def loop_body(self) -> list[Instruction]:
+        """The longest loop's body, between a backward branch and its target; empty without a loop."""
         start, end = max(
             ((each.target, each.at) for each in self.instructions if each.target is not None),
             key=lambda ends: ends[1] - ends[0],
             default=(1, 0),
         )
-        return Counter(each.opcode for each in self.instructions if start <= each.at <= end and start < end)
+        return [each for each in self.instructions if start <= each.at <= end and start < end]
+
+    @property
+    def loop(self) -> Counter[str]:
+        """How often each opcode stands in the longest loop's body."""
+        return Counter(each.opcode for each in self.loop_body)
 
     @property
     def loads_in_flight(self) -> int:
@@ -61,10 +67,16 @@ class MachineCode:
         waits = re.findall(r"cp\.async\.wait_group\s+(\d+)", self.ptx)
         return int(waits[0]) if waits else 0
 
+    @property
+    def products_in_flight(self) -> list[int]:
+        """sm_90: how many groups of products may be under way after each wait for them in the longest loop."""
+        waits = [each.rest for each in self.loop_body if each.opcode == "WARPGROUP" and each.rest.startswith(".DEPBAR")]
+        return [int(rest.split(",")[1], 16) for rest in waits]
+
 
 def _instruction(at: str, opcode: str, rest: str) -> Instruction:
     addresses = ADDRESS.findall(REMARK.sub("", rest)) if opcode == "BRA" else []
-    return Instruction(int(at, 16), opcode, int(addresses[-1], 16) if addresses else None)
+    return Instruction(int(at, 16), opcode, rest, int(addresses[-1], 16) if addresses else None)
 
 
 def used(usage: str) -> tuple[int, int]:

@@ -27,10 +27,14 @@ def test_budgets_are_what_they_were_set_for(capability: int) -> None:
     assert (budgets["attention sliding"].loads_in_flight > 0) == (capability == 90)
     spilling = {name for name, budget in budgets.items() if budget.spill_bytes}
     assert spilling <= {"embed", "attention sliding text", "attention full text"}
-    for name, most in {"int4-g32": 2.4, "nf4-g64": 4.8}.items():
+    for name, most in {"int4-g32": (2.5, 3.9), "nf4-g64": (4.8, 6.3)}.items():
         for kernel in ("gate_up", "down"):
-            assert 0 < budgets[f"{kernel} {name}"].decoding <= most
-            assert budgets[f"{kernel} {name}"].programs == 4
+            budget = budgets[f"{kernel} {name}"]
+            assert 0 < budget.decoding <= most[0]
+            assert 0 < budget.looping <= most[1]
+            assert budget.programs >= 3
+            assert budget.loads_in_flight == budget.products_in_flight == 1
+            assert budget.loop_without == ("STS", "LDG")
     assert SHARED[capability] <= 227 << 10
 
 
