@@ -35,7 +35,6 @@ from engine.weights.quantize import Precision
 
 STEPS = 16  # forced, a canvas
 ROUNDS = 5
-PIECE = 512  # tokens prefilled at a time
 COPY_BYTES = 1 << 30  # of the copy that measures memory bandwidth, on a GPU
 
 
@@ -139,8 +138,8 @@ def measure_shape(
         _forget_peak(placement.device)
         cache = network.new_cache()
         cache.reserve(context + 2 * config.canvas_length)
-        for start in range(0, context, PIECE):
-            network.prefill(torch.arange(start, min(start + PIECE, context)) % config.vocab_size, cache)
+        for start in range(0, context, cache.piece):
+            network.prefill(torch.arange(start, min(start + cache.piece, context)) % config.vocab_size, cache)
         reached("prefill")
         program = StepProgram(network, cache, config.canvas_length)
         forced = GenerationConfig(max_denoising_steps=steps, confidence_threshold=0.0)

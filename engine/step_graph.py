@@ -83,7 +83,7 @@ class StepProgram:
         self.network, self.length, self._cache = network, length, weakref.ref(cache)
         self.forbidden, self.choices = forbidden, network.config.vocab_size if allowed is None else allowed
         device, hidden = network.device, network.config.hidden_size
-        self.generator = torch.Generator(device=device)  # of the noise
+        self.generator = torch.Generator("cpu" if device.type == "meta" else device)  # of the noise
         self.ids = torch.zeros(2 * length, dtype=torch.long, device=device)  # a canvas to commit, and the one in work
         self.commits = False  # whether the canvas's first step commits
         self.pinned = torch.full((length,), -1, dtype=torch.int32, device=device)
@@ -103,11 +103,7 @@ class StepProgram:
         self.top_ids = torch.zeros(length, min(top_k, network.config.vocab_size), dtype=torch.long, device=device)
         self.top_shares = torch.zeros(self.top_ids.shape, dtype=torch.float32, device=device)
         self.slots = [self._slot(), self._slot()]
-        self.fused = None
-        if kernels.why_plain(device) is None:
-            from engine.layers.fused import FusedLayers
-
-            self.fused = FusedLayers(network)
+        self.fused = network.fused() if kernels.run_on(device, network.dtype) else None
         self.captures = device.type == "cuda"
         self.graphs: dict[bool, torch.cuda.CUDAGraph] = {}  # of the step, by whether it commits
         self.places: list[int] = []  # of the buffers that the graphs know

@@ -23,6 +23,7 @@ class Budget:
     looping: float = 0  # instructions of the whole loop for a weight; 0: not counted
     loads_in_flight: int = 0  # groups of asynchronous copies that must be under way while one is computed on
     products_in_flight: int = 0  # groups of products that must be under way after each wait in the loop, on sm_90
+    products: int = 0  # matrix instructions of its loop, at most; 0: not counted
     ptx_without: tuple[str, ...] = ()  # texts
     loop_without: tuple[str, ...] = ()  # opcodes
 
@@ -44,8 +45,11 @@ class Budget:
             found.append(f"{code.spill_bytes} bytes spilled, at most {self.spill_bytes} allowed")
         if self.programs * code.shared_bytes > SHARED[capability]:
             found.append(f"{code.shared_bytes} bytes of shared memory, too many for {self.programs} programs")
-        if self.matrix_units and not code.loop[unit := matrix_opcode(self.matrix_units, capability)]:
+        unit = matrix_opcode(self.matrix_units, capability)
+        if self.matrix_units and not code.loop[unit]:
             found.append(f"no {unit} in its loop")
+        if self.products and code.loop[unit] > self.products:
+            found.append(f"{code.loop[unit]} {unit} in its loop, at most {self.products} wanted")
         if self.decoding and decoding(code, decoded) > self.decoding:
             found.append(f"{decoding(code, decoded):.1f} instructions to decode a weight, at most {self.decoding}")
         if self.looping and looping(code, decoded) > self.looping:

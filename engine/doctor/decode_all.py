@@ -24,7 +24,8 @@ def decode_all_kernel(
     """ROWS rows of 16 words each. Grid: row blocks."""
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     at = row[:, None] * 16 + tl.arange(0, 16)[None, :]
-    low, high = tl.load(low_ptr + row), tl.load(high_ptr + row)
+    low = tl.broadcast_to(tl.load(low_ptr + row)[:, None], (ROWS, 16))
+    high = tl.broadcast_to(tl.load(high_ptr + row)[:, None], (ROWS, 16))
     parts = decode(tl.load(words_ptr + at), low, high, IS_NF4, PTX, out_ptr.dtype.element_ty)
     for part in tl.static_range(4):
         tl.store(out_ptr + part * rows * 16 + at, parts[part])

@@ -17,6 +17,7 @@ from engine.weights.quantize import SCHEMES
 HIDDEN, WIDTH, TOP_K, EXPERTS, VOCABULARY = 2816, 704, 8, 128, 262_144
 CANVAS_PAIRS = 256 * TOP_K / EXPERTS  # of an expert
 PROMPT_PAIRS = 4 * CANVAS_PAIRS
+AHEAD = Budget(matrix_units="H", loads_in_flight=1)
 PROCESSORS = 132  # of an H100 or H200, which splits and chunks are chosen by
 
 
@@ -83,7 +84,7 @@ def _linears(capability: int) -> list[Build]:
         "K": 4096, "ROWS": HIDDEN, "SPLITS": 3, "M": linear8.BLOCK_ROWS, "N": linear8.BLOCK_TOKENS,
         "BLOCK": linear8.BLOCK_INPUTS,
     }  # fmt: skip
-    return [Build("linear", "linear8", capability, linear8.linear8_kernel, sizes, Budget(matrix_units="H"))]
+    return [Build("linear", "linear8", capability, linear8.linear8_kernel, sizes, AHEAD, stages=linear8.STAGES)]
 
 
 def _norms(capability: int) -> list[Build]:
@@ -111,13 +112,17 @@ def _attend(capability: int, kind: str, size: int, kv_heads: int, window: int, t
     blocks = attention.Blocks.of(size, large=capability == 90)
     constants = {
         "HEADS": 16, "GROUP": 16 // kv_heads, "D": size, "TEXT": text, "WINDOW": window,
-        "SPLITS": 1 if text else 2, "M": blocks.queries, "N": blocks.keys,
+        "SPLITS": 1 if text else 2, "M": blocks.queries, "N": blocks.keys, "COLUMNS": blocks.columns,
     }  # fmt: skip
-    # With text it is not known whether what is spilled lies in a loop.
-    spills, ahead = 40 if text else 0, int(capability == 90 and size == 256)
+    ahead = int(capability != 90 or size == 256)  # else there is no room for a third block of keys
+    # Scores once, and in products as wide as a block of keys; on consumer cards those of 512 half twice.
+    warp_products = size // 16 + blocks.keys // 16
+    if capability != 90:
+        ideal = 2 * blocks.queries * blocks.keys * size // (16 * 8 * 16) // blocks.warps
+        warp_products = ideal if size == 256 else ideal * 3 // 2
     return Build(
         "attention", f"attention {kind}{' text' if text else ''}", capability, attention.attention_kernel, constants,
-        Budget(spill_bytes=spills, matrix_units="H", loads_in_flight=ahead), blocks.warps, blocks.stages,
+        Budget(matrix_units="H", products=warp_products, loads_in_flight=ahead), blocks.warps, blocks.stages,
         {"weights_ptr": "fp32"},
     )  # fmt: skip
 
@@ -131,15 +136,15 @@ def _vocabulary(capability: int) -> list[Build]:
         "TILES": vocabulary.MERGE_TILES, "N": vocabulary.MERGE_POSITIONS, "BLOCK": vocabulary.BLOCK_HIDDEN,
     }  # fmt: skip
     # Rows of the table come in pieces of 16 bytes, ahead of their use.
-    rows = Budget(spill_bytes=40, matrix_units="H", ptx_without=("ld.global.b8",))
+    rows = Budget(spill_bytes=40, matrix_units="H", loads_in_flight=1, ptx_without=("ld.global.b8",))
     return [
         Build(
             "vocabulary", "score", capability, vocabulary.score_kernel,
-            shape | block | {"HAS_SCALES": True, "HAS_FORBIDDEN": True}, Budget(matrix_units="H"),
+            shape | block | {"HAS_SCALES": True, "HAS_FORBIDDEN": True}, AHEAD, stages=vocabulary.STAGES,
         ),
         Build(
             "vocabulary", "embed", capability, vocabulary.embed_kernel, shape | block | more, rows,
-            types={"soft_ptr": "fp32"},
+            stages=vocabulary.STAGES, types={"soft_ptr": "fp32"},
         ),
         Build("vocabulary", "merge", capability, vocabulary.merge_kernel, merge, Budget(), warps=4),
     ]  # fmt: skip

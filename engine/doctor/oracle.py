@@ -17,6 +17,7 @@ Outputs = tuple[Tensor, ...]
 Work = Callable[[], Outputs]
 MARGIN = 5.0  # times the tolerance, that mixed-up operands must be off by at least
 ROW, COLUMN = 4.0, 6.0  # times the tolerance, that the worst row and column may be off by
+LIKE = 3.0  # times nearer to a mix-up's result than to the right one
 EXACT = 1e-12  # a tolerance
 
 
@@ -48,7 +49,7 @@ def judge(check: OracleCheck, repeats: int, with_mixups: bool = True) -> Verdict
     error, strain = _furthest(found, want, check.tolerances)
     differing = sum(not _same(found, check.run()) for _ in range(repeats - 1))
     if strain > 1.0:
-        return Verdict(False, error, f"off by {error:.2%} from the oracle{_suspect(check, found)}")
+        return Verdict(False, error, f"off by {error:.2%} from the oracle{_suspect(check, found, error)}")
     if differing:
         return Verdict(False, error, f"other bits in {differing} of {repeats - 1} repeats")
     said = f"off by {error:.2g}"
@@ -87,11 +88,11 @@ def _furthest(found: Outputs, want: Outputs, tolerances: tuple[float, ...]) -> t
     return max(((off, off / tolerance) for off, tolerance in distances), key=lambda each: each[1])
 
 
-def _suspect(check: OracleCheck, found: Outputs) -> str:
-    """Which mix-up explains the result, if one does."""
+def _suspect(check: OracleCheck, found: Outputs, error: float) -> str:
+    """Which mix-up explains the result much better than the right operands do, if one does."""
     for name, work in check.mixups.items():
-        if _furthest(found, work(), check.tolerances)[1] <= 1.0:
-            return f"; it is what {name} would give"
+        if _furthest(found, work(), check.tolerances)[0] <= error / LIKE:
+            return f"; it is much like what {name} would give"
     return ""
 
 

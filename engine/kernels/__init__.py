@@ -52,8 +52,13 @@ def _can_build() -> bool:
     return given or bool(os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang"))
 
 
+def run_on(device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether kernels compute with numbers of this type on this device."""
+    return dtype == torch.bfloat16 and why_plain(device) is None
+
+
 def _fast(x: Tensor) -> bool:
-    return x.is_cuda and x.dtype == torch.bfloat16 and why_plain(x.device) is None
+    return run_on(x.device, x.dtype)
 
 
 def _wants_gradient(*inputs: Tensor) -> bool:

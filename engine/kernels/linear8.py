@@ -25,6 +25,7 @@ from engine.weights.quantize import Packed
 BLOCK_ROWS = 128  # of the weight
 BLOCK_TOKENS = 128  # at most
 BLOCK_INPUTS = 64
+STAGES = 3  # with two, each block of inputs is waited for as soon as it is asked for
 MIN_BLOCKS = 8  # blocks of inputs that a split is worth
 MAX_TILES = 1024  # that may be split: more than any card has processors
 
@@ -125,6 +126,6 @@ def linear8(x: Tensor, weight: Packed, splits: int | None = None) -> Tensor:
     launch(
         flat, weight.codes, weight.scales, out, parts, _arrivals(x.device), tokens,
         K=inputs, ROWS=rows, SPLITS=splits, M=BLOCK_ROWS, N=block, BLOCK=BLOCK_INPUTS,
-        num_warps=8, num_stages=3, enable_fp_fusion=True,
+        num_warps=8, num_stages=STAGES, enable_fp_fusion=True,
     )  # fmt: skip
     return out.view(*x.shape[:-1], rows)

@@ -6,6 +6,7 @@ once in the order in which the kernels take them.
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass
 
 import torch
@@ -33,10 +34,17 @@ class FusedLayers:
     """All layers and the final norm of a network."""
 
     def __init__(self, network: DiffusionGemma) -> None:
-        self.network = network
+        self._network = weakref.ref(network)  # which keeps this: a circle would hold its memory until it is collected
         self.blocks = [block for block in network.layers if isinstance(block, Block)]
         following = [*(block.input_layernorm for block in self.blocks[1:]), network.norm]
         self.norms = [_stack(block, after) for block, after in zip(self.blocks, following, strict=True)]
+
+    @property
+    def network(self) -> DiffusionGemma:
+        """The network; the caller keeps it alive."""
+        network = self._network()
+        assert network is not None
+        return network
 
     def __call__(
         self, x: Tensor, ropes: dict[LayerConfig, tuple[Tensor, Tensor]], spans: dict[str, Span], cache: KVCache

@@ -23,8 +23,8 @@ from engine import (
     generate,
     sampling,
 )
-from engine.cache import SLACK, KVCache
-from engine.decoders.base import PIECE, commit
+from engine.cache import PIECE, SLACK, KVCache
+from engine.decoders.base import commit
 from engine.decoders.steppers import DeviceStepper, LastProgram, Sampler
 from engine.kernels.reference_sampling import draw_tokens
 from engine.layers.packed import install

@@ -46,6 +46,7 @@ FITTING = Budget(
     matrix_units="H",
     decoding=2,
     loads_in_flight=2,
+    products=1,
     ptx_without=("b8",),
     loop_without=("STS",),
 )
@@ -84,6 +85,7 @@ def test_what_fits_has_no_faults() -> None:
         ({"spill_bytes": 8}, "8 bytes spilled, at most 0 allowed"),
         ({"shared_bytes": 26_000}, "26000 bytes of shared memory, too many for 4 programs"),
         ({"sass": PLAIN.replace("HMMA", "FFMA")}, "no HMMA in its loop"),
+        ({"sass": LONGER.replace("NEW", "HMMA")}, "2 HMMA in its loop, at most 1 wanted"),
         ({"sass": LONGER.replace("NEW", "MOV")}, "3.0 instructions to decode a weight, at most 2"),
         ({"ptx": "cp.async.wait_group 0;"}, "0 loads in flight, at least 2 wanted"),
         ({"ptx": CODE.ptx.replace("b16", "b8")}, "b8 in its PTX"),

@@ -33,7 +33,7 @@ def test_a_right_kernel_passes() -> None:
 def test_another_rows_scales_are_found_and_named() -> None:
     verdict = judged(lambda x, weight: reference.linear(x, other_scales(weight)))
     assert not verdict.ok
-    assert verdict.said.endswith("it is what the neighbouring rows' scales would give")
+    assert verdict.said.endswith("it is much like what the neighbouring rows' scales would give")
 
 
 @pytest.mark.parametrize("place", [(7, slice(None)), (slice(None), 131)])
