@@ -288,24 +288,29 @@ def _record(program: StepProgram, config: GenerationConfig) -> dict[str, Callabl
 
         return hook
 
-    for path, module in network.named_modules():
+    def remembering(part: str) -> Callable[..., Tensor]:
+        plain = getattr(fused, part)
+
+        def call(*arguments: Any) -> Tensor:
+            found.setdefault(part, []).append(lambda: plain(*arguments))
+            result: Tensor = plain(*arguments)
+            return result
+
+        return call
+
+    for path, module in network.named_modules() if fused is None else ():
         part = "experts" if path.endswith((".experts", ".router")) else kinds.get(type(module))
         if part is not None:
             handles.append(module.register_forward_pre_hook(remember(part), with_kwargs=True))
-    if fused is not None:  # whose attention is no module
-        plain = fused.attention
-
-        def attention(*arguments: Any) -> Tensor:
-            found.setdefault("attention", []).append(lambda: plain(*arguments))
-            return plain(*arguments)
-
-        fused.attention = attention  # type: ignore[method-assign, assignment]
+    methods = () if fused is None else ("attention", "dense", "experts")  # which go past the modules
+    for part in methods:
+        setattr(fused, part, remembering(part))
     program.begin(_noise(program), None, config)
     program.run_step()
     for handle in handles:
         handle.remove()
-    if fused is not None:
-        del fused.attention
+    for part in methods:
+        delattr(fused, part)
     hidden = torch.randn(program.length, network.config.hidden_size, device=network.device, dtype=network.dtype)
     found["vocabulary"] = [lambda: program.vocabulary(hidden)]
     result = program.vocabulary(hidden)

@@ -16,13 +16,16 @@ POINTED = {
     "i8": ("codes_ptr", "table_ptr"),
     "i16": ("words_ptr",),
     "i32": (
-        *("pairs_ptr", "offsets_ptr", "tiles_ptr", "arrived_ptr", "span_ptr", "start_ptr", "exponents_ptr"),
-        *("highest_ptr", "tokens_ptr", "pinned_ptr", "nonfinite_ptr"),
+        *("pairs_ptr", "offsets_ptr", "tiles_ptr", "arrived_ptr", "span_ptr", "end_ptr", "exponents_ptr"),
+        *("highest_ptr", "tokens_ptr", "pinned_ptr", "nonfinite_ptr", "flags_ptr"),
     ),
-    "i64": ("chosen_ptr", "draw_ptr", "argmax_ptr", "candidate_ptr"),
+    "i64": (
+        *("chosen_ptr", "draw_ptr", "argmax_ptr", "candidate_ptr", "ids_ptr", "noise_ptr", "canvas_ptr"),
+        *("previous_ptr", "unchanged_ptr", "step_ptr"),
+    ),
     "fp32": (
         *("scales_ptr", "parts_ptr", "soft_parts_ptr", "statistics_ptr", "temperature_ptr"),
-        *("entropy_ptr", "logsumexp_ptr"),
+        *("entropy_ptr", "logsumexp_ptr", "told_entropy_ptr", "limits_ptr", "frequencies_ptr"),
     ),
 }
 TYPES = {name: kind for kind, names in POINTED.items() for name in names}

@@ -10,7 +10,17 @@ from typing import Any
 
 from engine.doctor.budgets import Budget
 from engine.doctor.build import Build
-from engine.kernels import attention, expert_gemm, expert_sort, linear8, norms, vocabulary
+from engine.kernels import (
+    attention,
+    expert_gemm,
+    expert_sort,
+    inputs,
+    linear8,
+    norms,
+    router,
+    settle,
+    vocabulary,
+)
 from engine.kernels.reference_sampling import TILE_TOKENS
 from engine.weights.quantize import SCHEMES
 
@@ -23,7 +33,7 @@ PROCESSORS = 132  # of an H100 or H200, which splits and chunks are chosen by
 
 def step_kernels(capability: int) -> list[Build]:
     """All kernels of a step for a compute capability of ``TARGETS``."""
-    parts = (_experts, _linears, _norms, _attention, _vocabulary)
+    parts = (_experts, _router, _linears, _norms, _attention, _vocabulary, _ends)
     return [build for part in parts for build in part(capability)]
 
 
@@ -79,21 +89,58 @@ def _product(kernel: str, scheme: str, pairs: float, capability: int, decoding: 
 
 
 def _linears(capability: int) -> list[Build]:
-    # Attention's way out: 4096 inputs, 2816 rows, split in three on 132 processors.
+    # Inputs, rows and splits of a canvas's products on 132 processors: attention's way out; queries, keys and values in
+    # one; gate and up of the dense MLP in one.
+    products = (("out", 4096, HIDDEN, 3, False), ("qkv", HIDDEN, 8192, 1, False), ("gated", HIDDEN, 4224, 2, True))
+    block = {"M": linear8.BLOCK_ROWS, "N": linear8.BLOCK_TOKENS, "BLOCK": linear8.BLOCK_INPUTS}
+    return [
+        Build(
+            "linear", f"linear8 {name}", capability, linear8.linear8_kernel,
+            block | {"K": size, "ROWS": rows, "SPLITS": splits, "GATED": gated}, AHEAD, stages=linear8.STAGES,
+        )
+        for name, size, rows, splits, gated in products
+    ]  # fmt: skip
+
+
+def _router(capability: int) -> list[Build]:
     sizes = {
-        "K": 4096, "ROWS": HIDDEN, "SPLITS": 3, "M": linear8.BLOCK_ROWS, "N": linear8.BLOCK_TOKENS,
-        "BLOCK": linear8.BLOCK_INPUTS,
+        "K": HIDDEN, "EXPERTS": EXPERTS, "PADDED": EXPERTS, "TOP_K": TOP_K, "PADDED_K": TOP_K,
+        "N": router.BLOCK_TOKENS, "BLOCK": router.BLOCK_INPUTS,
     }  # fmt: skip
-    return [Build("linear", "linear8", capability, linear8.linear8_kernel, sizes, AHEAD, stages=linear8.STAGES)]
+    types = {"weights_ptr": "fp32"}
+    return [
+        Build(
+            "experts", f"router{note}", capability, router.router_kernel, sizes | {"SPLITS": splits}, AHEAD,
+            router.WARPS, router.STAGES, types,
+        )
+        for note, splits in (("", 8), (" prompt", 1))
+    ]  # fmt: skip
 
 
 def _norms(capability: int) -> list[Build]:
     few, block = Budget(registers=96), {"H": HIDDEN, "BLOCK": 4096}
     heads = {"HEADS": 16, "KV_HEADS": 2, "D": 512}
+    added, merged = block | {"NORMS": 3, "SPLIT": True}, block | {"TOP_K": TOP_K}
     return [
-        Build("norms", "add_norm", capability, norms.add_norm_kernel, block | {"NORMS": 3}, few),
-        Build("norms", "merge_norm", capability, norms.merge_norm_kernel, block, few),
+        Build("norms", "norm", capability, norms.norm_kernel, block, few),
+        Build("norms", "add_norm", capability, norms.add_norm_kernel, added, few),
+        Build("norms", "merge_norm", capability, norms.merge_norm_kernel, merged, few),
         Build("norms", "head_norm_rope", capability, norms.head_norm_rope_kernel, heads, few, warps=1),
+    ]
+
+
+def _ends(capability: int) -> list[Build]:
+    """What comes before the layers and behind the vocabulary."""
+    few = Budget(registers=96)
+    # Positions go up to 262 143 radians, where a fast cosine is wrong in the second digit.
+    exact = Budget(ptx_without=("cos.approx", "sin.approx"))
+    rows = {"H": HIDDEN, "HAS_SCALES": True, "BLOCK": 4096}
+    canvas = {"C": 256, "PADDED": 256, "BLOCK": settle.BLOCK}
+    told = {"entropy_ptr": "fp32", "tokens_ptr": "i64"}
+    return [
+        Build("ends", "embed_rows", capability, inputs.embed_rows_kernel, rows, few),
+        Build("ends", "rope", capability, inputs.rope_kernel, {"HALF": 256}, exact, 4, types={"start_ptr": "i64"}),
+        Build("ends", "settle", capability, settle.settle_kernel, canvas, Budget(), types=told),
     ]
 
 

@@ -1,7 +1,8 @@
 """Fast paths. This file chooses; ``reference`` and ``reference_sampling`` are the oracles; a kernel has its own file.
 
 A Triton kernel runs on a CUDA device of compute capability 8.0 or newer. Everything else takes the plain path, which
-is right anywhere and slow with packed weights; ``why_plain`` says for which reason.
+is right anywhere and slow with packed weights; ``why_plain`` says for which reason. The meta device passes for a card,
+so that launches can be counted without one; see ``launches``.
 
 Kernels know no gradients. Where one is wanted, the call goes through ``gradients``, which comes back here for the
 forward pass and unpacks the weights once more for the backward one.
@@ -30,14 +31,14 @@ LEAST_CAPABILITY = (8, 0)  # bf16 matrix units
 @functools.cache
 def why_plain(device: torch.device) -> str | None:
     """Why kernels do not run on a device, in words; None if they do."""
-    if device.type != "cuda":
+    if device.type not in ("cuda", "meta"):
         return "the kernels need an NVIDIA GPU"
-    capability = torch.cuda.get_device_capability(device)
+    capability = LEAST_CAPABILITY if device.type == "meta" else torch.cuda.get_device_capability(device)
     if capability < LEAST_CAPABILITY:
         return f"the GPU's compute capability {capability[0]}.{capability[1]} is below 8.0"
     if importlib.util.find_spec("triton") is None:
         return "Triton is not installed"
-    if not _can_build():
+    if device.type == "cuda" and not _can_build():
         return "Triton needs a C compiler; install gcc"
     return None
 

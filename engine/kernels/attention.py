@@ -152,7 +152,7 @@ def join_kernel(parts_ptr, weights_ptr, out_ptr, rows, D: tl.constexpr, SPLITS: 
 def has_large_shared(device: torch.device) -> bool:
     """Whether a program may take more than the 99 KB of shared memory that consumer cards have."""
     if device.type != "cuda":
-        return False
+        return device.type == "meta"  # which passes for an H100
     size: int = torch.cuda.get_device_properties(device).shared_memory_per_block_optin
     return size >= LARGE_SHARED
 

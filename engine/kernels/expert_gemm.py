@@ -1,4 +1,5 @@
-"""Gated experts on 4-bit weights: sort, gate · up · GELU, down, combine. Four kernels, no host synchronisation.
+"""Gated experts on 4-bit weights: sort, gate · up · GELU, down, combine. Four kernels, no host synchronisation. In a
+step, ``norms.add_norm`` puts tokens in order and ``norms.merge_norm`` combines, so that there are three.
 
 Weights are the left operand, so that codes go from registers, where they are decoded and scaled, straight into the
 tensor cores; the tokens of a tile, all of one expert, are the right one. Two sets of weight rows share them: gate and
@@ -198,14 +199,33 @@ def experts(
     """Gated experts; what ``reference.experts`` computes, with fp32 sums.
 
     Args:
-        x: (N, H), bf16 on a device. weights: (N, K) fp32. chosen: (N, K) expert indices, distinct in a row.
-        gate_up: 4-bit (E, 2I, H), gate rows first. down: 4-bit (E, H, I).
-        blocks: how to cut the work; None: by the card and the number of tokens.
+        x: (N, H), bf16 on a device. The rest as for ``expert_parts``.
 
     Returns:
         (N, H), the weighted sum over each token's experts.
     """
-    count, top_k = chosen.shape
+    (count, top_k), hidden = chosen.shape, x.shape[1]
+    parts = expert_parts(split_pairs(x), weights.contiguous(), chosen, gate_up, down, blocks)
+    out = torch.empty_like(x, memory_format=torch.contiguous_format)
+    launch: Any = combine_kernel[(count, triton.cdiv(hidden, COMBINE))]
+    launch(parts, out, TOP_K=top_k, H=hidden, BLOCK=COMBINE, num_warps=4, enable_fp_fusion=True)
+    return out
+
+
+def expert_parts(
+    x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed, blocks: Blocks | None = None
+) -> Tensor:
+    """Each token's experts, weighted, before they are added up.
+
+    Args:
+        x: (N, H) in ``split_pairs`` order, contiguous, bf16 on a device.
+        weights: (N, K) fp32, contiguous. chosen: (N, K) expert indices, distinct in a row.
+        gate_up: 4-bit (E, 2I, H), gate rows first. down: 4-bit (E, H, I).
+        blocks: how to cut the work; None: by the card and the number of tokens.
+
+    Returns:
+        (N * K, H) in the usual order and x's type, a token's parts behind one another in the order of its choices.
+    """
     number, hidden, width = down.shape
     blocks = blocks or Blocks.of(_major(x.device), chosen.numel() / number)
     groups = group(chosen, number, blocks.tokens)
@@ -219,22 +239,19 @@ def experts(
     inner = x.new_empty((chosen.numel(), width))
     launch: Any = gate_up_kernel[(width // blocks.rows, tiles)]
     launch(
-        split_pairs(x), gate_up.codes.view(torch.int16), gate_up.scales.view(torch.int32), *order, inner,
-        TOP_K=top_k, M=blocks.rows, GROUP=gate_up.scheme.group_size, IS_NF4=gate_up.scheme.name == "nf4",
+        x, gate_up.codes.view(torch.int16), gate_up.scales.view(torch.int32), *order, inner,
+        TOP_K=chosen.shape[1], M=blocks.rows, GROUP=gate_up.scheme.group_size, IS_NF4=gate_up.scheme.name == "nf4",
         TILES=blocks.turn(hidden, gate_up.scheme), **options,
     )  # fmt: skip
     parts = x.new_empty((chosen.numel(), hidden))
     rows = blocks.down_rows(hidden)
     launch = down_kernel[(hidden // (2 * rows), tiles)]
     launch(
-        inner, down.codes.view(torch.int16), down.scales.view(torch.int32), weights.contiguous(), *order, parts,
+        inner, down.codes.view(torch.int16), down.scales.view(torch.int32), weights, *order, parts,
         M=rows, GROUP=down.scheme.group_size, IS_NF4=down.scheme.name == "nf4",
         TILES=blocks.turn(width, down.scheme), **options,
     )  # fmt: skip
-    out = torch.empty_like(x, memory_format=torch.contiguous_format)
-    launch = combine_kernel[(count, triton.cdiv(hidden, COMBINE))]
-    launch(parts, out, TOP_K=top_k, H=hidden, BLOCK=COMBINE, num_warps=4, enable_fp_fusion=True)
-    return out
+    return parts
 
 
 @functools.cache

@@ -4,6 +4,8 @@ The weight is the left operand, so that its converted codes go from registers st
 are the right one. A weight has few tiles (2816 rows are 22), fewer than a large card has processors: the inputs are
 split, too, and the last program to finish a tile adds up its parts, always in the same order, so that results repeat.
 
+Gate and up of a gated MLP, whose rows lie behind one another, are one launch that stores GELU(gate) * up.
+
 Floor, 256 tokens, 2816 x 4096: 11.5 MB of codes, 5.9 GFLOP. Predicted, not measured: H200 15 µs (compute floor 7.5,
 memory floor 2.7; tiles draw 69 MB from the L2 cache), RTX 4090 45 µs (36 and 11).
 """
@@ -20,6 +22,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from engine.kernels.launches import PROCESSORS
 from engine.weights.quantize import Packed
 
 BLOCK_ROWS = 128  # of the weight
@@ -28,6 +31,10 @@ BLOCK_INPUTS = 64
 STAGES = 3  # with two, each block of inputs is waited for as soon as it is asked for
 MIN_BLOCKS = 8  # blocks of inputs that a split is worth
 MAX_TILES = 1024  # that may be split: more than any card has processors
+# What splitting costs, in the time that a block of inputs takes (0.5 µs on an H200): a part's way to the L2 cache, a
+# part's way back, and the wait for the last of them.
+PART_OUT, PART_BACK, PART_WAIT = 3, 1, 2
+WORTH = 1.2  # what splitting once more must gain: parts take cache, and fewer tiles fit a multiprocessor side by side
 
 
 @triton.jit
@@ -53,12 +60,16 @@ def dot_rows(
 @triton.jit
 def linear8_kernel(
     x_ptr, codes_ptr, scales_ptr, out_ptr, parts_ptr, arrived_ptr, tokens,
-    K: tl.constexpr, ROWS: tl.constexpr, SPLITS: tl.constexpr,
+    K: tl.constexpr, ROWS: tl.constexpr, SPLITS: tl.constexpr, GATED: tl.constexpr,
     M: tl.constexpr, N: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """One tile (N tokens, M rows) of the output, or one split of its inputs. Grid: token tiles, row tiles, splits."""
+    """One tile (N tokens, M rows) of the output, or one split of its inputs. Grid: token tiles, row tiles, splits.
+
+    GATED: a tile takes the gate and the up row of each of M / 2 outputs side by side.
+    """
     split = tl.program_id(2)
-    row = tl.program_id(1) * M + tl.arange(0, M)
+    column = tl.program_id(1) * M + tl.arange(0, M)
+    row = column // 2 + column % 2 * (ROWS // 2) if GATED else column
     token = tl.program_id(0) * N + tl.arange(0, N)
     share: tl.constexpr = (K + BLOCK * SPLITS - 1) // (BLOCK * SPLITS)
     blocks: tl.constexpr = (K + BLOCK - 1) // BLOCK
@@ -67,8 +78,8 @@ def linear8_kernel(
         codes_ptr, x_ptr, tl.minimum(row, ROWS - 1), tl.minimum(token, tokens - 1),
         split * share, tl.minimum(split * share + share, blocks), K, M, N, BLOCK,
     )  # fmt: skip
-    inside = (token[:, None] < tokens) & (row[None, :] < ROWS)
-    place = token[:, None] * ROWS + row[None, :]
+    inside = (token[:, None] < tokens) & (column[None, :] < ROWS)
+    place = token[:, None] * ROWS + column[None, :]
     total = tl.trans(total)
     if SPLITS > 1:
         tl.store(parts_ptr + split * tokens * ROWS + place, total, mask=inside)
@@ -80,21 +91,29 @@ def linear8_kernel(
         total = tl.zeros((N, M), tl.float32)
         for part in tl.static_range(SPLITS):
             total += tl.load(parts_ptr + part * tokens * ROWS + place, mask=inside, other=0.0, cache_modifier=".cg")
-    scales = tl.load(scales_ptr + row, mask=row < ROWS, other=0.0)
-    tl.store(out_ptr + place, (total * scales[None, :]).to(out_ptr.dtype.element_ty), mask=inside)
+    scales = tl.load(scales_ptr + row, mask=column < ROWS, other=0.0)
+    total *= scales[None, :]
+    if GATED:
+        gate, up = tl.split(tl.reshape(total, (N, M // 2, 2)))
+        bend = 1.5957691216057308 * (gate + 0.044715 * gate * gate * gate)  # twice the argument of GELU's tanh
+        total = gate / (1.0 + tl.exp(-tl.maximum(bend, -80.0))) * up
+        output = tl.program_id(1) * (M // 2) + tl.arange(0, M // 2)
+        inside = (token[:, None] < tokens) & (output[None, :] < ROWS // 2)
+        place = token[:, None] * (ROWS // 2) + output[None, :]
+    tl.store(out_ptr + place, total.to(out_ptr.dtype.element_ty), mask=inside)
 
 
 @functools.cache
 def processors(device: torch.device) -> int:
     """Multiprocessors of a device; 1 for a CPU, where the interpreter runs one program after another."""
     if device.type != "cuda":
-        return 1
+        return PROCESSORS if device.type == "meta" else 1
     count: int = torch.cuda.get_device_properties(device).multi_processor_count
     return count
 
 
 @functools.cache
-def _arrivals(device: torch.device) -> Tensor:
+def arrivals(device: torch.device) -> Tensor:
     """Counters of finished splits a tile, zero between launches."""
     return torch.zeros(MAX_TILES, dtype=torch.int32, device=device)
 
@@ -104,13 +123,34 @@ def token_block(tokens: int) -> int:
     return min(BLOCK_TOKENS, max(16, 1 << (tokens - 1).bit_length()))
 
 
-def linear8(x: Tensor, weight: Packed, splits: int | None = None) -> Tensor:
+def splits_of(tiles: int, blocks: int, processors: int) -> int:
+    """How many parts each tile's inputs are split into: what takes the least time by a count of rounds.
+
+    A tile more than there are processors costs a whole round of tiles; split, it costs a shorter one.
+
+    Args:
+        tiles: of the output. blocks: of inputs, each tile's. processors: of the card.
+    """
+
+    def time(splits: int) -> int:
+        rounds, share = -(-tiles * splits // processors), -(-blocks // splits)
+        if splits == 1:
+            return rounds * share
+        return rounds * (share + PART_OUT) + PART_BACK * splits + PART_WAIT
+
+    most = max(1, blocks // MIN_BLOCKS) if tiles <= MAX_TILES else 1
+    times = [time(splits) for splits in range(1, most + 1)]
+    return next(splits for splits, taken in enumerate(times, 1) if taken <= WORTH * min(times))
+
+
+def linear8(x: Tensor, weight: Packed, splits: int | None = None, gated: bool = False) -> Tensor:
     """x (..., in) and an int8 weight (out, in) -> (..., out), in x's type with fp32 sums.
 
     Args:
         x: bf16 on the device.
         weight: int8 codes (out, in), fp32 scales (1, out).
-        splits: parts the inputs are split into, for up to 1024 tiles; None: as many as fill the device.
+        splits: parts the inputs are split into, for up to 1024 tiles; None: see ``splits_of``.
+        gated: whether the weight's rows are gates and, behind them, as many ups: GELU(gate) * up, (..., out / 2).
     """
     rows, inputs = weight.shape
     flat = x.reshape(-1, inputs).contiguous()
@@ -119,13 +159,13 @@ def linear8(x: Tensor, weight: Packed, splits: int | None = None) -> Tensor:
     grid = (triton.cdiv(tokens, block), triton.cdiv(rows, BLOCK_ROWS))
     tiles = grid[0] * grid[1]
     if splits is None:
-        splits = max(1, min(processors(x.device) // tiles, inputs // (MIN_BLOCKS * BLOCK_INPUTS)))
-    out = x.new_empty((tokens, rows))
+        splits = splits_of(tiles, triton.cdiv(inputs, BLOCK_INPUTS), processors(x.device))
+    out = x.new_empty((tokens, rows // 2 if gated else rows))
     parts = x.new_empty((splits, tokens, rows) if splits > 1 else (0,), dtype=torch.float32)
     launch: Any = linear8_kernel[(*grid, splits)]
     launch(
-        flat, weight.codes, weight.scales, out, parts, _arrivals(x.device), tokens,
-        K=inputs, ROWS=rows, SPLITS=splits, M=BLOCK_ROWS, N=block, BLOCK=BLOCK_INPUTS,
+        flat, weight.codes, weight.scales, out, parts, arrivals(x.device), tokens,
+        K=inputs, ROWS=rows, SPLITS=splits, GATED=gated, M=BLOCK_ROWS, N=block, BLOCK=BLOCK_INPUTS,
         num_warps=8, num_stages=STAGES, enable_fp_fusion=True,
     )  # fmt: skip
-    return out.view(*x.shape[:-1], rows)
+    return out.view(*x.shape[:-1], out.shape[1])

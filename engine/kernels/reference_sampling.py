@@ -137,7 +137,8 @@ def merge_norm(
     x: Tensor, dense: Tensor, sparse: Tensor, weights: Tensor, scalars: Tensor, text_rows: int, eps: float
 ) -> tuple[Tensor, Tensor]:
     """A layer's end and the next one's pre-norm; arguments as the kernel's."""
-    both = norm(dense, weights[0], eps) + norm(sparse, weights[1], eps)
+    summed = sparse.float().view(x.shape[0], -1, x.shape[1]).sum(dim=1)
+    both = norm(dense, weights[0], eps) + norm(summed, weights[1], eps)
     is_canvas = (torch.arange(x.shape[0], device=x.device) >= text_rows).long()
     total = (x.float() + norm(both, weights[2], eps)) * scalars.float()[is_canvas, None]
     return total.to(x.dtype), norm(total, weights[3], eps).to(x.dtype)
@@ -150,7 +151,7 @@ def head_norm_rope(
     weights: tuple[Tensor, Tensor],
     rope: tuple[Tensor, Tensor],
     buffers: tuple[Tensor, Tensor],
-    start: Tensor,
+    end: Tensor,
     eps: float,
 ) -> Tensor:
     """Queries ready for attention, keys and values in their buffers; arguments as the kernel's."""
@@ -160,7 +161,7 @@ def head_norm_rope(
     def heads(x: Tensor, weight: Tensor | None) -> Tensor:
         return norm(x.view(count, -1, size).transpose(0, 1), weight, eps)
 
-    place = slice(int(start), int(start) + count)
+    place = slice(int(end) - count, int(end))
     buffers[0][:, place] = rotate(heads(keys, weights[1]), cos, sin).to(buffers[0].dtype)
     buffers[1][:, place] = heads(values, None).to(buffers[1].dtype)
     return rotate(heads(queries, weights[0]), cos, sin).to(queries.dtype)

@@ -6,6 +6,9 @@ the model's own number type.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 import torch
 from torch import Tensor, nn
 
@@ -82,6 +85,40 @@ class PackedTokenTable(nn.Module):
 def packed_weights(network: nn.Module) -> list[PackedWeight]:
     """All packed weights of a network."""
     return [module for module in network.modules() if isinstance(module, PackedWeight)]
+
+
+def gather(weights: Sequence[PackedWeight]) -> bool:
+    """Let the buffers of weights of one scheme lie behind one another in memory, in this order.
+
+    Nothing is held twice, but for these weights while it is done. Their names, shapes and values stay.
+
+    Returns:
+        Whether they had to be moved.
+    """
+    moved = False
+    for part in ("codes", "scales"):
+        buffers: list[Tensor] = [getattr(weight, part) for weight in weights]
+        if all(_is_behind(one, other) for one, other in pairwise(buffers)):
+            continue
+        moved = True
+        with torch.inference_mode(False), torch.no_grad():  # what is made here outlives the mode it is made in
+            whole = torch.cat([buffer.flatten() for buffer in buffers])
+            for weight, own in zip(weights, torch.split(whole, [buffer.numel() for buffer in buffers]), strict=True):
+                setattr(weight, part, own.view(getattr(weight, part).shape))
+    return moved
+
+
+def _is_behind(one: Tensor, other: Tensor) -> bool:
+    """Whether a buffer begins in memory where another one ends."""
+    together = one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
+    return together and bool(one.storage_offset() + one.numel() == other.storage_offset())
+
+
+def joined(weights: Sequence[PackedWeight]) -> Packed:
+    """Gathered 8-bit weights (out, in) that share their inputs as one, whose rows are theirs one after the other."""
+    rows, first = sum(weight.shape[0] for weight in weights), weights[0]
+    codes = first.codes.as_strided((rows, first.shape[1]), (first.shape[1], 1))
+    return Packed(codes, first.scales.as_strided((1, rows), (rows, 1)), first.scheme)
 
 
 def install(network: DiffusionGemma, precision: Precision, dtype: torch.dtype) -> None:

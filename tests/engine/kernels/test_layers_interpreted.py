@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from engine.kernels import attention, linear8, norms, reference
 from engine.kernels import reference_sampling as plain
+from engine.kernels.decode import split_pairs
 from engine.layers.norm import RMSNorm
 from engine.layers.rope import cos_sin, rotate
 from engine.weights.quantize import INT8, pack
@@ -32,6 +34,22 @@ def test_linear(tokens: int, inputs: int, rows: int, splits: int | None, dtype: 
         found = linear8.linear8(x, weight, splits)
         assert found.dtype == dtype
         torch.testing.assert_close(found.float(), want, atol=1e-4, rtol=1e-5 if dtype == torch.float32 else 1e-3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize(
+    ("tokens", "inputs", "width", "splits"),
+    [(1, 70, 100, None), (19, 330, 130, 2), (130, 64, 64, None), (20, 130, 65, 3)],
+)
+def test_gate_and_up(tokens: int, inputs: int, width: int, splits: int | None, dtype: torch.dtype) -> None:
+    """Gates, ups and their product in one, of odd sizes."""
+    x, weight = noise(tokens, inputs).to(dtype), pack(noise(2 * width, inputs, seed=1) * inputs**-0.5, INT8)
+    gate, up = reference.linear(x.float(), weight).chunk(2, dim=-1)
+    want = functional.gelu(gate, approximate="tanh") * up
+    for _ in range(2):  # the second time the counters are as the first left them
+        found = linear8.linear8(x, weight, splits, gated=True)
+        assert found.dtype == dtype
+        torch.testing.assert_close(found.float(), want, atol=1e-4, rtol=1e-4 if dtype == torch.float32 else 2e-3)
 
 
 def test_linear_takes_leading_dimensions_and_strides() -> None:
@@ -126,22 +144,36 @@ def test_attention_with_a_sure_head() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
-def test_norms_of_a_sum(dtype: torch.dtype) -> None:
-    x, y, weights = noise(5, 70).to(dtype), noise(5, 70, seed=1).to(dtype), noise(4, 70, seed=2).to(dtype)
-    found = norms.add_norm(x, y, weights[0], weights[1:], EPS)
-    torch.testing.assert_close(found, plain.add_norm(x, y, weights[0], weights[1:], EPS))
+@pytest.mark.parametrize(("size", "split"), [(70, False), (96, True), (192, True)])
+def test_norms_of_a_sum(size: int, split: bool, dtype: torch.dtype) -> None:
+    x, y, weights = (noise(*shape, size, seed=seed).to(dtype) for seed, shape in enumerate([(5,), (5,), (4,)]))
+    total, normed = norms.add_norm(x, y, weights[0], weights[1:], EPS, split)
+    want, plainly = plain.add_norm(x, y, weights[0], weights[1:], EPS)
+    torch.testing.assert_close(total, want)
+    torch.testing.assert_close(normed[:2], plainly[:2])
+    torch.testing.assert_close(normed[2], split_pairs(plainly[2]) if split else plainly[2])
+
+
+def test_a_norm_alone() -> None:
+    x, weight = noise(5, 70), noise(70, seed=1)
+    torch.testing.assert_close(norms.norm(x, weight, EPS), plain.norm(x, weight, EPS))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
-@pytest.mark.parametrize("text_rows", [0, 2, 5])
-def test_norms_at_a_layer_s_end(text_rows: int, dtype: torch.dtype) -> None:
-    x, dense, sparse = (noise(5, 70, seed=seed).to(dtype) for seed in range(3))
+@pytest.mark.parametrize(("text_rows", "parts"), [(0, 1), (2, 3), (2, 8), (5, 2)])
+def test_norms_at_a_layer_s_end(text_rows: int, parts: int, dtype: torch.dtype) -> None:
+    """With one output of the experts for a token, and with several that are to be added up."""
+    x, dense = (noise(5, 70, seed=seed).to(dtype) for seed in range(2))
+    sparse = noise(5 * parts, 70, seed=2).to(dtype)
     weights, scalars = noise(4, 70, seed=3).to(dtype), torch.tensor([0.3, 1.7], dtype=dtype)
     found = norms.merge_norm(x, dense, sparse, weights, scalars, text_rows, EPS)
     torch.testing.assert_close(found, plain.merge_norm(x, dense, sparse, weights, scalars, text_rows, EPS))
-    for rows, scalar in ((slice(text_rows), scalars[0]), (slice(text_rows, None), scalars[1])):
-        alone = plain.merge_norm(x[rows], dense[rows], sparse[rows], weights, scalar.expand(2), 0, EPS)
-        torch.testing.assert_close(found[0][rows], alone[0])
+    for rows, scalar in ((range(text_rows), scalars[0]), (range(text_rows, 5), scalars[1])):
+        if not rows:
+            continue
+        own = sparse.view(5, parts, 70)[list(rows)].flatten(0, 1)
+        alone = plain.merge_norm(x[list(rows)], dense[list(rows)], own, weights, scalar.expand(2), 0, EPS)
+        torch.testing.assert_close(found[0][list(rows)], alone[0])
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -159,7 +191,7 @@ def test_heads(shared: bool) -> None:
     found = []
     for way in (norms, plain):
         buffers = torch.zeros(kv_heads, capacity, size), torch.zeros(kv_heads, capacity, size)
-        turned = way.head_norm_rope(queries, keys, values, weights, rope, buffers, torch.tensor([start]), EPS)
+        turned = way.head_norm_rope(queries, keys, values, weights, rope, buffers, torch.tensor([start + tokens]), EPS)
         found.append((turned, *buffers))
     torch.testing.assert_close(found[0], found[1])
     layer = RMSNorm(size, EPS)
