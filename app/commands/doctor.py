@@ -28,7 +28,7 @@ examples:
   safelight doctor --json > doctor.json
 """
 MARKS = {True: "right", False: "WRONG", None: "not checked"}
-FIGURES = "registers · bytes spilled · KB of shared memory · instructions to decode a weight"
+FIGURES = "launches a step; registers · bytes spilled · KB of shared memory · instructions to decode a weight"
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[type-arg]
@@ -74,7 +74,7 @@ def _print(report: Report) -> None:
     console = terminal.console(sys.stdout)
     for section in report.sections:
         title = f"{section.name}: {section.status}, {section.seconds:.0f} s"
-        if section.facts:
+        if section.facts or section.rows:
             table = terminal.table(title, "measure", "value", "unit")
             for column in table.columns[1:]:
                 column.justify, column.no_wrap = "left", False
@@ -98,10 +98,13 @@ def _print(report: Report) -> None:
 def _machine_code(section: Section) -> object:
     """A row a kernel, a column a card; checks of this section are told only where they failed."""
     targets = list(dict.fromkeys(str(row["target"]) for row in section.rows))
-    table = terminal.table(f"{section.name}: {section.status}, {section.seconds:.0f} s\n{FIGURES}", "kernel", *targets)
+    table = terminal.table(FIGURES, "kernel", "a step", *targets)
     for kernel in dict.fromkeys(str(row["kernel"]) for row in section.rows):
         cells = {str(row["target"]): row for row in section.rows if row["kernel"] == kernel}
-        table.add_row(kernel, *(_cell(cells.get(target)) for target in targets))
+        launches = next(iter(cells.values())).get("launches")
+        table.add_row(
+            kernel, "" if launches is None else str(launches), *(_cell(cells.get(target)) for target in targets)
+        )
     return table
 
 

@@ -1,51 +1,34 @@
-"""Every kernel of a step, called by its module's public function, against its oracle: at a model's shapes."""
+"""Every kernel of a step, called by its module's public function, against its oracle: at a model's shapes.
+
+Products are here, the rest in ``kernel_checks_between``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 
 import torch
 from torch import Tensor
 
-from engine.config import LayerConfig, ModelConfig
-from engine.doctor import layer_checks, product_checks
+from engine.config import ModelConfig
+from engine.doctor import kernel_checks_between, product_checks
 from engine.doctor.decode_all import decode_all
-from engine.doctor.operands import draws, normal, packed, routing
+from engine.doctor.operands import packed, routing
 from engine.doctor.oracle import OracleCheck
+from engine.doctor.shapes import Shape
 from engine.doctor.vocabulary_checks import vocabulary_check
-from engine.kernels import attention, expert_gemm, expert_sort, linear8, norms, vocabulary
+from engine.kernels import expert_gemm, expert_sort, linear8, vocabulary
 from engine.weights.quantize import INT4, INT4_G64, INT8, NF4, NF4_VALUES
 
 Make = Callable[[], OracleCheck]
 Named = tuple[str, Make]  # operands are made only when their turn comes: those of the experts take 0.5 GB
 
 
-@dataclass(frozen=True)
-class Shape:
-    """What the kernels are checked at."""
-
-    config: ModelConfig
-    device: torch.device
-    dtype: torch.dtype
-    contexts: tuple[int, ...]  # tokens before the canvas, for attention
-
-    @property
-    def canvas(self) -> int:
-        return self.config.canvas_length
-
-    def normal(self, *shape: int, seed: int, scale: float = 1.0) -> Tensor:
-        return normal(*shape, device=self.device, dtype=self.dtype, seed=seed, scale=scale)
-
-    def kinds(self) -> list[LayerConfig]:
-        """The layers' kinds, each once."""
-        return list(dict.fromkeys(self.config.layers))
-
-
 def kernel_checks(shape: Shape) -> list[Named]:
     """Names and makers of all checks, in the order of a step."""
-    parts = (_decode, _sort, _experts, _linears, _norms, _attention, _vocabulary)
+    between = (kernel_checks_between.norms_of, kernel_checks_between.ends_of, kernel_checks_between.attention_of)
+    parts = (_decode, _sort, _experts, _linears, *between, _vocabulary)
     return [named for part in parts for named in part(shape)]
 
 
@@ -99,15 +82,25 @@ def _experts(shape: Shape) -> Iterator[Named]:
 
 
 def _linears(shape: Shape) -> Iterator[Named]:
-    def make(rows: int, inputs: int, tokens: int) -> OracleCheck:
-        weight = packed(rows, inputs, scheme=INT8, device=shape.device, seed=1)
-        return product_checks.linear_check(linear8.linear8, shape.normal(tokens, inputs, seed=tokens), weight)
+    def make(rows: int, size: int, tokens: int) -> OracleCheck:
+        weight = packed(rows, size, scheme=INT8, device=shape.device, seed=1)
+        return product_checks.linear_check(linear8.linear8, shape.normal(tokens, size, seed=tokens), weight)
 
-    for rows, inputs in linear_shapes(shape.config):
-        yield f"linear8 {rows} x {inputs}", partial(make, rows, inputs, shape.canvas)
-    rows, inputs = linear_shapes(shape.config)[0]
+    for rows, size in linear_shapes(shape.config):
+        yield f"linear8 {rows} x {size}", partial(make, rows, size, shape.canvas)
+    rows, size = linear_shapes(shape.config)[0]
     for tokens in (2 * shape.canvas, 1):
-        yield f"linear8 {rows} x {inputs}, {tokens} tokens", partial(make, rows, inputs, tokens)
+        yield f"linear8 {rows} x {size}, {tokens} tokens", partial(make, rows, size, tokens)
+
+    def gated() -> OracleCheck:
+        hidden, width = shape.config.hidden_size, shape.config.intermediate_size
+        weight = packed(2 * width, hidden, scheme=INT8, device=shape.device, seed=3)
+        run = partial(linear8.linear8, gated=True)
+        return product_checks.linear_check(
+            run, shape.normal(shape.canvas, hidden, seed=4), weight, product_checks.gated
+        )
+
+    yield "linear8 gated", gated
 
 
 def linear_shapes(config: ModelConfig) -> list[tuple[int, int]]:
@@ -116,79 +109,9 @@ def linear_shapes(config: ModelConfig) -> list[tuple[int, int]]:
     found = []
     for layer in dict.fromkeys(config.layers):
         queries = config.num_attention_heads * layer.head_dim
-        found += [(queries, hidden), (layer.num_key_value_heads * layer.head_dim, hidden), (hidden, queries)]
-    return list(dict.fromkeys([*found, (config.intermediate_size, hidden), (hidden, config.intermediate_size)]))
-
-
-def _norms(shape: Shape) -> Iterator[Named]:
-    hidden, tokens = shape.config.hidden_size, 2 * shape.canvas
-    many = partial(shape.normal, tokens, hidden)
-
-    def add() -> OracleCheck:
-        weights = shape.normal(hidden, seed=4), shape.normal(3, hidden, seed=5)
-        return layer_checks.add_norm_check(norms.add_norm, many(seed=0), many(seed=1), *weights)
-
-    def merge(text: int) -> OracleCheck:
-        weights, scalars = shape.normal(4, hidden, seed=6), torch.tensor([0.7, -1.3]).to(shape.device, shape.dtype)
-        x, dense, sparse = (many(seed=seed) for seed in range(3))
-        return layer_checks.merge_norm_check(norms.merge_norm, x, dense, sparse, weights, scalars, text)
-
-    def rope(layer: LayerConfig) -> OracleCheck:
-        size = layer.head_dim
-        heads = (shape.config.num_attention_heads, layer.num_key_value_heads, layer.num_key_value_heads)
-        angle = torch.rand(shape.canvas, size // 2, generator=draws(shape.device, 9), device=shape.device) * 6.28
-        angles = torch.cat([angle, angle], dim=-1)
-        queries, keys, values = (
-            shape.normal(shape.canvas, count * size, seed=seed) for seed, count in enumerate(heads)
-        )
-        return layer_checks.head_norm_rope_check(
-            norms.head_norm_rope,
-            (queries, keys, values),
-            (shape.normal(size, seed=4), shape.normal(size, seed=5)),
-            (angles.cos().to(shape.dtype), angles.sin().to(shape.dtype)),
-            start=11,
-            capacity=shape.canvas + 40,
-        )
-
-    yield "add_norm", add
-    for text in (0, shape.canvas):
-        yield f"merge_norm, {text} of text", partial(merge, text)
-    for layer in shape.kinds():
-        yield f"head_norm_rope {kind(layer)}", partial(rope, layer)
-
-
-def _attention(shape: Shape) -> Iterator[Named]:
-    def make(layer: LayerConfig, before: int, text: int) -> OracleCheck:
-        return attention_operands(shape, attention.attention, layer, before, text)
-
-    for layer in shape.kinds():
-        for before in shape.contexts:
-            for text in (0, shape.canvas):
-                yield f"attention {kind(layer)}, context {before}, {text} of text", partial(make, layer, before, text)
-        yield f"attention {kind(layer)}, all text", partial(make, layer, 0, 2 * shape.canvas)
-
-
-def attention_operands(
-    shape: Shape, run: layer_checks.Attend, layer: LayerConfig, before: int, text: int
-) -> OracleCheck:
-    """Attention of a canvas and the text before it, or, with two canvases of text, of text alone."""
-    alone = text > shape.canvas
-    count = text if alone else shape.canvas + text
-    window = shape.config.sliding_window if layer.is_sliding else None
-    end = before + count
-    # A sliding layer's cache begins where the canvas's window does.
-    first = 0 if window is None or alone else max(0, before + text - window + 1)
-    kv_heads, size = layer.num_key_value_heads, layer.head_dim
-    scale = 1.4 * size**-0.25  # scores of about 2: some keys count much more than others
-    return layer_checks.attention_check(
-        run,
-        shape.normal(shape.config.num_attention_heads, count, size, seed=1, scale=scale),
-        shape.normal(kv_heads, end + 53, size, seed=2, scale=scale),
-        shape.normal(kv_heads, end + 53, size, seed=3),
-        (first, end),
-        text,
-        window,
-    )
+        keys = layer.num_key_value_heads * layer.head_dim  # full attention has its keys for values
+        found += [(queries + (1 + layer.is_sliding) * keys, hidden), (hidden, queries)]
+    return [*found, (hidden, config.intermediate_size)]
 
 
 def _vocabulary(shape: Shape) -> Iterator[Named]:
@@ -207,8 +130,3 @@ def _vocabulary(shape: Shape) -> Iterator[Named]:
 
     for name, is_restricted in (("vocabulary stage", False), ("vocabulary stage, tokens pinned and forbidden", True)):
         yield name, partial(make, is_restricted)
-
-
-def kind(layer: LayerConfig) -> str:
-    """The layer's kind in a word."""
-    return "sliding" if layer.is_sliding else "full"

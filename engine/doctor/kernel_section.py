@@ -9,7 +9,7 @@ import torch
 from engine import kernels
 from engine.doctor import interpreter
 from engine.doctor.oracle import judge
-from engine.doctor.shapes import real, tiny
+from engine.doctor.shapes import Shape, real, tiny
 from engine.doctor.telling import Found, Teller
 
 REPEATS = 12  # on a card, where a race shows in one run of many; the interpreter has none
@@ -22,7 +22,7 @@ def look(teller: Teller, device: str, quick: bool) -> None:
     if why is not None:
         teller.left_out("kernels", why)
         return
-    from engine.doctor.kernel_checks import Make, Shape, kernel_checks
+    from engine.doctor.kernel_checks import Make, kernel_checks
 
     if place.type == "cuda":
         shape = Shape(real(), place, torch.bfloat16, contexts=(0, 1024, 3000, 32_768))

@@ -12,6 +12,7 @@ from engine.doctor.product_checks import tolerance
 from engine.kernels import reference_sampling as plain
 
 Attend = Callable[[Tensor, Tensor, Tensor, Tensor, int, int | None], Tensor]
+Norm = Callable[[Tensor, Tensor, float], Tensor]
 AddNorm = Callable[[Tensor, Tensor, Tensor, Tensor, float], Outputs]
 MergeNorm = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, int, float], Outputs]
 HeadNormRope = Callable[..., Tensor]
@@ -58,6 +59,23 @@ def attention_check(
     )
 
 
+def norm_check(run: Norm, x: Tensor, weight: Tensor) -> OracleCheck:
+    """``norm``: x (N, H), a weight (H,)."""
+
+    def oracle(x: Tensor, weight: Tensor) -> Work:
+        return lambda: (plain.norm(x, weight, EPS),)
+
+    return OracleCheck(
+        run=lambda: (run(x, weight, EPS),),
+        oracle=oracle(x, weight),
+        mixups={
+            "the neighbouring weight": oracle(x, weight.roll(1)),
+            "the neighbouring token": oracle(x.roll(1, 0), weight),
+        },
+        tolerances=(tolerance(x.dtype),),
+    )
+
+
 def add_norm_check(run: AddNorm, x: Tensor, y: Tensor, post: Tensor, pre: Tensor) -> OracleCheck:
     """``add_norm``: x and y (N, H), weights (H,) and (P, H)."""
 
@@ -79,7 +97,7 @@ def add_norm_check(run: AddNorm, x: Tensor, y: Tensor, post: Tensor, pre: Tensor
 def merge_norm_check(
     run: MergeNorm, x: Tensor, dense: Tensor, sparse: Tensor, weights: Tensor, scalars: Tensor, text: int
 ) -> OracleCheck:
-    """``merge_norm``: (N, H) three times, weights (4, H), scalars (2,)."""
+    """``merge_norm``: x and dense (N, H), sparse (N * K, H), weights (4, H), scalars (2,)."""
 
     def oracle(dense: Tensor, sparse: Tensor, weights: Tensor, scalars: Tensor) -> Work:
         parts = (x.float(), dense.float(), sparse.float())
@@ -89,7 +107,8 @@ def merge_norm_check(
         run=lambda: run(x, dense, sparse, weights, scalars, text, EPS),
         oracle=oracle(dense, sparse, weights, scalars),
         mixups={
-            "dense for sparse": oracle(sparse, dense, weights, scalars),
+            "another token's experts": oracle(dense, sparse.roll(1, 0), weights, scalars),
+            "another token's dense output": oracle(dense.roll(1, 0), sparse, weights, scalars),
             "another norm's weights": oracle(dense, sparse, weights.roll(1, 0), scalars),
             "text's scalar for the canvas's": oracle(dense, sparse, weights, scalars.flip(0)),
         },
@@ -102,13 +121,13 @@ def head_norm_rope_check(
     projected: tuple[Tensor, Tensor, Tensor],
     weights: tuple[Tensor, Tensor],
     rope: tuple[Tensor, Tensor],
-    start: int,
+    end: int,
     capacity: int,
 ) -> OracleCheck:
     """``head_norm_rope``: queries, keys and values (T, heads * D) as projected; tells all three as they come out."""
     size, device = rope[0].shape[1], rope[0].device
     kv_heads = projected[1].shape[1] // size
-    place = torch.tensor([start], dtype=torch.int32, device=device)
+    place = torch.tensor([end], dtype=torch.int32, device=device)
 
     def work(
         norm: HeadNormRope,

@@ -14,17 +14,19 @@ from torch import Tensor, nn
 
 from engine import kernels
 from engine.config import LayerConfig
-from engine.doctor import layer_checks, product_checks
+from engine.doctor import end_checks, layer_checks, product_checks
 from engine.doctor.operands import draws, normal, routing
 from engine.doctor.oracle import OracleCheck
 from engine.doctor.vocabulary_checks import vocabulary_check
 from engine.kernels.reference_sampling import VocabularyResult
 from engine.layers.block import Block
+from engine.layers.moe import Router
 from engine.layers.packed import PackedExperts, PackedLinear, PackedTokenTable
 from engine.models.diffusion_gemma import DiffusionGemma
 
 # On the plain path, whose time goes into unpacking, and whose memory a plan has counted:
 PLAIN_TOKENS = 16
+PLAIN_EXPERTS = 16
 PLAIN_ROWS = 16_384  # of the token table
 CONTEXT = 40  # tokens before the canvas
 
@@ -40,8 +42,8 @@ class LayerCheck:
 
 def network_checks(network: DiffusionGemma) -> Iterator[LayerCheck]:
     """All checks of a network with packed weights, the vocabulary stage last."""
-    config = network.config
-    tokens = config.canvas_length if network.device.type == "cuda" else min(config.canvas_length, PLAIN_TOKENS)
+    config, is_fast = network.config, network.device.type == "cuda"
+    tokens = config.canvas_length if is_fast else min(config.canvas_length, PLAIN_TOKENS)
     random = partial(normal, device=network.device, dtype=network.dtype)
     for layer in dict.fromkeys(config.layers):
         index = config.layers.index(layer)
@@ -53,11 +55,13 @@ def network_checks(network: DiffusionGemma) -> Iterator[LayerCheck]:
                 yield LayerCheck("linear", where, partial(_linear, module, random(tokens, _inputs(module), seed=index)))
             elif isinstance(module, PackedExperts):
                 hidden = random(tokens, config.hidden_size, seed=index)
-                chosen = routing(tokens, config.num_experts, config.top_k_experts, network.device, seed=index)
+                used = config.num_experts if is_fast else min(config.num_experts, PLAIN_EXPERTS)
+                chosen = routing(tokens, used, config.top_k_experts, network.device, seed=index)
                 yield LayerCheck("experts", where, partial(_experts, module, hidden, *chosen))
         yield LayerCheck("attention", f"layer {index}", partial(_attention, network, layer, tokens))
         if kernels.why_plain(network.device) is None:
             yield LayerCheck("norms", f"layer {index}, heads", partial(_head_norms, network, layer, tokens))
+            yield LayerCheck("router", f"layer {index}", partial(_router, block.router, network, tokens))
     if kernels.why_plain(network.device) is None:
         yield LayerCheck("norms", "after attention", partial(_add_norm, network, tokens))
         yield LayerCheck("norms", "at a layer's end", partial(_merge_norm, network, tokens))
@@ -77,6 +81,14 @@ def _linear(linear: PackedLinear, x: Tensor) -> OracleCheck:
 def _experts(experts: PackedExperts, x: Tensor, weights: Tensor, chosen: Tensor) -> OracleCheck:
     gate_up, down = experts.gate_up_proj.packed, experts.down_proj.packed
     return product_checks.experts_check(lambda *parts: experts(*parts[:3]), x, weights, chosen, gate_up, down)
+
+
+def _router(router: Router, network: DiffusionGemma, tokens: int) -> OracleCheck:
+    from engine.kernels.router import route
+
+    x = normal(tokens, network.config.hidden_size, device=network.device, dtype=network.dtype, seed=6)
+    scales = normal(network.config.num_experts, device=network.device, dtype=network.dtype, seed=7).exp()
+    return end_checks.router_check(route, x, router.proj.weight, scales, router.top_k)
 
 
 def _attention(network: DiffusionGemma, layer: LayerConfig, tokens: int) -> OracleCheck:
@@ -108,7 +120,7 @@ def _head_norms(network: DiffusionGemma, layer: LayerConfig, tokens: int) -> Ora
         (queries, keys, values),
         (random(size, seed=4), random(size, seed=5)),
         (angles.cos().to(network.dtype), angles.sin().to(network.dtype)),
-        start=11,
+        end=tokens + 11,
         capacity=tokens + CONTEXT,
     )
 
@@ -126,8 +138,10 @@ def _merge_norm(network: DiffusionGemma, tokens: int) -> OracleCheck:
     from engine.kernels import norms
 
     random = partial(normal, device=network.device, dtype=network.dtype)
-    x, dense, sparse = (random(tokens, network.config.hidden_size, seed=seed) for seed in range(3))
-    weights, scalars = random(4, network.config.hidden_size, seed=3), random(2, seed=4)
+    hidden, top_k = network.config.hidden_size, network.config.top_k_experts
+    x, dense = (random(tokens, hidden, seed=seed) for seed in range(2))
+    sparse = random(tokens * top_k, hidden, seed=5)
+    weights, scalars = random(4, hidden, seed=3), random(2, seed=4)
     return layer_checks.merge_norm_check(norms.merge_norm, x, dense, sparse, weights, scalars, tokens // 2)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -41,4 +43,4 @@ def routing(tokens: int, experts: int, top_k: int, device: torch.device, seed: i
 
 def other_scales(weight: Packed, dim: int = -1) -> Packed:
     """The same codes with the scales of the neighbouring rows, or, with ``dim`` -2, groups."""
-    return Packed(weight.codes, weight.scales.roll(1, dim), weight.scheme)
+    return replace(weight, scales=weight.scales.roll(1, dim))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from engine.doctor.operands import other_scales
 from engine.doctor.oracle import EXACT, OracleCheck, Outputs, Work
@@ -22,24 +24,28 @@ def tolerance(dtype: torch.dtype) -> float:
     return 0.02 if dtype == torch.bfloat16 else 1e-4
 
 
-def linear_check(run: Linear, x: Tensor, weight: Packed) -> OracleCheck:
+def linear_check(run: Linear, x: Tensor, weight: Packed, oracle: Linear = reference.linear) -> OracleCheck:
     """``linear``: x (N, in), an 8-bit weight (out, in)."""
 
-    def oracle(x: Tensor, weight: Packed) -> Work:
-        return lambda: (reference.linear(x.float(), weight),)
+    def work(x: Tensor, weight: Packed) -> Work:
+        return lambda: (oracle(x.float(), weight),)
 
+    mixups = {"the neighbouring rows' scales": work(x, other_scales(weight))}
+    if len(x) > 1:
+        mixups["the neighbouring token"] = work(x.roll(1, 0), weight)
+    mixups["the neighbouring input"] = work(x.roll(1, -1), weight)
     return OracleCheck(
         run=lambda: (run(x, weight),),
-        oracle=oracle(x, weight),
-        mixups={
-            "the neighbouring rows' scales": oracle(x, other_scales(weight)),
-            "the neighbouring token": oracle(x.roll(1, 0), weight),
-            "the neighbouring input": oracle(x.roll(1, -1), weight),
-        }
-        if len(x) > 1
-        else {"the neighbouring rows' scales": oracle(x, other_scales(weight))},
+        oracle=work(x, weight),
+        mixups=mixups,
         tolerances=(tolerance(x.dtype) / 2,),
     )
+
+
+def gated(x: Tensor, weight: Packed) -> Tensor:
+    """What ``linear8`` computes of gates and ups: GELU(gate) * up."""
+    gate, up = reference.linear(x, weight).chunk(2, dim=-1)
+    return F.gelu(gate, approximate="tanh") * up
 
 
 def experts_check(
@@ -51,7 +57,7 @@ def experts_check(
         return lambda: (reference.experts(x.float(), weights, chosen, gate_up, down),)
 
     half = gate_up.shape[-2] // 2
-    exchanged = Packed(gate_up.codes.roll(half, -2), gate_up.scales.roll(half, -1), gate_up.scheme)
+    exchanged = replace(gate_up, codes=gate_up.codes.roll(half, -2), scales=gate_up.scales.roll(half, -1))
     mixups = {
         "the neighbouring expert": oracle(weights, (chosen + 1) % down.shape[0], gate_up, down),
         "another choice's weight": oracle(weights.roll(1, -1), chosen, gate_up, down),

@@ -1,11 +1,16 @@
-"""The two shapes that are checked: the real model's on a GPU, a tiny one in the interpreter."""
+"""The two shapes that kernels are checked at: the real model's on a GPU, a tiny one in the interpreter."""
 
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
 
 from engine import catalog
-from engine.config import ModelConfig
+from engine.config import LayerConfig, ModelConfig
+from engine.doctor.operands import normal
 from engine.files import read_json
 
 REAL = "26b-a4b"
@@ -36,3 +41,29 @@ def tiny() -> ModelConfig:
         vocab_size=520,
         canvas_length=12,
     )
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the kernels are checked at."""
+
+    config: ModelConfig
+    device: torch.device
+    dtype: torch.dtype
+    contexts: tuple[int, ...]  # tokens before the canvas, for attention
+
+    @property
+    def canvas(self) -> int:
+        return self.config.canvas_length
+
+    def normal(self, *shape: int, seed: int, scale: float = 1.0) -> Tensor:
+        return normal(*shape, device=self.device, dtype=self.dtype, seed=seed, scale=scale)
+
+    def kinds(self) -> list[LayerConfig]:
+        """The layers' kinds, each once."""
+        return list(dict.fromkeys(self.config.layers))
+
+
+def kind(layer: LayerConfig) -> str:
+    """The layer's kind in a word."""
+    return "sliding" if layer.is_sliding else "full"

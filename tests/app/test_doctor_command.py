@@ -21,7 +21,7 @@ def report(quick: bool, ok: bool) -> Report:
     environment.take({"fact": "driver", "value": None, "unit": ""})
     kernels = Section("kernels", checks=[Check("linear8 64 x 128", ok, "off by 2.5e-07\x1b[2J")])
     code = Section("machine code", checks=[Check("gate_up int4-g32 sm_89", True, "within its budget")])
-    code.take({"row": {**ROW, "target": "sm_89", "decoding": 2.14}})
+    code.take({"row": {**ROW, "target": "sm_89", "decoding": 2.14, "launches": 30}})
     code.take({"row": {**ROW, "target": "sm_90", "decoding": None}})
     return Report([environment, kernels, code], quick)
 
@@ -75,9 +75,10 @@ def test_tables_tell_what_was_found(stood_in: Callable[[bool], None], capsys: Ca
     assert any(line.split() == ["memory", "25.3", "GB"] for line in lines)
     assert any(line.split() == ["driver", "none"] for line in lines)
     assert any(line.split() == ["a", "card", "not", "checked", "no", "CUDA", "device"] for line in lines)
-    assert any(line.split() == ["kernel", "sm_89", "sm_90"] for line in lines)
+    assert any(line.split() == ["kernel", "a", "step", "sm_89", "sm_90"] for line in lines)
     kernel = next(line for line in lines if line.startswith("gate_up int4-g32"))
     assert kernel.split("gate_up int4-g32")[1].split() == [
+        "30",
         "95",
         "·",
         "0",

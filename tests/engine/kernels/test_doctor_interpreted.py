@@ -10,14 +10,24 @@ import pytest
 import torch
 
 from engine.doctor import kernel_section, step_section
-from engine.doctor.kernel_checks import Shape, kernel_checks
+from engine.doctor.kernel_checks import kernel_checks
 from engine.doctor.operands import other_scales
-from engine.doctor.shapes import tiny
+from engine.doctor.shapes import Shape, tiny
 from engine.doctor.telling import Teller
 from engine.kernels import attention, linear8, norms
 from engine.layers import fused
 
-CHEAP = ("linear8", "expert sort", "add_norm", "attention full", "vocabulary stage")
+CHEAP = (
+    "linear8",
+    "expert sort",
+    "add_norm",
+    "attention full",
+    "vocabulary stage",
+    "router",
+    "settle",
+    "rope_tables",
+    "embed_rows",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +57,7 @@ def test_right_kernels_pass_and_every_kernel_has_a_check() -> None:
     names = {name.split()[0].rstrip(",") for name in dear() | found.keys()}
     assert names == {
         *("decode", "expert", "experts", "linear8", "add_norm", "merge_norm", "head_norm_rope", "attention"),
-        "vocabulary",
+        *("vocabulary", "norm", "router", "embed_rows", "rope_tables", "settle"),
     }
 
 
@@ -55,8 +65,8 @@ def test_right_kernels_pass_and_every_kernel_has_a_check() -> None:
 def test_a_broken_kernel_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     right = {"linear8": linear8.linear8, "add_norm": norms.add_norm, "attention": attention.attention}[name]
     broken = {
-        "linear8": lambda x, weight: right(x, other_scales(weight)),
-        "add_norm": lambda x, y, post, pre, eps: right(x, y, post, pre.roll(1, 0), eps),
+        "linear8": lambda x, weight, **more: right(x, other_scales(weight), **more),
+        "add_norm": lambda x, y, post, pre, *more: right(x, y, post, pre.roll(1, 0), *more),
         "attention": lambda queries, keys, values, span, *more: right(
             queries, keys, values, span + torch.tensor([1, 0], dtype=torch.int32), *more
         ),
@@ -77,3 +87,14 @@ def test_fused_steps_are_held_against_plain_ones(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(fused, "merge_norm", lambda x, dense, sparse, *more: right(x, sparse, dense, *more))
     found = told(step_section, skip=frozenset(["a step that commits, fused kernels against the plain path"]))
     assert [ok for ok, _ in found.values()] == [False]
+
+
+def test_what_is_run_on_a_card_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its course, with fused kernels where a card has a graph."""
+    monkeypatch.setattr(step_section, "AGAIN", 2)
+    with torch.inference_mode():
+        made = step_section._network(tiny(), torch.device("cpu"), torch.float32)
+        ways = step_section._Ways(made, length=20, steps=1, tolerance=step_section.ROUNDING)
+        assert ways.alike(canvases=3 * step_section.ROOM) == (True, "alike in 2 steps")
+        assert ways.repeated() == (True, "the same bits")
+        assert ways.plain()[0]
