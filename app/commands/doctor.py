@@ -28,7 +28,7 @@ examples:
   safelight doctor --json > doctor.json
 """
 MARKS = {True: "right", False: "WRONG", None: "not checked"}
-FIGURES = "launches a step; registers · bytes spilled · KB of shared memory · instructions to decode a weight"
+FIGURES = "For each card: registers · bytes spilled · KB of shared memory · instructions to decode a weight."
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[type-arg]
@@ -83,6 +83,7 @@ def _print(report: Report) -> None:
             console.print(table)
         if section.rows:
             console.print(_machine_code(section))
+            console.print(FIGURES, soft_wrap=True)
         told = [check for check in section.checks if not section.rows or not check.ok]
         if told:
             table = terminal.table("" if section.facts or section.rows else title, "check", "is", "what was found")
@@ -96,9 +97,9 @@ def _print(report: Report) -> None:
 
 
 def _machine_code(section: Section) -> object:
-    """A row a kernel, a column a card; checks of this section are told only where they failed."""
+    """A row a kernel, with its launches a step, a column a card; of this section's checks only failed ones are told."""
     targets = list(dict.fromkeys(str(row["target"]) for row in section.rows))
-    table = terminal.table(FIGURES, "kernel", "a step", *targets)
+    table = terminal.table("kernels of a step", "kernel", "launches", *targets)
     for kernel in dict.fromkeys(str(row["kernel"]) for row in section.rows):
         cells = {str(row["target"]): row for row in section.rows if row["kernel"] == kernel}
         launches = next(iter(cells.values())).get("launches")

@@ -28,11 +28,11 @@ class SectionPlan:
 
 
 SECTIONS = (
-    SectionPlan("environment", "this machine", "engine.doctor.environment", 60),
-    SectionPlan("kernels", "kernels against their oracles", "engine.doctor.kernel_section", 300, interprets=True),
-    SectionPlan("steps", "whole steps, two ways", "engine.doctor.step_section", 240, interprets=True),
-    SectionPlan("speed", "speed", "engine.doctor.speed", 300),
-    SectionPlan("machine code", "machine code", "engine.doctor.code_section", 240, quick=False),
+    SectionPlan("environment", "this machine", "engine.doctor.environment", 120),
+    SectionPlan("kernels", "kernels against their oracles", "engine.doctor.kernel_section", 600, interprets=True),
+    SectionPlan("steps", "whole steps, two ways", "engine.doctor.step_section", 600, interprets=True),
+    SectionPlan("speed", "speed", "engine.doctor.speed", 900),
+    SectionPlan("machine code", "machine code", "engine.doctor.code_section", 600, quick=False),
 )
 
 

@@ -75,7 +75,7 @@ def test_tables_tell_what_was_found(stood_in: Callable[[bool], None], capsys: Ca
     assert any(line.split() == ["memory", "25.3", "GB"] for line in lines)
     assert any(line.split() == ["driver", "none"] for line in lines)
     assert any(line.split() == ["a", "card", "not", "checked", "no", "CUDA", "device"] for line in lines)
-    assert any(line.split() == ["kernel", "a", "step", "sm_89", "sm_90"] for line in lines)
+    assert any(line.split() == ["kernel", "launches", "sm_89", "sm_90"] for line in lines)
     kernel = next(line for line in lines if line.startswith("gate_up int4-g32"))
     assert kernel.split("gate_up int4-g32")[1].split() == [
         "30",
