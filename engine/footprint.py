@@ -29,7 +29,7 @@ PROJECTIONS = (".q_proj.", ".k_proj.", ".v_proj.", ".o_proj.", ".gate_proj.", ".
 UNPACKING = {4: 9, 8: 8}  # bits -> bytes a weight while ``unpack`` works: nibbles, then values and products in fp32
 SAMPLER = 5  # fp32 (C, V) buffers at once in ``sampling``: logits and four of the entropy
 LIBRARIES = 3 * 32 * 2**20  # bytes of cuBLAS's workspaces on CUDA: in use, for a graph's warm-up, and in the graph
-HELD_ROWS = 12  # tensors (T, H) in a pass by kernels beside the experts': residual streams, norms, branches' results
+HELD_ROWS = 10  # tensors (T, H) in a pass by kernels beside the experts': residual streams, norms, branches' results
 
 # Bytes of a process's context on CUDA, with the code of kernels and libraries: 0.5 to 0.6 GB on data-centre cards and
 # 0.3 to 0.45 on consumer ones, as others have told; not yet measured with this program. The least is there as soon as
@@ -105,7 +105,7 @@ def kernel_pass(config: ModelConfig, way: Way, tokens: int) -> int:
     hidden = config.hidden_size
     experts = HELD_ROWS * hidden + config.top_k_experts * (config.moe_intermediate_size + hidden)
     heads = config.num_attention_heads * max(layer.head_dim for layer in config.layers)
-    attention = HELD_ROWS // 2 * hidden + 4 * heads  # queries as projected, turned, attended; keys and values
+    attention = 6 * hidden + 4 * heads  # queries as projected, turned, attended; keys and values
     return tokens * way.dtype.itemsize * max(experts, attention)
 
 
@@ -118,7 +118,7 @@ def step_memory(config: ModelConfig, way: Way) -> int:
     soft = length * hidden * d
     statistics = length * config.vocab_size // 128 * 7 * 4  # of each tile of tokens
     stage = statistics + 8 * 4 * length * hidden  # a chunk's weights, sums of the soft embedding
-    top = length * min(TOP_PIECE, config.vocab_size) * (3 * 4 + d) + 2 * soft  # logits on the way to shares
+    top = length * min(TOP_PIECE, config.vocab_size) * 2 * d + 4 * soft  # logits, and without forbidden tokens
     return LIBRARIES + soft + max(kernel_pass(config, way, 2 * length), stage, top)
 
 

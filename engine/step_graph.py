@@ -30,7 +30,7 @@ from engine.kernels.reference_sampling import VocabularyResult
 from engine.layers.attention import Extend, Span
 from engine.models.diffusion_gemma import DiffusionGemma
 
-TOP_PIECE = 32_768  # tokens of the vocabulary whose logits are held at once for a top k
+TOP_PIECE = 65_536  # tokens of the vocabulary whose logits are held at once for a top k
 CAPTURE_ERRORS = "thread_local"  # what another thread of the app does on the device is no fault of a capture
 WARM_UP = 2  # steps before a capture, in which kernels compile and libraries make their workspaces
 NOISE = 0x5AFE116  # told from the run's seed, from which the canvases themselves are drawn
@@ -236,31 +236,31 @@ class StepProgram:
 
     def _likeliest(self, hidden: Tensor, logsumexp: Tensor) -> None:
         """Top k in a second walk over the table, a piece at a time; pinned positions are certain of their token."""
-        table, cap, count = (
-            self.network.embed_tokens.table,
+        cap, count, size = (
             self.network.config.final_logit_softcapping,
             self.top_ids.shape[1],
+            self.network.config.vocab_size,
         )
-        best, ids = [], []
-        for start in range(0, self.network.config.vocab_size, TOP_PIECE):
-            piece = (
-                table[start : start + TOP_PIECE] if isinstance(table, Tensor) else table.rows(start, start + TOP_PIECE)
-            )
-            raw = F.linear(hidden, piece) if isinstance(piece, Tensor) else kernels.linear(hidden, piece)
-            if self.forbidden is not None:
-                raw = raw.masked_fill(self.forbidden[start : start + TOP_PIECE], -torch.inf)
-            found = raw.topk(min(count, raw.shape[1]), dim=-1)
-            best.append(found.values)
-            ids.append(found.indices + start)
-        highest = torch.cat(best, dim=1).float().topk(count, dim=-1)
+        found = [self._best(hidden, start, count) for start in range(0, size, TOP_PIECE)]
+        highest = torch.cat([values for values, _ in found], dim=1).float().topk(count, dim=-1)
         # Cap and temperature leave the order as it is.
         logits = torch.tanh(highest.values / cap) * cap / self._temperature()
         shares = torch.where(highest.values.isneginf(), 0.0, (logits - logsumexp[:, None]).exp())
         pinned = (self.pinned >= 0)[:, None]
         first = torch.arange(count, device=hidden.device) == 0
-        likeliest = torch.cat(ids, dim=1).gather(1, highest.indices)
+        likeliest = torch.cat([ids for _, ids in found], dim=1).gather(1, highest.indices)
         self.top_ids.copy_(torch.where(pinned & first, self.pinned[:, None].long(), likeliest))
         self.top_shares.copy_(torch.where(pinned, first.float(), shares))
+
+    def _best(self, hidden: Tensor, start: int, count: int) -> tuple[Tensor, Tensor]:
+        """The highest raw logits (C, count at most) of one piece of the vocabulary, and their tokens."""
+        table = self.network.embed_tokens.table
+        piece = table[start : start + TOP_PIECE] if isinstance(table, Tensor) else table.rows(start, start + TOP_PIECE)
+        raw = F.linear(hidden, piece) if isinstance(piece, Tensor) else kernels.linear(hidden, piece)
+        if self.forbidden is not None:
+            raw = raw.masked_fill(self.forbidden[start : start + TOP_PIECE], -torch.inf)
+        values, ids = raw.topk(min(count, raw.shape[1]), dim=-1)
+        return values, ids + start
 
     def settle(self, found: VocabularyResult) -> None:
         """Accept, re-noise and judge; leave the facts and the next step's inputs in their buffers."""

@@ -89,16 +89,20 @@ def _product(kernel: str, scheme: str, pairs: float, capability: int, decoding: 
 
 
 def _linears(capability: int) -> list[Build]:
-    # Inputs, rows and splits of a canvas's products on 132 processors: attention's way out; queries, keys and values in
-    # one; gate and up of the dense MLP in one.
-    products = (("out", 4096, HIDDEN, 3, False), ("qkv", HIDDEN, 8192, 1, False), ("gated", HIDDEN, 4224, 2, True))
+    # Inputs and rows of a canvas's products, whether a program has a tile to itself, and whether gate and up are one:
+    # attention's way out; queries, keys and values in one; the dense MLP's way in.
+    products = (
+        ("out", 4096, HIDDEN, False, False),
+        ("qkv", HIDDEN, 8192, True, False),
+        ("gated", HIDDEN, 4224, False, True),
+    )
     block = {"M": linear8.BLOCK_ROWS, "N": linear8.BLOCK_TOKENS, "BLOCK": linear8.BLOCK_INPUTS}
     return [
         Build(
             "linear", f"linear8 {name}", capability, linear8.linear8_kernel,
-            block | {"K": size, "ROWS": rows, "SPLITS": splits, "GATED": gated}, AHEAD, stages=linear8.STAGES,
+            block | {"K": size, "ROWS": rows, "WHOLE": whole, "GATED": gated}, AHEAD, stages=linear8.STAGES,
         )
-        for name, size, rows, splits, gated in products
+        for name, size, rows, whole, gated in products
     ]  # fmt: skip
 
 
@@ -162,7 +166,7 @@ def _attend(capability: int, kind: str, size: int, kv_heads: int, window: int, t
         "SPLITS": 1 if text else 2, "M": blocks.queries, "N": blocks.keys, "COLUMNS": blocks.columns,
     }  # fmt: skip
     ahead = int(capability != 90 or size == 256)  # else there is no room for a third block of keys
-    # Scores once, and in products as wide as a block of keys; on consumer cards those of 512 half twice.
+    # A program forms scores once, in products as wide as a block of keys; on consumer cards those of 512 twice.
     warp_products = size // 16 + blocks.keys // 16
     if capability != 90:
         ideal = 2 * blocks.queries * blocks.keys * size // (16 * 8 * 16) // blocks.warps

@@ -13,6 +13,8 @@ from functools import cached_property
 
 INSTRUCTION = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*)(.*?);", re.MULTILINE)
 REMARK = re.compile(r"[?&]\S+")
+RESULT = re.compile(r"(\S*)\s+R(\d+)\b")
+LEFT = re.compile(r"\S+\s+R\d+, R(\d+), gdesc")  # the registers of a product whose left operand lies in them
 ADDRESS = re.compile(r"0x([0-9a-f]+)")
 
 
@@ -72,6 +74,29 @@ class MachineCode:
         """sm_90: how many groups of products may be under way after each wait for them in the longest loop."""
         waits = [each.rest for each in self.loop_body if each.opcode == "WARPGROUP" and each.rest.startswith(".DEPBAR")]
         return [int(rest.split(",")[1], 16) for rest in waits]
+
+    @property
+    def overwritten(self) -> list[int]:
+        """sm_90: where in the longest loop a register is written that a product under way may yet read."""
+        found = []
+        groups: list[set[int]] = [set()]  # registers of groups not waited for; the last one grows
+        for each in self.loop_body * 2:  # products of a turn may be under way in the next
+            if each.opcode == "HGMMA":
+                left = LEFT.match(each.rest)
+                groups[-1] |= set(range(int(left[1]), int(left[1]) + 4)) if left else set()
+                groups += [set()] if "gsb0" in each.rest else []
+            elif each.opcode == "WARPGROUP" and each.rest.startswith(".DEPBAR"):
+                groups = groups[-1 - int(each.rest.split(",")[1], 16) :]
+            elif (result := RESULT.match(each.rest)) and not _is_free(result, groups):
+                found.append(each.at)
+        return sorted(set(found))
+
+
+def _is_free(result: re.Match[str], groups: list[set[int]]) -> bool:
+    """Whether no group of products reads the registers that an instruction writes."""
+    width = 4 if ".128" in result[1] or ".M88.4" in result[1] else 2 if re.search(r"\.(64|WIDE)", result[1]) else 1
+    written = range(int(result[2]), int(result[2]) + width)
+    return not any(group.intersection(written) for group in groups)
 
 
 def _instruction(at: str, opcode: str, rest: str) -> Instruction:

@@ -5,15 +5,16 @@ length. Keys are split among programs, since a canvas alone has too few blocks o
 results are joined by a second kernel. Softmax is online, in powers of two, sums are fp32.
 
 A program holds as many queries as it has shared memory for, so that keys are read seldom. Two warp groups share the
-sums of 128 queries. Those of heads of 512 have room for half of the values' columns only: two programs then form the
-same scores, once each. Two groups on 64 queries would form all of them twice, in products half as wide. Consumer
-cards, whose programs have 99 KB of shared memory, hold 32 queries.
+sums of 128 queries. Of heads of 512 they have registers for half of the values' columns: two programs form the same
+scores, once each. One program with 64 queries and all columns would form them twice, too, once in each group, in
+products half as wide. Consumer cards, whose programs have 99 KB of shared memory, hold 32 queries.
 
 Floor, 256 queries, 16 heads. Sliding layer, 1279 keys, 8 x 256: 5.4 GFLOP, 10 MB. Predicted, not measured: H200 16 µs
 (compute floor 7), RTX 4090 50 µs (33). Full layer, 32 768 keys, 2 x 512: 275 GFLOP, 134 MB: H200 1.1 ms (0.35),
-RTX 4090 2.9 ms (1.7). There, keys and values come from the L2 cache 3.2 GB (H200) and 8.6 GB (RTX 4090) strong: 0.6 and
-1.7 ms at the 5 TB/s it may give. On an H200 products of full layers take 1.5 times the ideal, and the keys' way is hid
-behind the second product alone: 128 queries and three blocks of keys do not fit.
+RTX 4090 3.2 ms (1.7). There, programs draw 3.2 GB (H200) and 8.6 GB (RTX 4090) from the L2 cache, 0.6 and 1.7 ms at
+5 TB/s, and compute 1.5 times the products that are needed: the scores twice.
+On an H200 shared memory has no room for a third block of keys beside 128 queries of 512: the next block is loaded
+during the second product alone.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"

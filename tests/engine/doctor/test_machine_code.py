@@ -66,6 +66,28 @@ def test_code_without_a_loop_has_none() -> None:
     assert dataclasses.replace(CODE, sass="").loop == {}
 
 
+def pipelined(waited: int) -> MachineCode:
+    """Two groups of products a turn, whose left operands lie in registers; ``waited``: groups that a wait leaves."""
+    turn = [
+        "LDSM.16.M88.4 R64, [R10+0x4000]",
+        "HGMMA.64x32x16.F32.BF16 R24, R64, gdesc[UR16], R24, gsb0",
+        f"WARPGROUP.DEPBAR.LE gsb0, {waited:#x}",
+        "HMUL2.BF16_V2 R71, R8, R86.H0_H0",
+        "STS [R64], R70",
+        "HGMMA.64x32x16.F32.BF16 R24, R68, gdesc[UR16], R24, gsb0",
+        f"WARPGROUP.DEPBAR.LE gsb0, {waited:#x}",
+        "BRA 0x0",
+    ]
+    return dataclasses.replace(CODE, sass="\n".join(f"/*{16 * at:04x}*/ {line} ;" for at, line in enumerate(turn)))
+
+
+def test_registers_of_products_under_way_are_followed() -> None:
+    assert pipelined(1).products_in_flight == [1, 1]
+    assert pipelined(0).overwritten == pipelined(1).overwritten == []
+    assert pipelined(2).overwritten == [0x00, 0x30]
+    assert Budget().faults(pipelined(2), 90, 0.0) == ["registers of products under way are written at 0x0"]
+
+
 def test_registers_and_spills_are_read() -> None:
     text = " Function kernel:\n  REG:95 STACK:16 SHARED:0 LOCAL:8 CONSTANT[0]:424 TEXTURE:0"
     assert used(text) == (95, 24)

@@ -77,12 +77,15 @@ def test_a_step_takes_what_the_plan_says(network: DiffusionGemma, top_k: int) ->
     cache = network.new_cache()
     cache.reserve(CONTEXT + CANVAS)
     fill(cache, CONTEXT - CANVAS)
-    program = StepProgram(network, cache, CANVAS, top_k=top_k)
+    forbidden = torch.zeros(CONFIG.vocab_size, dtype=torch.bool, device="meta")
+    program = StepProgram(network, cache, CANVAS, forbidden, top_k=top_k)
     own = [part for part in vars(program).values() if isinstance(part, Tensor)]
     with Memory([*held_by(network, cache), *own]) as memory:
         program.run_step(commits=True)
     found = memory.peak + sum(part.nbytes for part in own)
-    assert found <= plan_of(CONTEXT)["workspace"] - footprint.LIBRARIES <= 1.15 * found
+    planned = plan_of(CONTEXT)["workspace"] - footprint.LIBRARIES  # with a walk for the likeliest tokens
+    assert found <= planned
+    assert not top_k or planned <= 1.05 * found
 
 
 @torch.inference_mode()

@@ -8,11 +8,11 @@ from torch import Tensor
 
 from engine import kernels
 from engine.adapters import attach
+from engine.cache import KVCache
 from engine.config import GenerationConfig
 from engine.kernels.launches import counting
 from engine.layers.attention import Span
 from engine.layers.fused import FusedLayers
-from engine.layers.packed import PackedLinear, packed_weights
 from engine.models.diffusion_gemma import DiffusionGemma
 from engine.step_graph import StepProgram, Told
 from engine.weights.quantize import INT4, INT8, PRECISIONS, Precision
@@ -66,21 +66,32 @@ def test_fused_layers(length: int, text: int, quantization: str) -> None:
             torch.testing.assert_close(new[:, :, written], old[:, :, written], atol=2e-5, rtol=1e-5)
 
 
-def steps(made: DiffusionGemma, fused: FusedLayers | None) -> list[Told]:
-    """Two steps of a canvas, the first of which commits the one before."""
+def program_on(made: DiffusionGemma) -> tuple[StepProgram, KVCache]:
+    """A program that is to commit a canvas with its first step, and its cache, which it does not keep alive."""
     cache = made.new_cache()
     cache.reserve(30 + 2 * CANVAS)
     made.prefill(tokens(30), cache)
     program = StepProgram(made, cache, CANVAS)
-    program.fused = fused
     program.seed(3)
     program.begin(tokens(CANVAS, seed=1), None, GenerationConfig(), tokens(CANVAS, seed=2))
+    return program, cache
+
+
+def steps(program: StepProgram, count: int = 2) -> list[Told]:
     told = []
-    for step in range(2):
+    for step in range(count):
         program.launch(step)
         found = program.collect(step)
         told.append(Told(*(part.clone() if isinstance(part, Tensor) else part for part in found)))
     return told
+
+
+def assert_alike(told: list[Told], wanted: list[Told]) -> None:
+    for found, plain in zip(told, wanted, strict=True):
+        for name in ("argmax", "candidates", "accepted", "next_canvas"):
+            assert torch.equal(getattr(found, name), getattr(plain, name)), name
+        assert found.converged == plain.converged
+        torch.testing.assert_close(found.entropy, plain.entropy, atol=1e-4, rtol=0)
 
 
 @pytest.mark.parametrize("adapted", [False, True])
@@ -91,17 +102,31 @@ def test_a_step_that_commits(quantization: str, adapted: bool, monkeypatch: pyte
     made = packable() if quantization == "none" else packed(PRECISIONS[quantization])
     if adapted:
         attach(made, random_adapters(made))
-    plainly = steps(made, None)
-    monkeypatch.setattr(kernels, "_fast", lambda _: True)
-    if quantization == "none":
-        monkeypatch.undo()  # there are no kernels for linear layers that are not packed
-    for plain, found in zip(plainly, steps(made, FusedLayers(made)), strict=True):
-        assert torch.equal(found.argmax, plain.argmax)
-        assert torch.equal(found.candidates, plain.candidates)
-        assert torch.equal(found.accepted, plain.accepted)
-        assert torch.equal(found.next_canvas, plain.next_canvas)
-        assert found.converged == plain.converged
-        torch.testing.assert_close(found.entropy, plain.entropy, atol=1e-4, rtol=0)
+    plain, _plain_cache = program_on(made)
+    program, _cache = program_on(made)
+    program.fused = FusedLayers(made)
+    wanted = steps(plain)
+    if quantization != "none":  # there are no kernels for linear layers that are not packed
+        monkeypatch.setattr(kernels, "_fast", lambda _: True)
+    with counting() as found:
+        assert_alike(steps(program), wanted)
+    # Of self-conditioning, a sliding layer and a full one: each by itself, or those with the same inputs in one.
+    linears = 0 if quantization == "none" else 3 + 7 + 6 if adapted else 2 + 4 + 4
+    assert found["linear8_kernel"] == 2 * linears
+    assert found["router_kernel"] == found["merge_norm_kernel"] == 2 * len(made.layers)
+    assert found["settle_kernel"] == 2
+
+
+@torch.inference_mode()
+def test_weights_of_four_bits_are_not_joined() -> None:
+    """As in the published int4 checkpoint, whose attention has four bits: it goes by itself, the dense MLP does not."""
+    made = packed(Precision(INT4, INT4, INT8, INT8))
+    plain, _plain_cache = program_on(made)
+    program, _cache = program_on(made)
+    program.fused = FusedLayers(made)
+    assert program.fused.layers[0].projections is None
+    assert program.fused.layers[0].gate_up is not None
+    assert_alike(steps(program, 1), steps(plain, 1))
 
 
 def test_joined_weights_stay_what_they_were_and_are_held_once() -> None:
@@ -128,39 +153,3 @@ def test_joined_weights_stay_what_they_were_and_are_held_once() -> None:
     reloaded = packed(seed=1)
     made.load_state_dict(reloaded.state_dict())
     assert all(torch.equal(buffer, dict(reloaded.named_buffers())[name]) for name, buffer in made.named_buffers())
-
-
-@torch.inference_mode()
-def test_weights_of_four_bits_are_not_joined() -> None:
-    """As in the published int4 checkpoint, whose attention has four bits: it goes by itself, the dense MLP does not."""
-    made = packed(Precision(INT4, INT4, INT8, INT8))
-    fused = FusedLayers(made)
-    assert fused.layers[0].projections is None
-    assert fused.layers[0].gate_up is not None
-    for plain, found in zip(steps(made, None), steps(made, fused), strict=True):
-        assert torch.equal(found.argmax, plain.argmax)
-        torch.testing.assert_close(found.entropy, plain.entropy, atol=1e-4, rtol=0)
-
-
-@torch.inference_mode()
-def test_launches_in_the_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What runs is what is counted; an adapter costs launches where it is, and nowhere else."""
-    made = packed()
-    monkeypatch.setattr(kernels, "_fast", lambda _: True)
-    cache = made.new_cache()
-    cache.reserve(2 * CANVAS)
-    program = StepProgram(made, cache, CANVAS)
-    program.fused = FusedLayers(made)
-    program.begin(tokens(CANVAS), None, GenerationConfig())
-    with counting() as found:
-        program.run_step()
-    assert found["linear8_kernel"] == 2 + 4 * len(made.layers)
-    assert found["router_kernel"] == found["group_kernel"] == found["merge_norm_kernel"] == len(made.layers)
-    assert found["settle_kernel"] == 1
-    adapters = random_adapters(made)
-    attach(made, {path: adapter for path, adapter in adapters.items() if path == "layers.0.self_attn.k_proj"})
-    with counting() as more:
-        program.run_step()
-    assert more["linear8_kernel"] == found["linear8_kernel"] + 2
-    assert isinstance(made.layers[0].self_attn.q_proj, PackedLinear)
-    assert len(packed_weights(made)) == 1 + 3 + (4 + 3 + 2) + (3 + 3 + 2)

@@ -18,7 +18,7 @@ from engine.doctor.budgets import MOST_LAUNCHES
 from engine.files import read_json
 from engine.kernels import norms
 from engine.kernels.launches import counting
-from engine.kernels.linear8 import splits_of
+from engine.kernels.linear8 import Cut
 from engine.layers.fused import FusedLayers
 from engine.step_graph import TOP_PIECE, StepProgram
 from engine.step_launches import StepLaunches, empty, step_launches
@@ -88,24 +88,27 @@ def test_the_bench_takes_a_fused_step_apart() -> None:
     assert "attention" not in vars(program.fused)
 
 
-# Of a canvas, and of one with a canvas before it, on an H100 or H200, an RTX 4090 and an RTX 5090.
-SPLITS = {
-    "queries, keys, values": (8192, 2816, {132: (1, 1), 128: (1, 1), 170: (1, 1)}),
-    "queries, keys": (9216, 2816, {132: (1, 1), 128: (1, 1), 170: (1, 1)}),
-    "out, sliding": (2816, 4096, {132: (3, 1), 128: (2, 1), 170: (3, 1)}),
-    "out, full": (2816, 8192, {132: (3, 3), 128: (2, 1), 170: (3, 3)}),
-    "gate and up": (4224, 2816, {132: (2, 1), 128: (1, 1), 170: (2, 1)}),
-    "down": (2816, 2112, {132: (3, 1), 128: (2, 1), 170: (3, 1)}),
+EVENLY = -1
+# Programs a tile of a canvas, and of two of them, on an H100 or H200, an RTX 4090 and an RTX 5090.
+CUTS = {
+    "queries, keys, values": (8192, 2816, {132: (1, 1), 128: (1, 1), 170: (1, EVENLY)}),
+    "queries, keys": (9216, 2816, {132: (EVENLY, EVENLY), 128: (EVENLY, EVENLY), 170: (1, 1)}),
+    "out, sliding": (2816, 4096, {132: (3, EVENLY), 128: (EVENLY, EVENLY), 170: (3, EVENLY)}),
+    "out, full": (2816, 8192, {132: (3, 3), 128: (EVENLY, EVENLY), 170: (3, EVENLY)}),
+    "gate and up": (4224, 2816, {132: (2, 1), 128: (EVENLY, EVENLY), 170: (2, 1)}),
+    "down": (2816, 2112, {132: (3, 1), 128: (2, 1), 170: (3, EVENLY)}),
 }
 
 
-@pytest.mark.parametrize("product", SPLITS)
-def test_splits_of_the_real_shapes(product: str) -> None:
-    rows, inputs, wanted = SPLITS[product]
-    tiles = -(-rows // 128)
-    for processors, splits in wanted.items():
-        found = tuple(splits_of(tiles * columns, -(-inputs // 64), processors) for columns in (2, 4))
-        assert found == splits, processors
+@pytest.mark.parametrize("product", CUTS)
+def test_how_the_real_products_are_cut(product: str) -> None:
+    rows, inputs, wanted = CUTS[product]
+    blocks = -(-inputs // 64)
+    for processors, expected in wanted.items():
+        for tokens, programs in zip((256, 512), expected, strict=True):
+            tiles = -(-rows // 128) * (tokens // 128)
+            cut = Cut.of(tiles, blocks, processors)
+            assert (EVENLY if cut.programs else cut.splits) == programs, (processors, tokens)
 
 
 # --- the counter ---------------------------------------------------------------------------------------------------

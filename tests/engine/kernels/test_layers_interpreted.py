@@ -6,10 +6,12 @@ import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional
+from triton.runtime import interpreter
 
 from engine.kernels import attention, linear8, norms, reference
 from engine.kernels import reference_sampling as plain
 from engine.kernels.decode import split_pairs
+from engine.kernels.linear8 import Cut
 from engine.layers.norm import RMSNorm
 from engine.layers.rope import cos_sin, rotate
 from engine.weights.quantize import INT8, pack
@@ -23,33 +25,53 @@ def noise(*shape: int, seed: int = 0) -> Tensor:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 @pytest.mark.parametrize(
-    ("tokens", "inputs", "rows", "splits"),
-    [(1, 70, 200, None), (19, 330, 130, 2), (130, 64, 128, None), (20, 130, 129, 5)],
+    ("tokens", "inputs", "rows", "cut"),
+    [
+        (1, 70, 200, None),
+        (19, 330, 130, Cut(2)),
+        (130, 64, 128, None),
+        (20, 130, 129, Cut(5)),
+        (140, 330, 130, Cut(programs=3)),  # eight blocks each: the end of a tile, and more than half of the next
+        (20, 330, 400, Cut(programs=7)),  # four of them: a tile has two or three programs
+        (20, 330, 130, Cut(programs=9)),  # two: tiles of six have three programs; some have none
+        (20, 130, 400, Cut(programs=3)),  # four of twelve: a whole tile among the parts
+    ],
 )
-def test_linear(tokens: int, inputs: int, rows: int, splits: int | None, dtype: torch.dtype) -> None:
-    """Odd sizes; splits that have several blocks, one, or none."""
+def test_linear(tokens: int, inputs: int, rows: int, cut: Cut | None, dtype: torch.dtype) -> None:
+    """Odd sizes; splits that have several blocks, one, or none; tiles shared evenly."""
     x, weight = noise(tokens, inputs).to(dtype), pack(noise(rows, inputs, seed=1), INT8)
     want = reference.linear(x.float(), weight)
     for _ in range(2):  # the second time the counters are as the first left them
-        found = linear8.linear8(x, weight, splits)
+        found = linear8.linear8(x, weight, cut)
         assert found.dtype == dtype
         torch.testing.assert_close(found.float(), want, atol=1e-4, rtol=1e-5 if dtype == torch.float32 else 1e-3)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 @pytest.mark.parametrize(
-    ("tokens", "inputs", "width", "splits"),
-    [(1, 70, 100, None), (19, 330, 130, 2), (130, 64, 64, None), (20, 130, 65, 3)],
+    ("tokens", "inputs", "width", "cut"),
+    [(1, 70, 100, None), (19, 330, 130, Cut(2)), (130, 64, 64, None), (20, 130, 65, Cut(programs=4))],
 )
-def test_gate_and_up(tokens: int, inputs: int, width: int, splits: int | None, dtype: torch.dtype) -> None:
+def test_gate_and_up(tokens: int, inputs: int, width: int, cut: Cut | None, dtype: torch.dtype) -> None:
     """Gates, ups and their product in one, of odd sizes."""
     x, weight = noise(tokens, inputs).to(dtype), pack(noise(2 * width, inputs, seed=1) * inputs**-0.5, INT8)
     gate, up = reference.linear(x.float(), weight).chunk(2, dim=-1)
     want = functional.gelu(gate, approximate="tanh") * up
     for _ in range(2):  # the second time the counters are as the first left them
-        found = linear8.linear8(x, weight, splits, gated=True)
+        found = linear8.linear8(x, weight, cut, gated=True)
         assert found.dtype == dtype
         torch.testing.assert_close(found.float(), want, atol=1e-4, rtol=1e-4 if dtype == torch.float32 else 2e-3)
+
+
+@pytest.mark.parametrize("cut", [Cut(3), Cut(programs=3), Cut(programs=7)])
+def test_the_order_in_which_programs_finish_changes_nothing(cut: Cut, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last one first, so that a program has gone on to its next tile when the tile before is added up."""
+    x, weight = noise(20, 330), pack(noise(400, 330, seed=1), INT8)
+    wanted = linear8.linear8(x, weight, cut)
+    builder = interpreter.interpreter_builder
+    plainly = builder.set_grid_idx
+    monkeypatch.setattr(builder, "set_grid_idx", lambda x, y, z: plainly(builder.grid_dim[0] - 1 - x, y, z))
+    assert torch.equal(linear8.linear8(x, weight, cut), wanted)
 
 
 def test_linear_takes_leading_dimensions_and_strides() -> None:
