@@ -1,7 +1,7 @@
 """Measures a denoising step of a model's shape with random packed weights. Prints nothing.
 
-No checkpoint is needed: codes and scales are drawn at random on the device. The first layer's experts and a linear
-layer are compared with the plain oracle. Then steps are forced, without early stop, as vLLM's published figures are
+No checkpoint is needed: codes and scales are drawn at random on the device. The kernels of a step are compared with
+their oracles, in a layer of each kind. Then steps are forced, without early stop, as vLLM's published figures are
 made: whole steps as they run in use (on CUDA one graph each), first steps that also commit the canvas before, and, in
 a pass of their own, each part of a step by itself.
 """
@@ -21,12 +21,13 @@ from engine import kernels
 from engine.bench import device_name, peak_memory_mb
 from engine.config import GenerationConfig, ModelConfig
 from engine.device import Placement
+from engine.doctor.network_checks import network_checks
+from engine.doctor.operands import SPREAD
+from engine.doctor.oracle import judge
 from engine.errors import SafelightError
-from engine.kernels import reference
 from engine.layers.attention import Attention
-from engine.layers.block import Block
 from engine.layers.mlp import GatedMLP
-from engine.layers.packed import PackedExperts, PackedLinear, install, packed_weights
+from engine.layers.packed import install, packed_weights
 from engine.memory import device_memory
 from engine.models.diffusion_gemma import DiffusionGemma
 from engine.step_graph import CAPTURE_ERRORS, StepProgram
@@ -35,8 +36,6 @@ from engine.weights.quantize import Precision
 STEPS = 16  # forced, a canvas
 ROUNDS = 5
 COPY_BYTES = 1 << 30  # of the copy that measures memory bandwidth, on a GPU
-TOLERANCE = 0.02  # relative, of a bf16 kernel against the oracle in fp32
-SPREAD = {"nf4": 0.56, "int4": 4.64, "int8": 73.3}  # standard deviation of uniformly random codes
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class ShapeResult:
     canvas: int
     graph: bool  # whether steps were replayed from a CUDA graph
     plain_reason: str | None  # why kernels did not run
-    oracle_error: dict[str, float]  # largest relative difference of a layer from the oracle
+    oracle_error: dict[str, float]  # largest relative difference of a kernel from its oracle
     step_ms_median: float
     step_ms_p95: float
     commit_and_step_ms_median: float  # of a canvas's first step that commits the canvas before it in the same pass
@@ -115,12 +114,14 @@ def measure_shape(
     context: int = 1024,
     steps: int = STEPS,
     rounds: int = ROUNDS,
+    reached: Callable[[str], None] = lambda _: None,
 ) -> ShapeResult:
     """Build a shape, check it against the oracle and time its denoising steps.
 
     Args:
         context: tokens in the cache before the canvas.
         steps: forced steps a canvas. rounds: canvases measured, after one that warms up.
+        reached: called with the name of a phase when it has ended: "building", "prefill", "steps".
 
     Raises:
         SafelightError: the context does not fit the model, the device is too small, a kernel is wrong, or a step's
@@ -131,17 +132,20 @@ def measure_shape(
         raise SafelightError(f"the context must be between 0 and {most} tokens for this shape, not {context}")
     bandwidth = copy_bandwidth(placement.device)
     network = random_network(config, precision, placement)
-    _forget_peak(placement.device)
+    reached("building")
     with torch.inference_mode():
         errors = check_layers(network)
+        _forget_peak(placement.device)
         cache = network.new_cache()
         cache.reserve(context + 2 * config.canvas_length)
         for start in range(0, context, cache.piece):
             network.prefill(torch.arange(start, min(start + cache.piece, context)) % config.vocab_size, cache)
+        reached("prefill")
         program = StepProgram(network, cache, config.canvas_length)
         forced = GenerationConfig(max_denoising_steps=steps, confidence_threshold=0.0)
         times = _time_steps(program, forced, rounds)
         first_times = _time_first_steps(program, forced, rounds)
+        reached("steps")
         parts = _time_parts(program, forced)
     median = statistics.median(times)
     weight_bytes = sum(t.nbytes for t in [*network.parameters(), *network.buffers()])
@@ -172,36 +176,21 @@ def measure_shape(
 
 
 def check_layers(network: DiffusionGemma) -> dict[str, float]:
-    """The first layer's experts and its query projection against the oracle in fp32, on random tokens.
+    """Every kernel of a step in the first sliding and the first full layer, and the vocabulary stage, on random tokens.
+
+    Returns:
+        The largest relative error of each kernel against its oracle in fp32.
 
     Raises:
-        SafelightError: one of them is off by more than bf16 allows.
+        SafelightError: one of them is off by more than the number type's rounding allows.
     """
-    config, block = network.config, network.layers[0]
-    assert isinstance(block, Block)
-    draws = torch.Generator(device=network.device).manual_seed(1)
-    x = torch.randn(
-        config.canvas_length, config.hidden_size, generator=draws, device=network.device, dtype=network.dtype
-    )
-    errors = {}
-    experts: nn.Module = block.experts
-    if isinstance(experts, PackedExperts):
-        weights, chosen = block.router(x)
-        gate_up, down = experts.gate_up_proj.packed, experts.down_proj.packed
-        errors["experts"] = _relative(
-            experts(x, weights, chosen), reference.experts(x.float(), weights, chosen, gate_up, down)
-        )
-    linear: nn.Module = block.self_attn.q_proj
-    if isinstance(linear, PackedLinear):
-        errors["linear"] = _relative(linear(x), reference.linear(x.float(), linear.weight.packed))
-    for layer, error in errors.items():
-        if not error <= TOLERANCE:
-            raise SafelightError(f"the {layer} kernel is wrong on this device: off by {error:.1%} from the oracle")
+    errors: dict[str, float] = {}
+    for check in network_checks(network):
+        verdict = judge(check.make(), repeats=1, with_mixups=network.device.type == "cuda")
+        if not verdict.ok:
+            raise SafelightError(f"the {check.kernel} kernel is wrong on this device: {verdict.said} ({check.where})")
+        errors[check.kernel] = max(errors.get(check.kernel, 0.0), verdict.error)
     return errors
-
-
-def _relative(found: Tensor, expected: Tensor) -> float:
-    return float((found.float() - expected).norm() / expected.norm())
 
 
 def copy_bandwidth(device: torch.device) -> float:
@@ -213,7 +202,7 @@ def copy_bandwidth(device: torch.device) -> float:
 
 
 def _forget_peak(device: torch.device) -> None:
-    """What building and copying took is no part of a run's peak."""
+    """What copying, building and the oracles took is no part of a run's peak."""
     if device.type == "cuda":
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(device)

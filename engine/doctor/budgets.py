@@ -8,6 +8,7 @@ from engine.doctor.machine_code import MachineCode
 
 TARGETS = (89, 90, 120)  # RTX 40, H100 and H200, RTX 50
 SHARED = {89: 99 << 10, 90: 227 << 10, 120: 99 << 10}  # bytes of a multiprocessor that programs may have
+MOST_LAUNCHES, MOST_LAYER_LAUNCHES = 480, 14  # of a step, and of one of its layers
 DECODE = ("PRMT", "LOP3", "SHF", "HFMA2", "HMUL2", "MOV", "IMAD")  # moves of tables and addresses included
 
 

@@ -14,6 +14,7 @@ import triton.language as tl
 
 from engine import shape_bench
 from engine.config import GenerationConfig, ModelConfig
+from engine.doctor.budgets import MOST_LAUNCHES
 from engine.files import read_json
 from engine.kernels import norms
 from engine.kernels.launches import counting
@@ -24,7 +25,6 @@ from engine.step_launches import StepLaunches, empty, step_launches
 from engine.weights.quantize import PRECISIONS
 
 ROOT = Path(__file__).resolve().parents[3]
-MOST_A_STEP = 480
 REAL = ModelConfig.from_dict(read_json(ROOT / "assets" / "configs" / "26b-a4b" / "config.json"))
 
 
@@ -36,7 +36,7 @@ def counted() -> StepLaunches:
 def test_a_step_of_the_real_shape(counted: StepLaunches) -> None:
     assert len(REAL.layers) == 30
     assert counted.layers == {"sliding_attention": 13, "full_attention": 13}  # the goal is 14
-    assert counted.step <= MOST_A_STEP
+    assert counted.step <= MOST_LAUNCHES
     assert counted.commit_and_step <= counted.step
     # What is left beside the layers: a walk over the vocabulary, and two dozen launches at the ends.
     ends = counted.step - sum(counted.layers[layer.kind] for layer in REAL.layers)
@@ -68,7 +68,7 @@ def test_likeliest_tokens_cost_a_walk_over_the_vocabulary(counted: StepLaunches)
     """Three launches a piece: logits, the best of them, their ids. So the inspector's step is within the goal, too."""
     pieces = -(-REAL.vocab_size // TOP_PIECE)
     found = step_launches(REAL, PRECISIONS["int4"], top_k=8).step
-    assert counted.step + 3 * pieces < found <= MOST_A_STEP
+    assert counted.step + 3 * pieces < found <= MOST_LAUNCHES
 
 
 def test_the_bench_takes_a_fused_step_apart() -> None:
