@@ -15,6 +15,7 @@ import torch
 from engine.cache import cache_bytes
 from engine.config import LayerConfig, ModelConfig
 from engine.decoders.base import PIECE
+from engine.kernels import cpu, cpu_vocabulary
 from engine.layers.moe import DENSE_EXPERTS
 from engine.layers.packed import install
 from engine.models.diffusion_gemma import DiffusionGemma
@@ -22,7 +23,12 @@ from engine.weights.quantize import AT_ONCE, Precision, Scheme
 
 PROJECTIONS = (".q_proj.", ".k_proj.", ".v_proj.", ".o_proj.", ".gate_proj.", ".up_proj.", ".down_proj.")
 UNPACKING = {4: 9, 8: 8}  # bits -> bytes a weight while ``unpack`` works: nibbles, then values and products in fp32
+DECODING = 6  # bytes a weight between codes and numbers, of the few that ``cpu`` decodes at a time
 SAMPLER = 5  # fp32 (C, V) buffers at once in ``sampling``: logits and four of the entropy
+PROCESS = (
+    600 * 10**6
+)  # Python, torch and what they load, on a CPU: measured with torch for CUDA, whose libraries come too
+LOGITS = 6  # fp32 (C, piece of the vocabulary) buffers at once in ``cpu_vocabulary``
 LIBRARIES = 2 * 32 * 2**20  # bytes of cuBLAS's workspaces, on CUDA
 
 
@@ -34,6 +40,11 @@ class Way:
     precision: Precision
     on_cpu: bool
     has_kernels: bool  # Triton kernels: weights are unpacked in registers, and no (C, V) buffer is written
+
+    @property
+    def is_program(self) -> bool:
+        """Whether a step is a ``StepProgram`` on a CPU: the table by pieces, and two canvases in a first step."""
+        return self.on_cpu and self.precision.experts is not None and self.dtype == torch.bfloat16
 
 
 @lru_cache(maxsize=32)
@@ -67,7 +78,7 @@ def parts(config: ModelConfig, way: Way, context: int) -> dict[str, int]:
     """All bytes by part, with ``context`` tokens of committed text and a canvas behind them.
 
     activations: the peak of a pass through the layers. workspace: what the vocabulary stage needs beyond that, as the
-    two take turns, and what stays from step to step.
+    two take turns, and what stays from step to step. process: what the program itself takes, on a CPU.
     """
     layers = layer_pass(config, way, context)
     stays, stage = vocabulary_stage(config, way)
@@ -76,6 +87,7 @@ def parts(config: ModelConfig, way: Way, context: int) -> dict[str, int]:
         "kv_cache": cache_bytes(config, context + config.canvas_length, way.dtype.itemsize),
         "activations": layers,
         "workspace": stays + max(0, stage - layers),
+        **({"process": PROCESS} if way.on_cpu else {}),
     }
 
 
@@ -83,7 +95,7 @@ def layer_pass(config: ModelConfig, way: Way, context: int) -> int:
     """The most that a denoising or a causal pass holds: of its attention layers, or of its experts."""
     d = way.dtype.itemsize
     canvas = config.canvas_length * (
-        2 if way.has_kernels else 1
+        2 if way.has_kernels or way.is_program else 1
     )  # a program commits one with the next one's first step
     tokens = max(canvas, min(PIECE, context))
     sliding = min(context, config.sliding_window - 1) + tokens
@@ -125,13 +137,23 @@ def vocabulary_stage(config: ModelConfig, way: Way) -> tuple[int, int]:
     rows = config.canvas_length * config.hidden_size
     if way.has_kernels:
         return LIBRARIES + 4 * rows, 3 * 4 * rows
+    if way.is_program:
+        piece = min(cpu_vocabulary.PIECE, config.vocab_size)
+        table = piece * config.hidden_size * cpu.number(way.dtype).itemsize
+        return 4 * rows, 4 * 4 * rows + table + LOGITS * 4 * config.canvas_length * piece
     d, wide = way.dtype.itemsize, config.canvas_length * config.vocab_size
     soft = 4 * wide + (d * wide if d < 4 else 0)
     soft += _unpacking(way, way.precision.embedding, config.vocab_size * config.hidden_size)
+    if way.on_cpu and way.precision.embedding is not None:  # a piece's probabilities, times its scales
+        soft += 4 * config.canvas_length * min(config.vocab_size, cpu.AT_ONCE // config.hidden_size)
     stays = d * wide + (0 if way.on_cpu else LIBRARIES)
     return stays, max(SAMPLER * 4 * wide, soft)
 
 
 def _unpacking(way: Way, scheme: Scheme | None, numbers: int) -> int:
-    """Bytes while a piece of a packed matrix is unpacked, on the plain path."""
-    return 0 if scheme is None or way.has_kernels else UNPACKING[scheme.bits] * min(AT_ONCE, numbers)
+    """Bytes while a piece of a packed matrix is unpacked, on the plain path or on a CPU."""
+    if scheme is None or way.has_kernels:
+        return 0
+    if way.on_cpu:
+        return cpu.number(way.dtype).itemsize * min(cpu.AT_ONCE, numbers) + DECODING * min(cpu.DECODED, numbers)
+    return UNPACKING[scheme.bits] * min(AT_ONCE, numbers)

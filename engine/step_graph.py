@@ -108,7 +108,9 @@ class StepProgram:
             from engine.layers.fused import FusedLayers
 
             self.fused = FusedLayers(network)
-        self.captures = device.type == "cuda"
+        self.captures = self.runs_aside = (
+            device.type == "cuda"
+        )  # runs_aside: ``launch`` returns before the step is done
         self.graphs: dict[bool, torch.cuda.CUDAGraph] = {}  # of the step, by whether it commits
         self.places: list[int] = []  # of the buffers that the graphs know
 

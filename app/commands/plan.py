@@ -31,6 +31,7 @@ CONTENT = {
     "kv_cache": "keys and values",
     "activations": "one pass through the layers",
     "workspace": "vocabulary stage, kept logits",
+    "process": "the program itself",
 }
 
 
@@ -77,9 +78,8 @@ def _print_table(plan: Plan) -> None:
         column.justify = "left"
     packed = plan.precision.as_dict()
     for part, count in plan.parts.items():
-        table.add_row(
-            part, f"{count / scale:.3f}", packed.get(part) or (plan.dtype if count else "skipped"), CONTENT[part]
-        )
+        kind = "" if part == "process" else packed.get(part) or (plan.dtype if count else "skipped")
+        table.add_row(part, f"{count / scale:.3f}", kind, CONTENT[part])
     table.add_section()
     table.add_row("total", f"{plan.total_bytes / scale:.3f}", "", "fits" if plan.fits else "does not fit")
     table.add_row("free now", f"{plan.free_bytes / scale:.3f}", "", "")
