@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from engine.kernels import reference
-from engine.kernels.cpu import number
+from engine.kernels.cpu import number, pieces
 from engine.kernels.reference_sampling import TILE_TOKENS, VocabularyResult, draw_among
 from engine.weights.quantize import Packed
 
@@ -37,9 +37,10 @@ def vocabulary_stage(
     mass, moment = hidden.new_zeros((2, hidden.shape[0]), dtype=torch.float32)  # of exp(l - top), and times l - top
     argmax, candidate = torch.zeros((2, hidden.shape[0]), dtype=torch.long)
     soft = torch.zeros(hidden.shape, dtype=torch.float32)
-    for start in range(0, table.shape[0], PIECE):
-        part = slice(start, start + PIECE)
-        rows, scales = table.codes[part].to(kind), table.scales[0, part]
+    # Fresh memory costs more than filling it.
+    buffer = torch.empty(min(PIECE, table.shape[0]) * table.shape[1], dtype=kind)
+    for part, rows in pieces(table, buffer):
+        start, scales = part.start, table.scales[0, part]
         logits = (F.linear(x, rows) * scales).div_(cap).tanh_().mul_(cap / temperature)  # (C, PIECE) fp32
         if forbidden is not None:
             logits.masked_fill_(forbidden[part], -torch.inf)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,8 +11,14 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from engine.kernels import cpu, cpu_vocabulary, reference, reference_sampling
-from engine.weights.quantize import INT4, INT4_G64, INT8, NF4, Packed, Scheme, pack
+from engine import GenerationFinished, generate, load_model
+from engine.decoders.sampler import Sampler
+from engine.kernels import cpu, cpu_int4, cpu_vocabulary, reference, reference_sampling
+from engine.layers.packed import PackedExperts
+from engine.weights.loader import quantize
+from engine.weights.quantize import INT4, INT4_G64, INT8, NF4, Packed, Scheme, pack, to_blocks, unpack
+from tests.engine.packing import released
+from tests.engine.tiny import tokens
 
 SCHEMES = [NF4, INT4, INT4_G64, INT8]
 BOUNDS = {torch.float32: 2e-6, torch.bfloat16: 8e-3}  # relative, of the norm
@@ -168,3 +175,104 @@ def test_no_more_than_a_piece_is_unpacked_at_once(scheme: Scheme, monkeypatch: p
             x[:, :64], table, temperature=torch.ones(1), draw=torch.zeros(2).long(), cap=30.0, embed_scale=1.0
         )
     assert seen.most <= 4 * 4096 * 4
+
+
+# --- codes in blocks of rows ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("block", [32, 64])
+@pytest.mark.parametrize("scheme", [INT4, INT4_G64], ids=str)
+def test_codes_in_blocks_stand_for_the_same_weight(scheme: Scheme, block: int) -> None:
+    """The matrix, one of a stack, some rows of it, and by slices."""
+    tiles = pack(random(3, 192, 128), scheme)
+    codes = tiles.codes.clone()
+    for matrix in codes:
+        to_blocks(matrix, block)
+    blocks = Packed(codes, tiles.scales, scheme, block)
+    assert not torch.equal(codes, tiles.codes)
+    assert torch.equal(unpack(blocks), unpack(tiles))
+    assert torch.equal(unpack(blocks[1].rows(64, 128)), unpack(tiles[1])[64:128])
+    assert torch.equal(torch.cat([rows for _, rows in reference.slices(blocks[2])]), unpack(tiles[2]))
+
+
+def test_slices_of_blocks_are_whole_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reference, "AT_ONCE", 100 * 128)
+    tiles = pack(random(192, 128), INT4)
+    codes = tiles.codes.clone()
+    to_blocks(codes, 64)
+    found = list(reference.slices(Packed(codes, tiles.scales, INT4, 64)))
+    assert [part.stop for part, _ in found] == [64, 128, 192]
+    assert torch.equal(torch.cat([rows for _, rows in found]), unpack(tiles))
+
+
+def test_where_torch_reads_other_blocks_codes_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The processor's layout is tried, not believed."""
+    for capability, rows in (("DEFAULT", {}), ("ODD", {"ODD": 16})):
+        monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda told=capability: told)
+        monkeypatch.setattr(cpu_int4, "ROWS", rows)
+        assert cpu_int4.block.__wrapped__() == 0
+    monkeypatch.setattr(cpu_int4, "block", lambda: 64)
+    assert cpu_int4.block_for(pack(random(96, 64), INT4)) == 0
+    assert cpu_int4.block_for(pack(random(128, 64), NF4)) == 0
+    assert cpu_int4.block_for(pack(random(128, 64), INT4)) == 64
+
+
+needs_int4 = pytest.mark.skipif(cpu_int4.block() == 0, reason="this processor has no int4 kernel in torch")
+
+
+def in_blocks(weight: Packed) -> Packed:
+    codes = weight.codes.clone()
+    for matrix in codes:
+        to_blocks(matrix, cpu_int4.block())
+    return Packed(codes, weight.scales, weight.scheme, cpu_int4.block())
+
+
+@needs_int4
+@pytest.mark.parametrize("dtype", BOUNDS)
+@pytest.mark.parametrize("scheme", [INT4, INT4_G64], ids=str)
+def test_experts_in_blocks_agree_with_the_oracle(scheme: Scheme, dtype: torch.dtype) -> None:
+    gate_up, down = pack(random(5, 128, 192), scheme), pack(random(5, 192, 64), scheme)
+    x, weights = random(40, 192).to(dtype), torch.rand(40, 3, generator=DRAWS)
+    chosen = torch.stack([torch.randperm(4, generator=DRAWS)[:3] for _ in range(40)])
+    found = cpu.experts(x, weights, chosen, in_blocks(gate_up), in_blocks(down))
+    assert found.dtype == dtype
+    assert relative(found, reference.experts(x.float(), weights, chosen, gate_up, down)) < BOUNDS[dtype]
+
+
+@needs_int4
+def test_a_loaded_store_is_put_into_blocks_and_left_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The network in bf16 with its experts in blocks and in tiles, and gradients through them; the file stays."""
+    source = released(tmp_path / "source")
+    quantize(source, tmp_path / "store", "int4", torch.device("cpu"))
+    before = {file: file.read_bytes() for file in (tmp_path / "store").iterdir()}
+    blocks = load_model(tmp_path / "store", device="cpu")
+    assert {file: file.read_bytes() for file in before} == before
+    monkeypatch.setattr(cpu_int4, "block_for", lambda _: 0)
+    tiles = load_model(tmp_path / "store", device="cpu")
+    found = []
+    for model, block in ((blocks, cpu_int4.block()), (tiles, 0)):
+        experts = model.network.layers[0].experts
+        assert isinstance(experts, PackedExperts)
+        assert (experts.gate_up_proj.block, experts.down_proj.block) == (block, block)
+        cache = model.new_cache()
+        hidden = model.prefill(tokens(20), cache)
+        x = random(6, 128).bfloat16().requires_grad_()
+        DRAWS.manual_seed(0)
+        chosen = torch.tensor([[0, 1], [2, 3], [4, 5]] * 2)
+        out = experts(x, torch.ones(6, 2), chosen)
+        found.append((hidden, model.denoise(tokens(10), cache), torch.autograd.grad(out.float().square().sum(), x)[0]))
+    for ours, theirs in zip(*found, strict=True):
+        assert relative(ours, theirs.float()) < 0.05
+
+
+def test_a_packed_model_takes_programs_on_a_cpu(tmp_path: Path) -> None:
+    """No logits over the vocabulary, no commit of its own, and two blocks of text."""
+    model = load_model(released(tmp_path), device="cpu", dtype="bfloat16", quantization="int4")
+    cache = model.new_cache()
+    events = list(generate(model, tokens(5).tolist(), model.generation_defaults.replace(eos_token_ids=()), cache=cache))
+    assert isinstance(events[-1], GenerationFinished)
+    assert len(events[-1].tokens) == 30
+    sampler = Sampler.of(model.config, model.generation_defaults, model.device, 0)
+    assert model.step_program(cache, sampler) is not None
+    plain = load_model(tmp_path, device="cpu", dtype="bfloat16", quantization="none")
+    assert plain.step_program(plain.new_cache(), sampler) is None
