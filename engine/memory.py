@@ -153,7 +153,8 @@ def free_bytes(device: torch.device) -> int:
         idle = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)  # torch's own, taken and unused
         return torch.cuda.mem_get_info(device)[0] + idle
     available: int = psutil.virtual_memory().available  # type: ignore[no-untyped-call, unused-ignore]
-    return available + min(psutil.Process().memory_info().rss, footprint.PROCESS)
+    own: int = psutil.Process().memory_info().rss  # type: ignore[no-untyped-call, unused-ignore]
+    return available + min(own, footprint.PROCESS)
 
 
 def device_memory(device: torch.device) -> tuple[int, int] | None:

@@ -125,7 +125,7 @@ def random_network(
 
 def _draw(weight: PackedWeight, draws: torch.Generator) -> None:
     """Fill a packed weight with random codes, eight at a time, and scales."""
-    for piece in weight.codes.view(-1).split(DRAWN_AT_ONCE):
+    for piece in torch.split(weight.codes.view(-1), DRAWN_AT_ONCE):
         eights = torch.empty(-(-len(piece) // 8), dtype=torch.int64, device=piece.device)
         eights.random_(-(2**63), None, generator=draws)
         piece.copy_(eights.view(piece.dtype)[: len(piece)])
@@ -163,7 +163,7 @@ def measure_shape(
         most = config.max_position_embeddings - config.canvas_length
         raise SafelightError(f"the context must be between 0 and {most} tokens for this shape, not {context}")
     bandwidth = copy_bandwidth(placement.device)
-    network = random_network(config, precision, placement, tell=tell)
+    network = random_network(config, precision, placement, 0, tell)
     _forget_peak(placement.device)
     with torch.inference_mode():
         errors = check_layers(network)
@@ -371,7 +371,7 @@ def _part(path: str, module: nn.Module) -> str | None:
     """What a module counts as; the router counts to the experts."""
     if path.endswith((".experts", ".router")):
         return "experts"
-    return {Attention: "attention", GatedMLP: "dense"}.get(type(module))  # type: ignore[call-overload, no-any-return]
+    return {Attention: "attention", GatedMLP: "dense"}.get(type(module))
 
 
 def _record(program: StepProgram, config: GenerationConfig) -> dict[str, Callable[[], object]]:

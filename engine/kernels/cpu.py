@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor
@@ -19,6 +21,7 @@ from engine.weights.quantize import NF4_VALUES, TILE, Packed
 
 AT_ONCE = 1 << 22  # weights of a piece, in the buffer: 8 MB in bf16, an expert's matrix of the 26B
 DECODED = 1 << 18  # four-bit codes decoded at a time, so that what is between two operations stays in a core's cache
+LEAST_PAIRS = 512  # of a token and an expert, from which on threads take experts of their own
 EXACT = 0.0625  # an int4 code stands in the upper half of its byte: 16 times its value
 
 
@@ -42,21 +45,57 @@ def linear(x: Tensor, weight: Packed) -> Tensor:
 
 
 def experts(x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed) -> Tensor:
-    """Gated experts, one after another, each on the tokens that chose it; arguments as ``reference.experts``."""
+    """Gated experts, each on the tokens that chose it; arguments as ``reference.experts``.
+
+    Each of torch's threads takes experts of its own: they wait for each other once, and not at every operation, which
+    beside a busy process costs tens of times the work.
+    """
     order = chosen.flatten().argsort(stable=True)
     token, share = order // chosen.shape[1], weights.flatten()[order, None]
-    widen, narrow = _Experts(x.dtype, gate_up), _Experts(x.dtype, down)
-    arranged = widen.arranged(x)
-    out = torch.zeros(x.shape, dtype=torch.float32)
-    first = 0
-    for expert, count in enumerate(chosen.flatten().bincount().tolist()):
-        if count:
-            rows = token[first : first + count]
-            gate, up = widen.multiply(arranged[rows], expert).chunk(2, dim=-1)
-            inner = narrow.arranged(F.gelu(gate, approximate="tanh") * up)
-            out.index_add_(0, rows, narrow.multiply(inner, expert) * share[first : first + count])
-            first += count
-    return out.to(x.dtype)
+    counts = chosen.flatten().bincount().tolist()
+    threads = torch.get_num_threads()
+    bounds = _bounds(counts, threads)
+    inference = torch.is_inference_mode_enabled()
+
+    def take(part: range) -> Tensor:
+        with torch.no_grad(), torch.inference_mode(inference) if inference else nullcontext():
+            widen, narrow = _Experts(x.dtype, gate_up), _Experts(x.dtype, down)
+            arranged = widen.arranged(x)
+            out = torch.zeros(x.shape, dtype=torch.float32)
+            first = sum(counts[: part.start])
+            for expert in part:
+                if counts[expert]:
+                    some = slice(first, first + counts[expert])
+                    first = some.stop
+                    gate, up = widen.multiply(arranged[token[some]], expert).chunk(2, dim=-1)
+                    inner = narrow.arranged(F.gelu(gate, approximate="tanh") * up)
+                    out.index_add_(0, token[some], narrow.multiply(inner, expert) * share[some])
+            return out
+
+    if len(bounds) == 1:
+        return take(bounds[0]).to(x.dtype)
+    try:
+        with ThreadPoolExecutor(
+            len(bounds), "safelight-experts", initializer=torch.set_num_threads, initargs=(1,)
+        ) as pool:
+            outs = list(pool.map(take, bounds))
+    finally:
+        torch.set_num_threads(threads)  # also of threads to come
+    return torch.stack(outs).sum(dim=0).to(x.dtype)
+
+
+def _bounds(counts: list[int], parts: int) -> list[range]:
+    """Consecutive experts in parts of about as many tokens; one part where there is little to do."""
+    if sum(counts) < LEAST_PAIRS:
+        return [range(len(counts))]
+    each, start, held = sum(counts) / parts, 0, 0
+    found: list[range] = []
+    for expert, count in enumerate(counts):
+        held += count
+        if held >= each * (len(found) + 1) and len(found) < parts - 1:
+            found.append(range(start, expert + 1))
+            start = expert + 1
+    return [*found, range(start, len(counts))]
 
 
 class _Experts:

@@ -239,6 +239,41 @@ def test_experts_in_blocks_agree_with_the_oracle(scheme: Scheme, dtype: torch.dt
     assert relative(found, reference.experts(x.float(), weights, chosen, gate_up, down)) < BOUNDS[dtype]
 
 
+@pytest.mark.parametrize("threads", [2, 3])
+def test_threads_that_take_experts_of_their_own_come_to_the_same(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some experts have nothing to do; torch's threads are as before."""
+    gate_up, down = pack(random(9, 128, 192), INT4), pack(random(9, 192, 64), INT4)
+    x, weights = random(40, 192), torch.rand(40, 3, generator=DRAWS)
+    chosen = torch.stack([2 + torch.randperm(5, generator=DRAWS)[:3] for _ in range(40)])
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(threads)
+        alone = cpu.experts(x, weights, chosen, gate_up, down)
+        monkeypatch.setattr(cpu, "LEAST_PAIRS", 1)
+        for grad in (False, True):
+            with torch.inference_mode(not grad):
+                shared = cpu.experts(x.clone().requires_grad_(grad), weights, chosen, gate_up, down)
+            assert not shared.requires_grad
+            torch.testing.assert_close(shared, alone, atol=1e-3, rtol=1e-4)
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(
+    ("counts", "parts", "expected"),
+    [
+        ([600] * 4, 2, [(0, 2), (2, 4)]),
+        ([0, 900, 0, 100], 2, [(0, 2), (2, 4)]),
+        ([0, 0, 0, 900], 2, [(0, 4), (4, 4)]),
+        ([1] * 9, 2, [(0, 9)]),
+        ([600] * 4, 1, [(0, 4)]),
+    ],
+)
+def test_experts_are_shared_out_by_their_tokens(counts: list[int], parts: int, expected: list[tuple[int, int]]) -> None:
+    assert [(part.start, part.stop) for part in cpu._bounds(counts, parts)] == expected
+
+
 @needs_int4
 def test_a_loaded_store_is_put_into_blocks_and_left_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The network in bf16 with its experts in blocks and in tiles, and gradients through them; the file stays."""
