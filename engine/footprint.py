@@ -19,6 +19,7 @@ from engine.kernels import cpu, cpu_vocabulary
 from engine.layers.moe import DENSE_EXPERTS
 from engine.layers.packed import install
 from engine.models.diffusion_gemma import DiffusionGemma
+from engine.threads import available_threads
 from engine.weights.quantize import AT_ONCE, Precision, Scheme
 
 PROJECTIONS = (".q_proj.", ".k_proj.", ".v_proj.", ".o_proj.", ".gate_proj.", ".up_proj.", ".down_proj.")
@@ -122,7 +123,11 @@ def layer_pass(config: ModelConfig, way: Way, context: int) -> int:
         experts = tokens * config.num_experts * inner
     else:
         experts = tokens * (inner + 2 * config.hidden_size * d)
-        experts += _unpacking(way, way.precision.experts, 2 * config.moe_intermediate_size * config.hidden_size)
+        unpacked = _unpacking(way, way.precision.experts, 2 * config.moe_intermediate_size * config.hidden_size)
+        if way.on_cpu and way.precision.is_packed and tokens * config.top_k_experts >= cpu.LEAST_PAIRS:
+            experts += available_threads() * (unpacked + 4 * tokens * config.hidden_size)  # each has a sum of its own
+        else:
+            experts += unpacked
     stream = 3 * tokens * config.hidden_size * max(d, 4)  # residual stream, its norm in fp32, a branch's result
     return stream + masks + max(*map(attention, set(config.layers)), experts)
 
@@ -140,7 +145,8 @@ def vocabulary_stage(config: ModelConfig, way: Way) -> tuple[int, int]:
     if way.is_program:
         piece = min(cpu_vocabulary.PIECE, config.vocab_size)
         table = piece * config.hidden_size * cpu.number(way.dtype).itemsize
-        return 4 * rows, 4 * 4 * rows + table + LOGITS * 4 * config.canvas_length * piece
+        threads = min(available_threads(), -(-config.vocab_size // piece))
+        return 4 * rows, 2 * 4 * rows + threads * (2 * 4 * rows + table + LOGITS * 4 * config.canvas_length * piece)
     d, wide = way.dtype.itemsize, config.canvas_length * config.vocab_size
     soft = 4 * wide + (d * wide if d < 4 else 0)
     soft += _unpacking(way, way.precision.embedding, config.vocab_size * config.hidden_size)

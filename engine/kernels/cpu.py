@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from engine.kernels import cpu_int4, reference
+from engine.kernels.cpu_threads import even, share
 from engine.weights.quantize import NF4_VALUES, TILE, Packed
 
 AT_ONCE = 1 << 22  # weights of a piece, in the buffer: 8 MB in bf16, an expert's matrix of the 26B
 DECODED = 1 << 18  # four-bit codes decoded at a time, so that what is between two operations stays in a core's cache
+LEAST_WORK = 1 << 28  # multiplications from which on threads take rows of their own
 LEAST_PAIRS = 512  # of a token and an expert, from which on threads take experts of their own
 EXACT = 0.0625  # an int4 code stands in the upper half of its byte: 16 times its value
 
@@ -39,49 +39,40 @@ def number(dtype: torch.dtype) -> torch.dtype:
 def linear(x: Tensor, weight: Packed) -> Tensor:
     """x (..., in) and a packed (out, in) -> (..., out)."""
     kind = number(x.dtype)
-    out = x.new_empty(x[..., 0].numel(), weight.shape[0])
-    _multiply(_arranged(x.reshape(-1, x.shape[-1]).to(kind), weight), weight, _buffer(kind, weight), out)
+    tokens, rows = x[..., 0].numel(), weight.shape[0]
+    arranged = _arranged(x.reshape(tokens, -1).to(kind), weight)
+    out = x.new_empty(tokens, rows)
+
+    def take(part: range) -> None:
+        own = weight.rows(part.start, part.stop) if len(part) < rows else weight
+        _multiply(arranged, own, _buffer(kind, own), out[:, part.start : part.stop])
+
+    many = tokens * rows * weight.shape[1] >= LEAST_WORK
+    share(take, even(rows, max(1, weight.block)) if many else [range(rows)])
     return out.view(*x.shape[:-1], -1)
 
 
 def experts(x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed) -> Tensor:
-    """Gated experts, each on the tokens that chose it; arguments as ``reference.experts``.
-
-    Each of torch's threads takes experts of its own: they wait for each other once, and not at every operation, which
-    beside a busy process costs tens of times the work.
-    """
+    """Gated experts, each on the tokens that chose it; arguments as ``reference.experts``."""
     order = chosen.flatten().argsort(stable=True)
-    token, share = order // chosen.shape[1], weights.flatten()[order, None]
+    token, gates = order // chosen.shape[1], weights.flatten()[order, None]
     counts = chosen.flatten().bincount().tolist()
-    threads = torch.get_num_threads()
-    bounds = _bounds(counts, threads)
-    inference = torch.is_inference_mode_enabled()
 
     def take(part: range) -> Tensor:
-        with torch.no_grad(), torch.inference_mode(inference) if inference else nullcontext():
-            widen, narrow = _Experts(x.dtype, gate_up), _Experts(x.dtype, down)
-            arranged = widen.arranged(x)
-            out = torch.zeros(x.shape, dtype=torch.float32)
-            first = sum(counts[: part.start])
-            for expert in part:
-                if counts[expert]:
-                    some = slice(first, first + counts[expert])
-                    first = some.stop
-                    gate, up = widen.multiply(arranged[token[some]], expert).chunk(2, dim=-1)
-                    inner = narrow.arranged(F.gelu(gate, approximate="tanh") * up)
-                    out.index_add_(0, token[some], narrow.multiply(inner, expert) * share[some])
-            return out
+        widen, narrow = _Experts(x.dtype, gate_up), _Experts(x.dtype, down)
+        arranged = widen.arranged(x)
+        out = torch.zeros(x.shape, dtype=torch.float32)
+        first = sum(counts[: part.start])
+        for expert in part:
+            if counts[expert]:
+                some = slice(first, first + counts[expert])
+                first = some.stop
+                gate, up = widen.multiply(arranged[token[some]], expert).chunk(2, dim=-1)
+                inner = narrow.arranged(F.gelu(gate, approximate="tanh") * up)
+                out.index_add_(0, token[some], narrow.multiply(inner, expert) * gates[some])
+        return out
 
-    if len(bounds) == 1:
-        return take(bounds[0]).to(x.dtype)
-    try:
-        with ThreadPoolExecutor(
-            len(bounds), "safelight-experts", initializer=torch.set_num_threads, initargs=(1,)
-        ) as pool:
-            outs = list(pool.map(take, bounds))
-    finally:
-        torch.set_num_threads(threads)  # also of threads to come
-    return torch.stack(outs).sum(dim=0).to(x.dtype)
+    return torch.stack(share(take, _bounds(counts, torch.get_num_threads()))).sum(dim=0).to(x.dtype)
 
 
 def _bounds(counts: list[int], parts: int) -> list[range]:

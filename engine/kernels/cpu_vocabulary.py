@@ -6,16 +6,55 @@ again where a piece raises the maximum.
 
 from __future__ import annotations
 
+import functools
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from engine.kernels import reference
 from engine.kernels.cpu import number, pieces
+from engine.kernels.cpu_threads import even, share
 from engine.kernels.reference_sampling import TILE_TOKENS, VocabularyResult, draw_among
 from engine.weights.quantize import Packed
 
-PIECE = 32 * TILE_TOKENS  # tokens whose logits are held at once
+PIECE = 32 * TILE_TOKENS  # tokens whose logits a thread holds at once
+LOWEST = torch.finfo(torch.float32).min
+
+
+class _Sums(NamedTuple):
+    """What a part of the vocabulary comes to. C positions; l are logits."""
+
+    top: Tensor  # (C,) the largest l, finite
+    mass: Tensor  # (C,) sum of exp(l - top)
+    moment: Tensor  # (C,) sum of exp(l - top) * (l - top)
+    soft: Tensor  # (C, H) sum of exp(l - top) times table rows
+    argmax: Tensor  # (C,)
+    score: Tensor  # (C,) of the token drawn
+    candidate: Tensor  # (C,)
+
+    @staticmethod
+    def none(hidden: Tensor) -> _Sums:
+        """Of no tokens."""
+        lowest, zero = torch.full((2, len(hidden)), LOWEST), torch.zeros(2, len(hidden))
+        token = torch.zeros((2, len(hidden)), dtype=torch.long)
+        return _Sums(lowest[0], zero[0], zero[1], torch.zeros(hidden.shape), token[0], lowest[1], token[1])
+
+    def joined(self, later: _Sums) -> _Sums:
+        """With the part that follows; overwrites ``soft``."""
+        top = torch.maximum(self.top, later.top)
+        fall, rise = self.top - top, later.top - top  # 0 or less; of no tokens so low that the power is 0
+        mine, theirs = fall.exp(), rise.exp()
+        return _Sums(
+            top,
+            self.mass * mine + later.mass * theirs,
+            (self.moment + self.mass * fall) * mine + (later.moment + later.mass * rise) * theirs,
+            self.soft.mul_(mine[:, None]).addcmul_(later.soft, theirs[:, None]),
+            torch.where(later.top > self.top, later.argmax, self.argmax),
+            torch.maximum(self.score, later.score),
+            torch.where(later.score > self.score, later.candidate, self.candidate),
+        )
 
 
 def vocabulary_stage(
@@ -31,31 +70,32 @@ def vocabulary_stage(
 ) -> VocabularyResult:
     """All that a denoising step takes from an 8-bit table (V, H); arguments as the kernel's."""
     kind = number(hidden.dtype)
-    lowest = torch.finfo(torch.float32).min
     x, seed, step = hidden.to(kind), int(draw[0]), int(draw[1])
-    top, score = hidden.new_full((2, hidden.shape[0]), lowest, dtype=torch.float32)
-    mass, moment = hidden.new_zeros((2, hidden.shape[0]), dtype=torch.float32)  # of exp(l - top), and times l - top
-    argmax, candidate = torch.zeros((2, hidden.shape[0]), dtype=torch.long)
-    soft = torch.zeros(hidden.shape, dtype=torch.float32)
-    # Fresh memory costs more than filling it.
-    buffer = torch.empty(min(PIECE, table.shape[0]) * table.shape[1], dtype=kind)
-    for part, rows in pieces(table, buffer):
-        start, scales = part.start, table.scales[0, part]
-        logits = (F.linear(x, rows) * scales).div_(cap).tanh_().mul_(cap / temperature)  # (C, PIECE) fp32
-        if forbidden is not None:
-            logits.masked_fill_(forbidden[part], -torch.inf)
-        drawn, drawn_score = draw_among(logits, seed, step, start // TILE_TOKENS)
-        candidate, score = torch.where(drawn_score > score, drawn, candidate), torch.maximum(drawn_score, score)
-        best, place = logits.max(dim=-1)
-        argmax = torch.where(best > top, place + start, argmax)
-        higher = torch.maximum(top, best)
-        rise = top - higher  # 0 or less; at the first piece so low that its power is 0
-        gaps = logits.sub_(higher[:, None]).clamp_min_(lowest)
-        shares = gaps.exp()
-        moment = (moment + mass * rise) * rise.exp() + torch.linalg.vecdot(shares, gaps)
-        mass = mass * rise.exp() + shares.sum(dim=-1)
-        soft.mul_(rise.exp()[:, None]).add_(shares.mul_(scales).to(kind) @ rows)
-        top = higher
+
+    def walk(part: range) -> _Sums:
+        own = table.rows(part.start, part.stop)
+        # Fresh memory costs more than filling it.
+        buffer = torch.empty(min(PIECE, len(part)) * table.shape[1], dtype=kind)
+        sums = _Sums.none(hidden)
+        for place, rows in pieces(own, buffer):
+            start, scales = part.start + place.start, own.scales[0, place]
+            logits = (F.linear(x, rows) * scales).div_(cap).tanh_().mul_(cap / temperature)  # (C, PIECE) fp32
+            if forbidden is not None:
+                logits.masked_fill_(forbidden[start : start + len(rows)], -torch.inf)
+            drawn, score = draw_among(logits, seed, step, start // TILE_TOKENS)
+            best, argmax = logits.max(dim=-1)
+            top = best.clamp_min(LOWEST)
+            gaps = logits.sub_(top[:, None]).clamp_min_(LOWEST)
+            shares = gaps.exp()
+            moment, mass = torch.linalg.vecdot(shares, gaps), shares.sum(dim=-1)
+            soft = (shares.mul_(scales).to(kind) @ rows).float()
+            sums = sums.joined(_Sums(top, mass, moment, soft, argmax + start, score, drawn))
+        return sums
+
+    parts = even(table.shape[0], PIECE) if table.shape[0] > PIECE else [range(table.shape[0])]
+    walked = share(walk, parts)
+    sums = functools.reduce(_Sums.joined, walked)
+    top, mass, moment, soft, argmax, _, candidate = sums
     logsumexp = top + mass.log()
     entropy = mass.log() - moment / mass
     soft /= mass[:, None]

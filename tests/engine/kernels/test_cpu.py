@@ -253,7 +253,6 @@ def test_threads_that_take_experts_of_their_own_come_to_the_same(threads: int, m
         for grad in (False, True):
             with torch.inference_mode(not grad):
                 shared = cpu.experts(x.clone().requires_grad_(grad), weights, chosen, gate_up, down)
-            assert not shared.requires_grad
             torch.testing.assert_close(shared, alone, atol=1e-3, rtol=1e-4)
         assert torch.get_num_threads() == threads
     finally:
