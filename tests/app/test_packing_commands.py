@@ -78,8 +78,10 @@ def test_too_little_memory_is_said_before(capsys: Capture, monkeypatch: pytest.M
 
 
 def test_bench_of_a_small_shape(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    from app.commands import bench
     from engine import shape_bench
 
+    monkeypatch.setattr(bench, "LEAST_PAUSE", 1e9)  # nothing is told
     (tmp_path / "config.json").write_text(json.dumps(config_dict(packable().config)))
     monkeypatch.setattr(shape_bench, "ROUNDS", 1)
     made: list[shape_bench.ShapeResult] = []
