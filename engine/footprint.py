@@ -26,7 +26,7 @@ PROJECTIONS = (".q_proj.", ".k_proj.", ".v_proj.", ".o_proj.", ".gate_proj.", ".
 UNPACKING = {4: 9, 8: 8}  # bits -> bytes a weight while ``unpack`` works: nibbles, then values and products in fp32
 DECODING = 6  # bytes a weight between codes and numbers, of the few that ``cpu`` decodes at a time
 SAMPLER = 5  # fp32 (C, V) buffers at once in ``sampling``: logits and four of the entropy
-PROCESS = 800 * 10**6  # on a CPU: Python and torch for CUDA with its libraries 600, and what malloc keeps beside the 26B
+PROCESS = 800 * 10**6  # on a CPU: Python and torch for CUDA with its libraries 600, and what malloc keeps at the 26B
 LOGITS = 6  # fp32 (C, piece of the vocabulary) buffers at once in ``cpu_vocabulary``
 LIBRARIES = 2 * 32 * 2**20  # bytes of cuBLAS's workspaces, on CUDA
 
