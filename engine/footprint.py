@@ -19,25 +19,31 @@ import torch
 
 from engine.cache import KERNEL_PIECE, PIECE, cache_bytes, capacity
 from engine.config import LayerConfig, ModelConfig
+from engine.kernels import cpu, cpu_vocabulary
 from engine.layers.moe import DENSE_EXPERTS
 from engine.layers.packed import install
 from engine.models.diffusion_gemma import DiffusionGemma
 from engine.step_graph import TOP_PIECE
+from engine.threads import available_threads
 from engine.weights.quantize import AT_ONCE, Precision, Scheme
 
 PROJECTIONS = (".q_proj.", ".k_proj.", ".v_proj.", ".o_proj.", ".gate_proj.", ".up_proj.", ".down_proj.")
 UNPACKING = {4: 9, 8: 8}  # bits -> bytes a weight while ``unpack`` works: nibbles, then values and products in fp32
+DECODING = 6  # bytes a weight between codes and numbers, of the few that ``cpu`` decodes at a time
 SAMPLER = 5  # fp32 (C, V) buffers at once in ``sampling``: logits and four of the entropy
-LIBRARIES = 3 * 32 * 2**20  # bytes of cuBLAS's workspaces on CUDA: in use, for a graph's warm-up, and in the graph
+LIBRARIES = 2 * 32 * 2**20  # bytes of cuBLAS's workspaces on CUDA, in use and in a graph: adapters take it
 HELD_ROWS = 10  # tensors (T, H) in a pass by kernels beside the experts': residual streams, norms, branches' results
+LOGITS = 6  # fp32 (C, piece of the vocabulary) buffers at once in ``cpu_vocabulary``
+# Python, torch and what they load, on a CPU: measured with torch for CUDA, whose libraries come too.
+PROCESS = 600_000_000
 
 # Bytes of a process's context on CUDA, with the code of kernels and libraries: 0.5 to 0.6 GB on data-centre cards and
 # 0.3 to 0.45 on consumer ones, as others have told; not yet measured with this program. The least is there as soon as
 # a process asks a card for anything.
 CUDA_CONTEXT, LEAST_CUDA_CONTEXT = 600_000_000, 300_000_000
-# What weights leave empty in the allocator's segments, by a simulation of its rules: one part in so many, or so many
-# bytes a layer, whichever is less.
-SEGMENT_SHARE, SEGMENT_BYTES = 36, 14_000_000
+# What weights leave empty in the allocator's segments, by a simulation of its rules that also moves those that come to
+# lie together: one part in so many, or so many bytes a layer, whichever is less.
+SEGMENT_SHARE, SEGMENT_BYTES = 28, 17_500_000
 
 
 @dataclass(frozen=True)
@@ -48,6 +54,11 @@ class Way:
     precision: Precision
     on_cpu: bool
     has_kernels: bool  # Triton kernels: weights are unpacked in registers, and no (C, V) buffer is written
+
+    @property
+    def is_program(self) -> bool:
+        """Whether a step is a ``StepProgram`` on a CPU: the table by pieces, and two canvases in a first step."""
+        return self.on_cpu and self.precision.experts is not None and self.dtype == torch.bfloat16
 
 
 @lru_cache(maxsize=32)
@@ -82,7 +93,8 @@ def parts(config: ModelConfig, way: Way, context: int) -> dict[str, int]:
 
     activations: the peak of a pass through the layers. workspace: what the vocabulary stage needs beyond that, as the
     two take turns, and what stays from step to step. With kernels a pass is one of prefill, and a step has memory of
-    its own, which its graph keeps. On CUDA alone: cuda_context, and in reserve what the allocator takes besides.
+    its own, which its graph keeps. On a CPU alone: process, the program itself. On CUDA alone: cuda_context, and in
+    reserve what the allocator takes besides.
     """
     counted = weights(config, way.precision, way.dtype)
     if way.has_kernels:
@@ -95,6 +107,7 @@ def parts(config: ModelConfig, way: Way, context: int) -> dict[str, int]:
         "kv_cache": cache_bytes(config, context + config.canvas_length, way.dtype.itemsize, piece),
         "activations": layers,
         "workspace": stays + max(0, stage - layers),
+        "process": PROCESS if way.on_cpu else 0,
         "cuda_context": 0 if way.on_cpu else CUDA_CONTEXT,
         "reserve": 0 if way.on_cpu else reserve(config, way, sum(counted.values()), context),
     }
@@ -144,7 +157,8 @@ def segments(config: ModelConfig, held: int) -> int:
 def layer_pass(config: ModelConfig, way: Way, context: int) -> int:
     """The most that a plain denoising or causal pass holds: of its attention layers, or of its experts."""
     d = way.dtype.itemsize
-    tokens = max(config.canvas_length, min(PIECE, context))
+    canvas = config.canvas_length * (2 if way.is_program else 1)  # a program commits one with the next one's first step
+    tokens = max(canvas, min(PIECE, context))
     sliding = min(context, config.sliding_window - 1) + tokens
     full = context + config.canvas_length
     masks = tokens * (full + sliding)  # one of each kind, a byte a pair, in a causal pass
@@ -167,7 +181,11 @@ def layer_pass(config: ModelConfig, way: Way, context: int) -> int:
         experts = tokens * config.num_experts * inner
     else:
         experts = tokens * (inner + 2 * config.hidden_size * d)
-        experts += _unpacking(way, way.precision.experts, 2 * config.moe_intermediate_size * config.hidden_size)
+        unpacked = _unpacking(way, way.precision.experts, 2 * config.moe_intermediate_size * config.hidden_size)
+        if way.on_cpu and way.precision.is_packed and tokens * config.top_k_experts >= cpu.LEAST_PAIRS:
+            experts += available_threads() * (unpacked + 4 * tokens * config.hidden_size)  # each has a sum of its own
+        else:
+            experts += unpacked
     stream = 3 * tokens * config.hidden_size * max(d, 4)  # residual stream, its norm in fp32, a branch's result
     return stream + masks + max(*map(attention, set(config.layers)), experts)
 
@@ -178,13 +196,25 @@ def vocabulary_stage(config: ModelConfig, way: Way) -> tuple[int, int]:
     The conditioning logits stay (C V d). The soft embedding has them as fp32 probabilities and in the
     model's type beside an unpacked piece of the table; the sampler has ``SAMPLER`` fp32 buffers.
     """
+    rows = config.canvas_length * config.hidden_size
+    if way.is_program:
+        piece = min(cpu_vocabulary.PIECE, config.vocab_size)
+        table = piece * config.hidden_size * cpu.number(way.dtype).itemsize
+        threads = min(available_threads(), -(-config.vocab_size // piece))
+        return 4 * rows, 2 * 4 * rows + threads * (2 * 4 * rows + table + LOGITS * 4 * config.canvas_length * piece)
     d, wide = way.dtype.itemsize, config.canvas_length * config.vocab_size
     soft = 4 * wide + (d * wide if d < 4 else 0)
     soft += _unpacking(way, way.precision.embedding, config.vocab_size * config.hidden_size)
+    if way.on_cpu and way.precision.embedding is not None:  # a piece's probabilities, times its scales
+        soft += 4 * config.canvas_length * min(config.vocab_size, cpu.AT_ONCE // config.hidden_size)
     stays = d * wide + (0 if way.on_cpu else LIBRARIES)
     return stays, max(SAMPLER * 4 * wide, soft)
 
 
 def _unpacking(way: Way, scheme: Scheme | None, numbers: int) -> int:
-    """Bytes while a piece of a packed matrix is unpacked, on the plain path."""
-    return 0 if scheme is None or way.has_kernels else UNPACKING[scheme.bits] * min(AT_ONCE, numbers)
+    """Bytes while a piece of a packed matrix is unpacked, on the plain path or on a CPU."""
+    if scheme is None or way.has_kernels:
+        return 0
+    if way.on_cpu:
+        return cpu.number(way.dtype).itemsize * min(cpu.AT_ONCE, numbers) + DECODING * min(cpu.DECODED, numbers)
+    return UNPACKING[scheme.bits] * min(AT_ONCE, numbers)

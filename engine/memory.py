@@ -122,7 +122,10 @@ def plan(
         footprint.weights(config, PRECISIONS[name], place.dtype)
     chosen = choices[name]
     if plain and chosen.is_packed:
-        notes.append(f"{plain}: packed weights take the plain path, which is slow and needs more workspace")
+        slow = (
+            "a step takes seconds" if place.device.type == "cpu" else "the plain path is slow and needs more workspace"
+        )
+        notes.append(f"{plain}: with packed weights {slow}")
     return Plan(
         model=folder.name,
         device=str(place.device),
@@ -151,12 +154,13 @@ def require_room(plan: Plan) -> None:
 
 
 def free_bytes(device: torch.device) -> int:
-    """Memory that a model could take now: of a CUDA device, or of the machine."""
+    """Memory that a model could take now: of a CUDA device, or of the machine, with what the process has already."""
     if device.type == "cuda":
         idle = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)  # torch's own, taken and unused
         return torch.cuda.mem_get_info(device)[0] + idle
     available: int = psutil.virtual_memory().available  # type: ignore[no-untyped-call, unused-ignore]
-    return available
+    own: int = psutil.Process().memory_info().rss  # type: ignore[no-untyped-call, unused-ignore]
+    return available + min(own, footprint.PROCESS)
 
 
 def device_memory(device: torch.device) -> tuple[int, int] | None:

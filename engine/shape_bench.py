@@ -27,7 +27,7 @@ from engine.doctor.oracle import judge
 from engine.errors import SafelightError
 from engine.layers.attention import Attention
 from engine.layers.mlp import GatedMLP
-from engine.layers.packed import install, packed_weights
+from engine.layers.packed import PackedWeight, for_processor, install, packed_weights
 from engine.memory import device_memory
 from engine.models.diffusion_gemma import DiffusionGemma
 from engine.step_graph import CAPTURE_ERRORS, StepProgram
@@ -36,6 +36,14 @@ from engine.weights.quantize import Precision
 STEPS = 16  # forced, a canvas
 ROUNDS = 5
 COPY_BYTES = 1 << 30  # of the copy that measures memory bandwidth, on a GPU
+DRAWN_AT_ONCE = 1 << 24  # bytes of random codes
+
+
+Tell = Callable[[str], object]
+
+
+def silent(_: str) -> None:
+    """Tells nobody."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +69,8 @@ class ShapeResult:
     tokens_per_second: float  # at STEPS steps a canvas
     peak_memory_mb: float | None
     peak_memory_note: str
+    plan_bytes: int | None  # what the whole was planned to take
+    peak_of_plan: float | None  # the peak over that; None where one of them is not known, or not of the same things
     device_memory_mb: float | None  # taken on a GPU by all programs, with contexts and what allocators keep
     compared: dict[str, Any] | None = field(default=None)
 
@@ -69,7 +79,9 @@ class ShapeResult:
         return asdict(self)
 
 
-def random_network(config: ModelConfig, precision: Precision, placement: Placement, seed: int = 0) -> DiffusionGemma:
+def random_network(
+    config: ModelConfig, precision: Precision, placement: Placement, seed: int = 0, tell: Tell = silent
+) -> DiffusionGemma:
     """A network of a shape with random weights, packed ones straight from random codes.
 
     Raises:
@@ -83,20 +95,15 @@ def random_network(config: ModelConfig, precision: Precision, placement: Placeme
     except torch.OutOfMemoryError as error:
         raise SafelightError(f"{placement.device} has no room for these weights; see safelight plan") from error
     draws = torch.Generator(device=placement.device).manual_seed(seed)
-    for module in packed_weights(network):
-        for codes in module.codes.view(-1, *module.codes.shape[-2:]):
-            codes.copy_(
-                torch.randint(
-                    -127 if codes.dtype == torch.int8 else 0,
-                    128 if codes.dtype == torch.int8 else 256,
-                    codes.shape,
-                    generator=draws,
-                    device=codes.device,
-                    dtype=torch.int16,
-                )
-            )
-        # No two alike, so that a kernel that takes another weight's scale is off.
-        module.scales.uniform_(0.5, 1.5, generator=draws).mul_(module.shape[-1] ** -0.5 / SPREAD[module.scheme.name])
+    for index, block in enumerate(network.layers, 1):
+        for weight in packed_weights(block):
+            _draw(weight, draws)
+        for_processor(block, placement.dtype)
+        tell(f"built {index} of {len(network.layers)} layers")
+    layers = set(packed_weights(network.layers))
+    for weight in packed_weights(network):
+        if weight not in layers:
+            _draw(weight, draws)
     for name, parameter in network.named_parameters():
         data = parameter.data = parameter.data.to(placement.dtype)
         if parameter.dim() > 1:
@@ -106,6 +113,18 @@ def random_network(config: ModelConfig, precision: Precision, placement: Placeme
     return network.requires_grad_(False).eval()
 
 
+def _draw(weight: PackedWeight, draws: torch.Generator) -> None:
+    """Fill a packed weight with random codes, eight at a time, and scales."""
+    for piece in torch.split(weight.codes.view(-1), DRAWN_AT_ONCE):
+        eights = torch.empty(-(-len(piece) // 8), dtype=torch.int64, device=piece.device)
+        eights.random_(-(2**63), None, generator=draws)
+        piece.copy_(eights.view(piece.dtype)[: len(piece)])
+        if piece.dtype == torch.int8:
+            piece.clamp_(min=-127)
+    # No two alike, so that a kernel that takes another weight's scale is off.
+    weight.scales.uniform_(0.5, 1.5, generator=draws).mul_(weight.shape[-1] ** -0.5 / SPREAD[weight.scheme.name])
+
+
 def measure_shape(
     name: str,
     config: ModelConfig,
@@ -113,14 +132,19 @@ def measure_shape(
     placement: Placement,
     context: int = 1024,
     steps: int = STEPS,
-    rounds: int = ROUNDS,
-    reached: Callable[[str], None] = lambda _: None,
+    rounds: int | None = None,
+    plan_bytes: int | None = None,
+    tell: Tell = silent,
+    reached: Tell = silent,
 ) -> ShapeResult:
     """Build a shape, check it against the oracle and time its denoising steps.
 
     Args:
         context: tokens in the cache before the canvas.
-        steps: forced steps a canvas. rounds: canvases measured, after one that warms up.
+        steps: forced steps a canvas. rounds: canvases measured, after one that warms up; None takes 5, and on a CPU one
+            alone.
+        plan_bytes: what the whole was planned to take, for the result.
+        tell: called with a few words on what has been done.
         reached: called with the name of a phase when it has ended: "building", "prefill", "steps".
 
     Raises:
@@ -131,20 +155,25 @@ def measure_shape(
         most = config.max_position_embeddings - config.canvas_length
         raise SafelightError(f"the context must be between 0 and {most} tokens for this shape, not {context}")
     bandwidth = copy_bandwidth(placement.device)
-    network = random_network(config, precision, placement)
+    network = random_network(config, precision, placement, 0, tell)
     reached("building")
     with torch.inference_mode():
         errors = check_layers(network)
+        tell("checked its kernels against the oracle")
         _forget_peak(placement.device)
         cache = network.new_cache()
         cache.reserve(context + 2 * config.canvas_length)
         for start in range(0, context, cache.piece):
             network.prefill(torch.arange(start, min(start + cache.piece, context)) % config.vocab_size, cache)
+        tell(f"prefilled {context} tokens")
         reached("prefill")
         program = StepProgram(network, cache, config.canvas_length)
         forced = GenerationConfig(max_denoising_steps=steps, confidence_threshold=0.0)
-        times = _time_steps(program, forced, rounds)
-        first_times = _time_first_steps(program, forced, rounds)
+        warms_up = rounds is not None or placement.device.type != "cpu"
+        turns = range(1 - warms_up, 1 + (rounds or (ROUNDS if warms_up else 1)))  # 0 warms up
+        times = _time_steps(program, forced, turns, tell)
+        first_times = _time_first_steps(program, forced, turns)
+        tell("took a first step that commits")
         reached("steps")
         parts = _time_parts(program, forced)
     median = statistics.median(times)
@@ -168,9 +197,11 @@ def measure_shape(
         bandwidth_gb_s=bandwidth / 1e9,
         read_gb_s=weight_bytes / median / 1e6,
         floor_share=weight_bytes / bandwidth / (median / 1e3),
-        tokens_per_second=config.canvas_length / (steps * median / 1e3),
+        tokens_per_second=config.canvas_length / (STEPS * median / 1e3),
         peak_memory_mb=memory,
         peak_memory_note=note,
+        plan_bytes=plan_bytes,
+        peak_of_plan=1e6 * memory / plan_bytes if memory and plan_bytes and placement.device.type == "cpu" else None,
         device_memory_mb=None if taken is None else taken[0] / 1e6,
     )
 
@@ -226,26 +257,29 @@ def _wait(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def _time_steps(program: StepProgram, config: GenerationConfig, rounds: int) -> list[float]:
-    """Milliseconds of every step, from launch to its facts being on the host."""
+def _time_steps(program: StepProgram, config: GenerationConfig, turns: range, tell: Tell) -> list[float]:
+    """Milliseconds of every step, from launch to its facts being on the host. Turn 0 is not counted."""
     times: list[float] = []
     program.seed(0)
-    for turn in range(rounds + 1):
+    for turn in turns:
         program.begin(_noise(program), None, config)
         for step in range(config.max_denoising_steps):
             ms = _step_ms(program, step)
             if turn:
                 times.append(ms)
+            tell(f"took step {step + 1} of {config.max_denoising_steps}, canvas {turn} of {turns[-1]}, {ms:.0f} ms")
     return times
 
 
-def _time_first_steps(program: StepProgram, config: GenerationConfig, rounds: int) -> list[float]:
+def _time_first_steps(program: StepProgram, config: GenerationConfig, turns: range) -> list[float]:
     """Milliseconds of a first step that commits a canvas. The cache is never advanced: all see the same context."""
     times = []
-    for _ in range(rounds + 1):
+    for turn in turns:
         program.begin(_noise(program), None, config, committed=_noise(program))
-        times.append(_step_ms(program, 0))
-    return times[1:]  # the first one warms up
+        ms = _step_ms(program, 0)
+        if turn:
+            times.append(ms)
+    return times
 
 
 def _step_ms(program: StepProgram, step: int) -> float:
@@ -264,10 +298,13 @@ def _noise(program: StepProgram) -> Tensor:
 
 
 def _time_parts(program: StepProgram, config: GenerationConfig) -> dict[str, float]:
-    """Milliseconds a step of each part, run by itself on the inputs that it had in a step.
+    """Milliseconds a step of each part.
 
-    On a GPU a part's kernels are captured too, so that launching them costs what it costs inside a step.
+    On a GPU it runs by itself on the inputs that it had in a step, captured too, so that launching its kernels costs
+    what it costs inside a step. On a CPU, where nothing runs aside, it is timed in the course of a step.
     """
+    if not _has_graphs(program.network.device):
+        return _watch_parts(program, config)
     network, calls = program.network, _record(program, config)
     parts: dict[str, float] = {}
     for part, work in calls.items():
@@ -275,11 +312,49 @@ def _time_parts(program: StepProgram, config: GenerationConfig) -> dict[str, flo
     return parts
 
 
+def _watch_parts(program: StepProgram, config: GenerationConfig) -> dict[str, float]:
+    """Milliseconds of each part in one step."""
+    parts: dict[str, float] = {}
+    started: list[float] = []
+
+    def before(*_: object) -> None:
+        started.append(time.perf_counter())
+
+    def after(part: str) -> Callable[..., None]:
+        def hook(*_: object) -> None:
+            parts[part] = parts.get(part, 0.0) + 1e3 * (time.perf_counter() - started.pop())
+
+        return hook
+
+    handles = []
+    for path, module in program.network.named_modules():
+        part = _part(path, module)
+        if part is not None:
+            handles += [module.register_forward_pre_hook(before), module.register_forward_hook(after(part))]
+    program.begin(_noise(program), None, config)
+    hidden = program.layers()
+    for handle in handles:
+        handle.remove()
+    before()
+    found = program.vocabulary(hidden)
+    after("vocabulary")()
+    before()
+    program.settle(found)
+    after("sampler")()
+    return parts
+
+
+def _part(path: str, module: nn.Module) -> str | None:
+    """What a module counts as; the router counts to the experts."""
+    if path.endswith((".experts", ".router")):
+        return "experts"
+    return {Attention: "attention", GatedMLP: "dense"}.get(type(module))
+
+
 def _record(program: StepProgram, config: GenerationConfig) -> dict[str, Callable[[], object]]:
     """A function a part that repeats all its calls of one step; the router counts there where it is called as one."""
     network, fused = program.network, program.fused
     found: dict[str, list[Callable[[], object]]] = {}
-    kinds: dict[type[nn.Module], str] = {Attention: "attention", GatedMLP: "dense"}
     handles = []
 
     def remember(part: str) -> Callable[..., None]:
@@ -299,7 +374,7 @@ def _record(program: StepProgram, config: GenerationConfig) -> dict[str, Callabl
         return call
 
     for path, module in network.named_modules() if fused is None else ():
-        part = "experts" if path.endswith((".experts", ".router")) else kinds.get(type(module))
+        part = _part(path, module)
         if part is not None:
             handles.append(module.register_forward_pre_hook(remember(part), with_kwargs=True))
     methods = () if fused is None else ("attention", "dense", "experts")  # which go past the modules
@@ -319,8 +394,6 @@ def _record(program: StepProgram, config: GenerationConfig) -> dict[str, Callabl
 
 
 def _replayable(program: StepProgram, work: Callable[[], object]) -> Callable[[], object]:
-    if not _has_graphs(program.network.device):
-        return work
     work()
     graph = torch.cuda.CUDAGraph()
     graph.register_generator_state(program.generator)  # the sampler draws from it

@@ -104,7 +104,9 @@ class StepProgram:
         self.top_shares = torch.zeros(self.top_ids.shape, dtype=torch.float32, device=device)
         self.slots = [self._slot(), self._slot()]
         self.fused = network.fused() if kernels.run_on(device, network.dtype) else None
-        self.captures = device.type == "cuda"
+        self.captures = self.runs_aside = (
+            device.type == "cuda"
+        )  # runs_aside: ``launch`` returns before the step is done
         self.graphs: dict[bool, torch.cuda.CUDAGraph] = {}  # of the step, by whether it commits
         self.places: list[int] = []  # of the buffers that the graphs know
 

@@ -31,10 +31,11 @@ CONTENT = {
     "kv_cache": "keys and values",
     "activations": "one pass through the layers",
     "workspace": "vocabulary stage, what steps keep",
+    "process": "the program itself",
     "cuda_context": "CUDA itself, code of kernels and libraries",
     "reserve": "what torch's allocator takes besides",
 }
-NO_TENSORS = ("cuda_context", "reserve")  # on a GPU alone
+NO_TENSORS = ("process", "cuda_context", "reserve")  # the first on a CPU alone, the others on a GPU
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[type-arg]

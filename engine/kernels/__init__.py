@@ -1,8 +1,8 @@
 """Fast paths. This file chooses; ``reference`` and ``reference_sampling`` are the oracles; a kernel has its own file.
 
-A Triton kernel runs on a CUDA device of compute capability 8.0 or newer. Everything else takes the plain path, which
-is right anywhere and slow with packed weights; ``why_plain`` says for which reason. The meta device passes for a card,
-so that launches can be counted without one; see ``launches``.
+A Triton kernel runs on a CUDA device of compute capability 8.0 or newer; ``why_plain`` says for which reason not. The
+meta device passes for a card, so that launches can be counted without one; see ``launches``. On a CPU packed weights
+take ``cpu``'s ways. Everything else takes the plain path, right anywhere, slow with packed weights.
 
 Kernels know no gradients. Where one is wanted, the call goes through ``gradients``, which comes back here for the
 forward pass and unpacks the weights once more for the backward one.
@@ -17,11 +17,12 @@ import importlib.util
 import os
 import shutil
 import sys
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from engine.kernels import reference, reference_sampling
+from engine.kernels import cpu, cpu_vocabulary, reference, reference_sampling
 from engine.kernels.reference_sampling import VocabularyResult
 from engine.weights.quantize import Packed
 
@@ -76,7 +77,7 @@ def linear(x: Tensor, weight: Packed) -> Tensor:
         from engine.kernels.linear8 import linear8
 
         return linear8(x, weight)
-    return reference.linear(x, weight)
+    return cpu.linear(x, weight) if x.device.type == "cpu" else reference.linear(x, weight)
 
 
 def experts(x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed) -> Tensor:
@@ -89,6 +90,8 @@ def experts(x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: P
         from engine.kernels.expert_gemm import experts as grouped
 
         return grouped(x, weights, chosen, gate_up, down)
+    if x.device.type == "cpu":
+        return cpu.experts(x, weights, chosen, gate_up, down)
     return reference.experts(x, weights, chosen, gate_up, down)
 
 
@@ -103,6 +106,8 @@ def expectation(probabilities: Tensor, table: Packed) -> Tensor:
         from engine.kernels import gradients
 
         return gradients.expectation(probabilities, table)
+    if probabilities.device.type == "cpu" and table.scheme.bits == 8:
+        return cpu.expectation(probabilities, table)
     return reference.expectation(probabilities, table)
 
 
@@ -118,6 +123,8 @@ def attend(
         from engine.kernels.attention import attention
 
         return attention(queries.contiguous(), keys, values, span, text_rows, window)
+    if queries.device.type == "cpu":
+        return cpu.attention(queries, keys, values, span, text_rows, window)
     return reference_sampling.attention(queries, keys, values, span, text_rows, window)
 
 
@@ -133,18 +140,18 @@ def vocabulary_stage(
     pinned: Tensor | None = None,
 ) -> VocabularyResult:
     """Head, soft-cap, temperature, statistics, draw and soft embedding in one; see ``vocabulary.vocabulary_stage``."""
-    stage = reference_sampling.vocabulary_stage
+    settings: dict[str, Any] = {
+        "temperature": temperature,
+        "draw": draw,
+        "cap": cap,
+        "embed_scale": embed_scale,
+        "forbidden": forbidden,
+        "pinned": pinned,
+    }
     if _fast(hidden):
         from engine.kernels import vocabulary
 
-        stage = vocabulary.vocabulary_stage
-    return stage(
-        hidden,
-        table,
-        temperature=temperature,
-        draw=draw,
-        cap=cap,
-        embed_scale=embed_scale,
-        forbidden=forbidden,
-        pinned=pinned,
-    )
+        return vocabulary.vocabulary_stage(hidden, table, **settings)
+    if hidden.device.type == "cpu" and isinstance(table, Packed) and table.scheme.bits == 8:
+        return cpu_vocabulary.vocabulary_stage(hidden, table, **settings)
+    return reference_sampling.vocabulary_stage(hidden, table, **settings)

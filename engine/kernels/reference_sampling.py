@@ -64,9 +64,14 @@ def vocabulary_stage(
 
 def draw_tokens(logits: Tensor, seed: int, step: int) -> Tensor:
     """One token a position: Gumbel-max among tiles by their mass, inverse CDF in the tile. (C, V) -> (C,)."""
+    return draw_among(logits, seed, step)[0]
+
+
+def draw_among(logits: Tensor, seed: int, step: int, first_tile: int = 0) -> tuple[Tensor, Tensor]:
+    """The token drawn from a part of the vocabulary that begins with a tile, and its score: the highest one wins."""
     positions, vocabulary = logits.shape
     tiled = F.pad(logits.float(), (0, -vocabulary % TILE_TOKENS), value=-torch.inf).view(positions, -1, TILE_TOKENS)
-    tile = torch.arange(tiled.shape[1], device=logits.device)[None, :].expand(positions, -1)
+    tile = torch.arange(first_tile, first_tile + tiled.shape[1], device=logits.device)[None, :].expand(positions, -1)
     position = torch.arange(positions, device=logits.device)[:, None].expand_as(tile)
     counter = torch.zeros_like(tile)
     between, among = (uniform(bits) for bits in philox(seed, tile, position, counter + step, counter)[:2])
@@ -74,13 +79,13 @@ def draw_tokens(logits: Tensor, seed: int, step: int) -> Tensor:
     weights = (tiled - best).exp()  # (C, T, 128)
     mass = weights.sum(dim=-1)
     noise = -(-between.clamp_min(TINY).log()).clamp_min(TINY).log()
-    chosen = (mass.log() + best[..., 0] + noise).argmax(dim=-1)
+    score, chosen = (mass.log() + best[..., 0] + noise).max(dim=-1)
     rows = torch.arange(positions, device=logits.device)
     weights = weights[rows, chosen]  # (C, 128)
     target = (among * mass)[rows, chosen]
     passed = (weights > 0) & (weights.cumsum(dim=-1) > target[:, None])
     within = torch.where(passed.any(dim=-1), passed.to(torch.uint8).argmax(dim=-1), weights.argmax(dim=-1))
-    return chosen * TILE_TOKENS + within
+    return (first_tile + chosen) * TILE_TOKENS + within, score
 
 
 def philox(seed: int, *counters: Tensor) -> list[Tensor]:

@@ -220,7 +220,7 @@ def _linears(part: Block | GatedMLP) -> list[nn.Linear]:
 def _gather(linears: list[nn.Linear]) -> None:
     """All of a layer's together: were some left where they are, the memory between them would be lost."""
     weights = _eight_bit(linears)
-    if weights and gather(weights) and weights[0].codes.is_cuda:
+    if weights and gather(weights):
         torch.cuda.empty_cache()  # else what they left is held beside what the next layer takes
 
 

@@ -13,10 +13,11 @@ import torch
 from torch import Tensor, nn
 
 from engine import kernels
+from engine.kernels import cpu_int4
 from engine.layers.embedding import TokenTable
 from engine.layers.moe import Experts
 from engine.models.diffusion_gemma import DiffusionGemma
-from engine.weights.quantize import Packed, Precision, Scheme
+from engine.weights.quantize import Packed, Precision, Scheme, to_blocks
 
 
 class PackedWeight(nn.Module):
@@ -29,12 +30,13 @@ class PackedWeight(nn.Module):
         super().__init__()
         scheme.check(name, shape)
         self.shape, self.scheme = shape, scheme
+        self.block = 0  # rows of a block, where the codes are put into that order: see ``for_processor``
         self.register_buffer("codes", torch.empty(scheme.codes_shape(shape), dtype=scheme.codes_dtype))
         self.register_buffer("scales", torch.empty(scheme.scales_shape(shape), dtype=scheme.scale_dtype))
 
     @property
     def packed(self) -> Packed:
-        return Packed(self.codes, self.scales, self.scheme)
+        return Packed(self.codes, self.scales, self.scheme, self.block)
 
 
 class PackedLinear(nn.Module):
@@ -119,6 +121,21 @@ def joined(weights: Sequence[PackedWeight]) -> Packed:
     rows, first = sum(weight.shape[0] for weight in weights), weights[0]
     codes = first.codes.as_strided((rows, first.shape[1]), (first.shape[1], 1))
     return Packed(codes, first.scales.as_strided((1, rows), (rows, 1)), first.scheme)
+
+
+def for_processor(part: nn.Module, dtype: torch.dtype) -> None:
+    """Put the codes of experts that are filled into the order that a CPU's own int4 kernel reads, in their place.
+
+    Nothing is changed on other devices, nor where the processor, the scheme or the number type has no such kernel.
+    """
+    for module in part.modules() if dtype == torch.bfloat16 else ():
+        for weight in (module.gate_up_proj, module.down_proj) if isinstance(module, PackedExperts) else ():
+            on_cpu = weight.codes.device.type == "cpu"
+            block = cpu_int4.block_for(weight.packed) if on_cpu and not weight.block else 0
+            if block:
+                for codes in weight.codes:
+                    to_blocks(codes, block)
+                weight.block = block
 
 
 def install(network: DiffusionGemma, precision: Precision, dtype: torch.dtype) -> None:

@@ -145,6 +145,37 @@ def test_the_peak_is_of_the_steps_alone(placement: Placement, monkeypatch: pytes
     ]
 
 
+def test_on_a_cpu_two_steps_more_than_asked_are_run(placement: Placement, monkeypatch: pytest.MonkeyPatch) -> None:
+    passes: list[int] = []
+    real = StepProgram.layers
+
+    def counted(self: StepProgram, text_rows: int = 0) -> Tensor:
+        passes.append(text_rows)
+        return real(self, text_rows)
+
+    monkeypatch.setattr(StepProgram, "layers", counted)
+    result = measure_shape("tiny", CONFIG, PRECISION, placement, context=20, steps=3, plan_bytes=10**9)
+    assert passes == [0, 0, 0, CONFIG.canvas_length, 0]
+    assert result.peak_of_plan == pytest.approx((result.peak_memory_mb or 0) / 1e3)
+    assert set(result.parts_ms) == {"experts", "attention", "dense", "vocabulary", "sampler", "gaps"}
+
+
+def test_codes_are_drawn_a_piece_at_a_time(placement: Placement, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table of 262 144 tokens was drawn as a whole, in numbers of 16 bits: 1.5 GB beside the model."""
+    sizes: list[int] = []
+    real = Tensor.random_
+
+    def watched(self: Tensor, *arguments: Any, **named: Any) -> Tensor:
+        sizes.append(self.nbytes)
+        return real(self, *arguments, **named)
+
+    monkeypatch.setattr(shape_bench, "DRAWN_AT_ONCE", 1000)
+    monkeypatch.setattr(Tensor, "random_", watched)
+    made = random_network(CONFIG, PRECISION, placement)
+    assert max(sizes) == 1000
+    assert all(bool((w.codes >= -127).all()) for w in packed_weights(made) if w.codes.dtype == torch.int8)
+
+
 class Graph:
     """Stands in for a CUDA graph: while one is captured, only a generator that it knows may draw."""
 

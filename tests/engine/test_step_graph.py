@@ -208,7 +208,9 @@ class OnDevice:
         return self.network.prefill(ids, cache)
 
     def step_program(self, cache: KVCache, sampler: Sampler) -> StepProgram:
-        return self.last_program.get(self.network, cache, sampler)
+        program = self.last_program.get(self.network, cache, sampler)
+        program.runs_aside = True
+        return program
 
 
 def generation(
@@ -224,6 +226,26 @@ def generation(
 
 def run(model: OnDevice, prompt: Tensor | None = None, cache: KVCache | None = None, **changes: object) -> list[Event]:
     return list(generation(model, prompt, cache, **changes))
+
+
+def test_no_step_is_taken_in_vain_where_none_runs_aside() -> None:
+    """A step on a CPU takes seconds: none begins before the last one's event was looked at."""
+    model = OnDevice(network())
+    launched: list[int] = []
+
+    class InPlace(OnDevice):
+        def step_program(self, cache: KVCache, sampler: Sampler) -> StepProgram:
+            program = self.last_program.get(self.network, cache, sampler)
+            real = program.launch
+            program.launch = lambda index: (launched.append(index), real(index))[1]  # type: ignore[method-assign]
+            return program
+
+    seen = 0
+    for event in generation(InPlace(model.network), max_new_tokens=CANVAS):
+        if isinstance(event, StepFinished):
+            seen += 1
+            assert len(launched) == seen
+    assert seen == STEPS
 
 
 def test_generation_by_programs() -> None:

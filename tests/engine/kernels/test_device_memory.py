@@ -47,14 +47,24 @@ def plan_of(context: int, precision: str = "int4") -> dict[str, int]:
 
 @pytest.fixture
 def network(monkeypatch: pytest.MonkeyPatch) -> DiffusionGemma:
-    made = empty("int4")
     pretend(monkeypatch)
-    made.fused()
-    return made
+    return empty("int4")
+
+
+def load(network: DiffusionGemma, patch: pytest.MonkeyPatch) -> Memory:
+    """The weights as they come, one after the other; then those that kernels take together are moved together."""
+    memory = Memory()
+    patch.setattr(torch.cuda, "empty_cache", memory.empty_cache)
+    for part in held_by(network):
+        memory.take(part)
+    with memory:
+        network.fused()
+    return memory
 
 
 def counted_piece(network: DiffusionGemma, before: int) -> Memory:
     """Of a whole piece of prefill behind a text."""
+    network.fused()
     cache = network.new_cache()
     cache.reserve(before + KERNEL_PIECE + CANVAS)
     fill(cache, before)
@@ -71,21 +81,20 @@ def test_a_piece_takes_what_the_plan_says_whatever_lies_before_it(network: Diffu
     assert long.peak <= plan_of(CONTEXT)["activations"] <= 1.1 * long.peak
 
 
-@pytest.mark.parametrize("top_k", [0, 8])
 @torch.inference_mode()
-def test_a_step_takes_what_the_plan_says(network: DiffusionGemma, top_k: int) -> None:
+def test_a_step_takes_what_the_plan_says(network: DiffusionGemma) -> None:
+    """With all that may be asked of it: it commits a canvas, tells the likeliest tokens and forbids some."""
+    forbidden = torch.zeros(CONFIG.vocab_size, dtype=torch.bool, device="meta")
+    network.fused()
     cache = network.new_cache()
     cache.reserve(CONTEXT + CANVAS)
     fill(cache, CONTEXT - CANVAS)
-    forbidden = torch.zeros(CONFIG.vocab_size, dtype=torch.bool, device="meta")
-    program = StepProgram(network, cache, CANVAS, forbidden, top_k=top_k)
+    program = StepProgram(network, cache, CANVAS, forbidden, top_k=8)
     own = [part for part in vars(program).values() if isinstance(part, Tensor)]
     with Memory([*held_by(network, cache), *own]) as memory:
         program.run_step(commits=True)
     found = memory.peak + sum(part.nbytes for part in own)
-    planned = plan_of(CONTEXT)["workspace"] - footprint.LIBRARIES  # with a walk for the likeliest tokens
-    assert found <= planned
-    assert not top_k or planned <= 1.05 * found
+    assert found <= plan_of(CONTEXT)["workspace"] - footprint.LIBRARIES <= 1.05 * found
 
 
 @torch.inference_mode()
@@ -93,10 +102,7 @@ def test_the_device_memory_of_a_chat_that_grows_to_32k(
     network: DiffusionGemma, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Segments as torch's allocator takes them, libraries and context on top, against the plan: 18.0 GB at most."""
-    memory = Memory()
-    monkeypatch.setattr(torch.cuda, "empty_cache", memory.empty_cache)
-    for part in held_by(network):
-        memory.take(part)
+    memory = load(network, monkeypatch)
     with memory:
         cache = network.new_cache()
         for turn, length in enumerate((CONTEXT - 2000, CONTEXT)):
@@ -116,14 +122,18 @@ def test_the_device_memory_of_a_chat_that_grows_to_32k(
             cache.advance(CANVAS)
     planned = sum(plan_of(CONTEXT).values())
     taken = memory.most_reserved + footprint.LIBRARIES + footprint.CUDA_CONTEXT
-    assert taken <= planned <= 1.015 * taken
+    assert taken <= planned <= 1.025 * taken
     assert planned <= 18.0 * GB
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_segments_lose_no_more_of_the_weights_than_the_plan_says(precision: str) -> None:
-    memory, network = Memory(), empty(precision)
-    for part in held_by(network):
-        memory.take(part)
-    assert memory.live == sum(footprint.weights(CONFIG, PRECISIONS[precision], torch.bfloat16).values())
-    assert memory.reserved - memory.live <= footprint.segments(CONFIG, memory.live)
+def test_segments_lose_no_more_of_the_weights_than_the_plan_says(
+    precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend(monkeypatch)
+    network = empty(precision)
+    memory = load(network, monkeypatch)
+    held = sum(footprint.weights(CONFIG, PRECISIONS[precision], torch.bfloat16).values())
+    assert memory.live == pytest.approx(held, rel=1e-4)  # norms stacked besides
+    assert memory.most_reserved - held <= memory.live // 20  # moving takes a layer more
+    assert memory.reserved - held <= footprint.segments(CONFIG, held)
