@@ -102,6 +102,12 @@ def test_a_kernel_that_takes_other_operands_is_found(
         check_layers(made)
 
 
+@pytest.mark.parametrize("precision", ["int4", "nf4"])
+def test_right_kernels_pass_in_bf16(precision: str) -> None:
+    made = random_network(CONFIG, PRECISIONS[precision], choose("cpu", "bfloat16"))
+    assert set(check_layers(made)) == {"experts", "linear", "attention", "vocabulary"}
+
+
 def test_both_kinds_of_layer_are_checked(placement: Placement, monkeypatch: pytest.MonkeyPatch) -> None:
     made = random_network(CONFIG, PRECISION, placement)
     right = kernels.linear
