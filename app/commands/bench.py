@@ -101,12 +101,12 @@ def _run_shape(args: argparse.Namespace) -> int:
     from engine.shape_bench import STEPS, measure_shape
     from engine.weights.quantize import DEFAULT
 
-    placement = choose(args.device, args.dtype)
     config = ModelConfig.from_dict(read_json(folder / "config.json"))
     room = plan(folder, max(1, args.context), args.quantization, args.device, args.dtype)
     if not room.precision.is_packed:  # it would fit unpacked, and packed weights are what is measured
         room = plan(folder, max(1, args.context), DEFAULT, args.device, args.dtype)
     require_room(room)
+    placement = choose(args.device, room.dtype)  # "auto" is bf16 for packed weights, also on a CPU
     with terminal.note(f"Measuring {folder.name} on {placement.device} …"):
         result = measure_shape(
             folder.name,
