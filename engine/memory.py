@@ -45,8 +45,8 @@ class Plan:
 
     @property
     def released_bytes(self) -> int:
-        """What unloading the model gives back; a context stays."""
-        return self.total_bytes - self.parts["cuda_context"]
+        """What unloading the model gives back; the program itself and its context on a card stay."""
+        return self.total_bytes - self.parts["process"] - self.parts["cuda_context"]
 
     @property
     def fits(self) -> bool:

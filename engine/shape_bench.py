@@ -173,13 +173,14 @@ def measure_shape(
         warms_up = rounds is not None or placement.device.type != "cpu"
         turns = range(1 - warms_up, 1 + (rounds or (ROUNDS if warms_up else 1)))  # 0 warms up
         captured = _has_graphs(placement.device)
-        with nullcontext({}) if captured else _watching(program) as watched:
+        watched: dict[str, float] = {}
+        with nullcontext() if captured else _watching(program, watched):
             times = _time_steps(program, forced, turns, tell)
         first_times = _time_first_steps(program, forced, turns)
         tell("took a first step that commits")
         reached("steps")
-        taken = len(turns) * steps
-        parts = _time_parts(program, forced) if captured else {part: ms / taken for part, ms in watched.items()}
+        count = len(turns) * steps
+        parts = _time_parts(program, forced) if captured else {part: ms / count for part, ms in watched.items()}
     median = statistics.median(times)
     weight_bytes = sum(t.nbytes for t in [*network.parameters(), *network.buffers()])
     memory, note = peak_memory_mb(placement.device)
@@ -314,9 +315,8 @@ def _time_parts(program: StepProgram, config: GenerationConfig) -> dict[str, flo
 
 
 @contextmanager
-def _watching(program: StepProgram) -> Iterator[dict[str, float]]:
-    """Milliseconds of each part in all steps that are taken inside, on a CPU, where nothing runs aside."""
-    parts: dict[str, float] = {}
+def _watching(program: StepProgram, parts: dict[str, float]) -> Iterator[None]:
+    """Adds up milliseconds of each part in the steps that are taken inside, on a CPU, where nothing runs aside."""
     started: list[float] = []
 
     def before(*_: object) -> None:
@@ -345,7 +345,7 @@ def _watching(program: StepProgram) -> Iterator[dict[str, float]]:
     methods = {"vocabulary": "vocabulary", "settle": "sampler"}
     for name, part in methods.items():
         setattr(program, name, timed(part, getattr(program, name)))
-    yield parts
+    yield
     for handle in handles:
         handle.remove()
     for name in methods:

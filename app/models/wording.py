@@ -139,7 +139,9 @@ def memory_line(plan: Plan, *, loaded: bool, held: int, holder: str) -> str:
     how = tr("as stored") if plan.quantization == "as stored" else plan.quantization
     how = plan.dtype if how == "none" else how
     context = trn("{count} token of context", "{count} tokens of context", plan.context)
-    needs = {"need": amount(plan.total_bytes), "free": amount(plan.free_bytes), "device": device, "how": how}
+    own = plan.parts["process"]  # on a CPU: this program, which is in both
+    need, free = amount(plan.total_bytes - own), amount(plan.free_bytes - own)
+    needs = {"need": need, "free": free, "device": device, "how": how}
     if loaded:
         return tr("Memory: takes {need} ({device}, {how}, {context})", context=context, **needs)
     line = tr("Memory: needs {need} of {free} free ({device}, {how}, {context}).", context=context, **needs)
