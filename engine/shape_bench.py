@@ -30,7 +30,7 @@ from engine.layers.packed import PackedExperts, PackedLinear, install, packed_we
 from engine.memory import device_memory
 from engine.models.diffusion_gemma import DiffusionGemma
 from engine.step_graph import CAPTURE_ERRORS, StepProgram
-from engine.weights.quantize import Precision
+from engine.weights.quantize import BF16, Activations, Precision
 
 STEPS = 16  # forced, a canvas
 ROUNDS = 5
@@ -47,6 +47,7 @@ class ShapeResult:
     shape: str
     device: str
     precision: dict[str, str | None]
+    int8: list[str]  # products whose activations were rounded to int8
     context: int  # tokens before the canvas
     canvas: int
     graph: bool  # whether steps were replayed from a CUDA graph
@@ -71,7 +72,9 @@ class ShapeResult:
         return asdict(self)
 
 
-def random_network(config: ModelConfig, precision: Precision, placement: Placement, seed: int = 0) -> DiffusionGemma:
+def random_network(
+    config: ModelConfig, precision: Precision, placement: Placement, activations: Activations = BF16, seed: int = 0
+) -> DiffusionGemma:
     """A network of a shape with random weights, packed ones straight from random codes.
 
     Raises:
@@ -79,7 +82,7 @@ def random_network(config: ModelConfig, precision: Precision, placement: Placeme
     """
     with torch.device("meta"):
         network = DiffusionGemma(config)
-    install(network, precision, placement.dtype)
+    install(network, precision, placement.dtype, activations)
     try:
         network = network.to_empty(device=placement.device)
     except torch.OutOfMemoryError as error:
@@ -116,12 +119,14 @@ def measure_shape(
     context: int = 1024,
     steps: int = STEPS,
     rounds: int = ROUNDS,
+    activations: Activations = BF16,
 ) -> ShapeResult:
     """Build a shape, check it against the oracle and time its denoising steps.
 
     Args:
         context: tokens in the cache before the canvas.
         steps: forced steps a canvas. rounds: canvases measured, after one that warms up.
+        activations: which products round their activations to int8.
 
     Raises:
         SafelightError: the context does not fit the model, the device is too small, a kernel is wrong, or a step's
@@ -131,7 +136,7 @@ def measure_shape(
         most = config.max_position_embeddings - config.canvas_length
         raise SafelightError(f"the context must be between 0 and {most} tokens for this shape, not {context}")
     bandwidth = copy_bandwidth(placement.device)
-    network = random_network(config, precision, placement)
+    network = random_network(config, precision, placement, activations)
     _forget_peak(placement.device)
     with torch.inference_mode():
         errors = check_layers(network)
@@ -139,7 +144,7 @@ def measure_shape(
         cache.reserve(context + 2 * config.canvas_length)
         for start in range(0, context, PIECE):
             network.prefill(torch.arange(start, min(start + PIECE, context)) % config.vocab_size, cache)
-        program = StepProgram(network, cache, config.canvas_length)
+        program = StepProgram(network, cache, config.canvas_length, activations=activations)
         forced = GenerationConfig(max_denoising_steps=steps, confidence_threshold=0.0)
         times = _time_steps(program, forced, rounds)
         first_times = _time_first_steps(program, forced, rounds)
@@ -152,6 +157,7 @@ def measure_shape(
         shape=name,
         device=device_name(placement.device),
         precision=precision.as_dict(),
+        int8=activations.names,
         context=context,
         canvas=config.canvas_length,
         graph=bool(program.graphs),
@@ -194,7 +200,8 @@ def check_layers(network: DiffusionGemma) -> dict[str, float]:
         )
     linear: nn.Module = block.self_attn.q_proj
     if isinstance(linear, PackedLinear):
-        errors["linear"] = _relative(linear(x), reference.linear(x.float(), linear.weight.packed))
+        oracle = reference.linear_int8 if linear.rounds else reference.linear
+        errors["linear"] = _relative(linear(x), oracle(x.float(), linear.weight.packed))
     for layer, error in errors.items():
         if not error <= TOLERANCE:
             raise SafelightError(f"the {layer} kernel is wrong on this device: off by {error:.1%} from the oracle")

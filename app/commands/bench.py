@@ -51,6 +51,14 @@ def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[ty
     shape.add_argument(
         "--context", type=options.number("the context", 0), default=1024, metavar="N", help="tokens (default: 1024)"
     )
+    shape.add_argument(
+        "--int8",
+        action="append",
+        choices=("linears", "head", "soft"),
+        default=[],
+        metavar="PRODUCT",
+        help="round activations of linears, head or soft (the soft embedding) to int8; may be repeated",
+    )
     shape.add_argument("--compare", choices=("transformers",), help="the same steps by transformers, in the same run")
     options.add_model(parser, SKILLS)
     options.add_sampler(parser)
@@ -60,8 +68,10 @@ def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[ty
 def run(args: argparse.Namespace) -> int:
     if args.shape is not None:
         return _run_shape(args)
-    if args.random_weights or args.compare:
-        raise SafelightError("--random-weights and --compare go with --shape; give one, such as --shape 26b-a4b")
+    if args.random_weights or args.compare or args.int8:
+        raise SafelightError(
+            "--random-weights, --int8 and --compare go with --shape; give one, such as --shape 26b-a4b"
+        )
     changes = options.sampler_changes(args)
     launch = first_paint_seconds() if args.window else None  # before torch fills the memory
     model = running.load(args, SKILLS)
@@ -90,7 +100,7 @@ def _run_shape(args: argparse.Namespace) -> int:
     from engine.device import choose
     from engine.memory import plan, require_room
     from engine.shape_bench import measure_shape
-    from engine.weights.quantize import DEFAULT
+    from engine.weights.quantize import DEFAULT, Activations
 
     placement = choose(args.device, args.dtype)
     config = ModelConfig.from_dict(read_json(folder / "config.json"))
@@ -99,7 +109,8 @@ def _run_shape(args: argparse.Namespace) -> int:
         room = plan(folder, max(1, args.context), DEFAULT, args.device, args.dtype)
     require_room(room)
     with terminal.note(f"Measuring {folder.name} on {placement.device} …"):
-        result = measure_shape(folder.name, config, room.precision, placement, args.context)
+        activations = Activations(**dict.fromkeys(args.int8, True))
+        result = measure_shape(folder.name, config, room.precision, placement, args.context, activations=activations)
         if args.compare:
             compared = transformers_step_ms(folder, placement, max(1, args.context))
             result = dataclasses.replace(result, compared=compared)
@@ -136,6 +147,7 @@ def _print_shape(result: ShapeResult) -> None:
     way = "one CUDA graph a step" if result.graph else f"plain path: {result.plain_reason}"
     rows = [
         ("experts", result.precision["experts"] or "not packed", ""),
+        ("activations in int8", ", ".join(result.int8) or "none", ""),
         ("context", str(result.context), "tokens"),
         ("run as", "", way),
         ("denoising step, median", f"{result.step_ms_median:.2f}", "ms"),

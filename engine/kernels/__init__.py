@@ -22,7 +22,7 @@ from torch import Tensor
 
 from engine.kernels import reference, reference_sampling
 from engine.kernels.reference_sampling import VocabularyResult
-from engine.weights.quantize import Packed
+from engine.weights.quantize import BF16, Activations, Packed
 
 LEAST_CAPABILITY = (8, 0)  # bf16 matrix units
 
@@ -71,6 +71,15 @@ def linear(x: Tensor, weight: Packed) -> Tensor:
 
         return linear8(x, weight)
     return reference.linear(x, weight)
+
+
+def linear_int8(x: Tensor, weight: Packed) -> Tensor:
+    """x (..., in), rounded to int8 a row, and a packed (out, in) of 8 bits -> (..., out). Knows no gradients."""
+    if _fast(x):
+        from engine.kernels import int8_products
+
+        return int8_products.linear_int8(x, weight)
+    return reference.linear_int8(x, weight)
 
 
 def experts(x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed) -> Tensor:
@@ -125,6 +134,7 @@ def vocabulary_stage(
     embed_scale: float,
     forbidden: Tensor | None = None,
     pinned: Tensor | None = None,
+    activations: Activations = BF16,
 ) -> VocabularyResult:
     """Head, soft-cap, temperature, statistics, draw and soft embedding in one; see ``vocabulary.vocabulary_stage``."""
     stage = reference_sampling.vocabulary_stage
@@ -141,4 +151,5 @@ def vocabulary_stage(
         embed_scale=embed_scale,
         forbidden=forbidden,
         pinned=pinned,
+        activations=activations,
     )

@@ -27,6 +27,24 @@ def linear(x: Tensor, weight: Packed) -> Tensor:
     return torch.cat([F.linear(x, rows.to(x.dtype)) for _, rows in slices(weight)], dim=-1)
 
 
+def quantize_rows(x: Tensor) -> tuple[Tensor, Tensor]:
+    """x (..., in) -> int8 codes (..., in) and fp32 scales (...): a row's largest value takes 127 or -127.
+
+    A row with a value that is not finite has the scale NaN.
+    """
+    values = x.float()
+    largest = values.abs().amax(dim=-1)
+    inverse = 127 / largest.clamp_min(1e-30)
+    codes = (values * inverse[..., None]).round().nan_to_num(0.0).to(torch.int8)
+    return codes, largest / 127 + (values * 0.0).sum(dim=-1)
+
+
+def linear_int8(x: Tensor, weight: Packed) -> Tensor:
+    """As ``linear``, of x rounded by ``quantize_rows``."""
+    codes, scales = quantize_rows(x)
+    return (linear(codes.float(), weight) * scales[..., None]).to(x.dtype)
+
+
 def expectation(probabilities: Tensor, table: Packed) -> Tensor:
     """Mean row of a packed (V, H) under probabilities (..., V) -> (..., H)."""
     parts = [probabilities[..., part] @ rows.to(probabilities.dtype) for part, rows in slices(table)]

@@ -13,7 +13,7 @@ from engine import kernels
 from engine.layers.embedding import TokenTable
 from engine.layers.moe import Experts
 from engine.models.diffusion_gemma import DiffusionGemma
-from engine.weights.quantize import Packed, Precision, Scheme
+from engine.weights.quantize import Activations, Packed, Precision, Scheme
 
 
 class PackedWeight(nn.Module):
@@ -35,14 +35,15 @@ class PackedWeight(nn.Module):
 
 
 class PackedLinear(nn.Module):
-    """x (..., in) -> (..., out)."""
+    """x (..., in) -> (..., out); with ``rounds`` x is rounded to int8 a row."""
 
-    def __init__(self, weight: PackedWeight) -> None:
+    def __init__(self, weight: PackedWeight, rounds: bool = False) -> None:
         super().__init__()
-        self.weight = weight
+        self.weight, self.rounds = weight, rounds
 
     def forward(self, x: Tensor) -> Tensor:
-        return kernels.linear(x, self.weight.packed)
+        product = kernels.linear_int8 if self.rounds else kernels.linear
+        return product(x, self.weight.packed)
 
 
 class PackedExperts(nn.Module):
@@ -84,8 +85,12 @@ def packed_weights(network: nn.Module) -> list[PackedWeight]:
     return [module for module in network.modules() if isinstance(module, PackedWeight)]
 
 
-def install(network: DiffusionGemma, precision: Precision, dtype: torch.dtype) -> None:
+def install(
+    network: DiffusionGemma, precision: Precision, dtype: torch.dtype, activations: Activations | None = None
+) -> None:
     """Replace the layers that ``precision`` packs. The network is empty still (on the meta device).
+
+    Linear layers of 8 bits round their activations where ``activations`` says so.
 
     Raises:
         SafelightError: a layer whose inputs do not divide into the scheme's groups.
@@ -106,7 +111,8 @@ def install(network: DiffusionGemma, precision: Precision, dtype: torch.dtype) -
             case TokenTable():
                 packed = PackedTokenTable(weight("weight", module.weight.shape), dtype)
             case nn.Linear():
-                packed = PackedLinear(weight("weight", module.weight.shape))
+                rounds = activations is not None and activations.linears and scheme.bits == 8
+                packed = PackedLinear(weight("weight", module.weight.shape), rounds)
             case _:
                 continue
         parent, _, name = path.rpartition(".")

@@ -85,15 +85,16 @@ def test_bench_of_a_small_shape(tmp_path: Path, capsys: Capture, monkeypatch: py
     made: list[shape_bench.ShapeResult] = []
     measure = shape_bench.measure_shape
 
-    def once(*arguments: object) -> shape_bench.ShapeResult:
-        made[:] = made or [measure(*arguments, steps=2)]  # type: ignore[arg-type]
+    def once(*arguments: object, **named: object) -> shape_bench.ShapeResult:
+        made[:] = made or [measure(*arguments, steps=2, **named)]  # type: ignore[arg-type]
         return made[0]
 
     monkeypatch.setattr(shape_bench, "measure_shape", once)
     arguments = ["bench", "--shape", tmp_path, "--random-weights", "--context", 20, "--device", "cpu"]
-    code, out, err = run(capsys, *arguments, "--json")
+    code, out, err = run(capsys, *arguments, "--int8", "head", "--int8", "linears", "--json")
     record = json.loads(out)
     assert (code, err) == (0, "")
+    assert record["int8"] == ["linears", "head"]
     assert record["step_ms_median"] > 0
     assert (record["context"], record["plain_reason"]) == (20, "the kernels need an NVIDIA GPU")
     code, out, err = run(capsys, *arguments)

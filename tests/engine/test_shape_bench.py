@@ -142,8 +142,8 @@ def _captured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shape_bench, "_has_graphs", lambda _: True)
     real = StepProgram.__init__
 
-    def made(self: StepProgram, *arguments: Any) -> None:
-        real(self, *arguments)
+    def made(self: StepProgram, *arguments: Any, **named: Any) -> None:
+        real(self, *arguments, **named)
         watched.append(self.generator)
 
     monkeypatch.setattr(StepProgram, "__init__", made)
