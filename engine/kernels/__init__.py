@@ -74,7 +74,7 @@ def linear(x: Tensor, weight: Packed) -> Tensor:
 
 
 def linear_int8(x: Tensor, weight: Packed) -> Tensor:
-    """x (..., in), rounded to int8 a row, and a packed (out, in) of 8 bits -> (..., out). Knows no gradients."""
+    """x (..., in), rounded to int8, and a packed (out, in) of 8 bits -> (..., out). Knows no gradients."""
     if _fast(x):
         from engine.kernels import int8_products
 

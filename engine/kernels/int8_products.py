@@ -1,11 +1,12 @@
 """Products of 8-bit weights and activations on 8-bit matrix units: int8 x int8 -> int32.
 
-Activations are rounded a row (token) at a time: codes -127 to 127 times an fp32 scale. No code is converted on its way
-to the matrix units, sums are exact, and a token's and a weight row's scale are applied to the finished sum. Whether a
-model may use them is ``engine.weights.quantize.Activations``.
+Activations are rounded 128 inputs of a token at a time: codes -127 to 127 times an fp32 scale. With one scale a token,
+a few large channels would take the precision of all others. No code is converted on its way to the matrix units; a
+group's sum is exact, and is added in fp32 times its scale. Which models use these products says
+``engine.weights.quantize.Activations``.
 
-Floor, 256 tokens, 2816 x 4096: 11.5 MB of codes, 5.9 GFLOP. Predicted, not measured: H200 9 µs (compute floor 3.7,
-memory floor 2.7; tiles draw 46 MB from the L2 cache), RTX 4090 16 µs (9 and 11); rounding 256 x 2816 3 µs more.
+Floor, 256 tokens, 2816 x 4096: 11.5 MB of codes, 5.9 GFLOP. Predicted, not measured: H200 10 µs (compute floor 3.7,
+memory floor 2.7; tiles draw 46 MB from the L2 cache), RTX 4090 18 µs (9 and 11); rounding 256 x 2816 3 µs more.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -19,11 +20,12 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from engine.kernels.linear8 import MIN_BLOCKS, _arrivals, processors, token_block
+from engine.kernels.linear8 import _arrivals, processors, token_block
+from engine.kernels.reference import GROUP
 from engine.weights.quantize import Packed
 
 BLOCK_ROWS = 128  # of the weight
-BLOCK_INPUTS = 128  # a row of shared memory; half of it where the inputs do not divide into it
+MIN_BLOCKS = 4  # groups of inputs that a split is worth
 LARGEST = tl.constexpr(127.0)
 LEAST = tl.constexpr(1e-30)  # below which a row's values are zeros
 TO_WHOLE = tl.constexpr(12582912.0)  # 1.5 * 2^23: adding and taking it off rounds an fp32 number, halves to even
@@ -36,15 +38,16 @@ def round_to_int8(x, largest):
 
 
 @triton.jit
-def quantize_kernel(x_ptr, codes_ptr, scales_ptr, K: tl.constexpr, BLOCK: tl.constexpr):
-    """One token. A value that is not finite makes its scale NaN, since no code can tell of it."""
-    at = tl.arange(0, BLOCK)
-    inside = at < K
+def quantize_kernel(x_ptr, codes_ptr, scales_ptr, tokens, K: tl.constexpr, GROUPS: tl.constexpr, SIZE: tl.constexpr):
+    """One token. A value that is not finite makes its group's scale NaN, since no code can tell of it."""
+    group = tl.arange(0, GROUPS)
+    at = group[:, None] * SIZE + tl.arange(0, SIZE)[None, :]
     row = tl.program_id(0).to(tl.int64) * K + at
-    x = tl.load(x_ptr + row, mask=inside, other=0.0).to(tl.float32)
-    largest = tl.max(tl.abs(x), axis=0)
-    tl.store(codes_ptr + row, round_to_int8(x, largest), mask=inside)
-    tl.store(scales_ptr + tl.program_id(0), largest / LARGEST + tl.sum(x * 0.0, axis=0))
+    x = tl.load(x_ptr + row, mask=at < K, other=0.0).to(tl.float32)
+    largest = tl.max(tl.abs(x), axis=1)
+    tl.store(codes_ptr + row, round_to_int8(x, largest[:, None]), mask=at < K)
+    scales = largest / LARGEST + tl.sum(x * 0.0, axis=1)
+    tl.store(scales_ptr + group * tokens + tl.program_id(0), scales, mask=group * SIZE < K)
 
 
 @triton.jit
@@ -62,7 +65,7 @@ def linear_int8_kernel(
     share: tl.constexpr = (K + BLOCK * SPLITS - 1) // (BLOCK * SPLITS)
     blocks: tl.constexpr = (K + BLOCK - 1) // BLOCK
     k = tl.arange(0, BLOCK)
-    total = tl.zeros((M, N), tl.int32)
+    total = tl.zeros((M, N), tl.float32)
     for block in range(split * share, tl.minimum(split * share + share, blocks)):
         inputs = block * BLOCK + k
         if K % BLOCK == 0:
@@ -72,7 +75,8 @@ def linear_int8_kernel(
             within = inputs[None, :] < K
             x = tl.load(x_ptr + near_token[:, None] * K + inputs[None, :], mask=within, other=0)
             codes = tl.load(codes_ptr + near_row[:, None] * K + inputs[None, :], mask=within, other=0)
-        total = tl.dot(x, tl.trans(codes), total)
+        x_scales = tl.load(x_scales_ptr + block * tokens + near_token)
+        total += tl.dot(x, tl.trans(codes)).to(tl.float32) * x_scales[:, None]
     inside = (token[:, None] < tokens) & (row[None, :] < ROWS)
     place = token[:, None] * ROWS + row[None, :]
     if SPLITS > 1:
@@ -82,21 +86,21 @@ def linear_int8_kernel(
         if tl.atomic_add(arrived_ptr + tile, 1) < SPLITS - 1:
             return
         tl.store(arrived_ptr + tile, 0)
-        total = tl.zeros((M, N), tl.int32)
+        total = tl.zeros((M, N), tl.float32)
         for part in tl.static_range(SPLITS):
-            total += tl.load(parts_ptr + part * tokens * ROWS + place, mask=inside, other=0, cache_modifier=".cg")
+            total += tl.load(parts_ptr + part * tokens * ROWS + place, mask=inside, other=0.0, cache_modifier=".cg")
     scales = tl.load(scales_ptr + near_row)
-    x_scales = tl.load(x_scales_ptr + near_token)
-    out = total.to(tl.float32) * x_scales[:, None] * scales[None, :]
-    tl.store(out_ptr + place, out.to(out_ptr.dtype.element_ty), mask=inside)
+    tl.store(out_ptr + place, (total * scales[None, :]).to(out_ptr.dtype.element_ty), mask=inside)
 
 
 def quantize_rows(x: Tensor) -> tuple[Tensor, Tensor]:
-    """x (T, in), contiguous -> int8 codes (T, in) and fp32 scales (T,), as ``reference.quantize_rows``."""
+    """x (T, in), contiguous -> int8 codes (T, in) and fp32 scales (groups, T), as ``reference.quantize_rows``."""
     tokens, inputs = x.shape
-    codes, scales = torch.empty_like(x, dtype=torch.int8), x.new_empty(tokens, dtype=torch.float32)
+    groups = triton.cdiv(inputs, GROUP)
+    codes, scales = torch.empty_like(x, dtype=torch.int8), x.new_empty((groups, tokens), dtype=torch.float32)
     launch: Any = quantize_kernel[(tokens,)]
-    launch(x, codes, scales, K=inputs, BLOCK=triton.next_power_of_2(inputs), num_warps=4, enable_fp_fusion=True)
+    padded = triton.next_power_of_2(groups)
+    launch(x, codes, scales, tokens, K=inputs, GROUPS=padded, SIZE=GROUP, num_warps=4, enable_fp_fusion=True)
     return codes, scales
 
 
@@ -111,17 +115,17 @@ def linear_int8(x: Tensor, weight: Packed, splits: int | None = None) -> Tensor:
     rows, inputs = weight.shape
     codes, scales = quantize_rows(x.reshape(-1, inputs).contiguous())
     tokens = codes.shape[0]
-    block, block_inputs = token_block(tokens), BLOCK_INPUTS if inputs % BLOCK_INPUTS == 0 else BLOCK_INPUTS // 2
+    block = token_block(tokens)
     grid = (triton.cdiv(tokens, block), triton.cdiv(rows, BLOCK_ROWS))
     tiles = grid[0] * grid[1]
     if splits is None:
-        splits = max(1, min(processors(x.device) // tiles, inputs // (MIN_BLOCKS * BLOCK_INPUTS)))
+        splits = max(1, min(processors(x.device) // tiles, inputs // (MIN_BLOCKS * GROUP)))
     out = x.new_empty((tokens, rows))
-    parts = x.new_empty((splits, tokens, rows) if splits > 1 else (0,), dtype=torch.int32)
+    parts = x.new_empty((splits, tokens, rows) if splits > 1 else (0,), dtype=torch.float32)
     launch: Any = linear_int8_kernel[(*grid, splits)]
     launch(
         codes, scales, weight.codes, weight.scales, out, parts, _arrivals(x.device), tokens,
-        K=inputs, ROWS=rows, SPLITS=splits, M=block, N=BLOCK_ROWS, BLOCK=block_inputs,
+        K=inputs, ROWS=rows, SPLITS=splits, M=block, N=BLOCK_ROWS, BLOCK=GROUP,
         num_warps=8, num_stages=3, enable_fp_fusion=True,
     )  # fmt: skip
     return out.view(*x.shape[:-1], rows)

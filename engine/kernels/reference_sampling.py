@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from engine.kernels.reference import quantize_rows
+from engine.kernels.reference import GROUP, round_rows
 from engine.layers.rope import rotate
 from engine.weights.quantize import BF16, Activations, Packed, unpack
 
-TILE_TOKENS = 128  # of the vocabulary; part of what a seed means
+TILE_TOKENS = GROUP  # of the vocabulary; part of what a seed means
 TINY = 1e-10  # keeps the noise's logarithms finite
 
 
@@ -48,8 +48,7 @@ def vocabulary_stage(
     rows = unpack(table) if isinstance(table, Packed) else table.float()
     states = hidden.float()
     if activations.head and isinstance(table, Packed):
-        codes, scales = quantize_rows(states)
-        states = codes * scales[:, None]
+        states = round_rows(states)
     logits = torch.tanh(states @ rows.T / cap) * cap / temperature
     if forbidden is not None:
         logits = logits.masked_fill(forbidden, -torch.inf)
@@ -69,11 +68,8 @@ def vocabulary_stage(
 
 
 def soft_embedding_int8(probabilities: Tensor, table: Packed) -> Tensor:
-    """Mean row under probabilities (C, V), fp32. A tile's, times its tokens' scales, are one row of int8 codes."""
-    scaled = F.pad(probabilities * table.scales, (0, -probabilities.shape[-1] % TILE_TOKENS))
-    codes, units = quantize_rows(scaled.view(scaled.shape[0], -1, TILE_TOKENS))
-    weights = (codes * units[..., None]).flatten(-2)[:, : probabilities.shape[-1]]
-    return weights @ table.codes.float()
+    """Mean row under probabilities (C, V), fp32; a tile's, times its tokens' scales, are rounded to int8 together."""
+    return round_rows(probabilities * table.scales) @ table.codes.float()
 
 
 def draw_tokens(logits: Tensor, seed: int, step: int) -> Tensor:

