@@ -13,7 +13,7 @@ from engine import kernels
 from engine.layers.embedding import TokenTable
 from engine.layers.moe import Experts
 from engine.models.diffusion_gemma import DiffusionGemma
-from engine.weights.quantize import Activations, Packed, Precision, Scheme
+from engine.weights.quantize import BF16, Activations, Packed, Precision, Scheme
 
 
 class PackedWeight(nn.Module):
@@ -85,9 +85,7 @@ def packed_weights(network: nn.Module) -> list[PackedWeight]:
     return [module for module in network.modules() if isinstance(module, PackedWeight)]
 
 
-def install(
-    network: DiffusionGemma, precision: Precision, dtype: torch.dtype, activations: Activations | None = None
-) -> None:
+def install(network: DiffusionGemma, precision: Precision, dtype: torch.dtype, activations: Activations = BF16) -> None:
     """Replace the layers that ``precision`` packs. The network is empty still (on the meta device).
 
     Linear layers of 8 bits round their activations where ``activations`` says so.
@@ -111,7 +109,7 @@ def install(
             case TokenTable():
                 packed = PackedTokenTable(weight("weight", module.weight.shape), dtype)
             case nn.Linear():
-                rounds = activations is not None and activations.linears and scheme.bits == 8
+                rounds = activations.linears and scheme.bits == 8
                 packed = PackedLinear(weight("weight", module.weight.shape), rounds)
             case _:
                 continue
