@@ -55,7 +55,8 @@ def test_linear(tokens: int, inputs: int, rows: int, splits: int | None, dtype: 
     """Odd sizes; splits that have several blocks, one, or none; tokens that int8 holds exactly, of different sizes."""
     codes = torch.randint(-127, 128, (tokens, inputs), generator=torch.Generator().manual_seed(0))
     codes[:, ::64] = 127  # in every group
-    x = (codes * 2.0 ** (torch.arange(tokens) % 5 - 6)[:, None]).to(dtype)
+    sizes = torch.arange(tokens)[:, None] % 5 - torch.arange(inputs) // 128 % 3  # a group's own
+    x = (codes * 2.0 ** (sizes - 6)).to(dtype)
     weight = pack(noise(rows, inputs, seed=1), INT8)
     want = reference.linear(x.float(), weight)
     torch.testing.assert_close(reference.linear_int8(x.float(), weight), want, atol=1e-3, rtol=1e-5)
@@ -100,7 +101,7 @@ def test_vocabulary_stage(
     draws = torch.Generator().manual_seed(positions)
     states = torch.randint(-120, 120, (positions, hidden), generator=draws) + 0.25  # never near a half
     states[:, ::64] = 127  # in every group
-    states *= 2.0**-6
+    states *= 2.0 ** (-6 - torch.arange(hidden) // 128)  # a group's own
     table = pack(noise(vocabulary_size, hidden, seed=1) * torch.logspace(-1, 0, vocabulary_size)[:, None], INT8)
     forbidden = torch.arange(vocabulary_size) % 3 == 1
     forbidden[128:256] = vocabulary_size > 256  # a whole tile
