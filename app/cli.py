@@ -15,7 +15,7 @@ import traceback
 from importlib.metadata import PackageNotFoundError, version
 
 from app import terminal
-from app.commands import bench, export, generate, plan, quantize, skills, sudoku, train, window
+from app.commands import bench, doctor, export, generate, plan, quantize, skills, sudoku, train, window
 from app.commands.options import LARGEST_SEED, Parser, number, place
 from engine import SafelightError
 
@@ -34,6 +34,7 @@ examples:
   safelight plan 26b-a4b                                how much memory a model takes
   safelight quantize MODEL NEW_FOLDER                   pack a model into 4 bits
   safelight bench                                       how fast this machine is
+  safelight doctor                                      whether everything is right on it
   safelight export run.sltrace run.html                 a recorded run as a page that replays anywhere
 
 safelight COMMAND --help tells more. Results go to standard output, everything else to standard error.
@@ -57,7 +58,7 @@ def parser() -> Parser:
     root.add_argument("--self-test", dest="self_test", metavar="PROMPT", help=argparse.SUPPRESS)
     root.set_defaults(run=window.run)
     commands = root.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
-    for command in (generate, sudoku, skills, train, plan, quantize, bench, export):
+    for command in (generate, sudoku, skills, train, plan, quantize, bench, doctor, export):
         command.add_parser(commands)
     return root
 

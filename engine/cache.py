@@ -5,6 +5,12 @@ more, so that the text can be cut back a little (an edited turn) without prefill
 Buffers have room behind the committed text: a denoising canvas writes its keys and values there and
 attends to one contiguous view, without a copy of the prefix and without becoming part of it.
 
+Text is appended a piece at a time, and the first row of a piece sees a whole window before it: a sliding layer has room
+for both. With kernels a piece is longer, since its keys are not copied and its masks not written: 1024 tokens take
+52 MB more of the 26B's sliding layers than the canvas and the slack do, 2048 would take 262 MB. 1024 tokens are 64 of
+each expert, on average, which fills a tile of its kernel; 2048 would spare a sixth of the weights' decoding, and cost
+110 MB more of activations besides.
+
 The cache also remembers which tokens it holds, so that a prompt that begins with them is not read again.
 """
 
@@ -22,28 +28,33 @@ from engine.layers.attention import Extend
 
 SLACK = 512  # tokens a sliding layer keeps beyond its window
 GROWTH = 512  # buffers hold a multiple of so many tokens
+PIECE = 512  # tokens of a causal pass: more at once would need much memory for scores, and Stop would have to wait
+KERNEL_PIECE = 1024  # with kernels
 UNNAMED = -1  # a committed token whose id nobody has told; equal to none
 
 
-def capacity(config: ModelConfig, layer: LayerConfig, tokens: int) -> int:
-    """Tokens that a layer's buffers have room for, with a text of ``tokens``, its canvas included."""
+def capacity(config: ModelConfig, layer: LayerConfig, tokens: int, piece: int = PIECE) -> int:
+    """Tokens that a layer's buffers have room for, with a text of ``tokens``, its canvas included, read in pieces."""
     rounded = -(-tokens // GROWTH) * GROWTH
     if not layer.is_sliding:
         return rounded
-    return min(rounded, config.sliding_window - 1 + SLACK + config.canvas_length)
+    return min(rounded, config.sliding_window - 1 + max(SLACK + config.canvas_length, piece))
 
 
-def cache_bytes(config: ModelConfig, tokens: int, itemsize: int) -> int:
+def cache_bytes(config: ModelConfig, tokens: int, itemsize: int, piece: int = PIECE) -> int:
     """Bytes of a cache with room for ``tokens`` (a canvas included), of numbers of ``itemsize`` bytes."""
     per_token = (2 * layer.num_key_value_heads * layer.head_dim * itemsize for layer in config.layers)
-    return sum(size * capacity(config, layer, tokens) for size, layer in zip(per_token, config.layers, strict=True))
+    rooms = (capacity(config, layer, tokens, piece) for layer in config.layers)
+    return sum(size * room for size, room in zip(per_token, rooms, strict=True))
 
 
 class _LayerCache:
     """Buffers (1, heads, capacity, D) holding the tokens ``base`` .. ``base + stored`` of the sequence."""
 
-    def __init__(self, config: ModelConfig, layer: LayerConfig, device: torch.device, dtype: torch.dtype) -> None:
-        self.config, self.layer = config, layer
+    def __init__(
+        self, config: ModelConfig, layer: LayerConfig, device: torch.device, dtype: torch.dtype, piece: int
+    ) -> None:
+        self.config, self.layer, self.piece = config, layer, piece
         self.visible = config.sliding_window - 1 if layer.is_sliding else None  # committed tokens a canvas sees
         self.base = 0
         self.stored = 0
@@ -55,18 +66,23 @@ class _LayerCache:
         """Place in the buffers of the first token that a canvas sees behind a text that ends at place ``end``."""
         return 0 if self.visible is None else max(0, end - self.visible)
 
-    def reserve(self, tokens: int) -> None:
-        """Make room for a text of ``tokens`` at once; until then the buffers stay where they are in memory."""
-        size = capacity(self.config, self.layer, tokens)
-        if size > self.keys.shape[2]:
+    def reserve(self, tokens: int) -> bool:
+        """Make room for a text of ``tokens`` at once; until then the buffers stay where they are in memory.
+
+        Returns:
+            Whether smaller buffers were left behind.
+        """
+        before, size = self.keys.shape[2], capacity(self.config, self.layer, tokens, self.piece)
+        if size > before:
             self._move(0, size)
+        return 0 < before < size
 
     def make_room(self, extra: int) -> None:
         """Make room for ``extra`` tokens behind the stored ones, letting go of what slid out of reach."""
         need = self.stored + extra
         if need <= self.keys.shape[2]:
             return
-        size = max(self.keys.shape[2], capacity(self.config, self.layer, need))
+        size = max(self.keys.shape[2], capacity(self.config, self.layer, need, self.piece))
         drop = 0 if self.visible is None else max(0, min(need - size, self.stored - self.visible))
         self._move(drop, max(need - drop, size))
 
@@ -97,12 +113,13 @@ class _LayerCache:
 class KVCache:
     """Cache of one sequence; made by ``model.new_cache()``, and good for that model alone."""
 
-    def __init__(self, config: ModelConfig, device: torch.device, dtype: torch.dtype) -> None:
+    def __init__(self, config: ModelConfig, device: torch.device, dtype: torch.dtype, piece: int = PIECE) -> None:
         self.length = 0  # committed tokens
+        self.piece = piece  # tokens of a causal pass, at most
         self._config = config
         self._ids: list[int] = []  # of the committed tokens
         self._owner: weakref.ref[object] | None = None
-        self._layers = [_LayerCache(config, layer, device, dtype) for layer in config.layers]
+        self._layers = [_LayerCache(config, layer, device, dtype, piece) for layer in config.layers]
         self._device = device
 
     @property
@@ -113,7 +130,8 @@ class KVCache:
     def reserve(self, tokens: int) -> None:
         """Make room for a text of ``tokens``, its canvas included, so that nothing moves while it is written."""
         for layer in self._layers:
-            layer.reserve(tokens)
+            if layer.reserve(tokens):  # on a GPU no longer buffer fits in what it left, and all layers' would be kept
+                torch.cuda.empty_cache()
 
     def appender(self, index: int) -> Extend:
         """``extend`` for prefill: what it writes is kept once ``advance`` is called."""

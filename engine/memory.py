@@ -35,13 +35,18 @@ class Plan:
     precision: Precision
     context: int  # tokens of committed text; a canvas comes on top
     parts: dict[str, int]
-    free_bytes: int
+    free_bytes: int  # on CUDA with the least that this process's context takes
     advice: str  # in sentences: how it fits, or what to change
     notes: tuple[str, ...]  # what the numbers leave out or take for granted
 
     @property
     def total_bytes(self) -> int:
         return sum(self.parts.values())
+
+    @property
+    def released_bytes(self) -> int:
+        """What unloading the model gives back; a context stays."""
+        return self.total_bytes - self.parts["cuda_context"]
 
     @property
     def fits(self) -> bool:
@@ -98,16 +103,17 @@ def plan(
         asked = quoted(context)
         raise SafelightError(f"the context must be from 1 to {most} tokens, this model's positions, not {asked}")
 
-    plain = kernels.why_plain(place.device)
+    is_cpu, plain = place.device.type == "cpu", kernels.why_plain(place.device)
 
     def way(precision: Precision) -> footprint.Way:
         number = torch.bfloat16 if dtype == "auto" and precision.is_packed else place.dtype
-        return footprint.Way(number, precision, place.device.type == "cpu", precision.is_packed and not plain)
+        by_kernels = precision.is_packed and kernels.run_on(place.device, number)
+        return footprint.Way(number, precision, is_cpu, by_kernels)
 
     def total(precision: Precision, tokens: int) -> int:
         return sum(footprint.parts(config, way(precision), tokens).values())
 
-    free = free_bytes(place.device)
+    free = free_bytes(place.device) + (0 if is_cpu else footprint.LEAST_CUDA_CONTEXT)  # taken as soon as it is asked
     choices = {"as stored": stored} if stored is not None else _packable(config, place.dtype)
     name = "as stored" if stored is not None else quantization
     if name == "auto":
@@ -116,7 +122,10 @@ def plan(
         footprint.weights(config, PRECISIONS[name], place.dtype)
     chosen = choices[name]
     if plain and chosen.is_packed:
-        notes.append(f"{plain}: packed weights take the plain path, which is slow and needs more workspace")
+        slow = (
+            "a step takes seconds" if place.device.type == "cpu" else "the plain path is slow and needs more workspace"
+        )
+        notes.append(f"{plain}: with packed weights {slow}")
     return Plan(
         model=folder.name,
         device=str(place.device),
@@ -145,12 +154,13 @@ def require_room(plan: Plan) -> None:
 
 
 def free_bytes(device: torch.device) -> int:
-    """Memory that a model could take now: of a CUDA device, or of the machine."""
+    """Memory that a model could take now: of a CUDA device, or of the machine, with what the process has already."""
     if device.type == "cuda":
         idle = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)  # torch's own, taken and unused
         return torch.cuda.mem_get_info(device)[0] + idle
     available: int = psutil.virtual_memory().available  # type: ignore[no-untyped-call, unused-ignore]
-    return available
+    own: int = psutil.Process().memory_info().rss  # type: ignore[no-untyped-call, unused-ignore]
+    return available + min(own, footprint.PROCESS)
 
 
 def device_memory(device: torch.device) -> tuple[int, int] | None:

@@ -105,9 +105,16 @@ class Model:
             use_threads(self.threads)
 
     def step_program(self, cache: KVCache, sampler: Sampler) -> StepProgram | None:
-        """The denoising step as a program on the device; None where the kernels do not run or experts ask the host."""
-        packed = self.precision.experts is not None or self.config.num_experts <= DENSE_EXPERTS
-        if kernels.why_plain(self.device) is not None or self.dtype != torch.bfloat16 or not packed:
+        """The denoising step as a program on the device; None where the plain path is as good, or experts ask the host.
+
+        On a CPU it serves packed models: it holds no logits over the whole vocabulary.
+        """
+        packed = self.precision.experts is not None
+        if self.device.type != "cpu":
+            packed |= self.config.num_experts <= DENSE_EXPERTS
+        if self.dtype != torch.bfloat16 or not packed:
+            return None
+        if self.device.type != "cpu" and kernels.why_plain(self.device) is not None:
             return None
         return self.last_program.get(self.network, cache, sampler)
 

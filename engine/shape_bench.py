@@ -1,7 +1,7 @@
 """Measures a denoising step of a model's shape with random packed weights. Prints nothing.
 
-No checkpoint is needed: codes and scales are drawn at random on the device. The first layer's experts and a linear
-layer are compared with the plain oracle. Then steps are forced, without early stop, as vLLM's published figures are
+No checkpoint is needed: codes and scales are drawn at random on the device. The kernels of a step are compared with
+their oracles, in a layer of each kind. Then steps are forced, without early stop, as vLLM's published figures are
 made: whole steps as they run in use (on CUDA one graph each), first steps that also commit the canvas before, and, in
 a pass of their own, each part of a step by itself.
 """
@@ -21,12 +21,13 @@ from engine import kernels
 from engine.bench import device_name, peak_memory_mb
 from engine.config import GenerationConfig, ModelConfig
 from engine.device import Placement
+from engine.doctor.network_checks import network_checks
+from engine.doctor.operands import SPREAD
+from engine.doctor.oracle import judge
 from engine.errors import SafelightError
-from engine.kernels import reference
 from engine.layers.attention import Attention
-from engine.layers.block import Block
 from engine.layers.mlp import GatedMLP
-from engine.layers.packed import PackedExperts, PackedLinear, install, packed_weights
+from engine.layers.packed import PackedWeight, for_processor, install, packed_weights
 from engine.memory import device_memory
 from engine.models.diffusion_gemma import DiffusionGemma
 from engine.step_graph import CAPTURE_ERRORS, StepProgram
@@ -34,10 +35,15 @@ from engine.weights.quantize import BF16, Activations, Precision
 
 STEPS = 16  # forced, a canvas
 ROUNDS = 5
-PIECE = 512  # tokens prefilled at a time
 COPY_BYTES = 1 << 30  # of the copy that measures memory bandwidth, on a GPU
-TOLERANCE = 0.02  # relative, of a bf16 kernel against the oracle in fp32
-SPREAD = {"nf4": 0.56, "int4": 4.64, "int8": 73.3}  # standard deviation of uniformly random codes
+DRAWN_AT_ONCE = 1 << 24  # bytes of random codes
+
+
+Tell = Callable[[str], object]
+
+
+def silent(_: str) -> None:
+    """Tells nobody."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +58,7 @@ class ShapeResult:
     canvas: int
     graph: bool  # whether steps were replayed from a CUDA graph
     plain_reason: str | None  # why kernels did not run
-    oracle_error: dict[str, float]  # largest relative difference of a layer from the oracle
+    oracle_error: dict[str, float]  # largest relative difference of a kernel from its oracle
     step_ms_median: float
     step_ms_p95: float
     commit_and_step_ms_median: float  # of a canvas's first step that commits the canvas before it in the same pass
@@ -64,6 +70,8 @@ class ShapeResult:
     tokens_per_second: float  # at STEPS steps a canvas
     peak_memory_mb: float | None
     peak_memory_note: str
+    plan_bytes: int | None  # what the whole was planned to take
+    peak_of_plan: float | None  # the peak over that; None where one of them is not known, or not of the same things
     device_memory_mb: float | None  # taken on a GPU by all programs, with contexts and what allocators keep
     compared: dict[str, Any] | None = field(default=None)
 
@@ -73,7 +81,12 @@ class ShapeResult:
 
 
 def random_network(
-    config: ModelConfig, precision: Precision, placement: Placement, activations: Activations = BF16, seed: int = 0
+    config: ModelConfig,
+    precision: Precision,
+    placement: Placement,
+    seed: int = 0,
+    tell: Tell = silent,
+    activations: Activations = BF16,
 ) -> DiffusionGemma:
     """A network of a shape with random weights, packed ones straight from random codes.
 
@@ -88,20 +101,15 @@ def random_network(
     except torch.OutOfMemoryError as error:
         raise SafelightError(f"{placement.device} has no room for these weights; see safelight plan") from error
     draws = torch.Generator(device=placement.device).manual_seed(seed)
-    for module in packed_weights(network):
-        for codes in module.codes.view(-1, *module.codes.shape[-2:]):
-            codes.copy_(
-                torch.randint(
-                    -127 if codes.dtype == torch.int8 else 0,
-                    128 if codes.dtype == torch.int8 else 256,
-                    codes.shape,
-                    generator=draws,
-                    device=codes.device,
-                    dtype=torch.int16,
-                )
-            )
-        # No two alike, so that a kernel that takes another weight's scale is off.
-        module.scales.uniform_(0.5, 1.5, generator=draws).mul_(module.shape[-1] ** -0.5 / SPREAD[module.scheme.name])
+    for index, block in enumerate(network.layers, 1):
+        for weight in packed_weights(block):
+            _draw(weight, draws)
+        for_processor(block, placement.dtype)
+        tell(f"built {index} of {len(network.layers)} layers")
+    layers = set(packed_weights(network.layers))
+    for weight in packed_weights(network):
+        if weight not in layers:
+            _draw(weight, draws)
     for name, parameter in network.named_parameters():
         data = parameter.data = parameter.data.to(placement.dtype)
         if parameter.dim() > 1:
@@ -111,6 +119,18 @@ def random_network(
     return network.requires_grad_(False).eval()
 
 
+def _draw(weight: PackedWeight, draws: torch.Generator) -> None:
+    """Fill a packed weight with random codes, eight at a time, and scales."""
+    for piece in torch.split(weight.codes.view(-1), DRAWN_AT_ONCE):
+        eights = torch.empty(-(-len(piece) // 8), dtype=torch.int64, device=piece.device)
+        eights.random_(-(2**63), None, generator=draws)
+        piece.copy_(eights.view(piece.dtype)[: len(piece)])
+        if piece.dtype == torch.int8:
+            piece.clamp_(min=-127)
+    # No two alike, so that a kernel that takes another weight's scale is off.
+    weight.scales.uniform_(0.5, 1.5, generator=draws).mul_(weight.shape[-1] ** -0.5 / SPREAD[weight.scheme.name])
+
+
 def measure_shape(
     name: str,
     config: ModelConfig,
@@ -118,14 +138,21 @@ def measure_shape(
     placement: Placement,
     context: int = 1024,
     steps: int = STEPS,
-    rounds: int = ROUNDS,
+    rounds: int | None = None,
+    plan_bytes: int | None = None,
+    tell: Tell = silent,
+    reached: Tell = silent,
     activations: Activations = BF16,
 ) -> ShapeResult:
     """Build a shape, check it against the oracle and time its denoising steps.
 
     Args:
         context: tokens in the cache before the canvas.
-        steps: forced steps a canvas. rounds: canvases measured, after one that warms up.
+        steps: forced steps a canvas. rounds: canvases measured, after one that warms up; None takes 5, and on a CPU one
+            alone.
+        plan_bytes: what the whole was planned to take, for the result.
+        tell: called with a few words on what has been done.
+        reached: called with the name of a phase when it has ended: "building", "prefill", "steps".
         activations: which products round their activations to int8.
 
     Raises:
@@ -136,18 +163,26 @@ def measure_shape(
         most = config.max_position_embeddings - config.canvas_length
         raise SafelightError(f"the context must be between 0 and {most} tokens for this shape, not {context}")
     bandwidth = copy_bandwidth(placement.device)
-    network = random_network(config, precision, placement, activations)
-    _forget_peak(placement.device)
+    network = random_network(config, precision, placement, 0, tell, activations)
+    reached("building")
     with torch.inference_mode():
-        errors = check_layers(network)
+        errors = check_layers(network, activations)
+        tell("checked its kernels against the oracle")
+        _forget_peak(placement.device)
         cache = network.new_cache()
         cache.reserve(context + 2 * config.canvas_length)
-        for start in range(0, context, PIECE):
-            network.prefill(torch.arange(start, min(start + PIECE, context)) % config.vocab_size, cache)
+        for start in range(0, context, cache.piece):
+            network.prefill(torch.arange(start, min(start + cache.piece, context)) % config.vocab_size, cache)
+        tell(f"prefilled {context} tokens")
+        reached("prefill")
         program = StepProgram(network, cache, config.canvas_length, activations=activations)
         forced = GenerationConfig(max_denoising_steps=steps, confidence_threshold=0.0)
-        times = _time_steps(program, forced, rounds)
-        first_times = _time_first_steps(program, forced, rounds)
+        warms_up = rounds is not None or placement.device.type != "cpu"
+        turns = range(1 - warms_up, 1 + (rounds or (ROUNDS if warms_up else 1)))  # 0 warms up
+        times = _time_steps(program, forced, turns, tell)
+        first_times = _time_first_steps(program, forced, turns)
+        tell("took a first step that commits")
+        reached("steps")
         parts = _time_parts(program, forced)
     median = statistics.median(times)
     weight_bytes = sum(t.nbytes for t in [*network.parameters(), *network.buffers()])
@@ -171,45 +206,34 @@ def measure_shape(
         bandwidth_gb_s=bandwidth / 1e9,
         read_gb_s=weight_bytes / median / 1e6,
         floor_share=weight_bytes / bandwidth / (median / 1e3),
-        tokens_per_second=config.canvas_length / (steps * median / 1e3),
+        tokens_per_second=config.canvas_length / (STEPS * median / 1e3),
         peak_memory_mb=memory,
         peak_memory_note=note,
+        plan_bytes=plan_bytes,
+        peak_of_plan=1e6 * memory / plan_bytes if memory and plan_bytes and placement.device.type == "cpu" else None,
         device_memory_mb=None if taken is None else taken[0] / 1e6,
     )
 
 
-def check_layers(network: DiffusionGemma) -> dict[str, float]:
-    """The first layer's experts and its query projection against the oracle in fp32, on random tokens.
+def check_layers(network: DiffusionGemma, activations: Activations = BF16) -> dict[str, float]:
+    """Every kernel of a step in the first sliding and the first full layer, and the vocabulary stage, on random tokens.
+
+    Args:
+        activations: which products of the vocabulary stage round to int8; the linear layers know themselves.
+
+    Returns:
+        The largest relative error of each kernel against its oracle in fp32.
 
     Raises:
-        SafelightError: one of them is off by more than bf16 allows.
+        SafelightError: one of them is off by more than the number type's rounding allows.
     """
-    config, block = network.config, network.layers[0]
-    assert isinstance(block, Block)
-    draws = torch.Generator(device=network.device).manual_seed(1)
-    x = torch.randn(
-        config.canvas_length, config.hidden_size, generator=draws, device=network.device, dtype=network.dtype
-    )
-    errors = {}
-    experts: nn.Module = block.experts
-    if isinstance(experts, PackedExperts):
-        weights, chosen = block.router(x)
-        gate_up, down = experts.gate_up_proj.packed, experts.down_proj.packed
-        errors["experts"] = _relative(
-            experts(x, weights, chosen), reference.experts(x.float(), weights, chosen, gate_up, down)
-        )
-    linear: nn.Module = block.self_attn.q_proj
-    if isinstance(linear, PackedLinear):
-        oracle = reference.linear_int8 if linear.rounds else reference.linear
-        errors["linear"] = _relative(linear(x), oracle(x.float(), linear.weight.packed))
-    for layer, error in errors.items():
-        if not error <= TOLERANCE:
-            raise SafelightError(f"the {layer} kernel is wrong on this device: off by {error:.1%} from the oracle")
+    errors: dict[str, float] = {}
+    for check in network_checks(network, activations):
+        verdict = judge(check.make(), repeats=1, with_mixups=network.device.type == "cuda")
+        if not verdict.ok:
+            raise SafelightError(f"the {check.kernel} kernel is wrong on this device: {verdict.said} ({check.where})")
+        errors[check.kernel] = max(errors.get(check.kernel, 0.0), verdict.error)
     return errors
-
-
-def _relative(found: Tensor, expected: Tensor) -> float:
-    return float((found.float() - expected).norm() / expected.norm())
 
 
 def copy_bandwidth(device: torch.device) -> float:
@@ -221,7 +245,7 @@ def copy_bandwidth(device: torch.device) -> float:
 
 
 def _forget_peak(device: torch.device) -> None:
-    """What building and copying took is no part of a run's peak."""
+    """What copying, building and the oracles took is no part of a run's peak."""
     if device.type == "cuda":
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(device)
@@ -245,26 +269,29 @@ def _wait(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def _time_steps(program: StepProgram, config: GenerationConfig, rounds: int) -> list[float]:
-    """Milliseconds of every step, from launch to its facts being on the host."""
+def _time_steps(program: StepProgram, config: GenerationConfig, turns: range, tell: Tell) -> list[float]:
+    """Milliseconds of every step, from launch to its facts being on the host. Turn 0 is not counted."""
     times: list[float] = []
     program.seed(0)
-    for turn in range(rounds + 1):
+    for turn in turns:
         program.begin(_noise(program), None, config)
         for step in range(config.max_denoising_steps):
             ms = _step_ms(program, step)
             if turn:
                 times.append(ms)
+            tell(f"took step {step + 1} of {config.max_denoising_steps}, canvas {turn} of {turns[-1]}, {ms:.0f} ms")
     return times
 
 
-def _time_first_steps(program: StepProgram, config: GenerationConfig, rounds: int) -> list[float]:
+def _time_first_steps(program: StepProgram, config: GenerationConfig, turns: range) -> list[float]:
     """Milliseconds of a first step that commits a canvas. The cache is never advanced: all see the same context."""
     times = []
-    for _ in range(rounds + 1):
+    for turn in turns:
         program.begin(_noise(program), None, config, committed=_noise(program))
-        times.append(_step_ms(program, 0))
-    return times[1:]  # the first one warms up
+        ms = _step_ms(program, 0)
+        if turn:
+            times.append(ms)
+    return times
 
 
 def _step_ms(program: StepProgram, step: int) -> float:
@@ -283,10 +310,13 @@ def _noise(program: StepProgram) -> Tensor:
 
 
 def _time_parts(program: StepProgram, config: GenerationConfig) -> dict[str, float]:
-    """Milliseconds a step of each part, run by itself on the inputs that it had in a step.
+    """Milliseconds a step of each part.
 
-    On a GPU a part's kernels are captured too, so that launching them costs what it costs inside a step.
+    On a GPU it runs by itself on the inputs that it had in a step, captured too, so that launching its kernels costs
+    what it costs inside a step. On a CPU, where nothing runs aside, it is timed in the course of a step.
     """
+    if not _has_graphs(program.network.device):
+        return _watch_parts(program, config)
     network, calls = program.network, _record(program, config)
     parts: dict[str, float] = {}
     for part, work in calls.items():
@@ -294,11 +324,49 @@ def _time_parts(program: StepProgram, config: GenerationConfig) -> dict[str, flo
     return parts
 
 
+def _watch_parts(program: StepProgram, config: GenerationConfig) -> dict[str, float]:
+    """Milliseconds of each part in one step."""
+    parts: dict[str, float] = {}
+    started: list[float] = []
+
+    def before(*_: object) -> None:
+        started.append(time.perf_counter())
+
+    def after(part: str) -> Callable[..., None]:
+        def hook(*_: object) -> None:
+            parts[part] = parts.get(part, 0.0) + 1e3 * (time.perf_counter() - started.pop())
+
+        return hook
+
+    handles = []
+    for path, module in program.network.named_modules():
+        part = _part(path, module)
+        if part is not None:
+            handles += [module.register_forward_pre_hook(before), module.register_forward_hook(after(part))]
+    program.begin(_noise(program), None, config)
+    hidden = program.layers()
+    for handle in handles:
+        handle.remove()
+    before()
+    found = program.vocabulary(hidden)
+    after("vocabulary")()
+    before()
+    program.settle(found)
+    after("sampler")()
+    return parts
+
+
+def _part(path: str, module: nn.Module) -> str | None:
+    """What a module counts as; the router counts to the experts."""
+    if path.endswith((".experts", ".router")):
+        return "experts"
+    return {Attention: "attention", GatedMLP: "dense"}.get(type(module))
+
+
 def _record(program: StepProgram, config: GenerationConfig) -> dict[str, Callable[[], object]]:
     """A function a part that repeats all its calls of one step; the router counts there where it is called as one."""
     network, fused = program.network, program.fused
     found: dict[str, list[Callable[[], object]]] = {}
-    kinds: dict[type[nn.Module], str] = {Attention: "attention", GatedMLP: "dense"}
     handles = []
 
     def remember(part: str) -> Callable[..., None]:
@@ -307,24 +375,29 @@ def _record(program: StepProgram, config: GenerationConfig) -> dict[str, Callabl
 
         return hook
 
-    for path, module in network.named_modules():
-        part = "experts" if path.endswith((".experts", ".router")) else kinds.get(type(module))
+    def remembering(part: str) -> Callable[..., Tensor]:
+        plain = getattr(fused, part)
+
+        def call(*arguments: Any) -> Tensor:
+            found.setdefault(part, []).append(lambda: plain(*arguments))
+            result: Tensor = plain(*arguments)
+            return result
+
+        return call
+
+    for path, module in network.named_modules() if fused is None else ():
+        part = _part(path, module)
         if part is not None:
             handles.append(module.register_forward_pre_hook(remember(part), with_kwargs=True))
-    if fused is not None:  # whose attention is no module
-        plain = fused.attention
-
-        def attention(*arguments: Any) -> Tensor:
-            found.setdefault("attention", []).append(lambda: plain(*arguments))
-            return plain(*arguments)
-
-        fused.attention = attention  # type: ignore[method-assign, assignment]
+    methods = () if fused is None else ("attention", "dense", "experts")  # which go past the modules
+    for part in methods:
+        setattr(fused, part, remembering(part))
     program.begin(_noise(program), None, config)
     program.run_step()
     for handle in handles:
         handle.remove()
-    if fused is not None:
-        del fused.attention
+    for part in methods:
+        delattr(fused, part)
     hidden = torch.randn(program.length, network.config.hidden_size, device=network.device, dtype=network.dtype)
     found["vocabulary"] = [lambda: program.vocabulary(hidden)]
     result = program.vocabulary(hidden)
@@ -333,8 +406,6 @@ def _record(program: StepProgram, config: GenerationConfig) -> dict[str, Callabl
 
 
 def _replayable(program: StepProgram, work: Callable[[], object]) -> Callable[[], object]:
-    if not _has_graphs(program.network.device):
-        return work
     work()
     graph = torch.cuda.CUDAGraph()
     graph.register_generator_state(program.generator)  # the sampler draws from it

@@ -31,7 +31,7 @@ from engine.layers.attention import Extend, Span
 from engine.models.diffusion_gemma import DiffusionGemma
 from engine.weights.quantize import BF16, Activations
 
-TOP_PIECE = 16_384  # tokens of the vocabulary whose logits are held at once for a top k
+TOP_PIECE = 65_536  # tokens of the vocabulary whose logits are held at once for a top k
 CAPTURE_ERRORS = "thread_local"  # what another thread of the app does on the device is no fault of a capture
 WARM_UP = 2  # steps before a capture, in which kernels compile and libraries make their workspaces
 NOISE = 0x5AFE116  # told from the run's seed, from which the canvases themselves are drawn
@@ -87,7 +87,7 @@ class StepProgram:
         self.forbidden, self.choices = forbidden, network.config.vocab_size if allowed is None else allowed
         self.activations = activations
         device, hidden = network.device, network.config.hidden_size
-        self.generator = torch.Generator(device=device)  # of the noise
+        self.generator = torch.Generator("cpu" if device.type == "meta" else device)  # of the noise
         self.ids = torch.zeros(2 * length, dtype=torch.long, device=device)  # a canvas to commit, and the one in work
         self.commits = False  # whether the canvas's first step commits
         self.pinned = torch.full((length,), -1, dtype=torch.int32, device=device)
@@ -107,12 +107,10 @@ class StepProgram:
         self.top_ids = torch.zeros(length, min(top_k, network.config.vocab_size), dtype=torch.long, device=device)
         self.top_shares = torch.zeros(self.top_ids.shape, dtype=torch.float32, device=device)
         self.slots = [self._slot(), self._slot()]
-        self.fused = None
-        if kernels.why_plain(device) is None:
-            from engine.layers.fused import FusedLayers
-
-            self.fused = FusedLayers(network)
-        self.captures = device.type == "cuda"
+        self.fused = network.fused() if kernels.run_on(device, network.dtype) else None
+        self.captures = self.runs_aside = (
+            device.type == "cuda"
+        )  # runs_aside: ``launch`` returns before the step is done
         self.graphs: dict[bool, torch.cuda.CUDAGraph] = {}  # of the step, by whether it commits
         self.places: list[int] = []  # of the buffers that the graphs know
 
@@ -207,19 +205,20 @@ class StepProgram:
     def layers(self, text_rows: int = 0) -> Tensor:
         """The canvas (C,) and the ``text_rows`` of text before it through all layers -> hidden states (C, H)."""
         network, cache = self.network, self.cache
-        embedded = network.embed(self.ids[self.length - text_rows :])[None]
-        x = network.self_conditioning(embedded[:, text_rows:], self.soft[None])
-        if text_rows:
-            x = torch.cat([embedded[:, :text_rows], x], dim=1)
-        offsets = self.offsets[self.length - text_rows :]
+        ids, offsets = (rows[self.length - text_rows :] for rows in (self.ids, self.offsets))
         window = network.config.sliding_window
         spans = {
             kind: Span(bounds, text_rows, window if kind == "sliding_attention" else None)
             for kind, bounds in self.spans.items()
         }
         if self.fused is not None:
-            hidden = self.fused(x[0], network.ropes(self.start + offsets, x.dtype), spans, cache)
+            x = self.fused.embed(ids, self.soft, text_rows)
+            hidden = self.fused(x, self.fused.ropes(self.start, -text_rows, len(ids)), spans, cache)
         else:
+            embedded = network.embed(ids)[None]
+            x = network.self_conditioning(embedded[:, text_rows:], self.soft[None])
+            if text_rows:
+                x = torch.cat([embedded[:, :text_rows], x], dim=1)
             extends = [self._writer(index, offsets) for index in range(len(network.layers))]
             hidden = network.run(x, self.start + offsets, spans, extends, text_rows)[0]
         return hidden[text_rows:]
@@ -244,38 +243,45 @@ class StepProgram:
 
     def _likeliest(self, hidden: Tensor, logsumexp: Tensor) -> None:
         """Top k in a second walk over the table, a piece at a time; pinned positions are certain of their token."""
-        table, cap, count = (
-            self.network.embed_tokens.table,
+        cap, count, size = (
             self.network.config.final_logit_softcapping,
             self.top_ids.shape[1],
+            self.network.config.vocab_size,
         )
-        best = torch.full((self.length, 0), 0.0, device=hidden.device)
-        ids = torch.zeros((self.length, 0), dtype=torch.long, device=hidden.device)
-        for start in range(0, self.network.config.vocab_size, TOP_PIECE):
-            piece = (
-                table[start : start + TOP_PIECE] if isinstance(table, Tensor) else table.rows(start, start + TOP_PIECE)
-            )
-            product = kernels.linear_int8 if self.activations.head else kernels.linear
-            raw = F.linear(hidden, piece) if isinstance(piece, Tensor) else product(hidden, piece)
-            logits = torch.tanh(raw.float() / cap) * cap / self._temperature()
-            if self.forbidden is not None:
-                logits = logits.masked_fill(self.forbidden[start : start + TOP_PIECE], -torch.inf)
-            found = logits.topk(min(count, logits.shape[1]), dim=-1)
-            best, order = torch.cat([best, found.values], dim=1).topk(
-                min(count, best.shape[1] + found.values.shape[1]), dim=1
-            )
-            ids = torch.cat([ids, found.indices + start], dim=1).gather(1, order)
-        shares = (best - logsumexp[:, None]).exp()
+        found = [self._best(hidden, start, count) for start in range(0, size, TOP_PIECE)]
+        highest = torch.cat([values for values, _ in found], dim=1).float().topk(count, dim=-1)
+        # Cap and temperature leave the order as it is.
+        logits = torch.tanh(highest.values / cap) * cap / self._temperature()
+        shares = torch.where(highest.values.isneginf(), 0.0, (logits - logsumexp[:, None]).exp())
         pinned = (self.pinned >= 0)[:, None]
         first = torch.arange(count, device=hidden.device) == 0
-        self.top_ids.copy_(torch.where(pinned & first, self.pinned[:, None].long(), ids))
+        likeliest = torch.cat([ids for _, ids in found], dim=1).gather(1, highest.indices)
+        self.top_ids.copy_(torch.where(pinned & first, self.pinned[:, None].long(), likeliest))
         self.top_shares.copy_(torch.where(pinned, first.float(), shares))
+
+    def _best(self, hidden: Tensor, start: int, count: int) -> tuple[Tensor, Tensor]:
+        """The highest raw logits (C, count at most) of one piece of the vocabulary, and their tokens."""
+        table = self.network.embed_tokens.table
+        piece = table[start : start + TOP_PIECE] if isinstance(table, Tensor) else table.rows(start, start + TOP_PIECE)
+        product = kernels.linear_int8 if self.activations.head else kernels.linear
+        raw = F.linear(hidden, piece) if isinstance(piece, Tensor) else product(hidden, piece)
+        if self.forbidden is not None:
+            raw = raw.masked_fill(self.forbidden[start : start + TOP_PIECE], -torch.inf)
+        values, ids = raw.topk(min(count, raw.shape[1]), dim=-1)
+        return values, ids + start
 
     def settle(self, found: VocabularyResult) -> None:
         """Accept, re-noise and judge; leave the facts and the next step's inputs in their buffers."""
+        noise = sampling.uniform_tokens((self.length,), self.choices, self.generator)
+        self.soft.copy_(found.soft)
+        if self.fused is not None:
+            from engine.kernels.settle import Buffers, settle
+
+            counts = (self.previous, self.unchanged, self.step, self.draw)
+            settle(found, noise, self.knobs[3:], Buffers(self.tokens, self.entropy, self.flags, self.canvas, *counts))
+            return
         bound, stability, confidence = self.knobs[3:].unbind()
         accepted = sampling.accept_mask(found.entropy, bound)
-        noise = sampling.uniform_tokens((self.length,), self.choices, self.generator)
         following = sampling.renoise(found.candidate, accepted, noise)
         same = (found.argmax == self.previous).all()
         self.unchanged.copy_(torch.where(same, self.unchanged + 1, 0))
@@ -284,7 +290,6 @@ class StepProgram:
         self.entropy.copy_(found.entropy)
         self.flags.copy_(torch.cat([converged.int(), found.nonfinite.int()]))
         self.previous.copy_(found.argmax)
-        self.soft.copy_(found.soft)
         self.canvas.copy_(following)
         self.step += 1
         self.draw[1] += 1

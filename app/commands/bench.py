@@ -7,6 +7,8 @@ import dataclasses
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from app import terminal
@@ -23,15 +25,18 @@ The model's own tasks are run: Sudoku puzzles for the Sudoku model, held-out tas
 general questions for any other. The same seed asks the same.
 
 With --shape no model is needed: a model of that shape is made of random packed weights, checked against the plain
-oracle, and 16 forced steps a canvas are timed, with their parts.
+oracle, and 16 forced steps a canvas are timed, with their parts. On a CPU that is one canvas and two steps more;
+--steps takes fewer. What is done is told on standard error.
 
 examples:
   safelight bench --model safelight-sudoku --runs 20
   safelight bench --json --window
   safelight bench --shape 26b-a4b --random-weights --context 1024 --compare transformers
+  safelight bench --shape 26b-a4b --random-weights --quantization int4 --context 256 --steps 3 --device cpu
 """
 LAUNCH = "from app.main import measure_first_paint; print(measure_first_paint())"
 LONGEST_LAUNCH = 120.0  # seconds
+LEAST_PAUSE = 1.0  # seconds between two lines of progress
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[type-arg]
@@ -52,6 +57,9 @@ def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[ty
         "--context", type=options.number("the context", 0), default=1024, metavar="N", help="tokens (default: 1024)"
     )
     shape.add_argument(
+        "--steps", type=options.number("the steps", 1, 1000), metavar="N", help="forced steps a canvas (default: 16)"
+    )
+    shape.add_argument(
         "--int8",
         action="append",
         choices=("linears", "head", "soft"),
@@ -68,10 +76,9 @@ def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[ty
 def run(args: argparse.Namespace) -> int:
     if args.shape is not None:
         return _run_shape(args)
-    if args.random_weights or args.compare or args.int8:
-        raise SafelightError(
-            "--random-weights, --int8 and --compare go with --shape; give one, such as --shape 26b-a4b"
-        )
+    if args.random_weights or args.compare or args.steps is not None or args.int8:
+        names = "--random-weights, --steps, --int8 and --compare"
+        raise SafelightError(f"{names} go with --shape; give one, such as --shape 26b-a4b")
     changes = options.sampler_changes(args)
     launch = first_paint_seconds() if args.window else None  # before torch fills the memory
     model = running.load(args, SKILLS)
@@ -99,18 +106,27 @@ def _run_shape(args: argparse.Namespace) -> int:
     from engine.compare import transformers_step_ms
     from engine.device import choose
     from engine.memory import plan, require_room
-    from engine.shape_bench import measure_shape
+    from engine.shape_bench import STEPS, measure_shape
     from engine.weights.quantize import DEFAULT, Activations
 
-    placement = choose(args.device, args.dtype)
     config = ModelConfig.from_dict(read_json(folder / "config.json"))
     room = plan(folder, max(1, args.context), args.quantization, args.device, args.dtype)
     if not room.precision.is_packed:  # it would fit unpacked, and packed weights are what is measured
         room = plan(folder, max(1, args.context), DEFAULT, args.device, args.dtype)
     require_room(room)
+    placement = choose(args.device, room.dtype)  # "auto" is bf16 for packed weights, also on a CPU
     with terminal.note(f"Measuring {folder.name} on {placement.device} …"):
-        activations = Activations(**dict.fromkeys(args.int8, True))
-        result = measure_shape(folder.name, config, room.precision, placement, args.context, activations=activations)
+        result = measure_shape(
+            folder.name,
+            config,
+            room.precision,
+            placement,
+            args.context,
+            args.steps or STEPS,
+            plan_bytes=room.total_bytes,
+            tell=_teller(),
+            activations=Activations(**dict.fromkeys(args.int8, True)),
+        )
         if args.compare:
             compared = transformers_step_ms(folder, placement, max(1, args.context))
             result = dataclasses.replace(result, compared=compared)
@@ -119,6 +135,19 @@ def _run_shape(args: argparse.Namespace) -> int:
     else:
         _print_shape(result)
     return 0
+
+
+def _teller() -> Callable[[str], None]:
+    """Tells on standard error what has been done, a line a second at most: on a GPU steps take milliseconds."""
+    last = time.monotonic()
+
+    def tell(what: str) -> None:
+        nonlocal last
+        if time.monotonic() - last >= LEAST_PAUSE:
+            last = time.monotonic()
+            terminal.say(what)
+
+    return tell
 
 
 def first_paint_seconds() -> float:
@@ -163,6 +192,9 @@ def _print_shape(result: ShapeResult) -> None:
     ]
     if result.peak_memory_mb is not None:
         rows.append(("peak memory", f"{result.peak_memory_mb / 1e3:.2f}", f"GB, {result.peak_memory_note}"))
+    if result.plan_bytes is not None:
+        share = "" if result.peak_of_plan is None else f"; the peak is {100 * result.peak_of_plan:.1f} % of it"
+        rows.append(("planned", f"{result.plan_bytes / 1e9:.2f}", f"GB{share}"))
     if result.device_memory_mb is not None:
         rows.append(
             ("taken on the device", f"{result.device_memory_mb / 1e3:.2f}", "GB, by all programs, contexts included")

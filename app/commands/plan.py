@@ -30,8 +30,12 @@ CONTENT = {
     "vision": "vision",
     "kv_cache": "keys and values",
     "activations": "one pass through the layers",
-    "workspace": "vocabulary stage, kept logits",
+    "workspace": "vocabulary stage, what steps keep",
+    "process": "the program itself",
+    "cuda_context": "CUDA itself, code of kernels and libraries",
+    "reserve": "what torch's allocator takes besides",
 }
+NO_TENSORS = ("process", "cuda_context", "reserve")  # the first on a CPU alone, the others on a GPU
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[type-arg]
@@ -77,6 +81,10 @@ def _print_table(plan: Plan) -> None:
         column.justify = "left"
     packed = plan.precision.as_dict()
     for part, count in plan.parts.items():
+        if part in NO_TENSORS:
+            if count:
+                table.add_row(part, f"{count / scale:.3f}", "", CONTENT[part])
+            continue
         table.add_row(
             part, f"{count / scale:.3f}", packed.get(part) or (plan.dtype if count else "skipped"), CONTENT[part]
         )

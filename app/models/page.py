@@ -240,7 +240,7 @@ class ModelsPage(QWidget):
         line = wording.memory_line(
             plan,
             loaded=loaded,
-            held=0 if held is None or isinstance(held, str) else held.total_bytes,
+            held=0 if held is None or isinstance(held, str) else held.released_bytes,
             holder=holder.title if holder is not None else "",
         )
         return line, " ".join(f"{note[:1].upper()}{note[1:]}." for note in plan.notes)

@@ -12,8 +12,6 @@ from engine.cache import KVCache
 from engine.config import GenerationConfig, ModelConfig
 from engine.events import Event
 
-PIECE = 512  # tokens of a causal pass: more at once would need much memory for scores, and Stop would have to wait
-
 
 class Cancel(Protocol):
     """A flag looked at between steps; ``threading.Event`` is one."""
@@ -82,7 +80,7 @@ def read(model: Denoiser, texts: Sequence[Tensor], cache: KVCache, cancel: Cance
 
 
 def commit(model: Denoiser, ids: Tensor, cache: KVCache, cancel: Cancel | None = None) -> bool:
-    """Append tokens (T,), T >= 0, to the cache, ``PIECE`` at a time.
+    """Append tokens (T,), T >= 0, to the cache, a piece at a time.
 
     Returns:
         False where ``cancel`` was set between two pieces; the cache then holds those before.
@@ -91,7 +89,8 @@ def commit(model: Denoiser, ids: Tensor, cache: KVCache, cancel: Cancel | None =
 
 
 def _append(model: Denoiser, texts: Sequence[Tensor], cache: KVCache, cancel: Cancel | None) -> bool:
-    pieces = [text[start : start + PIECE] for text in texts for start in range(0, len(text), PIECE)]
+    size = cache.piece
+    pieces = [text[start : start + size] for text in texts for start in range(0, len(text), size)]
     for number, piece in enumerate(pieces):
         if number and cancel is not None and cancel.is_set():
             return False

@@ -170,7 +170,7 @@ class PlainStepper:
 
 
 class DeviceStepper:
-    """Steps of a ``StepProgram``; the next one runs on the device while this one's event is looked at.
+    """Steps of a ``StepProgram``; on a GPU the next one runs while this one's event is looked at.
 
     A finished canvas is committed by the first step of the next.
     """
@@ -204,7 +204,12 @@ class DeviceStepper:
         self.launched = False
         if not told.finite:
             raise non_finite(self.block, index)
-        if ahead and not told.converged and index + 1 < self.sampler.config.max_denoising_steps:
+        if (
+            ahead
+            and self.program.runs_aside
+            and not told.converged
+            and index + 1 < self.sampler.config.max_denoising_steps
+        ):
             self._launch(index + 1)
         return Step(
             to_host(told.argmax),

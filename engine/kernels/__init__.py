@@ -1,7 +1,9 @@
 """Fast paths. This file chooses; ``reference`` and ``reference_sampling`` are the oracles; a kernel has its own file.
 
-A Triton kernel runs on a CUDA device of compute capability 8.0 or newer. Everything else takes the plain path, which
-is right anywhere and slow with packed weights; ``why_plain`` says for which reason.
+A Triton kernel runs on a CUDA device of compute capability 8.0 or newer; ``why_plain`` says for which reason not. The
+meta device passes for a card, so that launches can be counted without one; see ``launches``. On a CPU packed weights
+take ``cpu``'s ways. Everything else takes the plain path, right anywhere, slow with packed weights; on a CPU that is
+also every product whose activations are rounded to int8, so that a large table is unpacked whole.
 
 Kernels know no gradients. Where one is wanted, the call goes through ``gradients``, which comes back here for the
 forward pass and unpacks the weights once more for the backward one.
@@ -16,11 +18,12 @@ import importlib.util
 import os
 import shutil
 import sys
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from engine.kernels import reference, reference_sampling
+from engine.kernels import cpu, cpu_vocabulary, reference, reference_sampling
 from engine.kernels.reference_sampling import VocabularyResult
 from engine.weights.quantize import BF16, Activations, Packed
 
@@ -30,14 +33,14 @@ LEAST_CAPABILITY = (8, 0)  # bf16 matrix units
 @functools.cache
 def why_plain(device: torch.device) -> str | None:
     """Why kernels do not run on a device, in words; None if they do."""
-    if device.type != "cuda":
+    if device.type not in ("cuda", "meta"):
         return "the kernels need an NVIDIA GPU"
-    capability = torch.cuda.get_device_capability(device)
+    capability = LEAST_CAPABILITY if device.type == "meta" else torch.cuda.get_device_capability(device)
     if capability < LEAST_CAPABILITY:
         return f"the GPU's compute capability {capability[0]}.{capability[1]} is below 8.0"
     if importlib.util.find_spec("triton") is None:
         return "Triton is not installed"
-    if not _can_build():
+    if device.type == "cuda" and not _can_build():
         return "Triton needs a C compiler; install gcc"
     return None
 
@@ -52,8 +55,13 @@ def _can_build() -> bool:
     return given or bool(os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang"))
 
 
+def run_on(device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether kernels compute with numbers of this type on this device."""
+    return dtype == torch.bfloat16 and why_plain(device) is None
+
+
 def _fast(x: Tensor) -> bool:
-    return x.is_cuda and x.dtype == torch.bfloat16 and why_plain(x.device) is None
+    return run_on(x.device, x.dtype)
 
 
 def _wants_gradient(*inputs: Tensor) -> bool:
@@ -70,7 +78,7 @@ def linear(x: Tensor, weight: Packed) -> Tensor:
         from engine.kernels.linear8 import linear8
 
         return linear8(x, weight)
-    return reference.linear(x, weight)
+    return cpu.linear(x, weight) if x.device.type == "cpu" else reference.linear(x, weight)
 
 
 def linear_int8(x: Tensor, weight: Packed) -> Tensor:
@@ -92,6 +100,8 @@ def experts(x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: P
         from engine.kernels.expert_gemm import experts as grouped
 
         return grouped(x, weights, chosen, gate_up, down)
+    if x.device.type == "cpu":
+        return cpu.experts(x, weights, chosen, gate_up, down)
     return reference.experts(x, weights, chosen, gate_up, down)
 
 
@@ -106,6 +116,8 @@ def expectation(probabilities: Tensor, table: Packed) -> Tensor:
         from engine.kernels import gradients
 
         return gradients.expectation(probabilities, table)
+    if probabilities.device.type == "cpu" and table.scheme.bits == 8:
+        return cpu.expectation(probabilities, table)
     return reference.expectation(probabilities, table)
 
 
@@ -121,6 +133,8 @@ def attend(
         from engine.kernels.attention import attention
 
         return attention(queries.contiguous(), keys, values, span, text_rows, window)
+    if queries.device.type == "cpu":
+        return cpu.attention(queries, keys, values, span, text_rows, window)
     return reference_sampling.attention(queries, keys, values, span, text_rows, window)
 
 
@@ -137,19 +151,19 @@ def vocabulary_stage(
     activations: Activations = BF16,
 ) -> VocabularyResult:
     """Head, soft-cap, temperature, statistics, draw and soft embedding in one; see ``vocabulary.vocabulary_stage``."""
-    stage = reference_sampling.vocabulary_stage
+    settings: dict[str, Any] = {
+        "temperature": temperature,
+        "draw": draw,
+        "cap": cap,
+        "embed_scale": embed_scale,
+        "forbidden": forbidden,
+        "pinned": pinned,
+    }
     if _fast(hidden):
         from engine.kernels import vocabulary
 
-        stage = vocabulary.vocabulary_stage
-    return stage(
-        hidden,
-        table,
-        temperature=temperature,
-        draw=draw,
-        cap=cap,
-        embed_scale=embed_scale,
-        forbidden=forbidden,
-        pinned=pinned,
-        activations=activations,
-    )
+        return vocabulary.vocabulary_stage(hidden, table, **settings, activations=activations)
+    rounds = activations.head or activations.soft
+    if hidden.device.type == "cpu" and isinstance(table, Packed) and table.scheme.bits == 8 and not rounds:
+        return cpu_vocabulary.vocabulary_stage(hidden, table, **settings)
+    return reference_sampling.vocabulary_stage(hidden, table, **settings, activations=activations)

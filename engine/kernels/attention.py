@@ -1,15 +1,20 @@
 """Attention of new text, of a canvas, or of both, to the keys and values in a cache's buffers, which end with theirs.
 
 How many keys there are, and which is the first that may be seen, is read on the device: a captured graph serves every
-length. Keys are split among programs, since a canvas alone has too few blocks of queries (64) for a large card; the
-splits' results are joined by a second kernel. Softmax is online, in powers of two, sums are fp32.
+length. Keys are split among programs, since a canvas alone has too few blocks of queries for a large card; the splits'
+results are joined by a second kernel. Softmax is online, in powers of two, sums are fp32.
 
-A program holds 64 queries even of heads of 512, so that keys are read seldom; consumer cards, whose programs have
-99 KB of shared memory, take these keys 16 at a time.
+A program holds as many queries as it has shared memory for, so that keys are read seldom. Two warp groups share the
+sums of 128 queries. Of heads of 512 they have registers for half of the values' columns: two programs form the same
+scores, once each. One program with 64 queries and all columns would form them twice, too, once in each group, in
+products half as wide. Consumer cards, whose programs have 99 KB of shared memory, hold 32 queries.
 
 Floor, 256 queries, 16 heads. Sliding layer, 1279 keys, 8 x 256: 5.4 GFLOP, 10 MB. Predicted, not measured: H200 16 µs
-(compute floor 7), RTX 4090 55 µs (33). Full layer, 32 768 keys, 2 x 512: 275 GFLOP, 134 MB: H200 0.8 ms (0.35),
-RTX 4090 3.5 ms (1.7).
+(compute floor 7), RTX 4090 50 µs (33). Full layer, 32 768 keys, 2 x 512: 275 GFLOP, 134 MB: H200 1.1 ms (0.35),
+RTX 4090 3.2 ms (1.7). There, programs draw 3.2 GB (H200) and 8.6 GB (RTX 4090) from the L2 cache, 0.6 and 1.7 ms at
+5 TB/s, and compute 1.5 times the products that are needed: the scores twice.
+On an H200 shared memory has no room for a third block of keys beside 128 queries of 512: the next block is loaded
+during the second product alone.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -30,6 +35,8 @@ from engine.kernels.linear8 import processors
 LOG2E = tl.constexpr(1.4426950408889634)
 LARGE_SHARED = 200 << 10  # bytes; data-centre cards have 227 KB a program, consumer cards 99
 MAX_SPLITS = 8
+MAX_PARTS = 1 << 26  # bytes of the splits' results
+FIXED_TURNS = 4  # turns of the loop over keys that a program's beginning and end are worth
 
 
 @dataclass(frozen=True)
@@ -40,27 +47,47 @@ class Blocks:
     keys: int
     warps: int
     stages: int
+    columns: int  # of the values, that a program sums up
 
     @staticmethod
     def of(head_dim: int, large: bool) -> Blocks:
-        """For heads of a size, with ``large`` shared memory or not."""
-        if head_dim <= 256:
-            return Blocks(128, 32, 8, 3) if large else Blocks(64, 32, 4, 2)  # with two stages nothing is in flight
-        return Blocks(64, 32, 8, 2) if large else Blocks(64, 16, 8, 2)
+        """For heads of a size, with ``large`` shared memory or not. With a stage less nothing is in flight."""
+        if large:
+            return Blocks(128, 32, 8, 3 if head_dim <= 256 else 2, min(head_dim, 256))
+        return Blocks(32, 32 if head_dim <= 256 else 16, 4, 3, head_dim)
+
+
+def splits_of(programs: int, processors: int, turns: int, most: int) -> int:
+    """Parts, at most ``most``, to split the keys into, so that the last round of programs leaves few processors idle.
+
+    A processor has one program at a time. programs: without splits. turns: a program's, over all keys.
+    """
+
+    def cost(splits: int) -> int:
+        rounds = -(-programs * splits // processors)
+        joining = splits + 2 if splits > 1 else 0
+        return rounds * (-(-turns // splits) + FIXED_TURNS) + joining
+
+    return min(range(1, max(1, most) + 1), key=cost)
 
 
 @triton.jit
 def attention_kernel(
     queries_ptr, keys_ptr, values_ptr, span_ptr, out_ptr, parts_ptr, weights_ptr, count, text_rows, capacity,
     HEADS: tl.constexpr, GROUP: tl.constexpr, D: tl.constexpr, TEXT: tl.constexpr, WINDOW: tl.constexpr,
-    SPLITS: tl.constexpr, M: tl.constexpr, N: tl.constexpr,
+    SPLITS: tl.constexpr, M: tl.constexpr, N: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """M queries of one head on one split of the keys. Grid: query blocks, heads, splits."""
-    block, head, split = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    """M queries of one head on one split of the keys and some columns of the values.
+
+    Grid: query blocks, heads, splits x blocks of columns.
+    """
+    block, head = tl.program_id(0), tl.program_id(1)
+    split, cut = tl.program_id(2) % SPLITS, tl.program_id(2) // SPLITS
     query = block * M + tl.arange(0, M)
     near = tl.minimum(query, count - 1)
     inner = tl.arange(0, N)
     d = tl.arange(0, D)
+    column = cut * COLUMNS + tl.arange(0, COLUMNS)
     base = (head // GROUP).to(tl.int64) * capacity * D
     first, end = tl.load(span_ptr), tl.load(span_ptr + 1)
     if TEXT:  # each query has bounds of its own, and the program walks from the lowest to the highest
@@ -75,7 +102,7 @@ def attention_kernel(
     q = tl.load(queries_ptr + (head * count + near)[:, None] * D + d[None, :])
     top = tl.full((M,), float("-inf"), tl.float32)
     mass = tl.zeros((M,), tl.float32)
-    total = tl.zeros((M, D), tl.float32)
+    total = tl.zeros((M, COLUMNS), tl.float32)
     for at in range(start, tl.minimum(start + share, end), N):
         key = at + inner
         row = base + tl.minimum(key, end - 1).to(tl.int64) * D
@@ -92,19 +119,20 @@ def attention_kernel(
         shift = tl.where(new == float("-inf"), 0.0, new)
         weights = tl.exp2(scores - shift[:, None])
         shrink = tl.exp2(top - shift)
-        v = tl.load(values_ptr + row[:, None] + d[None, :])
+        v = tl.load(values_ptr + row[:, None] + column[None, :])
         total = tl.dot(weights.to(v.dtype), v, total * shrink[:, None])
         mass = mass * shrink + tl.sum(weights, axis=1)
         top = new
     inside = query < count
     total /= tl.where(mass > 0, mass, 1.0)[:, None]
     if SPLITS == 1:
-        to = (query * HEADS + head)[:, None] * D + d[None, :]
+        to = (query * HEADS + head)[:, None] * D + column[None, :]
         tl.store(out_ptr + to, total.to(out_ptr.dtype.element_ty), mask=inside[:, None])
     else:
         row = (split * count + query) * HEADS + head
-        tl.store(parts_ptr + row[:, None] * D + d[None, :], total, mask=inside[:, None])
-        tl.store(weights_ptr + row, top + tl.log2(tl.where(mass > 0, mass, 1.0)), mask=inside)
+        tl.store(parts_ptr + row[:, None] * D + column[None, :], total, mask=inside[:, None])
+        if cut == 0:
+            tl.store(weights_ptr + row, top + tl.log2(tl.where(mass > 0, mass, 1.0)), mask=inside)
 
 
 @triton.jit
@@ -125,7 +153,7 @@ def join_kernel(parts_ptr, weights_ptr, out_ptr, rows, D: tl.constexpr, SPLITS: 
 def has_large_shared(device: torch.device) -> bool:
     """Whether a program may take more than the 99 KB of shared memory that consumer cards have."""
     if device.type != "cuda":
-        return False
+        return device.type == "meta"  # which passes for an H100
     size: int = torch.cuda.get_device_properties(device).shared_memory_per_block_optin
     return size >= LARGE_SHARED
 
@@ -139,6 +167,7 @@ def attention(
     window: int | None = None,
     *,
     splits: int | None = None,
+    blocks: Blocks | None = None,
 ) -> Tensor:
     """softmax(q k^T) v, unscaled, on the visible keys of a buffer, the last T of which are the queries' own.
 
@@ -150,23 +179,27 @@ def attention(
             canvas and see all.
         window: text sees that many keys at most, its own included, and they may lie before the span; None: all of it.
         splits: parts the keys are split into; None: as many as fill the device.
+        blocks: how to cut the work; None: by the card.
 
     Returns:
         (T, heads * D) in the queries' type.
     """
     heads, count, size = queries.shape
-    blocks = Blocks.of(size, has_large_shared(queries.device))
-    grid = (triton.cdiv(count, blocks.queries), heads)
+    blocks = blocks or Blocks.of(size, has_large_shared(queries.device))
+    grid, cuts = (triton.cdiv(count, blocks.queries), heads), size // blocks.columns
     if splits is None:
-        splits = max(1, min(MAX_SPLITS, processors(queries.device) // (grid[0] * grid[1])))
+        seen = min(keys.shape[1], window + count) if window else keys.shape[1]
+        most = min(MAX_SPLITS, MAX_PARTS // (4 * queries.numel()))
+        turns = triton.cdiv(seen, blocks.keys)
+        splits = splits_of(grid[0] * grid[1] * cuts, processors(queries.device), turns, most)
     out = queries.new_empty((count, heads * size))
     parts = queries.new_empty((splits, count, heads, size) if splits > 1 else (0,), dtype=torch.float32)
     weights = queries.new_empty((splits, count, heads) if splits > 1 else (0,), dtype=torch.float32)
-    launch: Any = attention_kernel[(*grid, splits)]
+    launch: Any = attention_kernel[(*grid, splits * cuts)]
     launch(
         queries, keys, values, span, out, parts, weights, count, text_rows, keys.shape[1],
         HEADS=heads, GROUP=heads // keys.shape[0], D=size, TEXT=text_rows > 0, WINDOW=window or 0,
-        SPLITS=splits, M=blocks.queries, N=blocks.keys,
+        SPLITS=splits, M=blocks.queries, N=blocks.keys, COLUMNS=blocks.columns,
         num_warps=blocks.warps, enable_fp_fusion=True, num_stages=blocks.stages,
     )  # fmt: skip
     if splits > 1:

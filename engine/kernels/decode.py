@@ -120,7 +120,7 @@ def split_pairs(x: Tensor) -> Tensor:
 
 @triton.jit
 def decode_value(code, scales, IS_NF4: tl.constexpr, DTYPE: tl.constexpr):
-    """4-bit codes (rows, 16) and fp32 scales (rows, 1) -> weights."""
+    """4-bit codes and fp32 scales, both (rows, 16 tiles) -> weights."""
     if IS_NF4:
         value = tl.full(code.shape, NF4[0], tl.float32)
         for index in tl.static_range(1, 16):
@@ -132,20 +132,19 @@ def decode_value(code, scales, IS_NF4: tl.constexpr, DTYPE: tl.constexpr):
 
 @triton.jit
 def decode(words, low_scales, high_scales, IS_NF4: tl.constexpr, PTX: tl.constexpr, DTYPE: tl.constexpr):
-    """Words of codes (rows, 16) int16 -> four quarter tiles of weights, each (rows, 16) in DTYPE.
+    """Words of codes (rows, 16 tiles) int16 -> four quarters of weights, each of that shape in DTYPE.
 
-    low_scales, high_scales: (rows,), the bits of bf16 numbers as int16, for inputs 0 .. 31 and 32 .. 63.
+    low_scales, high_scales: for each word, the bits of bf16 numbers as int16, for the two halves of its tile.
     """
     if PTX:
         ASM: tl.constexpr = NF4_ASM if IS_NF4 else INT4_ASM
         return tl.inline_asm_elementwise(
-            ASM, CONSTRAINTS,  # type: ignore[arg-type]
-            [words, low_scales[:, None], high_scales[:, None]],
+            ASM, CONSTRAINTS, [words, low_scales, high_scales],  # type: ignore[arg-type]
             dtype=(tl.bfloat16, tl.bfloat16, tl.bfloat16, tl.bfloat16), is_pure=True, pack=2,
         )  # fmt: skip
     else:
-        low = (low_scales.to(tl.int32) << 16).to(tl.float32, bitcast=True)[:, None]
-        high = (high_scales.to(tl.int32) << 16).to(tl.float32, bitcast=True)[:, None]
+        low = (low_scales.to(tl.int32) << 16).to(tl.float32, bitcast=True)
+        high = (high_scales.to(tl.int32) << 16).to(tl.float32, bitcast=True)
         return (
             decode_value(words & 15, low, IS_NF4, DTYPE),
             decode_value(words >> 8 & 15, low, IS_NF4, DTYPE),

@@ -1,15 +1,18 @@
-"""Gated experts on 4-bit weights: sort, gate · up · GELU, down, combine. Four kernels, no host synchronisation.
+"""Gated experts on 4-bit weights: sort, gate · up · GELU, down, combine. Four kernels, no host synchronisation. In a
+step, ``norms.add_norm`` puts tokens in order and ``norms.merge_norm`` combines, so that there are three.
 
 Weights are the left operand, so that codes go from registers, where they are decoded and scaled, straight into the
 tensor cores; the tokens of a tile, all of one expert, are the right one. Two sets of weight rows share them: gate and
 up, or two blocks of down. Tokens come in ``split_pairs`` order, so that decoded quarters meet them without a shuffle;
-gate and up read their rows in that order, which leaves their outputs so for down. Products of a pair go to the pair's
+gate and up store their rows in that order, which leaves their outputs so for down. Products of a pair go to the pair's
 own place and are added up in the order of its token's choices, so that results repeat.
 
 Floor, 256 tokens of the real model: 24 GFLOP, twice that in tiles of 32; int4 g32 428 MB, nf4 404 MB. H200 100 µs,
-RTX 4090 424 µs. Counted in machine code, all of the loop: int4 4.2 instructions a weight on sm_90 and 3.6 on sm_89,
-nf4 6.4 and 5.9, so that on an H200 issuing them takes longer than reading: 115 and 170 µs. Predicted, not measured,
-everything included: int4 H200 170 µs, RTX 4090 470 µs; nf4 H200 240 µs, RTX 4090 450 µs.
+RTX 4090 424 µs. Counted in machine code, all of the loop, instructions a weight (gate and up, down): int4 3.0 and 3.8
+on sm_90, 3.7 and 3.6 on sm_89, 3.3 on sm_120; nf4 6.2, 6.0 and 5.7. Issuing them takes an H200 85 µs for int4 and
+160 for nf4. Nothing in the loop waits for what it has just asked for: codes, scales and tokens come two or three turns
+ahead, and on sm_90 a turn's products run while the next weights are decoded. Predicted, not measured, everything
+included: int4 H200 140 µs, RTX 4090 460 µs; nf4 H200 205 µs, RTX 4090 440 µs.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -27,7 +30,7 @@ from torch import Tensor
 
 from engine.kernels.decode import decode, split_pairs
 from engine.kernels.expert_sort import group
-from engine.weights.quantize import Packed
+from engine.weights.quantize import Packed, Scheme
 
 COMBINE = 512  # outputs of a token that a program adds up
 
@@ -40,6 +43,7 @@ class Blocks:
     rows: int  # of each of the two sets of weight rows that share the tokens
     warps: int
     stages: int
+    tiles: int = 1  # of 64 inputs, that a turn of the loop takes at most
 
     @staticmethod
     def of(major: int, pairs: float) -> Blocks:
@@ -48,55 +52,83 @@ class Blocks:
         A tile is wide enough for most experts' pairs, since every further one decodes the weights again.
         """
         tokens = 16 if pairs <= 8 else 32 if pairs <= 24 else 64
-        return Blocks(tokens, 64, 4, 4 if major == 9 else 3)
+        if major != 9:  # bound by their memory
+            return Blocks(tokens, 64, 4, 3)
+        return Blocks(tokens, 64, 4, 4, 1 if tokens > 32 else 2)
 
     def down_rows(self, hidden: int) -> int:
         """Rows of each set of the down projection."""
         return self.rows if hidden % (2 * self.rows) == 0 else self.rows // 2
 
-
-@triton.jit
-def load_scales(ptr, tile, STRIDE: tl.constexpr, GROUP: tl.constexpr):
-    """Scales of both halves of a tile of 64 inputs; ``ptr`` points at the rows' scales of the first group."""
-    if GROUP == 32:
-        low = tl.load(ptr + 2 * tile * STRIDE)
-        return low, tl.load(ptr + (2 * tile + 1) * STRIDE)
-    else:
-        low = tl.load(ptr + tile * STRIDE)
-        return low, low
+    def turn(self, inputs: int, scheme: Scheme) -> int:
+        """Tiles of a turn of a loop over so many inputs. Two of nf4 would leave registers for two programs only."""
+        return 1 if scheme.name == "nf4" or inputs % (64 * self.tiles) else self.tiles
 
 
 @triton.jit
-def two_products(
-    x_ptrs, inside, words_ptrs, scales_ptrs, APART: tl.constexpr, ROWS: tl.constexpr, K: tl.constexpr,
-    GROUP: tl.constexpr, IS_NF4: tl.constexpr, PTX: tl.constexpr, N: tl.constexpr, M: tl.constexpr,
-):  # fmt: skip
-    """Products of N tokens and two sets of M weight rows, K inputs, fp32 (M, N) each.
+def paired(row):
+    """A place in a tile of weight rows -> the row there: of 16, the even ones before the odd.
 
-    x_ptrs: (N, 16), the tokens' first inputs. words_ptrs: (M, 16) and scales_ptrs: (M,), those of the first set's rows;
-    the second set is APART rows further on. ROWS: of the whole weight.
+    A lane holds rows 8 apart. So they are neighbours in the weight, and a word has the scales of both.
     """
-    first = tl.zeros((M, N), tl.float32)
-    second = tl.zeros((M, N), tl.float32)
-    for tile in range(K // 64):
-        first_words = tl.load(words_ptrs + tile * 16)
-        second_words = tl.load(words_ptrs + APART * (K // 4) + tile * 16)
-        low, high = load_scales(scales_ptrs, tile, ROWS, GROUP)
-        first_weights = decode(first_words, low, high, IS_NF4, PTX, x_ptrs.dtype.element_ty)
-        low, high = load_scales(scales_ptrs + APART, tile, ROWS, GROUP)
-        second_weights = decode(second_words, low, high, IS_NF4, PTX, x_ptrs.dtype.element_ty)
-        for quarter in tl.static_range(4):
-            x = tl.trans(tl.load(x_ptrs + tile * 64 + quarter * 16, mask=inside[:, None], other=0.0))
-            first = tl.dot(first_weights[quarter], x, first)
-            second = tl.dot(second_weights[quarter], x, second)
-    return first, second
+    return row // 16 * 16 + row % 8 * 2 + row // 8 % 2
+
+
+@triton.jit
+def row_scales(words):
+    """Words of two neighbouring rows' scales (R / 2, G) int32 -> those of rows in ``paired`` order (R, G) int16."""
+    PAIRS: tl.constexpr = words.shape[0]
+    GROUPS: tl.constexpr = words.shape[1]
+    both = tl.join(words.to(tl.int16), (words >> 16).to(tl.int16))
+    return both.reshape(PAIRS // 8, 8, GROUPS, 2).permute(0, 3, 1, 2).reshape(2 * PAIRS, GROUPS)
+
+
+@triton.jit
+def of_words(scales):
+    """Scales of tiles (R, T) -> of their words (R, 16 T)."""
+    ROWS: tl.constexpr = scales.shape[0]
+    TILES: tl.constexpr = scales.shape[1]
+    return scales[:, :, None].broadcast_to(ROWS, TILES, 16).reshape(ROWS, 16 * TILES)
+
+
+@triton.jit
+def product(
+    x_ptrs, inside, words_ptrs, scales_ptrs, ROWS: tl.constexpr, K: tl.constexpr, GROUP: tl.constexpr,
+    IS_NF4: tl.constexpr, PTX: tl.constexpr, N: tl.constexpr, M: tl.constexpr, TILES: tl.constexpr,
+):  # fmt: skip
+    """Products of N tokens and M weight rows, K inputs, fp32 (M, N); a turn of the loop takes TILES tiles of 64.
+
+    x_ptrs: (N,), the tokens' first inputs. words_ptrs: (M,), those of rows in ``paired`` order. scales_ptrs: (M / 2,),
+    words of two neighbouring rows' first scales. ROWS: of the whole weight.
+
+    All loads are words of 4 bytes or more, so that the next turns' are in flight, and there is one product a turn:
+    of several in a row, each would be waited for.
+    """
+    GROUPS: tl.constexpr = 64 * TILES // GROUP
+    x_ptrs = x_ptrs[:, None] + tl.arange(0, 64 * TILES)[None, :]
+    words_ptrs = words_ptrs[:, None] + tl.arange(0, 16 * TILES)[None, :]
+    scales_ptrs = scales_ptrs[:, None] + tl.arange(0, GROUPS)[None, :] * (ROWS // 2)
+    total = tl.zeros((M, N), tl.float32)
+    for turn in range(K // (64 * TILES)):
+        words = tl.load(words_ptrs + turn * (16 * TILES))
+        scales = row_scales(tl.load(scales_ptrs + turn * (GROUPS * ROWS // 2)))
+        if GROUP == 32:
+            low, high = scales.reshape(M, TILES, 2).split()
+        else:
+            low, high = scales, scales
+        quarters = decode(words, of_words(low), of_words(high), IS_NF4, PTX, x_ptrs.dtype.element_ty)
+        weights = tl.join(tl.join(quarters[0], quarters[2]), tl.join(quarters[1], quarters[3]))
+        weights = weights.reshape(M, TILES, 16, 2, 2).permute(0, 1, 3, 4, 2).reshape(M, 64 * TILES)
+        x = tl.load(x_ptrs + turn * (64 * TILES), mask=inside[:, None], other=0.0)
+        total = tl.dot(weights, tl.trans(x), total)
+    return total
 
 
 @triton.jit
 def gate_up_kernel(
     x_ptr, words_ptr, scales_ptr, pairs_ptr, offsets_ptr, tiles_ptr, inner_ptr,
     TOP_K: tl.constexpr, H: tl.constexpr, WIDTH: tl.constexpr, GROUP: tl.constexpr, IS_NF4: tl.constexpr,
-    PTX: tl.constexpr, N: tl.constexpr, M: tl.constexpr,
+    PTX: tl.constexpr, N: tl.constexpr, M: tl.constexpr, TILES: tl.constexpr,
 ):  # fmt: skip
     """GELU(gate) * up of N pairs, M outputs each; tokens and outputs in split pairs. Grid: row blocks, tiles."""
     expert = tl.load(tiles_ptr + 2 * tl.program_id(1)).to(tl.int64)
@@ -105,26 +137,29 @@ def gate_up_kernel(
     place = tl.load(tiles_ptr + 2 * tl.program_id(1) + 1) + tl.arange(0, N)
     inside = place < tl.load(offsets_ptr + expert + 1)
     token = tl.load(pairs_ptr + place, mask=inside, other=0) // TOP_K
-    output = tl.program_id(0) * M + tl.arange(0, M)
-    row = output // 32 * 32 + output % 16 * 2 + output // 16 % 2
-    word = tl.arange(0, 16)
-    gate, up = two_products(
-        x_ptr + token[:, None] * H + word[None, :], inside,
-        words_ptr + expert * (2 * WIDTH * (H // 4)) + row[:, None] * (H // 4) + word[None, :],
-        scales_ptr + expert * (H // GROUP * 2 * WIDTH) + row,
-        WIDTH, 2 * WIDTH, H, GROUP, IS_NF4, PTX, N, M,
+    at = tl.arange(0, 2 * M)  # gate's rows before up's
+    row = tl.program_id(0) * M + at // M * WIDTH + paired(at % M)
+    two = tl.arange(0, M)  # neighbouring rows
+    two = (tl.program_id(0) * M + two // (M // 2) * WIDTH) // 2 + two % (M // 2)
+    both = product(
+        x_ptr + token * H, inside,
+        words_ptr + expert * (2 * WIDTH * (H // 4)) + row * (H // 4),
+        scales_ptr + expert * (H // GROUP * WIDTH) + two,
+        2 * WIDTH, H, GROUP, IS_NF4, PTX, N, 2 * M, TILES,
     )  # fmt: skip
+    gate, up = both.reshape(2, M, N).permute(1, 2, 0).split()
     bend = 1.5957691216057308 * (gate + 0.044715 * gate * gate * gate)  # twice the argument of GELU's tanh
-    inner = tl.trans(gate / (1.0 + tl.exp(-tl.maximum(bend, -80.0))) * up)
-    inner_ptrs = inner_ptr + place[:, None] * WIDTH + output[None, :]
-    tl.store(inner_ptrs, inner.to(inner_ptr.dtype.element_ty), mask=inside[:, None])
+    inner = gate / (1.0 + tl.exp(-tl.maximum(bend, -80.0))) * up
+    inner = inner.reshape(M // 32, 2, 2, 8, N).permute(0, 2, 1, 3, 4).reshape(M, N)  # of 32, the even ones first
+    inner_ptrs = inner_ptr + place[:, None] * WIDTH + (tl.program_id(0) * M + tl.arange(0, M))[None, :]
+    tl.store(inner_ptrs, tl.trans(inner).to(inner_ptr.dtype.element_ty), mask=inside[:, None])
 
 
 @triton.jit
 def down_kernel(
     inner_ptr, words_ptr, scales_ptr, weights_ptr, pairs_ptr, offsets_ptr, tiles_ptr, parts_ptr,
     H: tl.constexpr, WIDTH: tl.constexpr, GROUP: tl.constexpr, IS_NF4: tl.constexpr, PTX: tl.constexpr,
-    N: tl.constexpr, M: tl.constexpr,
+    N: tl.constexpr, M: tl.constexpr, TILES: tl.constexpr,
 ):  # fmt: skip
     """Weighted outputs of N pairs, 2 M rows, to the pairs' own places. Grid: row blocks, tiles."""
     expert = tl.load(tiles_ptr + 2 * tl.program_id(1)).to(tl.int64)
@@ -132,19 +167,18 @@ def down_kernel(
         return
     place = tl.load(tiles_ptr + 2 * tl.program_id(1) + 1) + tl.arange(0, N)
     inside = place < tl.load(offsets_ptr + expert + 1)
-    row = tl.program_id(0) * (2 * M) + tl.arange(0, M)
-    word = tl.arange(0, 16)
-    first, second = two_products(
-        inner_ptr + place[:, None] * WIDTH + word[None, :], inside,
-        words_ptr + expert * (H * (WIDTH // 4)) + row[:, None] * (WIDTH // 4) + word[None, :],
-        scales_ptr + expert * (WIDTH // GROUP * H) + row,
-        M, H, WIDTH, GROUP, IS_NF4, PTX, N, M,
+    first = tl.program_id(0) * (2 * M)
+    total = product(
+        inner_ptr + place * WIDTH, inside,
+        words_ptr + expert * (H * (WIDTH // 4)) + (first + paired(tl.arange(0, 2 * M))) * (WIDTH // 4),
+        scales_ptr + expert * (WIDTH // GROUP * (H // 2)) + first // 2 + tl.arange(0, M),
+        H, WIDTH, GROUP, IS_NF4, PTX, N, 2 * M, TILES,
     )  # fmt: skip
+    total = total.reshape(M // 8, 2, 8, N).permute(0, 2, 1, 3).reshape(2 * M, N)  # in the weight's order
     pair = tl.load(pairs_ptr + place, mask=inside, other=0)
-    weight = tl.load(weights_ptr + pair, mask=inside, other=0.0)
-    part_ptrs = parts_ptr + pair[:, None] * H + row[None, :]
-    tl.store(part_ptrs, tl.trans(first * weight[None, :]).to(parts_ptr.dtype.element_ty), mask=inside[:, None])
-    tl.store(part_ptrs + M, tl.trans(second * weight[None, :]).to(parts_ptr.dtype.element_ty), mask=inside[:, None])
+    total *= tl.load(weights_ptr + pair, mask=inside, other=0.0)[None, :]
+    part_ptrs = parts_ptr + pair[:, None] * H + (first + tl.arange(0, 2 * M))[None, :]
+    tl.store(part_ptrs, tl.trans(total).to(parts_ptr.dtype.element_ty), mask=inside[:, None])
 
 
 @triton.jit
@@ -165,14 +199,33 @@ def experts(
     """Gated experts; what ``reference.experts`` computes, with fp32 sums.
 
     Args:
-        x: (N, H), bf16 on a device. weights: (N, K) fp32. chosen: (N, K) expert indices, distinct in a row.
-        gate_up: 4-bit (E, 2I, H), gate rows first. down: 4-bit (E, H, I).
-        blocks: how to cut the work; None: by the card and the number of tokens.
+        x: (N, H), bf16 on a device. The rest as for ``expert_parts``.
 
     Returns:
         (N, H), the weighted sum over each token's experts.
     """
-    count, top_k = chosen.shape
+    (count, top_k), hidden = chosen.shape, x.shape[1]
+    parts = expert_parts(split_pairs(x), weights.contiguous(), chosen, gate_up, down, blocks)
+    out = torch.empty_like(x, memory_format=torch.contiguous_format)
+    launch: Any = combine_kernel[(count, triton.cdiv(hidden, COMBINE))]
+    launch(parts, out, TOP_K=top_k, H=hidden, BLOCK=COMBINE, num_warps=4, enable_fp_fusion=True)
+    return out
+
+
+def expert_parts(
+    x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed, blocks: Blocks | None = None
+) -> Tensor:
+    """Each token's experts, weighted, before they are added up.
+
+    Args:
+        x: (N, H) in ``split_pairs`` order, contiguous, bf16 on a device.
+        weights: (N, K) fp32, contiguous. chosen: (N, K) expert indices, distinct in a row.
+        gate_up: 4-bit (E, 2I, H), gate rows first. down: 4-bit (E, H, I).
+        blocks: how to cut the work; None: by the card and the number of tokens.
+
+    Returns:
+        (N * K, H) in the usual order and x's type, a token's parts behind one another in the order of its choices.
+    """
     number, hidden, width = down.shape
     blocks = blocks or Blocks.of(_major(x.device), chosen.numel() / number)
     groups = group(chosen, number, blocks.tokens)
@@ -186,20 +239,19 @@ def experts(
     inner = x.new_empty((chosen.numel(), width))
     launch: Any = gate_up_kernel[(width // blocks.rows, tiles)]
     launch(
-        split_pairs(x), gate_up.codes.view(torch.int16), gate_up.scales.view(torch.int16), *order, inner,
-        TOP_K=top_k, M=blocks.rows, GROUP=gate_up.scheme.group_size, IS_NF4=gate_up.scheme.name == "nf4", **options,
+        x, gate_up.codes.view(torch.int16), gate_up.scales.view(torch.int32), *order, inner,
+        TOP_K=chosen.shape[1], M=blocks.rows, GROUP=gate_up.scheme.group_size, IS_NF4=gate_up.scheme.name == "nf4",
+        TILES=blocks.turn(hidden, gate_up.scheme), **options,
     )  # fmt: skip
     parts = x.new_empty((chosen.numel(), hidden))
     rows = blocks.down_rows(hidden)
     launch = down_kernel[(hidden // (2 * rows), tiles)]
     launch(
-        inner, down.codes.view(torch.int16), down.scales.view(torch.int16), weights.contiguous(), *order, parts, M=rows,
-        GROUP=down.scheme.group_size, IS_NF4=down.scheme.name == "nf4", **options,
+        inner, down.codes.view(torch.int16), down.scales.view(torch.int32), weights, *order, parts,
+        M=rows, GROUP=down.scheme.group_size, IS_NF4=down.scheme.name == "nf4",
+        TILES=blocks.turn(width, down.scheme), **options,
     )  # fmt: skip
-    out = torch.empty_like(x, memory_format=torch.contiguous_format)
-    launch = combine_kernel[(count, triton.cdiv(hidden, COMBINE))]
-    launch(parts, out, TOP_K=top_k, H=hidden, BLOCK=COMBINE, num_warps=4, enable_fp_fusion=True)
-    return out
+    return parts
 
 
 @functools.cache

@@ -7,6 +7,9 @@ group's sum is exact, and is added in fp32 times its scale. Which models use the
 
 Floor, 256 tokens, 2816 x 4096: 11.5 MB of codes, 5.9 GFLOP. Predicted, not measured: H200 10 µs (compute floor 3.7,
 memory floor 2.7; tiles draw 46 MB from the L2 cache), RTX 4090 18 µs (9 and 11); rounding 256 x 2816 3 µs more.
+
+A tile's inputs are split as often as fills the device. Unlike ``linear8``'s they are never shared across tiles: a block
+is a whole group, so that a share would have few.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -20,7 +23,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from engine.kernels.linear8 import _arrivals, processors, token_block
+from engine.kernels.linear8 import arrivals, processors, store_tile, token_block
 from engine.kernels.reference import GROUP
 from engine.weights.quantize import Packed
 
@@ -53,13 +56,17 @@ def quantize_kernel(x_ptr, codes_ptr, scales_ptr, tokens, K: tl.constexpr, GROUP
 @triton.jit
 def linear_int8_kernel(
     x_ptr, x_scales_ptr, codes_ptr, scales_ptr, out_ptr, parts_ptr, arrived_ptr, tokens,
-    K: tl.constexpr, ROWS: tl.constexpr, SPLITS: tl.constexpr,
+    K: tl.constexpr, ROWS: tl.constexpr, SPLITS: tl.constexpr, GATED: tl.constexpr,
     M: tl.constexpr, N: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """One tile (M tokens, N rows) of the output, or one split of its inputs. Grid: token tiles, row tiles, splits."""
+    """One tile (M tokens, N rows) of the output, or one split of its inputs. Grid: token tiles, row tiles, splits.
+
+    GATED: gate and up rows of N / 2 outputs side by side; the output is GELU(gate) * up.
+    """
     split = tl.program_id(2)
     token = tl.program_id(0) * M + tl.arange(0, M)
-    row = tl.program_id(1) * N + tl.arange(0, N)
+    column = tl.program_id(1) * N + tl.arange(0, N)
+    row = column // 2 + column % 2 * (ROWS // 2) if GATED else column
     # Rows and tokens past the end are read as the last one and never written.
     near_token, near_row = tl.minimum(token, tokens - 1), tl.minimum(row, ROWS - 1)
     share: tl.constexpr = (K + BLOCK * SPLITS - 1) // (BLOCK * SPLITS)
@@ -77,20 +84,19 @@ def linear_int8_kernel(
             codes = tl.load(codes_ptr + near_row[:, None] * K + inputs[None, :], mask=within, other=0)
         x_scales = tl.load(x_scales_ptr + block * tokens + near_token)
         total += tl.dot(x, tl.trans(codes)).to(tl.float32) * x_scales[:, None]
-    inside = (token[:, None] < tokens) & (row[None, :] < ROWS)
-    place = token[:, None] * ROWS + row[None, :]
+    tile = tl.program_id(1) * tl.num_programs(0) + tl.program_id(0)
     if SPLITS > 1:
+        inside = (token[:, None] < tokens) & (column[None, :] < ROWS)
+        place = token[:, None] * ROWS + column[None, :]
         tl.store(parts_ptr + split * tokens * ROWS + place, total, mask=inside)
         tl.debug_barrier()  # the whole program's part is written before its arrival counts
-        tile = tl.program_id(1) * tl.num_programs(0) + tl.program_id(0)
         if tl.atomic_add(arrived_ptr + tile, 1) < SPLITS - 1:
             return
         tl.store(arrived_ptr + tile, 0)
         total = tl.zeros((M, N), tl.float32)
         for part in tl.static_range(SPLITS):
             total += tl.load(parts_ptr + part * tokens * ROWS + place, mask=inside, other=0.0, cache_modifier=".cg")
-    scales = tl.load(scales_ptr + near_row)
-    tl.store(out_ptr + place, (total * scales[None, :]).to(out_ptr.dtype.element_ty), mask=inside)
+    store_tile(total, scales_ptr, out_ptr, tile, tokens, ROWS, GATED, N, M)
 
 
 def quantize_rows(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -104,13 +110,14 @@ def quantize_rows(x: Tensor) -> tuple[Tensor, Tensor]:
     return codes, scales
 
 
-def linear_int8(x: Tensor, weight: Packed, splits: int | None = None) -> Tensor:
+def linear_int8(x: Tensor, weight: Packed, splits: int | None = None, gated: bool = False) -> Tensor:
     """x (..., in) rounded to int8 and an int8 weight (out, in) -> (..., out) in x's type.
 
     Args:
         x: bf16 on the device.
         weight: int8 codes (out, in), fp32 scales (1, out).
         splits: parts the inputs are split into, for up to 1024 tiles; None: as many as fill the device.
+        gated: whether the weight's rows are gates and, behind them, as many ups: GELU(gate) * up, (..., out / 2).
     """
     rows, inputs = weight.shape
     codes, scales = quantize_rows(x.reshape(-1, inputs).contiguous())
@@ -120,12 +127,12 @@ def linear_int8(x: Tensor, weight: Packed, splits: int | None = None) -> Tensor:
     tiles = grid[0] * grid[1]
     if splits is None:
         splits = max(1, min(processors(x.device) // tiles, inputs // (MIN_BLOCKS * GROUP)))
-    out = x.new_empty((tokens, rows))
+    out = x.new_empty((tokens, rows // 2 if gated else rows))
     parts = x.new_empty((splits, tokens, rows) if splits > 1 else (0,), dtype=torch.float32)
     launch: Any = linear_int8_kernel[(*grid, splits)]
     launch(
-        codes, scales, weight.codes, weight.scales, out, parts, _arrivals(x.device), tokens,
-        K=inputs, ROWS=rows, SPLITS=splits, M=block, N=BLOCK_ROWS, BLOCK=GROUP,
+        codes, scales, weight.codes, weight.scales, out, parts, arrivals(x.device), tokens,
+        K=inputs, ROWS=rows, SPLITS=splits, GATED=gated, M=block, N=BLOCK_ROWS, BLOCK=GROUP,
         num_warps=8, num_stages=3, enable_fp_fusion=True,
     )  # fmt: skip
-    return out.view(*x.shape[:-1], rows)
+    return out.view(*x.shape[:-1], out.shape[1])

@@ -1,15 +1,19 @@
 """RMS norms fused with their neighbours: what a layer does between its matrix products, in three kernels.
 
-- **add_norm**: x + post_norm(y), and as many next pre-norms of that as are asked for, which share its mean square.
-- **merge_norm**: a layer's end: the normed dense and expert outputs joined, normed and added, times the scalar that
-  the layer has for text or for a canvas, and the next layer's pre-norm.
+- **norm**: alone, before the first layer.
+- **add_norm**: x + post_norm(y), and as many next pre-norms of that as are asked for, which share its mean square. The
+  last one's rows can be written in ``split_pairs`` order, in which the expert kernels take them.
+- **merge_norm**: a layer's end: the sum of a token's expert outputs, in the order of its choices; the normed dense and
+  expert outputs joined, normed and added, times the scalar that the layer has for text or for a canvas, and the next
+  layer's pre-norm.
 - **head_norm_rope**: queries, keys and values of all heads: normed, turned, keys and values put where the cache wants
   them, at a place read on the device.
 
 fp32 inside, rounded once on the way out; layers of plain torch round after each step.
 
-Floor, 256 x 2816 in bf16, all in the L2 cache: add_norm with three pre-norms 8.7 MB, merge_norm 7.2 MB, head_norm_rope
-of 16 + 8 + 8 heads of 256 8.4 MB. Predicted, not measured: 3 to 4 µs each on H200, 4 to 6 on RTX 4090, mostly latency.
+Floor, 256 x 2816 in bf16, all in the L2 cache: add_norm with three pre-norms 8.7 MB, merge_norm of 8 experts 17.3 MB,
+head_norm_rope of 16 + 8 + 8 heads of 256 8.4 MB. Predicted, not measured: 3 to 5 µs each on H200, 4 to 8 on RTX 4090,
+mostly latency.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -31,9 +35,20 @@ def _scale(x, size: tl.constexpr, eps):
 
 
 @triton.jit
+def norm_kernel(x_ptr, weight_ptr, out_ptr, eps, H: tl.constexpr, BLOCK: tl.constexpr):
+    """One token."""
+    at = tl.arange(0, BLOCK)
+    inside = at < H
+    row = tl.program_id(0) * H + at
+    x = tl.load(x_ptr + row, mask=inside, other=0.0).to(tl.float32)
+    x *= _scale(x, H, eps) * tl.load(weight_ptr + at, mask=inside, other=0.0).to(tl.float32)
+    tl.store(out_ptr + row, x.to(out_ptr.dtype.element_ty), mask=inside)
+
+
+@triton.jit
 def add_norm_kernel(
     x_ptr, y_ptr, post_ptr, pre_ptr, out_ptr, normed_ptr, tokens, eps,
-    H: tl.constexpr, NORMS: tl.constexpr, BLOCK: tl.constexpr,
+    H: tl.constexpr, NORMS: tl.constexpr, SPLIT: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """One token."""
     at = tl.arange(0, BLOCK)
@@ -46,20 +61,26 @@ def add_norm_kernel(
     x *= _scale(x, H, eps)
     for norm in tl.static_range(NORMS):
         weight = tl.load(pre_ptr + norm * H + at, mask=inside, other=0.0).to(tl.float32)
-        tl.store(normed_ptr + norm * tokens * H + row, (x * weight).to(normed_ptr.dtype.element_ty), mask=inside)
+        normed = (x * weight).to(normed_ptr.dtype.element_ty)
+        if SPLIT and norm == NORMS - 1:  # of 32 numbers, the even ones before the odd ones
+            normed = tl.reshape(tl.permute(tl.reshape(normed, (BLOCK // 32, 16, 2)), (0, 2, 1)), (BLOCK,))
+        tl.store(normed_ptr + norm * tokens * H + row, normed, mask=inside)
 
 
 @triton.jit
 def merge_norm_kernel(
     x_ptr, dense_ptr, sparse_ptr, weights_ptr, scalars_ptr, out_ptr, normed_ptr, text_rows, eps,
-    H: tl.constexpr, BLOCK: tl.constexpr,
+    H: tl.constexpr, TOP_K: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """One token. The weights' rows: dense, sparse, post, next."""
     at = tl.arange(0, BLOCK)
     inside = at < H
     row = tl.program_id(0) * H + at
     dense = tl.load(dense_ptr + row, mask=inside, other=0.0).to(tl.float32)
-    sparse = tl.load(sparse_ptr + row, mask=inside, other=0.0).to(tl.float32)
+    sparse = tl.zeros((BLOCK,), tl.float32)
+    for rank in tl.static_range(TOP_K):
+        part = tl.load(sparse_ptr + (tl.program_id(0) * TOP_K + rank) * H + at, mask=inside, other=0.0)
+        sparse += part.to(tl.float32)
     dense *= _scale(dense, H, eps) * tl.load(weights_ptr + at, mask=inside, other=0.0).to(tl.float32)
     sparse *= _scale(sparse, H, eps) * tl.load(weights_ptr + H + at, mask=inside, other=0.0).to(tl.float32)
     y = dense + sparse
@@ -73,12 +94,13 @@ def merge_norm_kernel(
 
 @triton.jit
 def head_norm_rope_kernel(
-    queries_ptr, keys_ptr, values_ptr, q_weight_ptr, k_weight_ptr, cos_ptr, sin_ptr, start_ptr,
+    queries_ptr, keys_ptr, values_ptr, q_weight_ptr, k_weight_ptr, cos_ptr, sin_ptr, end_ptr,
     q_out_ptr, k_out_ptr, v_out_ptr, tokens, q_stride, k_stride, v_stride, capacity, eps,
     HEADS: tl.constexpr, KV_HEADS: tl.constexpr, D: tl.constexpr,
 ):  # fmt: skip
     """One head of one token: a query, a key or a value. Grid: tokens, HEADS + 2 * KV_HEADS."""
     token, head = tl.program_id(0), tl.program_id(1)
+    place = tl.load(end_ptr) - tokens + token  # in the buffers
     half: tl.constexpr = D // 2
     low = tl.arange(0, half)
     high = low + half
@@ -89,11 +111,11 @@ def head_norm_rope_kernel(
     elif head < HEADS + KV_HEADS:
         source = keys_ptr + token * k_stride + (head - HEADS) * D
         weight_ptr = k_weight_ptr
-        target = k_out_ptr + ((head - HEADS).to(tl.int64) * capacity + tl.load(start_ptr) + token) * D
+        target = k_out_ptr + ((head - HEADS).to(tl.int64) * capacity + place) * D
     else:
         source = values_ptr + token * v_stride + (head - HEADS - KV_HEADS) * D
         weight_ptr = k_weight_ptr
-        target = v_out_ptr + ((head - HEADS - KV_HEADS).to(tl.int64) * capacity + tl.load(start_ptr) + token) * D
+        target = v_out_ptr + ((head - HEADS - KV_HEADS).to(tl.int64) * capacity + place) * D
     x = tl.load(source + low).to(tl.float32)
     y = tl.load(source + high).to(tl.float32)
     scale = tl.rsqrt((tl.sum(x * x, axis=0) + tl.sum(y * y, axis=0)) / D + eps)
@@ -111,13 +133,25 @@ def head_norm_rope_kernel(
     tl.store(target + high, y.to(target.dtype.element_ty))
 
 
-def add_norm(x: Tensor, y: Tensor, post: Tensor, pre: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+def norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    """The norm of x (N, H), contiguous, times a weight (H,)."""
+    tokens, size = x.shape
+    out = torch.empty_like(x)
+    launch: Any = norm_kernel[(tokens,)]
+    launch(
+        x, weight, out, eps, H=size, BLOCK=triton.next_power_of_2(size), num_warps=8, enable_fp_fusion=True
+    )  # fmt: skip
+    return out
+
+
+def add_norm(x: Tensor, y: Tensor, post: Tensor, pre: Tensor, eps: float, split: bool = False) -> tuple[Tensor, Tensor]:
     """x + norm(y) * post, and the norms of that.
 
     Args:
         x, y: (N, H), contiguous.
         post: (H,).
         pre: (P, H), a weight for each of P norms of the sum.
+        split: whether the last norm's rows are in ``split_pairs`` order; H is a multiple of 32 then.
 
     Returns:
         The sum (N, H) and its norms (P, N, H), in x's type.
@@ -127,7 +161,7 @@ def add_norm(x: Tensor, y: Tensor, post: Tensor, pre: Tensor, eps: float) -> tup
     launch: Any = add_norm_kernel[(tokens,)]
     launch(
         x, y, post, pre, out, normed, tokens, eps,
-        H=size, NORMS=pre.shape[0], BLOCK=triton.next_power_of_2(size), num_warps=8, enable_fp_fusion=True,
+        H=size, NORMS=pre.shape[0], SPLIT=split, BLOCK=triton.next_power_of_2(size), num_warps=8, enable_fp_fusion=True,
     )  # fmt: skip
     return out, normed
 
@@ -138,7 +172,8 @@ def merge_norm(
     """(x + norm(norm(dense) + norm(sparse))) * a scalar, and the norm of that.
 
     Args:
-        x, dense, sparse: (N, H), contiguous.
+        x, dense: (N, H), contiguous.
+        sparse: (N * K, H), contiguous: K parts of each token, which are added up in their order.
         weights: (4, H), of the norms of dense, of sparse, of their sum, and of the result.
         scalars: (2,), of the first ``text_rows`` rows and of those behind.
 
@@ -150,7 +185,7 @@ def merge_norm(
     launch: Any = merge_norm_kernel[(tokens,)]
     launch(
         x, dense, sparse, weights, scalars, out, normed, text_rows, eps,
-        H=size, BLOCK=triton.next_power_of_2(size), num_warps=8, enable_fp_fusion=True,
+        H=size, TOP_K=sparse.shape[0] // tokens, BLOCK=triton.next_power_of_2(size), num_warps=8, enable_fp_fusion=True,
     )  # fmt: skip
     return out, normed
 
@@ -162,7 +197,7 @@ def head_norm_rope(
     weights: tuple[Tensor, Tensor],
     rope: tuple[Tensor, Tensor],
     buffers: tuple[Tensor, Tensor],
-    start: Tensor,
+    end: Tensor,
     eps: float,
 ) -> Tensor:
     """Norm queries, keys and values a head, turn queries and keys, and write keys and values into a cache's buffers.
@@ -172,8 +207,8 @@ def head_norm_rope(
             values may be the keys.
         weights: of the queries' and the keys' norms, (D,) each. Values have none.
         rope: cosines and sines (T, D), whose halves are the same; contiguous.
-        buffers: keys and values (kv_heads, capacity, D), contiguous; tokens start .. start + T are written.
-        start: int32 (1,) on the device.
+        buffers: keys and values (kv_heads, capacity, D), contiguous; tokens end - T .. end are written.
+        end: int32 (1,) on the device.
 
     Returns:
         The queries, (heads, T, D).
@@ -183,7 +218,7 @@ def head_norm_rope(
     out = queries.new_empty((heads, tokens, size))
     launch: Any = head_norm_rope_kernel[(tokens, heads + 2 * kv_heads)]
     launch(
-        queries, keys, values, *weights, *rope, start, out, *buffers,
+        queries, keys, values, *weights, *rope, end, out, *buffers,
         tokens, queries.stride(0), keys.stride(0), values.stride(0), buffers[0].shape[1], eps,
         HEADS=heads, KV_HEADS=kv_heads, D=size, num_warps=1, enable_fp_fusion=True,
     )  # fmt: skip

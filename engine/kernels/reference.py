@@ -19,9 +19,11 @@ GROUP = 128  # inputs of a token that share a scale, where activations are int8;
 def slices(weight: Packed) -> Iterator[tuple[slice, Tensor]]:
     """Consecutive rows of a packed (out, in), unpacked to fp32 a piece at a time: the whole may be gigabytes."""
     rows = max(1, AT_ONCE // weight.shape[-1])
+    if weight.block:
+        rows = max(1, rows // weight.block) * weight.block
     for start in range(0, weight.shape[0], rows):
         part = slice(start, min(start + rows, weight.shape[0]))
-        yield part, unpack(Packed(weight.codes[part], weight.scales[:, part], weight.scheme))
+        yield part, unpack(Packed(weight.codes[part], weight.scales[:, part], weight.scheme, weight.block))
 
 
 def linear(x: Tensor, weight: Packed) -> Tensor:

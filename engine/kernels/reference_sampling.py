@@ -74,9 +74,14 @@ def soft_embedding_int8(probabilities: Tensor, table: Packed) -> Tensor:
 
 def draw_tokens(logits: Tensor, seed: int, step: int) -> Tensor:
     """One token a position: Gumbel-max among tiles by their mass, inverse CDF in the tile. (C, V) -> (C,)."""
+    return draw_among(logits, seed, step)[0]
+
+
+def draw_among(logits: Tensor, seed: int, step: int, first_tile: int = 0) -> tuple[Tensor, Tensor]:
+    """The token drawn from a part of the vocabulary that begins with a tile, and its score: the highest one wins."""
     positions, vocabulary = logits.shape
     tiled = F.pad(logits.float(), (0, -vocabulary % TILE_TOKENS), value=-torch.inf).view(positions, -1, TILE_TOKENS)
-    tile = torch.arange(tiled.shape[1], device=logits.device)[None, :].expand(positions, -1)
+    tile = torch.arange(first_tile, first_tile + tiled.shape[1], device=logits.device)[None, :].expand(positions, -1)
     position = torch.arange(positions, device=logits.device)[:, None].expand_as(tile)
     counter = torch.zeros_like(tile)
     between, among = (uniform(bits) for bits in philox(seed, tile, position, counter + step, counter)[:2])
@@ -84,13 +89,13 @@ def draw_tokens(logits: Tensor, seed: int, step: int) -> Tensor:
     weights = (tiled - best).exp()  # (C, T, 128)
     mass = weights.sum(dim=-1)
     noise = -(-between.clamp_min(TINY).log()).clamp_min(TINY).log()
-    chosen = (mass.log() + best[..., 0] + noise).argmax(dim=-1)
+    score, chosen = (mass.log() + best[..., 0] + noise).max(dim=-1)
     rows = torch.arange(positions, device=logits.device)
     weights = weights[rows, chosen]  # (C, 128)
     target = (among * mass)[rows, chosen]
     passed = (weights > 0) & (weights.cumsum(dim=-1) > target[:, None])
     within = torch.where(passed.any(dim=-1), passed.to(torch.uint8).argmax(dim=-1), weights.argmax(dim=-1))
-    return chosen * TILE_TOKENS + within
+    return (first_tile + chosen) * TILE_TOKENS + within, score
 
 
 def philox(seed: int, *counters: Tensor) -> list[Tensor]:
@@ -147,7 +152,8 @@ def merge_norm(
     x: Tensor, dense: Tensor, sparse: Tensor, weights: Tensor, scalars: Tensor, text_rows: int, eps: float
 ) -> tuple[Tensor, Tensor]:
     """A layer's end and the next one's pre-norm; arguments as the kernel's."""
-    both = norm(dense, weights[0], eps) + norm(sparse, weights[1], eps)
+    summed = sparse.float().view(x.shape[0], -1, x.shape[1]).sum(dim=1)
+    both = norm(dense, weights[0], eps) + norm(summed, weights[1], eps)
     is_canvas = (torch.arange(x.shape[0], device=x.device) >= text_rows).long()
     total = (x.float() + norm(both, weights[2], eps)) * scalars.float()[is_canvas, None]
     return total.to(x.dtype), norm(total, weights[3], eps).to(x.dtype)
@@ -160,7 +166,7 @@ def head_norm_rope(
     weights: tuple[Tensor, Tensor],
     rope: tuple[Tensor, Tensor],
     buffers: tuple[Tensor, Tensor],
-    start: Tensor,
+    end: Tensor,
     eps: float,
 ) -> Tensor:
     """Queries ready for attention, keys and values in their buffers; arguments as the kernel's."""
@@ -170,7 +176,7 @@ def head_norm_rope(
     def heads(x: Tensor, weight: Tensor | None) -> Tensor:
         return norm(x.view(count, -1, size).transpose(0, 1), weight, eps)
 
-    place = slice(int(start), int(start) + count)
+    place = slice(int(end) - count, int(end))
     buffers[0][:, place] = rotate(heads(keys, weights[1]), cos, sin).to(buffers[0].dtype)
     buffers[1][:, place] = heads(values, None).to(buffers[1].dtype)
     return rotate(heads(queries, weights[0]), cos, sin).to(queries.dtype)

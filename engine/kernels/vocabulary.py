@@ -41,6 +41,7 @@ from engine.kernels.reference_sampling import TILE_TOKENS, VocabularyResult
 from engine.weights.quantize import BF16, Activations, Packed
 
 BLOCK_HIDDEN = 128
+STAGES = 3  # with two, each block is waited for as soon as it is asked for
 BLOCK_K = 64
 WAVES = 2  # rounds of tiles a chunk: a large one amortises launches, and must fit the L2 cache
 MERGE_TILES = 128
@@ -323,7 +324,7 @@ def vocabulary_stage(
         nonfinite=nonfinite,
     )
     shape = {"V": vocabulary, "K": size, "CHUNK": weights.shape[1]}
-    options = {"num_warps": 8, "num_stages": 3, "enable_fp_fusion": True}
+    options = {"num_warps": 8, "num_stages": STAGES, "enable_fp_fusion": True}
     for chunk in range(chunks):
         first = chunk * chunk_tiles
         count = min(chunk_tiles, tiles - first)

@@ -6,14 +6,18 @@ the model's own number type.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 import torch
 from torch import Tensor, nn
 
 from engine import kernels
+from engine.kernels import cpu_int4
 from engine.layers.embedding import TokenTable
 from engine.layers.moe import Experts
 from engine.models.diffusion_gemma import DiffusionGemma
-from engine.weights.quantize import BF16, Activations, Packed, Precision, Scheme
+from engine.weights.quantize import BF16, Activations, Packed, Precision, Scheme, to_blocks
 
 
 class PackedWeight(nn.Module):
@@ -26,12 +30,13 @@ class PackedWeight(nn.Module):
         super().__init__()
         scheme.check(name, shape)
         self.shape, self.scheme = shape, scheme
+        self.block = 0  # rows of a block, where the codes are put into that order: see ``for_processor``
         self.register_buffer("codes", torch.empty(scheme.codes_shape(shape), dtype=scheme.codes_dtype))
         self.register_buffer("scales", torch.empty(scheme.scales_shape(shape), dtype=scheme.scale_dtype))
 
     @property
     def packed(self) -> Packed:
-        return Packed(self.codes, self.scales, self.scheme)
+        return Packed(self.codes, self.scales, self.scheme, self.block)
 
 
 class PackedLinear(nn.Module):
@@ -83,6 +88,55 @@ class PackedTokenTable(nn.Module):
 def packed_weights(network: nn.Module) -> list[PackedWeight]:
     """All packed weights of a network."""
     return [module for module in network.modules() if isinstance(module, PackedWeight)]
+
+
+def gather(weights: Sequence[PackedWeight]) -> bool:
+    """Let the buffers of weights of one scheme lie behind one another in memory, in this order.
+
+    Nothing is held twice, but for these weights while it is done. Their names, shapes and values stay.
+
+    Returns:
+        Whether they had to be moved.
+    """
+    moved = False
+    for part in ("codes", "scales"):
+        buffers: list[Tensor] = [getattr(weight, part) for weight in weights]
+        if all(_is_behind(one, other) for one, other in pairwise(buffers)):
+            continue
+        moved = True
+        with torch.inference_mode(False), torch.no_grad():  # what is made here outlives the mode it is made in
+            whole = torch.cat([buffer.flatten() for buffer in buffers])
+            for weight, own in zip(weights, torch.split(whole, [buffer.numel() for buffer in buffers]), strict=True):
+                setattr(weight, part, own.view(getattr(weight, part).shape))
+    return moved
+
+
+def _is_behind(one: Tensor, other: Tensor) -> bool:
+    """Whether a buffer begins in memory where another one ends."""
+    together = one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
+    return together and bool(one.storage_offset() + one.numel() == other.storage_offset())
+
+
+def joined(weights: Sequence[PackedWeight]) -> Packed:
+    """Gathered 8-bit weights (out, in) that share their inputs as one, whose rows are theirs one after the other."""
+    rows, first = sum(weight.shape[0] for weight in weights), weights[0]
+    codes = first.codes.as_strided((rows, first.shape[1]), (first.shape[1], 1))
+    return Packed(codes, first.scales.as_strided((1, rows), (rows, 1)), first.scheme)
+
+
+def for_processor(part: nn.Module, dtype: torch.dtype) -> None:
+    """Put the codes of experts that are filled into the order that a CPU's own int4 kernel reads, in their place.
+
+    Nothing is changed on other devices, nor where the processor, the scheme or the number type has no such kernel.
+    """
+    for module in part.modules() if dtype == torch.bfloat16 else ():
+        for weight in (module.gate_up_proj, module.down_proj) if isinstance(module, PackedExperts) else ():
+            on_cpu = weight.codes.device.type == "cpu"
+            block = cpu_int4.block_for(weight.packed) if on_cpu and not weight.block else 0
+            if block:
+                for codes in weight.codes:
+                    to_blocks(codes, block)
+                weight.block = block
 
 
 def install(network: DiffusionGemma, precision: Precision, dtype: torch.dtype, activations: Activations = BF16) -> None:

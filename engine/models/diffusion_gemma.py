@@ -2,16 +2,25 @@
 
 *Prefill* is causal and appends keys and values to the cache. *Denoise* is bidirectional over the canvas, looks at
 the cache and leaves it as it was. Parameter names are the checkpoint's, under ``model.decoder.``.
+
+Prefill by kernels takes the step's own (``layers/fused``), with text alone in a pass; the plain path is its oracle.
+
+Floor of 32 768 tokens of the 26B: experts 94, linear layers 108, attention of full layers 88 and of sliding ones 14
+TFLOP, 303 in all; H100 and H200 0.38 s, RTX 4090 1.8 s, RTX 5090 1.4 s. The weights are read once a piece, 465 GB in
+32 pieces: 0.16, 0.11, 0.46 and 0.26 s. Predicted, not measured, by the rates predicted for each kernel: H100 1.4 s,
+H200 1.3 s, RTX 4090 3.6 s, RTX 5090 2.9 s, a third of which experts take, of whose tiles of 64 tokens a third is empty.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
-from engine.cache import KVCache
+from engine import kernels
+from engine.cache import KERNEL_PIECE, PIECE, KVCache
 from engine.config import LayerConfig, ModelConfig
 from engine.errors import SafelightError
 from engine.layers.attention import Extend, Span
@@ -21,6 +30,9 @@ from engine.layers.lora import Rows
 from engine.layers.mlp import SelfConditioning
 from engine.layers.norm import RMSNorm
 from engine.layers.rope import cos_sin, inverse_frequencies
+
+if TYPE_CHECKING:
+    from engine.layers.fused import FusedLayers
 
 
 class DiffusionGemma(nn.Module):
@@ -35,6 +47,7 @@ class DiffusionGemma(nn.Module):
         self.self_conditioning = SelfConditioning(config)
         self.rows = Rows()  # of what runs through the layers, for adapters
         self._frequencies: dict[LayerConfig, Tensor] = {}
+        self._fused: tuple[FusedLayers, torch.device, torch.dtype] | None = None
         # The reference keeps sqrt(H) in the table's type, which rounds it in bf16.
         root = torch.tensor(config.hidden_size**0.5, dtype=torch.float64, device="cpu")
         self._scales = {dtype: root.to(dtype).item() for dtype in (torch.float32, torch.bfloat16, torch.float64)}
@@ -64,13 +77,25 @@ class DiffusionGemma(nn.Module):
 
     def new_cache(self) -> KVCache:
         """An empty cache for one sequence."""
-        return KVCache(self.config, self.device, self.dtype)
+        piece = KERNEL_PIECE if kernels.run_on(self.device, self.dtype) else PIECE
+        return KVCache(self.config, self.device, self.dtype, piece)
+
+    def fused(self) -> FusedLayers:
+        """The layers by kernels, made once; again where the network has moved, and each time while it is trained."""
+        place = self.device, self.dtype
+        if self._fused is None or self._fused[1:] != place or self.norm_weight.requires_grad:
+            from engine.layers.fused import FusedLayers  # needs Triton
+
+            self._fused = FusedLayers(self), *place
+        return self._fused[0]
 
     # --- the two modes -------------------------------------------------------------------------------------------
 
     @torch.inference_mode()
     def prefill(self, ids: Tensor, cache: KVCache) -> Tensor:
         """Append tokens to the cache, causally.
+
+        By kernels where they run, in pieces: what a pass takes then does not depend on the text before it.
 
         Args:
             ids: token ids (T,), T >= 1.
@@ -89,6 +114,10 @@ class DiffusionGemma(nn.Module):
                 f"the text is {start + count} tokens long; this model has {self.config.max_position_embeddings} "
                 "positions. Shorten it"
             )
+        if kernels.run_on(self.device, self.dtype):
+            cache.reserve(start + count)
+            parts = [self._append(piece, cache) for piece in torch.split(ids, cache.piece)]
+            return parts[0] if len(parts) == 1 else torch.cat(parts)
         positions = torch.arange(start, start + count, device=self.device)
         extends = [cache.appender(index) for index in range(len(self.layers))]
         kinds: set[str] = {layer.kind for layer in self.config.layers}
@@ -154,6 +183,20 @@ class DiffusionGemma(nn.Module):
             x = block(x, ropes[layer], masks.get(layer.kind), extend, text_rows)
         out: Tensor = self.norm(x)
         return out
+
+    def _append(self, ids: Tensor, cache: KVCache) -> Tensor:
+        """``prefill`` by kernels, of one piece: no masks, and keys and values are written and read in their buffers."""
+        count, window = ids.shape[0], self.config.sliding_window
+        bounds = {kind: torch.tensor(span, dtype=torch.int32) for kind, span in cache.spans(0, count).items()}
+        spans = {
+            kind: Span(bound.to(self.device), count, window if kind == "sliding_attention" else None)
+            for kind, bound in bounds.items()
+        }
+        x = self.embed(ids)
+        positions = torch.arange(cache.length, cache.length + count, device=self.device)
+        hidden = self.fused()(x, self.ropes(positions, x.dtype), spans, cache)
+        cache.advance(count)
+        return hidden
 
     def _frequency(self, layer: LayerConfig) -> Tensor:
         kept = self._frequencies.get(layer)

@@ -87,7 +87,7 @@ class AdapterRecipe:
 
     def factor(self, step: int, steps: int) -> float:
         """The share of ``rate`` at a step: warm-up, constant, linear to zero."""
-        return schedule(step, steps, self.warmup_steps, self.decay_share)
+        return schedule(step, step, steps, self.warmup_steps, self.decay_share)
 
     def replace(self, **changes: Any) -> AdapterRecipe:
         """A copy with some fields changed, checked again."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,76 +11,50 @@ import torch
 from tokenizers import Tokenizer
 
 from engine.chat_template import ChatTemplate
-from engine.files import explained, read_text, write_text
 from engine.tasks import skills, sudoku
 from engine.training.alphabet import CHAT_TEMPLATE, build_tokenizer
+from engine.training.minimal import read_lines
+from engine.training.recipes import Feed, Recipe
 from engine.training.rollout import Batch
 
 EOS, PAD = 1, 0
-PUZZLE_BYTES = 256 * 2**20  # a million puzzles with their solutions
-LINE = re.compile(r"[0-9]{1,12} [0-9]{81} [1-9]{81}")  # number, puzzle, solution
+_MARK = "\0"
 _TEMPLATE = ChatTemplate(CHAT_TEMPLATE, {"bos_token": "<bos>"})
+_BEFORE, _BEHIND = _TEMPLATE.render([{"role": "user", "content": _MARK}]).split(_MARK)
 
 
 def prompt_text(prompt: str) -> str:
-    """The prompt as the chat template renders it."""
-    return _TEMPLATE.render([{"role": "user", "content": prompt}])
+    """The prompt as the chat template renders it, which does nothing but put marks around it."""
+    return _BEFORE + prompt + _BEHIND
 
 
 def rows_to_batch(tokenizer: Tokenizer, prompts: list[str], targets: list[list[int]], prompt_length: int) -> Batch:
     """Left-pad rendered prompts to ``prompt_length`` and stack them with their target canvases."""
-    ids = torch.full((len(prompts), prompt_length), PAD)
-    present = torch.zeros(len(prompts), prompt_length, dtype=torch.bool)
+    ids = np.full((len(prompts), prompt_length), PAD)
+    present = np.zeros((len(prompts), prompt_length), dtype=bool)
     for row, encoding in enumerate(tokenizer.encode_batch(prompts)):
         count = len(encoding.ids)
-        ids[row, prompt_length - count :] = torch.tensor(encoding.ids)
+        ids[row, prompt_length - count :] = encoding.ids
         present[row, prompt_length - count :] = True
-    return Batch(ids, present, torch.tensor(targets))
+    return Batch(torch.from_numpy(ids), torch.from_numpy(present), torch.from_numpy(np.array(targets)))
 
 
 # --- Sudoku --------------------------------------------------------------------------------------------------------
-
-
-def minimal_puzzles(count: int, path: Path) -> Iterator[int]:
-    """Write ``count`` unique minimal puzzles of the training classes to ``path`` (puzzle and solution a line).
-
-    Yields the number written so far; goes on where an interrupted file ends. About 20 ms a puzzle.
-    """
-    lines = _lines(path)
-    done, index = len(lines), int(lines[-1].split()[0]) + 1 if lines else 0
-    write_text(path, "".join(f"{line}\n" for line in lines))
-    try:
-        with path.open("a") as file:
-            while done < count:
-                rng = random.Random(f"base-{index}")
-                solution = sudoku.random_solution(rng)
-                if not sudoku.is_held_out(solution):
-                    file.write(f"{index} {sudoku.dig(solution, 0, rng).board} {solution}\n")
-                    done += 1
-                    yield done
-                index += 1
-    except OSError as fault:
-        raise explained(fault, path) from fault
-
-
-def _lines(path: Path) -> list[str]:
-    """The whole lines of a file of minimal puzzles; the last one of a run that was killed may be half a line."""
-    if not path.exists():
-        return []
-    return [line for line in read_text(path, PUZZLE_BYTES).splitlines() if LINE.fullmatch(line)]
 
 
 class SudokuSource:
     """Puzzles made from minimal ones by symmetries and extra givens; both keep a unique puzzle unique."""
 
     def __init__(self, path: Path, canvas_length: int, seed: int) -> None:
-        lines = [line.split() for line in _lines(path)]
+        lines = [line.split() for line in read_lines(path)]
         self.boards = np.array([[int(ch) for ch in board] for _, board, _ in lines]).reshape(-1, 9, 9)
         self.solutions = np.array([[int(ch) for ch in solution] for _, _, solution in lines]).reshape(-1, 9, 9)
         self.canvas_length = canvas_length
+        self.seed = seed
         self.rng = np.random.default_rng(seed)
         self.tokenizer = build_tokenizer()
         self.givens = (25, 52)
+        self.prompt_length = 96
 
     def state(self) -> dict[str, Any]:
         """Where the random stream stands, as plain JSON."""
@@ -90,6 +62,10 @@ class SudokuSource:
 
     def restore(self, state: dict[str, Any]) -> None:
         self.rng.bit_generator.state = state
+
+    def reseed(self, block: int) -> None:
+        """From here on the rows of a block, whatever was drawn before."""
+        self.rng = np.random.default_rng((self.seed, block))
 
     def puzzle(self) -> tuple[str, str]:
         """A random puzzle and its solution, as 81 digits."""
@@ -106,7 +82,8 @@ class SudokuSource:
         if extra > 0:
             shown = rng.choice(blanks, size=extra, replace=False)
             board[shown] = solution[shown]
-        return "".join(map(str, board)), "".join(map(str, solution))
+        text = (np.stack([board, solution]) + ord("0")).astype(np.uint8).tobytes().decode()
+        return text[: sudoku.SIZE], text[sudoku.SIZE :]
 
     def draw(self, count: int) -> Batch:
         prompts: list[str] = []
@@ -116,7 +93,7 @@ class SudokuSource:
             prompts.append(prompt_text(sudoku.to_prompt(board)))
             answer = self.tokenizer.encode(sudoku.rows(solution)).ids
             targets.append(answer + [EOS] * (self.canvas_length - len(answer)))
-        return rows_to_batch(self.tokenizer, prompts, targets, prompt_length=96)
+        return rows_to_batch(self.tokenizer, prompts, targets, self.prompt_length)
 
 
 # --- text skills ---------------------------------------------------------------------------------------------------
@@ -135,6 +112,7 @@ class SkillSource:
     def __init__(self, canvas_length: int, seed: int, long: bool) -> None:
         self.canvas_length = canvas_length
         self.long = long
+        self.seed = seed
         self.rng = random.Random(f"{seed}-{long}")
         self.tokenizer = build_tokenizer()
         self.prompt_length = SHORT_PROMPT + 8  # the turn marks take 7
@@ -148,6 +126,10 @@ class SkillSource:
     def restore(self, state: list[Any]) -> None:
         version, internal, gauss = state
         self.rng.setstate((version, tuple(internal), gauss))
+
+    def reseed(self, block: int) -> None:
+        """From here on the rows of a block, whatever was drawn before."""
+        self.rng = random.Random(f"{self.seed}-{self.long}-{block}")
 
     def draw(self, count: int) -> Batch:
         prompts: list[str] = []
@@ -163,3 +145,16 @@ class SkillSource:
             prompts.append(prompt_text(example.prompt) + example.answer[:start])
             targets.append(answer + [EOS] * (self.canvas_length - len(answer)))
         return rows_to_batch(self.tokenizer, prompts, targets, self.prompt_length)
+
+
+# --- every kind ----------------------------------------------------------------------------------------------------
+
+
+Source = SudokuSource | SkillSource
+
+
+def open_source(feed: Feed, recipe: Recipe, seed: int, puzzles: Path) -> Source:
+    """Where a feed's rows come from. ``puzzles``: a file of minimal puzzles, which Sudokus are varied from."""
+    if feed.kind == "sudoku":
+        return SudokuSource(puzzles, recipe.canvas_length, seed)
+    return SkillSource(recipe.canvas_length, seed, long=feed.kind == "long")

@@ -14,8 +14,8 @@ from safetensors.torch import save_file
 from engine.config import GenerationConfig, ModelConfig
 from engine.models.diffusion_gemma import DiffusionGemma
 from engine.training.alphabet import write_tokenizer
+from engine.training.checkpointing import read_state
 from engine.training.recipes import RECIPES
-from engine.training.train import read_state
 from engine.weights.checkpoint import checkpoint_name
 
 

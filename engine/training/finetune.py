@@ -35,8 +35,9 @@ from engine.training.adapter_recipe import (
     TrainingRecord,
     TrainingStarted,
 )
-from engine.training.data import SudokuSource, minimal_puzzles
+from engine.training.data import SudokuSource
 from engine.training.measuring import measure
+from engine.training.minimal import minimal_puzzles
 from engine.training.muon import Muon
 from engine.training.plot import write_plot
 from engine.training.puzzles import Examples, FilePuzzles, Format, Pair, fresh_pairs, read_pairs, split

@@ -18,11 +18,13 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from engine.models.diffusion_gemma import DiffusionGemma
+from engine.training.data import EOS
 from engine.training.network import Prefix, denoise, encode
 from engine.training.rollout import Batch
 
 LEAST = 1e-4  # corruption levels are uniform over LEAST to 1 - LEAST
 CONDITIONED = 0.5  # share of the examples with self-conditioning
+TAIL = 0.25  # weight of the eos tokens that fill a canvas after the first one, on walks
 PIECE = 256  # canvas positions whose logits are held at once with ``recompute``
 
 
@@ -101,6 +103,25 @@ def _first_guess(network: DiffusionGemma, draws: Draws, prefix: Prefix, present:
         guesses.append(network.soft_embedding(probabilities))
     soft = hidden.new_zeros(*draws.canvas.shape, hidden.shape[-1])
     return soft.index_copy(0, rows.nonzero()[:, 0], torch.stack(guesses))
+
+
+def weights(target: Tensor) -> Tensor:
+    """Loss weights (B, C) of target canvases (B, C): 1 / sqrt(n C) for each of a row's n answer tokens, eos included.
+
+    A full canvas gets the plain mean. A one-digit answer would vanish in the mean over a canvas of eos; so weighted,
+    it counts as much as it can without drowning the long answers (a mean a row would do that).
+    """
+    length = target.shape[1]
+    ends = (target == EOS).cumsum(dim=1)
+    answer = ends - (target == EOS).long() == 0
+    share = (answer.sum(dim=1, keepdim=True) * length) ** -0.5
+    return torch.where(answer, share, TAIL / length)
+
+
+def canvas_loss(logits: Tensor, target: Tensor) -> Tensor:
+    """Cross entropy of logits (B, C, V) on walks and target canvases (B, C), weighted by ``weights``, a row's mean."""
+    surprise = F.cross_entropy(logits.flatten(0, 1), target.flatten(), reduction="none")
+    return (surprise * weights(target).flatten()).sum() / len(target)
 
 
 def causal_loss(network: DiffusionGemma, hidden: Tensor, target: Tensor, eos: int, recompute: bool = False) -> Tensor:

@@ -3,7 +3,7 @@
 Source: Jordan et al. 2024, kellerjordan.github.io/posts/muon.
 
 Unlike ``torch.optim.Muon`` it takes stacks of matrices, which fused experts are, and runs matrices of one shape as
-one batch.
+one batch: few launches, whatever their number.
 """
 
 from __future__ import annotations
@@ -40,23 +40,24 @@ class Muon(Optimizer):
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]  # noqa: ARG002
         for group in self.param_groups:
-            by_shape: dict[tuple[int, int], list[tuple[Tensor, Tensor]]] = defaultdict(list)
-            for param in group["params"]:
-                if param.grad is None:
-                    continue
-                state = self.state[param]
-                if "momentum" not in state:
-                    state["momentum"] = torch.zeros_like(param)
-                momentum = state["momentum"]
-                momentum.lerp_(param.grad, 1 - group["momentum"])
-                update = param.grad.lerp(momentum, group["momentum"])
-                rows, columns = param.shape[-2:]
-                by_shape[rows, columns].append((param, update.reshape(-1, rows, columns)))
-            for (rows, columns), pairs in by_shape.items():
-                flat = orthogonalise(torch.cat([update for _, update in pairs]))
+            params = [param for param in group["params"] if param.grad is not None]
+            if not params:
+                continue
+            grads = [param.grad for param in params]
+            for param in params:
+                if "momentum" not in self.state[param]:
+                    self.state[param]["momentum"] = torch.zeros_like(param)
+            momenta = [self.state[param]["momentum"] for param in params]
+            torch._foreach_lerp_(momenta, grads, 1 - group["momentum"])
+            updates = torch._foreach_lerp(grads, momenta, group["momentum"])
+            if group["weight_decay"]:
+                torch._foreach_mul_(params, 1 - group["lr"] * group["weight_decay"])
+            by_shape: dict[tuple[int, ...], list[int]] = defaultdict(list)
+            for index, param in enumerate(params):
+                by_shape[tuple(param.shape[-2:])].append(index)
+            for (rows, columns), places in by_shape.items():
+                stacks = [updates[index].reshape(-1, rows, columns) for index in places]
+                flat = torch.split(orthogonalise(torch.cat(stacks)), [len(stack) for stack in stacks])
+                steps = [part.view_as(params[index]) for index, part in zip(places, flat, strict=True)]
                 scale = max(1.0, rows / columns) ** 0.5
-                for (param, _), part in zip(
-                    pairs, torch.split(flat, [len(update) for _, update in pairs]), strict=True
-                ):
-                    param.mul_(1 - group["lr"] * group["weight_decay"])
-                    param.add_(part.view_as(param), alpha=-group["lr"] * scale)
+                torch._foreach_add_([params[index] for index in places], steps, alpha=-group["lr"] * scale)

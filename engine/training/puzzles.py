@@ -17,7 +17,8 @@ from engine.files import read_text
 from engine.model import Model
 from engine.tasks import sudoku
 from engine.training.adapter_recipe import Form
-from engine.training.data import PAD, PUZZLE_BYTES
+from engine.training.data import PAD
+from engine.training.minimal import PUZZLE_BYTES
 from engine.training.rollout import Batch
 
 Pair = tuple[str, str]  # puzzle and solution, 81 digits each

@@ -28,58 +28,82 @@ class Batch:
 
 
 PURE_NOISE = 0.2  # share of the slots that start from nothing but noise
+POOL = ("ids", "present", "target", "canvas", "soft", "step")  # a pool's tensors
 Draw = Callable[[int], Batch]
 
 
 class Pool:
-    """``size`` canvases on their way from noise to the answer."""
+    """``size`` canvases on their way from noise to the answer, on the generator's device.
 
-    def __init__(self, draw: Draw, size: int, vocab_size: int, generator: torch.Generator) -> None:
+    Args:
+        draw: new rows, on that device.
+        ahead: draw a row for every slot at each step, though unfinished ones have no use for theirs. So nobody needs to
+            know how many are finished, and a device that works behind its host is not waited for.
+    """
+
+    def __init__(self, draw: Draw, size: int, vocab_size: int, generator: torch.Generator, ahead: bool = False) -> None:
         self.draw = draw
         self.vocab_size = vocab_size
         self.generator = generator
+        self.ahead = ahead
         self.settings = GenerationConfig()
-        steps = range(self.settings.max_denoising_steps)
-        self.temperatures = torch.tensor([self.settings.temperature(step) for step in steps])
         batch = draw(size)
         self.ids, self.present, self.target = batch.ids, batch.present, batch.target
+        device = batch.ids.device
+        steps = range(self.settings.max_denoising_steps)
+        self.temperatures = torch.tensor([self.settings.temperature(step) for step in steps], device=device)
         self.canvas = self._start(batch.target)
-        self.soft = torch.zeros(*self.canvas.shape, vocab_size)
-        self.step = torch.zeros(size, dtype=torch.long)
-        self.renewed = torch.ones(size, dtype=torch.bool)  # slots that hold another example than a step ago
+        self.soft = torch.zeros(*self.canvas.shape, vocab_size, device=device)
+        self.step = torch.zeros(size, dtype=torch.long, device=device)
+        self.renewed = torch.ones(size, dtype=torch.bool, device=device)  # slots with another example than a step ago
+
+    def _random(self, *shape: int) -> Tensor:
+        return torch.rand(shape, generator=self.generator, device=self.generator.device)
 
     def _start(self, target: Tensor) -> Tensor:
         noise = sampling.uniform_tokens(tuple(target.shape), self.vocab_size, self.generator)
-        rows = torch.rand(len(target), 2, generator=self.generator)
+        rows = self._random(len(target), 2)
         keep = torch.where(rows[:, 0] < PURE_NOISE, 0.0, rows[:, 1])[:, None]
-        return torch.where(torch.rand(target.shape, generator=self.generator) < keep, target, noise)
+        return torch.where(self._random(*target.shape) < keep, target, noise)
 
     @torch.no_grad()
-    def advance(self, logits: Tensor, retire: float) -> float:
+    def advance(self, logits: Tensor, retire: float) -> Tensor:
         """One denoising step on every canvas with the logits (B, C, V) just computed; renew those that are finished.
 
         Args:
             retire: probability that an unfinished canvas gives up its slot.
 
         Returns:
-            The share of canvases whose argmax is the target.
+            The share of canvases whose argmax is the target, a tensor without dimensions.
         """
         scaled = logits / self.temperatures[self.step][:, None, None]
         entropy = sampling.token_entropy(scaled)
         right = (scaled.argmax(dim=-1) == self.target).all(dim=-1)
         finished = right & (entropy.mean(dim=-1) < self.settings.confidence_threshold)
-        finished |= torch.rand(len(right), generator=self.generator) < retire
+        finished |= self._random(len(right)) < retire
         finished |= self.step >= len(self.temperatures) - 1
         accepted = sampling.accept_mask(entropy, self.settings.entropy_bound)
         noise = sampling.uniform_tokens(tuple(self.canvas.shape), self.vocab_size, self.generator)
-        self.canvas = sampling.renoise(sampling.sample_candidates(scaled, self.generator), accepted, noise)
         self.soft = torch.softmax(scaled, dim=-1)
-        self.step += 1
+        # What ``sample_candidates`` draws, without its wait for a GPU.
+        drawn = (self.soft / torch.empty_like(self.soft).exponential_(generator=self.generator)).argmax(dim=-1)
+        self.canvas = sampling.renoise(drawn, accepted, noise)
+        self.step = self.step + 1
         self.renewed = finished
-        if count := int(finished.sum()):
+        if count := len(finished) if self.ahead else int(finished.sum()):
             fresh = self.draw(count)
-            self.ids[finished], self.present[finished], self.target[finished] = fresh.ids, fresh.present, fresh.target
-            self.canvas[finished] = self._start(fresh.target)
-            self.soft[finished] = 0.0
-            self.step[finished] = 0
-        return float(right.float().mean())
+            self.ids = _placed(self.ids, finished, fresh.ids)
+            self.present = _placed(self.present, finished, fresh.present)
+            self.target = _placed(self.target, finished, fresh.target)
+            self.canvas = _placed(self.canvas, finished, self._start(fresh.target))
+            self.soft = self.soft.masked_fill_(finished[:, None, None], 0.0)
+            self.step = self.step.masked_fill_(finished, 0)
+        return right.float().mean()
+
+
+def _placed(rows: Tensor, chosen: Tensor, fresh: Tensor) -> Tensor:
+    """Rows (B, ...) with the chosen ones, (B,), replaced: by their own of B fresh ones, or by as many as are chosen."""
+    if len(fresh) == len(rows):
+        return torch.where(chosen[:, None], fresh, rows)
+    rows[chosen] = fresh
+    return rows

@@ -10,17 +10,13 @@ from typing import Protocol
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from engine.models.diffusion_gemma import DiffusionGemma
 from engine.training.adapter_recipe import AdapterRecipe
-from engine.training.loss import Loss, draw, uniform_loss
+from engine.training.loss import Loss, canvas_loss, draw, uniform_loss
 from engine.training.network import Prefix, encode, predict
 from engine.training.puzzles import Examples
-from engine.training.rollout import Batch, Pool
-from engine.training.train import weights
-
-POOL = ("ids", "present", "target", "canvas", "soft", "step")  # a pool's tensors
+from engine.training.rollout import POOL, Batch, Pool
 
 
 class StateSource(Protocol):
@@ -85,10 +81,8 @@ class WalkStates:
         pool, device = self.pool, self.network.device
         present = None if bool(pool.present.all()) else pool.present.to(device)
         logits = self.forward(pool.canvas.to(device), pool.soft.to(device), self.prefix, present)
-        target = pool.target.to(device)
-        surprise = F.cross_entropy(logits.flatten(0, 1), target.flatten(), reduction="none")
         self.logits = logits.detach()
-        return Loss((surprise * weights(target).flatten()).sum() / len(target), None)
+        return Loss(canvas_loss(logits, pool.target.to(device)), None)
 
     def advance(self, late: bool) -> float | None:
         assert self.logits is not None
@@ -97,7 +91,7 @@ class WalkStates:
         if bool(renewed.any()):
             for (keys, values), (new_keys, new_values) in zip(self.prefix, self._read(renewed), strict=True):
                 keys[renewed], values[renewed] = new_keys, new_values
-        return right
+        return right.item()
 
     def tensors(self) -> dict[str, Tensor]:
         found = {name: getattr(self.pool, name) for name in POOL}

@@ -15,7 +15,7 @@ from engine.config import ModelConfig
 from engine.decoders.base import Cancel
 from engine.errors import SafelightError
 from engine.files import read_json
-from engine.layers.packed import install
+from engine.layers.packed import for_processor, install
 from engine.models.diffusion_gemma import DiffusionGemma
 from engine.weights import compressed, store, store_files
 from engine.weights.checkpoint import Checkpoint, Layout, Progress, State, check, fill, released
@@ -45,6 +45,7 @@ class Weights:
         else:
             fill(self.checkpoint, self.layout, progress, cancel)
         self.network.load_state_dict(self.state.tensors, assign=True)
+        for_processor(self.network, self.network.dtype)
         self.network.requires_grad_(False)
         return self.network.eval()
 

@@ -10,6 +10,9 @@ A 4-bit byte holds two codes of one *tile* of 64 inputs: byte j has input j in i
 nibble. A kernel so gets two contiguous half tiles by a mask and a shift, with nothing to interleave. Scales are stored
 (..., groups, out), so that neighbouring rows' scales are neighbours in memory.
 
+One other order is known, in memory alone: *blocks* of B rows, as the int4 kernels of CPUs read them. There, byte (k, j)
+of a block has input k of row j in its low and of row B / 2 + j in its high nibble. It takes the same place.
+
 Knows neither files nor modules. Everything here is plain torch and runs on any device.
 """
 
@@ -95,11 +98,13 @@ class Packed:
     """A packed weight: what kernels take.
 
     codes: (..., out, in / 2) uint8 for 4 bits, (..., out, in) int8 for 8. scales: (..., groups, out).
+    block: rows of a block where the codes are in that order; 0 where they are in tiles.
     """
 
     codes: Tensor
     scales: Tensor
     scheme: Scheme
+    block: int = 0
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -107,12 +112,12 @@ class Packed:
         return (*self.codes.shape[:-1], self.codes.shape[-1] * 8 // self.scheme.bits)
 
     def rows(self, first: int, end: int) -> Packed:
-        """Some rows of a packed (out, in)."""
-        return Packed(self.codes[first:end], self.scales[:, first:end].contiguous(), self.scheme)
+        """Some rows of a packed (out, in); whole blocks of them."""
+        return Packed(self.codes[first:end], self.scales[:, first:end].contiguous(), self.scheme, self.block)
 
     def __getitem__(self, index: int) -> Packed:
         """One expert's weight of a stack of them."""
-        return Packed(self.codes[index], self.scales[index], self.scheme)
+        return Packed(self.codes[index], self.scales[index], self.scheme, self.block)
 
 
 @dataclass(frozen=True)
@@ -253,13 +258,32 @@ def split_nibbles(codes: Tensor) -> Tensor:
     return torch.stack([tiles & 15, tiles >> 4], dim=-2).flatten(-3)
 
 
+def to_blocks(codes: Tensor, block: int) -> None:
+    """Put the 4-bit codes (out, in / 2) of a matrix from tiles into blocks of rows, in place."""
+    rows, half = codes.shape
+    pairs = codes.view(rows // block, 2, block // 2, half)
+    first, second = pairs[:, 0], pairs[:, 1]  # rows j and B / 2 + j
+    into = torch.empty(rows // block, half // 32, 2, 32, block // 2, dtype=torch.uint8)  # inputs as (tile, half, place)
+    for side, joined in enumerate((first & 15 | second << 4, first >> 4 | second & 0xF0)):
+        into[:, :, side] = joined.view(rows // block, block // 2, -1, 32).permute(0, 2, 3, 1)
+    codes.copy_(into.view(codes.shape))
+
+
+def split_blocks(codes: Tensor, block: int) -> Tensor:
+    """Packed bytes (..., out, in / 2) in blocks of rows -> 4-bit codes (..., out, in), one a byte."""
+    *outer, rows, half = codes.shape
+    pairs = codes.reshape(*outer, rows // block, 2 * half, block // 2).transpose(-1, -2)  # (..., B / 2, in)
+    return torch.stack([pairs & 15, pairs >> 4], dim=-3).reshape(*outer, rows, 2 * half)
+
+
 def unpack(packed: Packed, dtype: torch.dtype = torch.float32) -> Tensor:
     """The weight (..., out, in) that a packed one stands for: the oracle of every kernel."""
     scheme = packed.scheme
     if scheme.name == "int8":
         values = packed.codes.float()
     elif scheme.name == "int4":
-        values = split_nibbles(packed.codes).float() - 8
+        nibbles = split_blocks(packed.codes, packed.block) if packed.block else split_nibbles(packed.codes)
+        values = nibbles.float() - 8
     else:
         values = torch.tensor(NF4_VALUES, device=packed.codes.device)[split_nibbles(packed.codes).long()]
     scales = packed.scales.transpose(-1, -2).float()  # (..., out, groups)

@@ -78,26 +78,56 @@ def test_too_little_memory_is_said_before(capsys: Capture, monkeypatch: pytest.M
 
 
 def test_bench_of_a_small_shape(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    from app.commands import bench
     from engine import shape_bench
 
+    monkeypatch.setattr(bench, "LEAST_PAUSE", 1e9)  # nothing is told
     (tmp_path / "config.json").write_text(json.dumps(config_dict(packable().config)))
     monkeypatch.setattr(shape_bench, "ROUNDS", 1)
     made: list[shape_bench.ShapeResult] = []
     measure = shape_bench.measure_shape
 
     def once(*arguments: object, **named: object) -> shape_bench.ShapeResult:
-        made[:] = made or [measure(*arguments, steps=2, **named)]  # type: ignore[arg-type]
+        made[:] = made or [measure(*arguments, **named)]  # type: ignore[arg-type]
         return made[0]
 
     monkeypatch.setattr(shape_bench, "measure_shape", once)
-    arguments = ["bench", "--shape", tmp_path, "--random-weights", "--context", 20, "--device", "cpu"]
+    arguments = ["bench", "--shape", tmp_path, "--random-weights", "--context", 20, "--device", "cpu", "--steps", 2]
     code, out, err = run(capsys, *arguments, "--int8", "head", "--int8", "linears", "--json")
     record = json.loads(out)
-    assert (code, err) == (0, "")
+    assert (code, out.count("\n")) == (0, 1)
+    assert all(line.startswith("safelight: ") for line in err.splitlines())  # as many as it was slow
     assert record["int8"] == ["linears", "head"]
     assert record["step_ms_median"] > 0
+    assert 1e-4 < record["oracle_error"]["experts"] < 0.02  # bf16, as a loaded packed model has it
+    assert record["plan_bytes"] > 600 * 10**6
+    assert record["peak_of_plan"] == pytest.approx(1e6 * record["peak_memory_mb"] / record["plan_bytes"])
     assert (record["context"], record["plain_reason"]) == (20, "the kernels need an NVIDIA GPU")
-    code, out, err = run(capsys, *arguments)
-    assert (code, err) == (0, "")
+    code, out, _ = run(capsys, *arguments)
+    assert code == 0
     assert "plain path: the kernels need an NVIDIA GPU" in out
     assert "denoising step, median" in out
+    assert "% of it" in out
+
+
+def test_bench_tells_what_it_does(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On standard error, also with --json; a CPU's step may take half a minute."""
+    from app.commands import bench
+
+    (tmp_path / "config.json").write_text(json.dumps(config_dict(packable().config)))
+    monkeypatch.setattr(bench, "LEAST_PAUSE", 0.0)
+    shape = ["bench", "--shape", tmp_path, "--random-weights", "--context", 20, "--device", "cpu"]
+    code, _, err = run(capsys, *shape, "--steps", 2, "--json")
+    assert code == 0
+    lines = [line.removeprefix("safelight: ") for line in err.splitlines()]
+    assert lines[:4] == [
+        "built 1 of 2 layers",
+        "built 2 of 2 layers",
+        "checked its kernels against the oracle",
+        "prefilled 20 tokens",
+    ]
+    assert [line.rpartition(",")[0] for line in lines[4:6]] == [f"took step {k} of 2, canvas 1 of 1" for k in (1, 2)]
+    assert lines[6:] == ["took a first step that commits"]
+    code, _, err = run(capsys, "bench", "--steps", 2)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "go with --shape" in err

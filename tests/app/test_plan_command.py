@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from app.cli import main, parser
 from app.commands.options import QUANTIZATIONS
-from engine import SKILLS, memory
+from engine import SKILLS, kernels, memory
 from engine.weights.quantize import PRECISIONS
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ["experts", "attention", "dense", "embedding", "other", "vision", "kv_cache", "activations", "workspace"]
+CPU, CUDA = ["process"], ["cuda_context", "reserve"]  # on one of them alone
 
 Capture = pytest.CaptureFixture[str]
 
@@ -37,7 +40,8 @@ def test_json_has_these_keys_and_adds_up(capsys: Capture) -> None:
     record = json.loads(out)
     assert (code, err, out.count("\n")) == (0, "", 1)
     assert {"total_bytes", "parts", "free_bytes", "fits", "advice"} <= set(record)
-    assert list(record["parts"]) == PARTS
+    assert list(record["parts"]) == PARTS + CPU + CUDA
+    assert [record["parts"][part] for part in CUDA] == [0, 0]
     assert all(isinstance(count, int) for count in record["parts"].values())
     assert record["total_bytes"] == sum(record["parts"].values())
     assert record["free_bytes"] == 24 * 10**9
@@ -49,7 +53,8 @@ def test_json_has_these_keys_and_adds_up(capsys: Capture) -> None:
 def test_the_table_names_every_part_and_what_to_change(capsys: Capture) -> None:
     code, out, _ = run(capsys, "26b-a4b", "--quantization", "none")
     assert code == 0  # the answer is no, and that is an answer
-    assert all(any(line.startswith(part) for line in out.splitlines()) for part in PARTS)
+    assert all(any(line.startswith(part) for line in out.splitlines()) for part in PARTS + CPU)
+    assert not any(line.startswith(part) for line in out.splitlines() for part in CUDA)
     total = next(line for line in out.splitlines() if line.startswith("total"))
     assert "does not fit" in total
     assert float(total.split()[1]) > 100
@@ -58,12 +63,24 @@ def test_the_table_names_every_part_and_what_to_change(capsys: Capture) -> None:
     assert "\x1b" not in out
 
 
+def test_on_a_gpu_the_table_names_what_no_tensor_takes(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = dataclasses.replace(memory.choose("cpu", "bfloat16"), device=torch.device("cuda", 0))
+    monkeypatch.setattr(memory, "choose", lambda *_: place)
+    monkeypatch.setattr(kernels, "why_plain", lambda _: None)
+    code, out, _ = run(capsys, "26b-a4b", "--context", "32768")
+    rows = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line}
+    assert code == 0
+    assert all(float(rows[part][0]) > 0.3 for part in CUDA)
+    assert "torch's allocator" in " ".join(rows["reserve"])
+    assert float(rows["total"][0]) <= 18.0
+
+
 def test_a_small_model_is_told_in_megabytes(capsys: Capture) -> None:
     code, out, _ = run(capsys, SKILLS)
     total = next(line for line in out.splitlines() if line.startswith("total"))
     assert code == 0
     assert "MB" in out.splitlines()[1]
-    assert 5 < float(total.split()[1]) < 100
+    assert 605 < float(total.split()[1]) < 700  # Python and torch are most of it
     assert total.split()[-1] == "fits"
     assert "It fits" in out
 

@@ -12,8 +12,11 @@ from torch import Tensor
 
 from engine import GenerationConfig
 from engine.config import LayerConfig
+from engine.layers.packed import install
 from engine.models.diffusion_gemma import DiffusionGemma
 from engine.training.export import write_checkpoint
+from engine.weights.checkpoint import State
+from engine.weights.quantize import BF16, PRECISIONS, Activations, Precision
 from tests.engine.tiny import network
 
 GROUP = 32
@@ -33,6 +36,19 @@ SCHEME = {"num_bits": 4, "type": "int", "symmetric": True, "group_size": GROUP, 
 def packable(seed: int = 0) -> DiffusionGemma:
     """A random network with inputs in multiples of 64."""
     return network(seed, **SHAPE)
+
+
+def packed(precision: Precision = PRECISIONS["int4"], seed: int = 0, activations: Activations = BF16) -> DiffusionGemma:
+    """The same network, packed."""
+    made = packable(seed)
+    with torch.device("meta"):
+        empty = DiffusionGemma(made.config)
+        install(empty, precision, torch.float32, activations)
+    state = State(empty, torch.device("cpu"), torch.float32)
+    for name, parameter in made.named_parameters():
+        state.put(name, parameter.detach())
+    empty.load_state_dict(state.tensors, assign=True)
+    return empty.requires_grad_(False).eval()
 
 
 def released(folder: Path) -> Path:

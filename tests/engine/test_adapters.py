@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from engine import GenerationConfig, Model, SafelightError, load_adapter, load_model, unload_adapter
 from engine.adapters import attach, new_adapters, save_adapter, targets
-from engine.decoders.base import PIECE
+from engine.cache import PIECE
 from engine.layers.lora import LayerAdapter
 from engine.step_graph import StepProgram
 from engine.trace.identity import fingerprint

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from engine import catalog
-from engine.cache import SLACK, KVCache
+from engine.cache import KERNEL_PIECE, PIECE, SLACK, KVCache
 from engine.config import ModelConfig
 from engine.errors import SafelightError
 from engine.files import read_json
@@ -163,18 +163,19 @@ def test_spans_of_a_canvas_behind_text_that_is_still_to_be_committed(model: Diff
     assert cache.spans(CANVAS) == ahead
 
 
+@pytest.mark.parametrize("piece", [PIECE, KERNEL_PIECE])
 @pytest.mark.parametrize("context", [0, 900, 5000])
-def test_canvases_committed_with_the_next_find_room_in_place(context: int) -> None:
+def test_text_and_canvases_committed_with_the_next_find_room_in_place(context: int, piece: int) -> None:
     """In the real shape, without memory; sliding layers can still be cut back by the slack."""
     config = ModelConfig.from_dict(read_json(catalog.resolve("26b-a4b", shapes=True) / "config.json"))
     canvas, blocks = config.canvas_length, 20
-    cache = KVCache(config, torch.device("meta"), torch.bfloat16)
+    cache = KVCache(config, torch.device("meta"), torch.bfloat16, piece)
     cache.reserve(context + blocks * canvas)
-    for start in range(0, context, 512):
-        count = min(512, context - start)
+    buffers = [cache.buffers(index) for index in range(len(config.layers))]
+    for start in range(0, context, piece):
+        count = min(piece, context - start)
         cache.spans(count)
         cache.advance(count)
-    buffers = [cache.buffers(index) for index in range(len(config.layers))]
     cache.spans(canvas)
     for _ in range(blocks - 1):
         cache.spans(canvas, canvas)

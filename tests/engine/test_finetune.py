@@ -35,11 +35,12 @@ from engine.training.adapter_recipe import (
     TrainingStarted,
     recipe_for,
 )
-from engine.training.data import SudokuSource, minimal_puzzles
+from engine.training.data import SudokuSource
 from engine.training.export import write_checkpoint
 from engine.training.finetune import LOG, PLOT, PUZZLES, STATE, train_adapter
 from engine.training.loss import Draws, causal_loss, draw, uniform_loss
 from engine.training.measuring import measure
+from engine.training.minimal import minimal_puzzles
 from engine.training.network import denoise, encode
 from engine.training.plot import ticks, write_plot
 from engine.training.puzzles import Examples, FilePuzzles, Format, read_pairs, split

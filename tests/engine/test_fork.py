@@ -29,8 +29,7 @@ from engine import (
     generate,
     load_model,
 )
-from engine.cache import KVCache
-from engine.decoders.base import PIECE
+from engine.cache import PIECE, KVCache
 from tests.engine.test_generate import facts, steps
 from tests.engine.test_reuse import Counting
 from tests.engine.test_step_graph import OnDevice, tame

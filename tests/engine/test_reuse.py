@@ -17,8 +17,7 @@ import torch
 from torch import Tensor
 
 from engine import CanvasCommitted, GenerationConfig, GenerationFinished, PrefillFinished, SafelightError, StepFinished
-from engine.cache import SLACK, KVCache
-from engine.decoders.base import PIECE
+from engine.cache import PIECE, SLACK, KVCache
 from engine.events import Event
 from engine.generation import generate
 from engine.models.diffusion_gemma import DiffusionGemma
@@ -188,19 +187,21 @@ def test_a_stopped_run_leaves_a_good_cache(model: Counting, after: int, how: str
     assert_same(again, run(model, second, seed=2))
 
 
-def test_a_long_prompt_is_read_in_pieces_and_stops_between_them(model: Counting) -> None:
-    long = tokens(2 * PIECE + 5, 9)
-    cache, flag = model.new_cache(), threading.Event()
+@pytest.mark.parametrize("piece", [PIECE, 60])
+def test_a_long_prompt_is_read_in_the_cache_s_pieces_and_stops_between_them(model: Counting, piece: int) -> None:
+    long = tokens(2 * piece + 5, 9)
+    cache, flag = KVCache(model.config, model.device, model.dtype, piece), threading.Event()
     flag.set()
     events = list(generate(model, long, CONFIG, 0, flag, cache))
     assert [type(event) for event in events] == [GenerationFinished]
     assert events[0].reason == "cancelled"  # type: ignore[union-attr]
-    assert cache.length == PIECE
+    assert cache.length == piece
     model.read.clear()
     again = run(model, long, cache, max_new_tokens=CANVAS)
-    assert model.read == [PIECE, 5]
-    assert reused(again) == PIECE
-    assert facts(again[1:]) == facts(run(model, long, max_new_tokens=CANVAS)[1:])  # the same pieces
+    assert model.read == [piece, 5]
+    assert reused(again) == piece
+    fresh = KVCache(model.config, model.device, model.dtype, piece)
+    assert facts(again[1:]) == facts(run(model, long, fresh, max_new_tokens=CANVAS)[1:])  # the same pieces
 
 
 def test_a_pass_that_fails_half_way_leaves_a_good_cache(model: Counting, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,7 +42,7 @@ def test_a_result_adds_up(placement: Placement) -> None:
     assert result.commit_and_step_ms_median > 0
     assert result.plain_reason == "the kernels need an NVIDIA GPU"
     assert not result.graph
-    assert set(result.oracle_error) == {"experts", "linear"}
+    assert set(result.oracle_error) == {"experts", "linear", "attention", "vocabulary"}
     packed = sum(t.nbytes for w in packed_weights(random_network(CONFIG, PRECISION, placement)) for t in w.buffers())
     assert packed < result.weight_bytes < 1.5 * packed
     assert result.floor_share == pytest.approx(result.read_gb_s / result.bandwidth_gb_s)
@@ -66,7 +66,9 @@ def test_int8_activations_are_off_unless_asked_for(placement: Placement) -> None
     def linears(made: DiffusionGemma) -> list[bool]:
         return [module.rounds for module in made.modules() if isinstance(module, PackedLinear)]
 
-    made, asked = (random_network(CONFIG, PRECISION, placement, way) for way in (BF16, Activations(linears=True)))
+    made, asked = (
+        random_network(CONFIG, PRECISION, placement, activations=way) for way in (BF16, Activations(linears=True))
+    )
     assert not any(linears(made))
     assert all(linears(asked))
     assert len(linears(asked)) == len(linears(made)) > 0
@@ -97,19 +99,49 @@ def test_a_wrong_kernel_is_found(placement: Placement, monkeypatch: pytest.Monke
         return right(x, weight) * 1.05
 
     monkeypatch.setattr(kernels, "linear", wrong)
-    with pytest.raises(SafelightError, match=r"the linear kernel is wrong on this device: off by 5\.0%"):
+    with pytest.raises(SafelightError, match=r"the linear kernel is wrong on this device: off by 5\.00%"):
         check_layers(made)
 
 
-def test_a_kernel_that_takes_another_rows_scale_is_found(placement: Placement, monkeypatch: pytest.MonkeyPatch) -> None:
+def rolled(weight: Packed, dim: int = -1) -> Packed:
+    return dataclasses.replace(weight, scales=weight.scales.roll(1, dim))
+
+
+MIXED_UP = {
+    "linear": ("linear", lambda right, x, weight: right(x, rolled(weight))),
+    "gate and up": ("experts", lambda right, *them: right(*them[:3], rolled(them[3]), them[4])),
+    "groups of gate and up": ("experts", lambda right, *them: right(*them[:3], rolled(them[3], -2), them[4])),
+    "down": ("experts", lambda right, *them: right(*them[:4], rolled(them[4]))),
+    "another expert": ("experts", lambda right, x, weights, chosen, *them: right(x, weights, (chosen + 1) % 6, *them)),
+    "another head": ("attend", lambda right, queries, *them: right(queries.roll(1, 0), *them)),
+    "tokens": ("vocabulary_stage", lambda right, x, table, **them: right(x, rolled(table), **them)),
+}
+
+
+@pytest.mark.parametrize("name", MIXED_UP)
+def test_a_kernel_that_takes_other_operands_is_found(
+    name: str, placement: Placement, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would not be if the scales of a random network were alike."""
+    made = random_network(CONFIG, PRECISION, placement)
+    kernel, mistaken = MIXED_UP[name]
+    right = getattr(kernels, kernel)
+    monkeypatch.setattr(kernels, kernel, lambda *arguments, **named: mistaken(right, *arguments, **named))
+    said = {"attend": "attention", "vocabulary_stage": "vocabulary"}.get(kernel, kernel)
+    with pytest.raises(SafelightError, match=f"the {said} kernel is wrong on this device: off by"):
+        check_layers(made)
+
+
+def test_both_kinds_of_layer_are_checked(placement: Placement, monkeypatch: pytest.MonkeyPatch) -> None:
     made = random_network(CONFIG, PRECISION, placement)
     right = kernels.linear
+    full_queries = made.layers[1].self_attn.q_proj.weight.packed.codes
 
     def wrong(x: Tensor, weight: Packed) -> Tensor:
-        return right(x, dataclasses.replace(weight, scales=weight.scales.roll(1, -1)))
+        return right(x, rolled(weight) if weight.codes.data_ptr() == full_queries.data_ptr() else weight)
 
     monkeypatch.setattr(kernels, "linear", wrong)
-    with pytest.raises(SafelightError, match="the linear kernel is wrong"):
+    with pytest.raises(SafelightError, match=r"neighbouring rows' scales would give \(layer 1, self_attn.q_proj\)"):
         check_layers(made)
 
 
@@ -122,9 +154,9 @@ def test_a_step_that_is_no_number_is_told(placement: Placement, monkeypatch: pyt
 
 
 def test_the_peak_is_of_the_steps_alone(placement: Placement, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither the copies that measure the bandwidth nor the building are in it."""
+    """Neither the copies that measure the bandwidth nor the building nor the oracles are in it."""
     order: list[str] = []
-    for name in ("copy_bandwidth", "random_network", "_forget_peak", "_time_steps", "peak_memory_mb"):
+    for name in ("copy_bandwidth", "random_network", "check_layers", "_forget_peak", "_time_steps", "peak_memory_mb"):
         real = getattr(shape_bench, name)
 
         def told(*arguments: object, _real: Any = real, _name: str = name) -> object:
@@ -133,7 +165,45 @@ def test_the_peak_is_of_the_steps_alone(placement: Placement, monkeypatch: pytes
 
         monkeypatch.setattr(shape_bench, name, told)
     measure_shape("tiny", CONFIG, PRECISION, placement, steps=1, rounds=1)
-    assert order == ["copy_bandwidth", "random_network", "_forget_peak", "_time_steps", "peak_memory_mb"]
+    assert order == [
+        "copy_bandwidth",
+        "random_network",
+        "check_layers",
+        "_forget_peak",
+        "_time_steps",
+        "peak_memory_mb",
+    ]
+
+
+def test_on_a_cpu_two_steps_more_than_asked_are_run(placement: Placement, monkeypatch: pytest.MonkeyPatch) -> None:
+    passes: list[int] = []
+    real = StepProgram.layers
+
+    def counted(self: StepProgram, text_rows: int = 0) -> Tensor:
+        passes.append(text_rows)
+        return real(self, text_rows)
+
+    monkeypatch.setattr(StepProgram, "layers", counted)
+    result = measure_shape("tiny", CONFIG, PRECISION, placement, context=20, steps=3, plan_bytes=10**9)
+    assert passes == [0, 0, 0, CONFIG.canvas_length, 0]
+    assert result.peak_of_plan == pytest.approx((result.peak_memory_mb or 0) / 1e3)
+    assert set(result.parts_ms) == {"experts", "attention", "dense", "vocabulary", "sampler", "gaps"}
+
+
+def test_codes_are_drawn_a_piece_at_a_time(placement: Placement, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table of 262 144 tokens was drawn as a whole, in numbers of 16 bits: 1.5 GB beside the model."""
+    sizes: list[int] = []
+    real = Tensor.random_
+
+    def watched(self: Tensor, *arguments: Any, **named: Any) -> Tensor:
+        sizes.append(self.nbytes)
+        return real(self, *arguments, **named)
+
+    monkeypatch.setattr(shape_bench, "DRAWN_AT_ONCE", 1000)
+    monkeypatch.setattr(Tensor, "random_", watched)
+    made = random_network(CONFIG, PRECISION, placement)
+    assert max(sizes) == 1000
+    assert all(bool((w.codes >= -127).all()) for w in packed_weights(made) if w.codes.dtype == torch.int8)
 
 
 class Graph:

@@ -23,15 +23,13 @@ from engine import (
     generate,
     sampling,
 )
-from engine.cache import SLACK, KVCache
-from engine.decoders.base import PIECE, commit
+from engine.cache import PIECE, SLACK, KVCache
+from engine.decoders.base import commit
 from engine.decoders.steppers import DeviceStepper, LastProgram, Sampler
 from engine.kernels.reference_sampling import draw_tokens
-from engine.layers.packed import install
 from engine.models.diffusion_gemma import DiffusionGemma
 from engine.step_graph import NOISE, StepProgram, Told
-from engine.weights.quantize import PRECISIONS
-from tests.engine.packing import packable
+from tests.engine.packing import packed
 from tests.engine.test_generate import facts
 from tests.engine.tiny import CANVAS, VOCABULARY, WINDOW, network, tokens
 
@@ -168,21 +166,11 @@ def test_allowed_and_pinned_tokens() -> None:
 
 
 def test_packed_network() -> None:
-    made = packable()
-    with torch.device("meta"):
-        empty = DiffusionGemma(made.config)
-    install(empty, PRECISIONS["int4"], torch.float32)
-    from engine.weights.checkpoint import State
-
-    state = State(empty, torch.device("cpu"), torch.float32)
-    for name, parameter in made.named_parameters():
-        state.put(name, parameter.detach())
-    empty.load_state_dict(state.tensors, assign=True)
-    empty.requires_grad_(False)
-    empty.self_conditioning.down_proj.weight.scales.mul_(0.1)
-    program, _cache = program_on(empty, tokens(9))
+    made = packed()
+    made.self_conditioning.down_proj.weight.scales.mul_(0.1)
+    program, _cache = program_on(made, tokens(9))
     canvas = tokens(CANVAS, seed=3)
-    assert_agree(empty, program, canvas, steps_of(program, canvas, CONFIG), CONFIG)
+    assert_agree(made, program, canvas, steps_of(program, canvas, CONFIG), CONFIG)
 
 
 def test_non_finite_weights_are_told() -> None:
@@ -220,7 +208,9 @@ class OnDevice:
         return self.network.prefill(ids, cache)
 
     def step_program(self, cache: KVCache, sampler: Sampler) -> StepProgram:
-        return self.last_program.get(self.network, cache, sampler)
+        program = self.last_program.get(self.network, cache, sampler)
+        program.runs_aside = True
+        return program
 
 
 def generation(
@@ -236,6 +226,26 @@ def generation(
 
 def run(model: OnDevice, prompt: Tensor | None = None, cache: KVCache | None = None, **changes: object) -> list[Event]:
     return list(generation(model, prompt, cache, **changes))
+
+
+def test_no_step_is_taken_in_vain_where_none_runs_aside() -> None:
+    """A step on a CPU takes seconds: none begins before the last one's event was looked at."""
+    model = OnDevice(network())
+    launched: list[int] = []
+
+    class InPlace(OnDevice):
+        def step_program(self, cache: KVCache, sampler: Sampler) -> StepProgram:
+            program = self.last_program.get(self.network, cache, sampler)
+            real = program.launch
+            program.launch = lambda index: (launched.append(index), real(index))[1]  # type: ignore[method-assign]
+            return program
+
+    seen = 0
+    for event in generation(InPlace(model.network), max_new_tokens=CANVAS):
+        if isinstance(event, StepFinished):
+            seen += 1
+            assert len(launched) == seen
+    assert seen == STEPS
 
 
 def test_generation_by_programs() -> None:

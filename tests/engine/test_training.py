@@ -10,15 +10,17 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from engine import sampling
 from engine.tasks import skills, sudoku
-from engine.training import train
 from engine.training.alphabet import CHARACTERS, SPECIAL, build_tokenizer
-from engine.training.data import EOS, SHORT_PROMPT, SkillSource, SudokuSource, minimal_puzzles, prompt_text
+from engine.training.data import EOS, SHORT_PROMPT, SkillSource, SudokuSource, prompt_text
+from engine.training.loss import weights
+from engine.training.minimal import minimal_puzzles
 from engine.training.muon import Muon, orthogonalise
 from engine.training.network import encode, predict
 from engine.training.recipes import RECIPES, Recipe
 from engine.training.rollout import Batch, Pool
-from engine.training.train import Trainer, rate, weights
+from engine.training.trainer import Trainer, initialise
 from tests.engine.tiny import CANVAS, VOCABULARY, network, tokens
 
 TOLERANCE = 1e-4
@@ -87,13 +89,15 @@ def test_muon_walks_downhill_at_an_even_pace() -> None:
     assert losses[-1] < 0.3 * losses[0]
 
 
-def test_learning_rate_schedule() -> None:
-    recipe = dataclasses.replace(RECIPES["skills"], warmup_steps=10, decay_share=0.5)
-    rates = [rate(step, 100, recipe) for step in range(101)]
+@pytest.mark.parametrize("length", [{"steps": 100}, {"steps": 0, "minutes": 100 / 60}], ids=["steps", "seconds"])
+def test_learning_rate_schedule(length: dict[str, Any]) -> None:
+    """By steps or by time: a run of 100 seconds whose steps take one each has the rates of 100 steps."""
+    recipe = dataclasses.replace(RECIPES["skills"], warmup_steps=10, decay_share=0.5, **length)
+    rates = [recipe.factor(step, recipe.done(step, seconds=step)) for step in range(101)]
     assert rates[0] == pytest.approx(0.1)
     assert rates[9:51] == [1.0] * 42
     assert rates[75] == pytest.approx(0.5)
-    assert rates[100] == 0.0
+    assert rates[100] == pytest.approx(0.0)
 
 
 def test_alphabet_round_trip() -> None:
@@ -169,6 +173,23 @@ def test_a_pool_keeps_its_shape_and_renews_its_slots(puzzles: Path) -> None:
     assert (pool.target != first).any(dim=1).all()
 
 
+def test_a_step_of_a_pool_is_a_step_of_the_sampler(puzzles: Path) -> None:
+    """The draws of ``sampling``, bit for bit, though the pool draws without a wait for the device."""
+    pool = Pool(SudokuSource(puzzles, 96, seed=1).draw, 4, 128, torch.Generator().manual_seed(0))
+    logits = torch.randn(4, 96, 128, generator=torch.Generator().manual_seed(1)) * 3
+    oracle = torch.Generator()
+    oracle.set_state(pool.generator.get_state())
+    torch.rand(4, generator=oracle)  # which are retired: none
+    scaled = logits / pool.settings.temperature(0)
+    noise = sampling.uniform_tokens((4, 96), 128, oracle)
+    accepted = sampling.accept_mask(sampling.token_entropy(scaled), pool.settings.entropy_bound)
+    expected = sampling.renoise(sampling.sample_candidates(scaled, oracle), accepted, noise)
+    pool.advance(logits, retire=0.0)
+    assert torch.equal(pool.canvas, expected)
+    assert torch.equal(pool.soft, torch.softmax(scaled, dim=-1))
+    assert torch.equal(pool.generator.get_state(), oracle.get_state())
+
+
 class Stopped(Exception):  # noqa: N818 (not an error: the run is interrupted on purpose)
     pass
 
@@ -183,8 +204,8 @@ class Interrupted(Trainer):
 
 
 def tiny(name: str) -> Recipe:
-    changes: dict[str, Any] = {"hidden_size": 16, "layers": 2, "batch": 4, "puzzles": 5, "warmup_steps": 2}
-    return dataclasses.replace(RECIPES[name], **changes, retire_early=0.5)
+    changes: dict[str, Any] = {"hidden_size": 16, "layers": 2, "batch": 4, "puzzles": 5, "warmup_steps": 2, "steps": 4}
+    return dataclasses.replace(RECIPES[name], **changes)
 
 
 @pytest.mark.parametrize("name", ["sudoku", "skills"])
@@ -193,11 +214,11 @@ def test_a_run_taken_up_again_ends_in_the_same_bits(name: str, puzzles: Path, tm
     for folder, kind in ((tmp_path / "whole", Trainer), (tmp_path / "parts", Interrupted)):
         folder.mkdir()
         (folder / "puzzles.txt").write_text(puzzles.read_text())
-        runner = kind(tiny(name), folder, steps=4, seed=3, compiled=False)
+        runner = kind(tiny(name), folder, seed=3)
         if kind is Interrupted:
             with pytest.raises(Stopped):
-                runner.run(save_every=1)
-            runner = Trainer(tiny(name), folder, steps=4, seed=3, compiled=False)
+                runner.run(report_every=1, save_every=0.0)
+            runner = Trainer(tiny(name), folder, seed=3)
             assert runner.step == 2
         start = {n: p.detach().clone() for n, p in runner.model.named_parameters()}
         runner.run()
@@ -209,9 +230,37 @@ def test_a_run_taken_up_again_ends_in_the_same_bits(name: str, puzzles: Path, tm
         assert torch.equal(tensor, ends[1][key]), key
 
 
+RECORDED = {
+    "sudoku": [4.588076, 5.204645, 5.163878, 4.604938],
+    "skills": [3.966962, 4.495591, 4.133471, 4.066882, 3.756492, 3.760682],
+    "base": [3.591852, 2.902131, 3.935616, 4.406412, 4.405758, 3.271954, 4.505137, 5.079682],
+}
+
+
+@pytest.mark.parametrize("name", sorted(RECORDED))
+def test_two_cores_take_the_steps_that_the_shipped_models_took(
+    name: str, puzzles: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Losses of each pool's first steps in fp32, recorded with the code that trained the models."""
+    monkeypatch.setattr("engine.training.trainer.has_bf16", lambda _: False)
+    (tmp_path / "puzzles.txt").write_text(puzzles.read_text())
+    runner = Trainer(dataclasses.replace(tiny(name), steps=8), tmp_path, seed=3)
+    losses: list[float] = []
+    forward = runner.forward
+
+    def watched(*inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        loss, logits = forward(*inputs)
+        losses.append(loss.item())
+        return loss, logits
+
+    runner.forward = watched
+    runner.run()
+    assert losses[: len(RECORDED[name])] == pytest.approx(RECORDED[name], abs=2e-3)
+
+
 def test_initial_weights_keep_the_scale_of_what_passes_through() -> None:
     model = network(num_experts=16)
-    train.initialise(model, torch.Generator().manual_seed(0))
+    initialise(model, torch.Generator().manual_seed(0))
     for name in ("layers.0.mlp.up_proj.weight", "layers.1.experts.down_proj", "embed_tokens.weight"):
         weight = model.get_parameter(name)
         assert weight.std().item() == pytest.approx(weight.shape[-1] ** -0.5, rel=0.1)

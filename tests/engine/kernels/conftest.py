@@ -3,7 +3,7 @@ functions included, so that one process holds only one of the two.
 
 Files named ``test_*_interpreted.py`` run on CPU tensors in Triton's interpreter: each is one item of this process,
 which runs the file's tests in a process of their own with ``TRITON_INTERPRET=1``. All other files here find the
-compiler: ``compile.py`` builds kernels for cards that are not there. Without Triton nothing here is collected.
+compiler and build kernels for cards that are not there. Without Triton nothing here is collected.
 
 In the interpreter, use fp32 or fp16: its bf16 arithmetic is wrong and says nothing. Inline PTX does not run in it.
 """

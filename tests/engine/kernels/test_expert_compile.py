@@ -2,70 +2,15 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import pytest
 
-from engine.kernels.expert_gemm import COMBINE, Blocks, combine_kernel, down_kernel, gate_up_kernel
-from engine.kernels.expert_sort import CHUNK, group_kernel
-from engine.weights.quantize import SCHEMES
-
-from .compile import TARGETS, Compiled, compiled
-
-HIDDEN, WIDTH, TOP_K, EXPERTS = 2816, 704, 8, 128
-CANVAS = 256 * TOP_K / EXPERTS  # pairs an expert
-PROMPT = 4 * CANVAS
-SHARED = {89: 99 << 10, 90: 227 << 10, 120: 99 << 10}  # bytes a program may have
-DECODE = ("PRMT", "LOP3", "SHF", "HFMA2", "HMUL2", "MOV", "IMAD")
-# Instructions that decode a weight, moves of tables and addresses included. Reached: int4 2.0 to 2.2, nf4 4.3 to 4.5.
-BUDGETS = {"int4-g32": 2.4, "nf4-g64": 4.8}
-POINTERS = {"pairs_ptr": "*i32", "offsets_ptr": "*i32", "tiles_ptr": "*i32", "words_ptr": "*i16", "scales_ptr": "*i16"}
+from engine.doctor.budgets import TARGETS
+from engine.doctor.build import Build
+from engine.doctor.kernel_table import step_kernels
 
 
-@cache
-def product(kernel: str, scheme: str, pairs: float, capability: int) -> tuple[Compiled, float]:
-    """gate_up or down for a card, and the weights a thread decodes in one turn of its loop."""
-    kind, blocks = SCHEMES[scheme], Blocks.of(capability // 10, pairs)
-    options = {"H": HIDDEN, "WIDTH": WIDTH, "GROUP": kind.group_size, "IS_NF4": kind.name == "nf4", "PTX": True}
-    signature = POINTERS | {"x_ptr": "*bf16", "inner_ptr": "*bf16", "weights_ptr": "*fp32", "parts_ptr": "*bf16"}
-    if kernel == "gate_up":
-        function, options = gate_up_kernel, options | {"TOP_K": TOP_K, "M": blocks.rows}
-    else:
-        function, options = down_kernel, options | {"M": blocks.down_rows(HIDDEN)}
-    options |= {"N": blocks.tokens}
-    built = compiled(function, signature, options, capability, num_warps=blocks.warps, num_stages=blocks.stages)
-    return built, 2 * options["M"] * 64 / (32 * blocks.warps)
-
-
-@pytest.mark.parametrize("capability", TARGETS)
-@pytest.mark.parametrize("scheme", BUDGETS)
-@pytest.mark.parametrize("kernel", ["gate_up", "down"])
-def test_a_canvas_decodes_in_registers_within_budget(kernel: str, scheme: str, capability: int) -> None:
-    built, weights = product(kernel, scheme, CANVAS, capability)
-    assert built.spill_bytes == 0
-    assert built.registers <= 128  # four programs of four warps a multiprocessor
-    assert 4 * built.shared_bytes <= SHARED[capability]
-    loop = built.loop
-    assert loop["STS"] == 0, "decoded weights go by shared memory"
-    assert loop["HGMMA" if capability == 90 else "HMMA"] > 0
-    decoding = sum(loop[opcode] for opcode in DECODE) / weights
-    assert decoding <= BUDGETS[scheme]
-
-
-@pytest.mark.parametrize("capability", TARGETS)
-def test_a_prompt_builds_without_spills(capability: int) -> None:
-    built, _ = product("gate_up", "int4-g32", PROMPT, capability)
-    assert built.spill_bytes == 0
-    assert built.registers <= 255
-    assert 2 * built.shared_bytes <= SHARED[capability]
-
-
-@pytest.mark.parametrize("capability", TARGETS)
-def test_sort_and_combine_build_without_spills(capability: int) -> None:
-    signature = {"chosen_ptr": "*i64", "count": "i32", **POINTERS}
-    sort = compiled(group_kernel, signature, {"BLOCK": 32, "CHUNK": CHUNK}, capability, num_warps=8)
-    signature = {"parts_ptr": "*bf16", "out_ptr": "*bf16"}
-    combine = compiled(combine_kernel, signature, {"TOP_K": TOP_K, "H": HIDDEN, "BLOCK": COMBINE}, capability)
-    for built in (sort, combine):
-        assert built.spill_bytes == 0
-        assert built.registers <= 96
+@pytest.mark.parametrize(
+    "build", [each for target in TARGETS for each in step_kernels(target) if each.part == "experts"], ids=str
+)
+def test_within_budget(build: Build) -> None:
+    assert build.faults(build.compile()) == []

@@ -50,22 +50,22 @@ def test_experts_without_tokens_and_with_all_of_them(loads: list[int]) -> None:
 
 @pytest.mark.parametrize("scheme", FOUR_BIT)
 @pytest.mark.parametrize(
-    ("chosen", "hidden", "width", "block", "dtype"),
+    ("chosen", "hidden", "width", "tiles", "dtype"),
     [
-        (choices(1, 2, 4), 64, 64, 16, torch.float32),
-        (choices(19, 2, 3) + 1, 128, 64, 16, torch.float32),  # the first expert has no tokens
-        (torch.tensor([[2, 0]]).expand(17, 2), 64, 128, 16, torch.float16),  # two have all of them
+        (choices(1, 2, 4), 64, 64, 1, torch.float32),
+        (choices(19, 2, 3) + 1, 128, 64, 2, torch.float32),  # the first expert has no tokens
+        (torch.tensor([[2, 0]]).expand(17, 2), 64, 128, 1, torch.float16),  # two have all of them
     ],
 )
 def test_experts_match_the_reference(
-    scheme: str, chosen: Tensor, hidden: int, width: int, block: int, dtype: torch.dtype
+    scheme: str, chosen: Tensor, hidden: int, width: int, tiles: int, dtype: torch.dtype
 ) -> None:
     random = torch.Generator().manual_seed(len(chosen))
     gate_up = pack(torch.randn(4, 2 * width, hidden, generator=random) * hidden**-0.5, SCHEMES[scheme])
     down = pack(torch.randn(4, hidden, width, generator=random) * width**-0.5, SCHEMES[scheme])
     x = torch.randn(len(chosen), hidden, generator=random).to(dtype)
     weights = torch.rand(chosen.shape, generator=random)
-    got = experts(x, weights, chosen, gate_up, down, Blocks(block, 64, 4, 1))
+    got = experts(x, weights, chosen, gate_up, down, Blocks(16, 64, 4, 1, tiles))
     want = reference.experts(x, weights, chosen, gate_up, down)
     tolerance = 2e-5 if dtype == torch.float32 else 4e-3
     torch.testing.assert_close(got, want, rtol=tolerance, atol=tolerance)

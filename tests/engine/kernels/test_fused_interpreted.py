@@ -2,24 +2,42 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import torch
+from torch import Tensor
 
+from engine import kernels
 from engine.adapters import attach
+from engine.cache import KVCache
 from engine.config import GenerationConfig
+from engine.kernels.launches import counting
 from engine.layers.attention import Span
 from engine.layers.fused import FusedLayers
 from engine.models.diffusion_gemma import DiffusionGemma
-from engine.step_graph import StepProgram
+from engine.step_graph import StepProgram, Told
+from engine.weights.quantize import INT4, INT8, PRECISIONS, Activations, Precision
 from tests.engine.adapting import random_adapters
-from tests.engine.packing import packable
+from tests.engine.packing import packable, packed
 from tests.engine.tiny import CANVAS, WINDOW, tokens
 
 
-@pytest.mark.parametrize(("length", "text"), [(0, 0), (5, 0), (30, 0), (0, CANVAS), (5, 3), (30, CANVAS)])
-def test_fused_layers(length: int, text: int) -> None:
+@pytest.mark.parametrize(
+    ("length", "text", "quantization"),
+    [
+        (0, 0, "none"),
+        (5, 0, "int4"),
+        (30, 0, "none"),
+        (0, CANVAS, "none"),
+        (5, 3, "none"),
+        (30, CANVAS, "none"),
+        (30, CANVAS, "int4"),
+    ],
+)
+def test_fused_layers(length: int, text: int, quantization: str) -> None:
     """A prefix shorter and longer than the window; both sorts of layer; text of its own pass in the plain network."""
-    made: DiffusionGemma = packable()
+    made: DiffusionGemma = packable() if quantization == "none" else packed(PRECISIONS[quantization])
     count = text + CANVAS
     plain, cache = made.new_cache(), made.new_cache()
     for each in (plain, cache):
@@ -28,8 +46,9 @@ def test_fused_layers(length: int, text: int) -> None:
             made.prefill(tokens(length), each)
     positions = torch.arange(length, length + count)
     canvas = made.self_conditioning(made.embed(tokens(CANVAS, seed=1))[None])[0]
-    x = torch.cat([made.embed(tokens(text, seed=2)), canvas])
+    x = canvas
     if text:
+        x = torch.cat([made.embed(tokens(text, seed=2)), canvas])
         made.prefill(tokens(text, seed=2), plain)
     extends = [plain.onlooker(index) for index in range(len(made.layers))]
     want = made.run(canvas[None], positions[text:], {}, extends)[0]
@@ -49,27 +68,127 @@ def test_fused_layers(length: int, text: int) -> None:
             torch.testing.assert_close(new[:, :, written], old[:, :, written], atol=2e-5, rtol=1e-5)
 
 
+def program_on(made: DiffusionGemma) -> tuple[StepProgram, KVCache]:
+    """A program that is to commit a canvas with its first step, and its cache, which it does not keep alive."""
+    cache = made.new_cache()
+    cache.reserve(30 + 2 * CANVAS)
+    made.prefill(tokens(30), cache)
+    program = StepProgram(made, cache, CANVAS)
+    program.seed(3)
+    program.begin(tokens(CANVAS, seed=1), None, GenerationConfig(), tokens(CANVAS, seed=2))
+    return program, cache
+
+
+def steps(program: StepProgram, count: int = 2) -> list[Told]:
+    told = []
+    for step in range(count):
+        program.launch(step)
+        found = program.collect(step)
+        told.append(Told(*(part.clone() if isinstance(part, Tensor) else part for part in found)))
+    return told
+
+
+def assert_alike(told: list[Told], wanted: list[Told]) -> None:
+    for found, plain in zip(told, wanted, strict=True):
+        for name in ("argmax", "candidates", "accepted", "next_canvas"):
+            assert torch.equal(getattr(found, name), getattr(plain, name)), name
+        assert found.converged == plain.converged
+        torch.testing.assert_close(found.entropy, plain.entropy, atol=1e-4, rtol=0)
+
+
 @pytest.mark.parametrize("adapted", [False, True])
+@pytest.mark.parametrize("quantization", ["none", "int4"])
 @torch.inference_mode()
-def test_a_step_that_commits(adapted: bool) -> None:
-    """As a program takes it by the fused layers, against one that takes it plainly; also with an adapter a mode."""
-    made = packable()
+def test_a_step_that_commits(quantization: str, adapted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a program takes it by kernels alone, against one that takes it plainly; also with an adapter a mode."""
+    made = packable() if quantization == "none" else packed(PRECISIONS[quantization])
     if adapted:
         attach(made, random_adapters(made))
-    told = []
-    for fused in (None, FusedLayers(made)):
-        cache = made.new_cache()
-        cache.reserve(30 + 2 * CANVAS)
-        made.prefill(tokens(30), cache)
-        program = StepProgram(made, cache, CANVAS)
-        program.fused = fused
-        program.seed(3)
-        program.begin(tokens(CANVAS, seed=1), None, GenerationConfig(), tokens(CANVAS, seed=2))
-        for step in range(2):
-            program.launch(step)
-            told.append(program.collect(step))
-    for plain, found in zip(told[:2], told[2:], strict=True):
-        assert torch.equal(found.argmax, plain.argmax)
-        assert torch.equal(found.candidates, plain.candidates)
-        assert torch.equal(found.next_canvas, plain.next_canvas)
-        torch.testing.assert_close(found.entropy, plain.entropy, atol=1e-4, rtol=0)
+    plain, _plain_cache = program_on(made)
+    program, _cache = program_on(made)
+    program.fused = FusedLayers(made)
+    wanted = steps(plain)
+    if quantization != "none":  # there are no kernels for linear layers that are not packed
+        monkeypatch.setattr(kernels, "_fast", lambda _: True)
+    with counting() as found:
+        assert_alike(steps(program), wanted)
+    # Of self-conditioning, a sliding layer and a full one: each by itself, or those with the same inputs in one.
+    linears = 0 if quantization == "none" else 3 + 7 + 6 if adapted else 2 + 4 + 4
+    assert found["linear8_kernel"] == 2 * linears
+    assert found["router_kernel"] == found["merge_norm_kernel"] == 2 * len(made.layers)
+    assert found["settle_kernel"] == 2
+
+
+@torch.inference_mode()
+def test_weights_of_four_bits_are_not_joined() -> None:
+    """As in the published int4 checkpoint, whose attention has four bits: it goes by itself, the dense MLP does not."""
+    made = packed(Precision(INT4, INT4, INT8, INT8))
+    plain, _plain_cache = program_on(made)
+    program, _cache = program_on(made)
+    program.fused = FusedLayers(made)
+    assert program.fused.layers[0].projections is None
+    assert program.fused.layers[0].gate_up is not None
+    assert_alike(steps(program, 1), steps(plain, 1))
+
+
+@torch.inference_mode()
+def test_linears_that_round_their_inputs_do_so_where_they_are_joined() -> None:
+    """As each by itself on the plain path, and not as with exact inputs, which a switch that is ignored would give."""
+    made, exact = packed(activations=Activations(linears=True)), packed()
+    fused, other = FusedLayers(made), FusedLayers(exact)
+    x = torch.randn(CANVAS, made.config.hidden_size, generator=torch.Generator().manual_seed(1))
+    ropes = made.ropes(torch.arange(CANVAS), x.dtype)
+    span = Span(torch.tensor([0, CANVAS], dtype=torch.int32), 0, None)
+
+    def outputs(layers: FusedLayers, index: int, joined: bool = True) -> list[Tensor]:
+        layer, cache = layers.layers[index], layers.network.new_cache()
+        cache.reserve(CANVAS)
+        if not joined:
+            layer = dataclasses.replace(layer, projections=None, gate_up=None)
+        buffers = cache.buffers(index)
+        queries = layers.queries(layer, x, ropes[made.config.layers[index]], span, buffers)
+        return [layers.dense(layer.block.mlp, layer.gate_up, x), queries, *(part[:, :, :CANVAS] for part in buffers)]
+
+    for index in range(len(fused.layers)):
+        plain, unrounded = outputs(fused, index, joined=False), outputs(other, index)
+        for found, want, off in zip(outputs(fused, index), plain, unrounded, strict=True):
+            torch.testing.assert_close(found, want, atol=1e-5, rtol=1e-5)
+            assert 1e-3 < float((found - off).norm() / found.norm()) < 0.05
+
+
+@torch.inference_mode()
+def test_a_step_whose_linears_round_launches_one_more_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = packed(activations=Activations(linears=True))
+    program, _cache = program_on(made)
+    program.fused = FusedLayers(made)
+    monkeypatch.setattr(kernels, "_fast", lambda _: True)
+    with counting() as found:
+        assert steps(program, 1)[0].finite
+    assert found["linear_int8_kernel"] == found["quantize_kernel"] == 2 + 4 + 4
+    assert found["linear8_kernel"] == 0
+
+
+def test_joined_weights_stay_what_they_were_and_are_held_once() -> None:
+    made = packed()
+    before = {name: buffer.clone() for name, buffer in made.named_buffers()}
+    with torch.inference_mode():
+        fused = FusedLayers(made)
+    sliding, full = fused.layers
+    assert sliding.projections is not None
+    assert full.projections is not None
+    assert sliding.projections.shape == ((4 + 2 + 2) * 16, 128)
+    assert full.projections.shape == ((4 + 1) * 32, 128)
+    after = dict(made.named_buffers())
+    assert before.keys() == after.keys()
+    for name, buffer in after.items():
+        assert torch.equal(buffer, before[name])
+        assert not buffer.is_inference()  # training goes on with them
+    storages = {buffer.untyped_storage().data_ptr(): buffer.untyped_storage().nbytes() for buffer in after.values()}
+    assert sum(storages.values()) == sum(buffer.nbytes for buffer in after.values())
+    assert len(storages) == 2 * (1 + 1 + 2 + 2 * 2)  # table, self-conditioning, layers, their experts' two
+    again = FusedLayers(made)
+    assert again.layers[0].projections is not None
+    assert again.layers[0].projections.codes.data_ptr() == sliding.projections.codes.data_ptr()
+    reloaded = packed(seed=1)
+    made.load_state_dict(reloaded.state_dict())
+    assert all(torch.equal(buffer, dict(reloaded.named_buffers())[name]) for name, buffer in made.named_buffers())

@@ -5,9 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional
+from triton.runtime import interpreter
 
 from engine.kernels import attention, linear8, norms, reference
 from engine.kernels import reference_sampling as plain
+from engine.kernels.decode import split_pairs
+from engine.kernels.linear8 import Cut
 from engine.layers.norm import RMSNorm
 from engine.layers.rope import cos_sin, rotate
 from engine.weights.quantize import INT8, pack
@@ -21,17 +25,53 @@ def noise(*shape: int, seed: int = 0) -> Tensor:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 @pytest.mark.parametrize(
-    ("tokens", "inputs", "rows", "splits"),
-    [(1, 70, 200, None), (19, 330, 130, 2), (130, 64, 128, None), (20, 130, 129, 5)],
+    ("tokens", "inputs", "rows", "cut"),
+    [
+        (1, 70, 200, None),
+        (19, 330, 130, Cut(2)),
+        (130, 64, 128, None),
+        (20, 130, 129, Cut(5)),
+        (140, 330, 130, Cut(programs=3)),  # eight blocks each: the end of a tile, and more than half of the next
+        (20, 330, 400, Cut(programs=7)),  # four of them: a tile has two or three programs
+        (20, 330, 130, Cut(programs=9)),  # two: tiles of six have three programs; some have none
+        (20, 130, 400, Cut(programs=3)),  # four of twelve: a whole tile among the parts
+    ],
 )
-def test_linear(tokens: int, inputs: int, rows: int, splits: int | None, dtype: torch.dtype) -> None:
-    """Odd sizes; splits that have several blocks, one, or none."""
+def test_linear(tokens: int, inputs: int, rows: int, cut: Cut | None, dtype: torch.dtype) -> None:
+    """Odd sizes; splits that have several blocks, one, or none; tiles shared evenly."""
     x, weight = noise(tokens, inputs).to(dtype), pack(noise(rows, inputs, seed=1), INT8)
     want = reference.linear(x.float(), weight)
     for _ in range(2):  # the second time the counters are as the first left them
-        found = linear8.linear8(x, weight, splits)
+        found = linear8.linear8(x, weight, cut)
         assert found.dtype == dtype
         torch.testing.assert_close(found.float(), want, atol=1e-4, rtol=1e-5 if dtype == torch.float32 else 1e-3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize(
+    ("tokens", "inputs", "width", "cut"),
+    [(1, 70, 100, None), (19, 330, 130, Cut(2)), (130, 64, 64, None), (20, 130, 65, Cut(programs=4))],
+)
+def test_gate_and_up(tokens: int, inputs: int, width: int, cut: Cut | None, dtype: torch.dtype) -> None:
+    """Gates, ups and their product in one, of odd sizes."""
+    x, weight = noise(tokens, inputs).to(dtype), pack(noise(2 * width, inputs, seed=1) * inputs**-0.5, INT8)
+    gate, up = reference.linear(x.float(), weight).chunk(2, dim=-1)
+    want = functional.gelu(gate, approximate="tanh") * up
+    for _ in range(2):  # the second time the counters are as the first left them
+        found = linear8.linear8(x, weight, cut, gated=True)
+        assert found.dtype == dtype
+        torch.testing.assert_close(found.float(), want, atol=1e-4, rtol=1e-4 if dtype == torch.float32 else 2e-3)
+
+
+@pytest.mark.parametrize("cut", [Cut(3), Cut(programs=3), Cut(programs=7)])
+def test_the_order_in_which_programs_finish_changes_nothing(cut: Cut, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last one first, so that a program has gone on to its next tile when the tile before is added up."""
+    x, weight = noise(20, 330), pack(noise(400, 330, seed=1), INT8)
+    wanted = linear8.linear8(x, weight, cut)
+    builder = interpreter.interpreter_builder
+    plainly = builder.set_grid_idx
+    monkeypatch.setattr(builder, "set_grid_idx", lambda x, y, z: plainly(builder.grid_dim[0] - 1 - x, y, z))
+    assert torch.equal(linear8.linear8(x, weight, cut), wanted)
 
 
 def test_linear_takes_leading_dimensions_and_strides() -> None:
@@ -80,6 +120,28 @@ def test_attention(
     torch.testing.assert_close(found, want, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize(("text_rows", "splits"), [(0, 2), (13, 1), (21, 2)])
+def test_attention_in_blocks_of_columns(text_rows: int, splits: int) -> None:
+    """Cut as for large shared memory, where a program sums up some of the values' columns."""
+    queries, keys, values = noise(2, 21, 32), noise(1, 90, 32, seed=1) * 0.3, noise(1, 90, 32, seed=2)
+    span, blocks = torch.tensor([11, 80], dtype=torch.int32), attention.Blocks(32, 32, 8, 2, 16)
+    found = attention.attention(queries, keys, values, span, text_rows, splits=splits, blocks=blocks)
+    torch.testing.assert_close(found, plain.attention(queries, keys, values, span, text_rows), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("processors", "programs", "turns", "most", "splits"), [
+    (132, 32, 40, 8, 4),  # a canvas, sliding layer, H200
+    (132, 64, 1024, 8, 2),  # full layer, 32k
+    (128, 128, 2048, 8, 1),  # RTX 4090: each processor has a program
+    (170, 128, 40, 8, 1),  # RTX 5090: joining costs more than the idle quarter
+    (170, 128, 2048, 8, 5),  # three rounds and three quarters of a fourth
+    (170, 1024, 2048, 0, 1),  # no room for parts
+    (1, 32, 40, 8, 1),  # the interpreter
+])  # fmt: skip
+def test_splits_fill_the_last_round(processors: int, programs: int, turns: int, most: int, splits: int) -> None:
+    assert attention.splits_of(programs, processors, turns, most) == splits
+
+
 def test_text_and_a_canvas_are_what_each_is_alone() -> None:
     """The oracle, too: text in a pass of its own, then the canvas behind it."""
     text, canvas, end, window, first = 30, 20, 150, 40, 91
@@ -104,22 +166,36 @@ def test_attention_with_a_sure_head() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
-def test_norms_of_a_sum(dtype: torch.dtype) -> None:
-    x, y, weights = noise(5, 70).to(dtype), noise(5, 70, seed=1).to(dtype), noise(4, 70, seed=2).to(dtype)
-    found = norms.add_norm(x, y, weights[0], weights[1:], EPS)
-    torch.testing.assert_close(found, plain.add_norm(x, y, weights[0], weights[1:], EPS))
+@pytest.mark.parametrize(("size", "split"), [(70, False), (96, True), (192, True)])
+def test_norms_of_a_sum(size: int, split: bool, dtype: torch.dtype) -> None:
+    x, y, weights = (noise(*shape, size, seed=seed).to(dtype) for seed, shape in enumerate([(5,), (5,), (4,)]))
+    total, normed = norms.add_norm(x, y, weights[0], weights[1:], EPS, split)
+    want, plainly = plain.add_norm(x, y, weights[0], weights[1:], EPS)
+    torch.testing.assert_close(total, want)
+    torch.testing.assert_close(normed[:2], plainly[:2])
+    torch.testing.assert_close(normed[2], split_pairs(plainly[2]) if split else plainly[2])
+
+
+def test_a_norm_alone() -> None:
+    x, weight = noise(5, 70), noise(70, seed=1)
+    torch.testing.assert_close(norms.norm(x, weight, EPS), plain.norm(x, weight, EPS))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
-@pytest.mark.parametrize("text_rows", [0, 2, 5])
-def test_norms_at_a_layer_s_end(text_rows: int, dtype: torch.dtype) -> None:
-    x, dense, sparse = (noise(5, 70, seed=seed).to(dtype) for seed in range(3))
+@pytest.mark.parametrize(("text_rows", "parts"), [(0, 1), (2, 3), (2, 8), (5, 2)])
+def test_norms_at_a_layer_s_end(text_rows: int, parts: int, dtype: torch.dtype) -> None:
+    """With one output of the experts for a token, and with several that are to be added up."""
+    x, dense = (noise(5, 70, seed=seed).to(dtype) for seed in range(2))
+    sparse = noise(5 * parts, 70, seed=2).to(dtype)
     weights, scalars = noise(4, 70, seed=3).to(dtype), torch.tensor([0.3, 1.7], dtype=dtype)
     found = norms.merge_norm(x, dense, sparse, weights, scalars, text_rows, EPS)
     torch.testing.assert_close(found, plain.merge_norm(x, dense, sparse, weights, scalars, text_rows, EPS))
-    for rows, scalar in ((slice(text_rows), scalars[0]), (slice(text_rows, None), scalars[1])):
-        alone = plain.merge_norm(x[rows], dense[rows], sparse[rows], weights, scalar.expand(2), 0, EPS)
-        torch.testing.assert_close(found[0][rows], alone[0])
+    for rows, scalar in ((range(text_rows), scalars[0]), (range(text_rows, 5), scalars[1])):
+        if not rows:
+            continue
+        own = sparse.view(5, parts, 70)[list(rows)].flatten(0, 1)
+        alone = plain.merge_norm(x[list(rows)], dense[list(rows)], own, weights, scalar.expand(2), 0, EPS)
+        torch.testing.assert_close(found[0][list(rows)], alone[0])
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -137,7 +213,7 @@ def test_heads(shared: bool) -> None:
     found = []
     for way in (norms, plain):
         buffers = torch.zeros(kv_heads, capacity, size), torch.zeros(kv_heads, capacity, size)
-        turned = way.head_norm_rope(queries, keys, values, weights, rope, buffers, torch.tensor([start]), EPS)
+        turned = way.head_norm_rope(queries, keys, values, weights, rope, buffers, torch.tensor([start + tokens]), EPS)
         found.append((turned, *buffers))
     torch.testing.assert_close(found[0], found[1])
     layer = RMSNorm(size, EPS)

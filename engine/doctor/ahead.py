@@ -1,0 +1,83 @@
+"""Compiles kernels ahead of time for cards that are not there.
+
+Proves that a kernel builds for a target, its registers, spills, shared memory and instruction mix; neither its results
+nor its speed. Needs Triton with its bundled disassembler and a process in which the interpreter is off.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from engine.doctor.machine_code import MachineCode, used
+
+
+def why_not() -> str | None:
+    """Why nothing can be compiled here, in words; None if it can."""
+    if importlib.util.find_spec("triton") is None:
+        return "Triton is not installed"
+    from triton import knobs
+
+    if knobs.runtime.interpret:
+        return "Triton's interpreter is on"
+    for tool in ("ptxas", "cuobjdump"):
+        try:
+            found = getattr(knobs.nvidia, tool).path
+        except (AttributeError, RuntimeError):
+            found = ""
+        if not os.path.isfile(found):
+            return f"this Triton comes without {tool}"
+    return None
+
+
+def compiled(
+    kernel: Any,
+    signature: Mapping[str, str],
+    constants: Mapping[str, Any],
+    capability: int,
+    warps: int = 4,
+    stages: int = 3,
+    disassemble: bool = True,
+) -> MachineCode:
+    """Compile a ``@triton.jit`` kernel.
+
+    Args:
+        signature: run-time argument -> Triton type, as in ``{"x_ptr": "*bf16", "count": "i32"}``.
+        constants: compile-time argument -> value.
+        capability: compute capability, 90 for 9.0.
+        disassemble: whether to tell the instructions, which takes half a second.
+
+    Raises:
+        ValueError: an argument of the kernel is in neither mapping.
+    """
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    if missing := set(kernel.arg_names) - set(signature) - set(constants):
+        raise ValueError(f"no type or value for {sorted(missing)}")
+    types = {name: "constexpr" if name in constants else signature[name] for name in kernel.arg_names}
+    # Torch's allocations start at multiples of 16 bytes; at launch Triton finds that out itself.
+    pointers = [(index,) for index, name in enumerate(kernel.arg_names) if types[name].startswith("*")]
+    attributes = {index: [["tt.divisibility", 16]] for index in pointers}
+    source = ASTSource(kernel, types, dict(constants), attributes)
+    options = {"num_warps": warps, "num_stages": stages, "enable_fp_fusion": True}  # unset, triton warns
+    built = triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)  # type: ignore[no-untyped-call]
+    with tempfile.TemporaryDirectory() as folder:
+        cubin = Path(folder, "kernel.cubin")
+        cubin.write_bytes(built.asm["cubin"])
+        registers, spilled = used(_dumped(cubin, "--dump-resource-usage"))
+        sass = _dumped(cubin, "--dump-sass") if disassemble else ""
+    return MachineCode(registers, spilled, built.metadata.shared, built.asm["ptx"], sass)
+
+
+def _dumped(cubin: Path, what: str) -> str:
+    from triton import knobs
+
+    command = [knobs.nvidia.cuobjdump.path, what, str(cubin)]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout

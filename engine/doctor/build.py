@@ -1,0 +1,93 @@
+"""A kernel as a step launches it on a kind of card: shapes, types, warps, and what its machine code may take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from engine.doctor.ahead import compiled
+from engine.doctor.budgets import Budget, decoding, looping, matrix_opcode
+from engine.doctor.machine_code import MachineCode
+
+# Pointed to by arguments of these names, in every kernel that does not say otherwise. Others point to bf16.
+POINTED = {
+    "i1": ("forbidden_ptr",),
+    "i8": ("codes_ptr", "table_ptr"),
+    "i16": ("words_ptr",),
+    "i32": (
+        *("pairs_ptr", "offsets_ptr", "tiles_ptr", "arrived_ptr", "span_ptr", "end_ptr", "exponents_ptr"),
+        *("highest_ptr", "tokens_ptr", "pinned_ptr", "nonfinite_ptr", "flags_ptr"),
+    ),
+    "i64": (
+        *("chosen_ptr", "draw_ptr", "argmax_ptr", "candidate_ptr", "ids_ptr", "noise_ptr", "canvas_ptr"),
+        *("previous_ptr", "unchanged_ptr", "step_ptr"),
+    ),
+    "fp32": (
+        *("scales_ptr", "parts_ptr", "soft_parts_ptr", "statistics_ptr", "temperature_ptr"),
+        *("x_scales_ptr", "hidden_scales_ptr", "units_ptr"),
+        *("entropy_ptr", "logsumexp_ptr", "told_entropy_ptr", "limits_ptr", "frequencies_ptr"),
+    ),
+}
+TYPES = {name: kind for kind, names in POINTED.items() for name in names}
+FLOATS = ("eps", "cap", "embed_scale")  # all other numbers are i32
+
+
+@dataclass(frozen=True)
+class Build:
+    """A kernel as a step launches it on a kind of card."""
+
+    part: str  # of a step
+    name: str
+    capability: int
+    kernel: Any  # a ``@triton.jit`` function
+    constants: Mapping[str, Any]
+    budget: Budget
+    warps: int = 8
+    stages: int = 3
+    types: Mapping[str, str] | None = None  # where they differ from ``TYPES``
+    decoded: float = 0.0  # weights that a thread decodes in one turn of its loop
+
+    def __str__(self) -> str:
+        return f"{self.name} sm_{self.capability}"
+
+    @property
+    def signature(self) -> dict[str, str]:
+        """Run-time arguments and their types.
+
+        Raises:
+            ValueError: ``types`` names an argument that the kernel has not.
+        """
+        own = dict(self.types or {})
+        if unknown := set(own) - set(self.kernel.arg_names):
+            raise ValueError(f"{self.name} has no arguments {sorted(unknown)}")
+        known = TYPES | own
+        names = [name for name in self.kernel.arg_names if name not in self.constants]
+        pointers = {name: f"*{known.get(name, 'bf16')}" for name in names if name.endswith("_ptr")}
+        return {name: pointers.get(name) or ("fp32" if name in FLOATS else "i32") for name in names}
+
+    def compile(self) -> MachineCode:
+        """Its machine code, with instructions if its budget looks at them."""
+        return compiled(
+            self.kernel, self.signature, self.constants, self.capability, self.warps, self.stages,
+            self.budget.reads_loop,
+        )  # fmt: skip
+
+    def faults(self, code: MachineCode) -> list[str]:
+        """Where its machine code breaks its budget, in words."""
+        return self.budget.faults(code, self.capability, self.decoded)
+
+    def figures(self, code: MachineCode) -> dict[str, Any]:
+        """A row of the table that is printed."""
+        return {
+            "part": self.part,
+            "kernel": self.name,
+            "target": f"sm_{self.capability}",
+            "registers": code.registers,
+            "spill_bytes": code.spill_bytes,
+            "shared_bytes": code.shared_bytes,
+            "loop_instructions": code.loop.total() or None,
+            "matrix_instructions": code.loop[matrix_opcode(self.budget.matrix_units or "H", self.capability)] or None,
+            "decoding": round(decoding(code, self.decoded), 2) or None,
+            "looping": round(looping(code, self.decoded), 2) or None,
+        }

@@ -1,0 +1,25 @@
+"""A section in a process of its own: ``child SECTION DEVICE full|quick [SKIPPED CHECK …]``.
+
+What it finds goes to standard output, a JSON object a line; whatever else is printed goes to standard error.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from engine.doctor.sections import planned
+from engine.doctor.telling import Teller
+
+
+def main(arguments: list[str]) -> int:
+    """Run a section; the exit status is 0 if it came to its end."""
+    name, device, extent, *skip = arguments
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # libraries print, too
+    planned(name).look(Teller(out, frozenset(skip)), device, extent == "quick")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,91 @@
+"""The section of what this machine is: versions, processor, memory, graphics card, and whether kernels run on it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+
+import psutil
+import torch
+
+from engine import kernels
+from engine.doctor.telling import Found, Teller
+
+PACKAGES = ("safelight", "torch", "triton", "numpy", "safetensors", "tokenizers", "transformers")
+FLAGS = ("avx2", "avx512_f", "avx512_bf16", "avx512_vnni", "amx_int8", "amx_bf16")
+
+
+def look(teller: Teller, _device: str, _quick: bool) -> None:
+    """Tell what is here."""
+    device = torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
+    teller.fact("device", str(device))
+    teller.fact("system", f"{platform.system()} {platform.release()}, {platform.machine()}")
+    teller.fact("Python", platform.python_version())
+    for package in PACKAGES:
+        teller.fact(package, _version(package))
+    _tell_processor(teller)
+    smi = _nvidia_smi()
+    teller.fact("driver", smi)
+    if device.type == "cuda":
+        _tell_card(teller, device)
+        teller.check("kernels run on this card", lambda: _runs(device))
+    elif smi is not None:
+        teller.check("the card is seen", lambda: (False, f"torch {torch.__version__} sees no CUDA device: {smi}"))
+    else:
+        teller.left_out("a card", f"no CUDA device; {kernels.why_plain(device)}")
+
+
+def _tell_processor(teller: Teller) -> None:
+    found = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
+    memory = psutil.virtual_memory()  # type: ignore[no-untyped-call, unused-ignore]
+    name = found.get("cpu_name") or platform.processor() or platform.machine()
+    teller.fact("processor", f"{name}, {os.cpu_count()} logical cores")
+    teller.fact("processor's units", " ".join(flag for flag in FLAGS if found.get(flag)) or "unknown")
+    teller.fact("what torch uses of it", torch.backends.cpu.get_cpu_capability())
+    teller.fact("memory", round(memory.total / 1e9, 1), "GB")
+    teller.fact("memory free", round(memory.available / 1e9, 1), "GB")
+    teller.fact("C compiler", os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang"))
+
+
+def _tell_card(teller: Teller, device: torch.device) -> None:
+    card = torch.cuda.get_device_properties(device)
+    free, total = torch.cuda.mem_get_info(device)
+    teller.fact("card", card.name)
+    teller.fact("compute capability", f"{card.major}.{card.minor}")
+    teller.fact("CUDA of torch", torch.version.cuda)
+    teller.fact("multiprocessors", card.multi_processor_count)
+    teller.fact("L2 cache", round(card.L2_cache_size / 1e6, 1), "MB")
+    teller.fact("shared memory of a program", card.shared_memory_per_block_optin >> 10, "KiB")
+    teller.fact("card's memory", round(total / 1e9, 1), "GB")
+    teller.fact("card's memory free", round(free / 1e9, 1), "GB")
+
+
+def _runs(device: torch.device) -> Found:
+    why = kernels.why_plain(device)
+    return why is None, why or "they do"
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _nvidia_smi() -> str | None:
+    """Driver, clocks and power limit as the driver's own tool tells them; None without it."""
+    fields = "name,driver_version,clocks.sm,clocks.mem,clocks.max.sm,power.limit,temperature.gpu"
+    try:
+        done = subprocess.run(
+            ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader"],
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return "; ".join(done.stdout.strip().splitlines()) or None

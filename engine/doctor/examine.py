@@ -1,0 +1,138 @@
+"""Runs the sections one after the other, each in a process of its own, and goes on past failures. Knows no torch.
+
+A process that dies takes one check with it: that check has failed, and another process goes on behind it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+from engine.doctor.report import Check, Report, Section
+from engine.doctor.sections import SECTIONS, SectionPlan
+from engine.doctor.telling import LOST
+
+MOST_DEATHS = 5  # of a section's processes
+Progress = Callable[[str], None]
+
+
+def examine(quick: bool, progress: Progress) -> Report:
+    """Look at this machine.
+
+    Args:
+        quick: leave out what takes long.
+        progress: called with a line for each thing that begins.
+    """
+    device = "cpu"
+    sections = []
+    for plan in SECTIONS:
+        if quick and not plan.quick:
+            left_out = Check(plan.title, None, "left out by --quick")
+            sections.append(Section(plan.name, checks=[left_out]))
+            continue
+        section = run_section(plan, device, quick, progress)
+        if plan.name == "environment":
+            device = str(section.value("device") or "cpu")
+        sections.append(section)
+    return Report(sections, quick)
+
+
+def run_section(plan: SectionPlan, device: str, quick: bool, progress: Progress) -> Section:
+    """One section, in as many processes as it takes."""
+    section, started = Section(plan.name), time.monotonic()
+    for _ in range(MOST_DEATHS):
+        left = plan.seconds - (time.monotonic() - started)
+        if left <= 0 or not _run_process(plan, section, device, quick, left, progress):
+            break
+    section.seconds = round(time.monotonic() - started, 1)
+    return section
+
+
+def _run_process(
+    plan: SectionPlan, section: Section, device: str, quick: bool, seconds: float, progress: Progress
+) -> bool:
+    """Run what is left of a section; returns whether it died in one check and others may be left."""
+    extent = "quick" if quick else "full"
+    command = [*_program(), plan.name, device, extent, *(check.name for check in section.checks)]
+    environment = _environment(plan.interprets and device == "cpu")
+    late = threading.Event()
+    with (
+        tempfile.TemporaryFile() as errors,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, env=environment) as process,
+    ):
+
+        def end() -> None:
+            late.set()
+            process.kill()
+
+        alarm = threading.Timer(seconds, end)
+        alarm.start()
+        try:
+            assert process.stdout is not None
+            begun = _listen(process.stdout, section, plan.title, progress)
+            code = process.wait()
+        finally:
+            alarm.cancel()
+            process.kill()
+        alarm.join()
+        why = f"the process ended with {_ending(code)}: {_last_line(errors)}"
+    if code == 0 or (code == LOST and begun is None):
+        return code != 0
+    if late.is_set():
+        why = f"it was not done after {plan.seconds:g} s"
+    section.checks.append(Check(begun or plan.title, False, why))
+    return begun is not None and not late.is_set()
+
+
+def _listen(stream: IO[bytes], section: Section, title: str, progress: Progress) -> str | None:
+    """Take what a process tells until it ends; returns the check that had begun and did not end."""
+    begun: str | None = None
+    progress(f"{title} …")
+    for line in stream:
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue  # cut off by the process's end
+        found = section.take(record)
+        if found is not None:
+            progress(f"{title}: {found}")
+        begun = found if found is not None else None if "check" in record else begun
+    return begun
+
+
+def _program() -> list[str]:
+    """What starts a section's process: Python, or in a bundle the program itself."""
+    if getattr(sys, "frozen", False):
+        return [sys.executable, "--doctor"]
+    # -P: nothing is imported from the folder that one happens to be in
+    return [sys.executable, "-P", "-m", "engine.doctor.child"]
+
+
+def _environment(interprets: bool) -> dict[str, str]:
+    root = str(Path(__file__).resolve().parents[2])
+    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    return environment | {"PYTHONPATH": os.pathsep.join(paths)} | ({"TRITON_INTERPRET": "1"} if interprets else {})
+
+
+def _ending(code: int) -> str:
+    """A process's exit status in words."""
+    try:
+        return signal.Signals(-code).name if code < 0 else f"status {code}"
+    except ValueError:
+        return f"status {code}"
+
+
+def _last_line(errors: IO[bytes]) -> str:
+    errors.seek(0)
+    lines = errors.read().decode("utf-8", "replace").strip().splitlines()
+    return " ".join(lines[-1].split())[:300] if lines else "it said nothing"

@@ -1,0 +1,150 @@
+"""Every kernel of a step, called by its module's public function, against its oracle: at a model's shapes.
+
+Products are here, the rest in ``kernel_checks_between``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from engine.config import ModelConfig
+from engine.doctor import kernel_checks_between, product_checks
+from engine.doctor.decode_all import decode_all
+from engine.doctor.operands import packed, routing
+from engine.doctor.oracle import OracleCheck
+from engine.doctor.shapes import Shape
+from engine.doctor.vocabulary_checks import vocabulary_check
+from engine.kernels import expert_gemm, expert_sort, int8_products, linear8, reference, vocabulary
+from engine.weights.quantize import BF16, INT4, INT4_G64, INT8, NF4, NF4_VALUES, Activations
+
+Make = Callable[[], OracleCheck]
+Named = tuple[str, Make]  # operands are made only when their turn comes: those of the experts take 0.5 GB
+
+
+def kernel_checks(shape: Shape) -> list[Named]:
+    """Names and makers of all checks, in the order of a step."""
+    between = (kernel_checks_between.norms_of, kernel_checks_between.ends_of, kernel_checks_between.attention_of)
+    parts = (_decode, _sort, _experts, _linears, _linears_int8, *between, _vocabulary)
+    return [named for part in parts for named in part(shape)]
+
+
+def _decode(shape: Shape) -> Iterator[Named]:
+    def make(is_nf4: bool) -> OracleCheck:
+        codes = torch.tensor(NF4_VALUES) if is_nf4 else torch.arange(-8.0, 8.0)
+        return product_checks.decode_check(
+            lambda words, low, high: decode_all(words, low, high, is_nf4, shape.dtype),
+            codes.to(shape.dtype).float().to(shape.device),  # the tables hold values in bf16
+            shape.dtype,
+        )
+
+    for name in ("int4", "nf4"):
+        yield f"decode {name}, all words", partial(make, name == "nf4")
+
+
+def _sort(shape: Shape) -> Iterator[Named]:
+    config = shape.config
+
+    def group(chosen: Tensor, experts: int, block: int) -> tuple[Tensor, ...]:
+        found = expert_sort.group(chosen, experts, block)
+        return found.pairs, found.offsets, found.tiles
+
+    def make(tokens: int) -> OracleCheck:
+        _, chosen = routing(tokens, config.num_experts, config.top_k_experts, shape.device, seed=5)
+        return product_checks.sort_check(group, chosen, config.num_experts, 16)
+
+    for tokens in (shape.canvas, 2 * shape.canvas, 1):
+        yield f"expert sort, {tokens} tokens", partial(make, tokens)
+
+
+def _experts(shape: Shape) -> Iterator[Named]:
+    config = shape.config
+    number, hidden, width = config.num_experts, config.hidden_size, config.moe_intermediate_size
+
+    def make(scheme: str, tokens: int) -> OracleCheck:
+        kind = {str(each): each for each in (INT4, INT4_G64, NF4)}[scheme]
+        weights, chosen = routing(tokens, number, config.top_k_experts, shape.device, seed=7)
+        return product_checks.experts_check(
+            expert_gemm.experts,
+            shape.normal(tokens, hidden, seed=tokens),
+            weights,
+            chosen,
+            packed(number, 2 * width, hidden, scheme=kind, device=shape.device, seed=1),
+            packed(number, hidden, width, scheme=kind, device=shape.device, seed=2),
+        )
+
+    for scheme in (INT4, INT4_G64, NF4):
+        for tokens in (shape.canvas, 2 * shape.canvas, 1) if scheme is INT4 else (shape.canvas,):
+            yield f"experts {scheme}, {tokens} tokens", partial(make, str(scheme), tokens)
+
+
+def _linears(shape: Shape) -> Iterator[Named]:
+    def make(rows: int, size: int, tokens: int) -> OracleCheck:
+        weight = packed(rows, size, scheme=INT8, device=shape.device, seed=1)
+        return product_checks.linear_check(linear8.linear8, shape.normal(tokens, size, seed=tokens), weight)
+
+    for rows, size in linear_shapes(shape.config):
+        yield f"linear8 {rows} x {size}", partial(make, rows, size, shape.canvas)
+    rows, size = linear_shapes(shape.config)[0]
+    for tokens in (2 * shape.canvas, 1):
+        yield f"linear8 {rows} x {size}, {tokens} tokens", partial(make, rows, size, tokens)
+
+    def gated() -> OracleCheck:
+        hidden, width = shape.config.hidden_size, shape.config.intermediate_size
+        weight = packed(2 * width, hidden, scheme=INT8, device=shape.device, seed=3)
+        run = partial(linear8.linear8, gated=True)
+        return product_checks.linear_check(
+            run, shape.normal(shape.canvas, hidden, seed=4), weight, product_checks.gated
+        )
+
+    yield "linear8 gated", gated
+
+
+def _linears_int8(shape: Shape) -> Iterator[Named]:
+    hidden, width = shape.config.hidden_size, shape.config.intermediate_size
+
+    def make(rows: int, size: int, gated: bool) -> OracleCheck:
+        weight = packed(rows, size, scheme=INT8, device=shape.device, seed=1)
+        # Groups of a token differ in size, so that another's scale is seen.
+        sizes = 2.0 ** (torch.arange(size, device=shape.device) // reference.GROUP % 3)
+        x = shape.normal(shape.canvas, size, seed=2) * sizes.to(shape.dtype)
+        run = partial(int8_products.linear_int8, gated=gated)
+        oracle = partial(product_checks.gated, product=reference.linear_int8) if gated else reference.linear_int8
+        return product_checks.linear_int8_check(run, x, weight, oracle)
+
+    # The last group of inputs is half a one.
+    yield f"linear_int8 {hidden} x {hidden + width}", partial(make, hidden, hidden + width, False)
+    yield "linear_int8 gated", partial(make, 2 * width, hidden + width, True)
+
+
+def linear_shapes(config: ModelConfig) -> list[tuple[int, int]]:
+    """(out, in) of a step's 8-bit linear layers, each once."""
+    hidden = config.hidden_size
+    found = []
+    for layer in dict.fromkeys(config.layers):
+        queries = config.num_attention_heads * layer.head_dim
+        keys = layer.num_key_value_heads * layer.head_dim  # full attention has its keys for values
+        found += [(queries + (1 + layer.is_sliding) * keys, hidden), (hidden, queries)]
+    return [*found, (hidden, config.intermediate_size)]
+
+
+def _vocabulary(shape: Shape) -> Iterator[Named]:
+    config, device = shape.config, shape.device
+
+    def make(is_restricted: bool, activations: Activations = BF16) -> OracleCheck:
+        table = packed(config.vocab_size, config.hidden_size, scheme=INT8, device=device, seed=1)
+        table.scales.mul_(2.0)  # entropies of about 7 nats, as in the middle of a run
+        hidden = shape.normal(shape.canvas, config.hidden_size, seed=2)
+        if not is_restricted:
+            return vocabulary_check(vocabulary.vocabulary_stage, hidden, table, activations=activations)
+        forbidden = torch.arange(config.vocab_size, device=device) % 3 == 1
+        pinned = torch.full((shape.canvas,), -1, dtype=torch.int32, device=device)
+        pinned[1], pinned[5] = 7, config.vocab_size - 1
+        return vocabulary_check(vocabulary.vocabulary_stage, hidden, table, forbidden, pinned)
+
+    for name, is_restricted in (("vocabulary stage", False), ("vocabulary stage, tokens pinned and forbidden", True)):
+        yield name, partial(make, is_restricted)
+    yield "vocabulary stage, int8 activations", partial(make, False, Activations(head=True, soft=True))

@@ -1,0 +1,165 @@
+"""The kernels between the products of a step, each against its oracle at a model's shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from engine.config import LayerConfig
+from engine.doctor import end_checks, layer_checks
+from engine.doctor.operands import draws, packed
+from engine.doctor.oracle import OracleCheck
+from engine.doctor.shapes import Shape, kind
+from engine.kernels import attention, inputs, norms, router, settle
+from engine.kernels.reference_sampling import VocabularyResult
+from engine.layers.rope import inverse_frequencies
+from engine.weights.quantize import INT8
+
+Named = tuple[str, Callable[[], OracleCheck]]
+MOST_ROWS = 32_768  # of a table that rows are looked up in
+
+
+def norms_of(shape: Shape) -> Iterator[Named]:
+    """Norms, and heads' norms with their turn."""
+    hidden, tokens = shape.config.hidden_size, 2 * shape.canvas
+    many = partial(shape.normal, tokens, hidden)
+
+    def alone() -> OracleCheck:
+        return layer_checks.norm_check(norms.norm, many(seed=0), shape.normal(hidden, seed=4))
+
+    def add(split: bool) -> OracleCheck:
+        def run(x: Tensor, y: Tensor, post: Tensor, pre: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+            total, normed = norms.add_norm(x, y, post, pre, eps, split)
+            if split:  # of 32 numbers, the even ones lie before the odd ones
+                normed[-1] = normed[-1].view(tokens, -1, 2, 16).transpose(-1, -2).reshape(tokens, hidden)
+            return total, normed
+
+        weights = shape.normal(hidden, seed=4), shape.normal(3, hidden, seed=5)
+        return layer_checks.add_norm_check(run, many(seed=0), many(seed=1), *weights)
+
+    def merge(text: int) -> OracleCheck:
+        weights, scalars = shape.normal(4, hidden, seed=6), torch.tensor([0.7, -1.3]).to(shape.device, shape.dtype)
+        sparse = shape.normal(tokens * shape.config.top_k_experts, hidden, seed=2)
+        return layer_checks.merge_norm_check(
+            norms.merge_norm, many(seed=0), many(seed=1), sparse, weights, scalars, text
+        )
+
+    def rope(layer: LayerConfig) -> OracleCheck:
+        size = layer.head_dim
+        heads = (shape.config.num_attention_heads, layer.num_key_value_heads, layer.num_key_value_heads)
+        angle = torch.rand(shape.canvas, size // 2, generator=draws(shape.device, 9), device=shape.device) * 6.28
+        angles = torch.cat([angle, angle], dim=-1)
+        queries, keys, values = (
+            shape.normal(shape.canvas, count * size, seed=seed) for seed, count in enumerate(heads)
+        )
+        return layer_checks.head_norm_rope_check(
+            norms.head_norm_rope,
+            (queries, keys, values),
+            (shape.normal(size, seed=4), shape.normal(size, seed=5)),
+            (angles.cos().to(shape.dtype), angles.sin().to(shape.dtype)),
+            end=shape.canvas + 11,
+            capacity=shape.canvas + 40,
+        )
+
+    yield "norm", alone
+    yield "add_norm, one in pairs", partial(add, True)
+    yield "add_norm", partial(add, False)
+    for text in (0, shape.canvas):
+        yield f"merge_norm, {text} of text", partial(merge, text)
+    for layer in shape.kinds():
+        yield f"head_norm_rope {kind(layer)}", partial(rope, layer)
+
+
+def ends_of(shape: Shape) -> Iterator[Named]:
+    """What comes before and behind the layers' products."""
+    config, device = shape.config, shape.device
+    hidden, tokens = config.hidden_size, 2 * shape.canvas
+
+    def route(tokens: int) -> OracleCheck:
+        experts = config.num_experts
+        weight = shape.normal(experts, hidden, seed=1, scale=2 * hidden**-0.5)
+        scales = shape.normal(experts, seed=2).exp()
+        return end_checks.router_check(
+            router.route, shape.normal(tokens, hidden, seed=3), weight, scales, config.top_k_experts
+        )
+
+    def embed() -> OracleCheck:
+        rows = min(config.vocab_size, MOST_ROWS)
+        ids = torch.randint(rows, (tokens,), generator=draws(device, 4), device=device)
+        table = packed(rows, hidden, scheme=INT8, device=device, seed=5)
+        fed = shape.normal(shape.canvas, hidden, seed=6)
+        return end_checks.embed_rows_check(inputs.embed_rows, ids, table, fed, shape.canvas)
+
+    def rope(layer: LayerConfig, start: int) -> OracleCheck:
+        frequencies = inverse_frequencies(layer).to(device)
+        return end_checks.rope_check(inputs.rope_tables, frequencies, start, shape.canvas, shape.dtype)
+
+    def end(same: bool) -> OracleCheck:
+        count, vocabulary = shape.canvas, config.vocab_size
+        best, drawn, noise = (
+            torch.randint(vocabulary, (count,), generator=draws(device, seed), device=device) for seed in (1, 2, 3)
+        )
+        entropy = torch.rand(count, generator=draws(device, 4), device=device)
+        none = torch.zeros(1, dtype=torch.int32, device=device)
+        found = VocabularyResult(best, drawn, entropy, entropy, entropy, none)
+        return end_checks.settle_check(_settled, found, noise, best if same else drawn)
+
+    for count in (shape.canvas, tokens, 1):
+        yield f"router, {count} tokens", partial(route, count)
+    yield "embed_rows", embed
+    for layer in shape.kinds():
+        for start in (3, 200_000):
+            yield f"rope_tables {kind(layer)}, from {start}", partial(rope, layer, start)
+    for same in (False, True):
+        yield f"settle, argmax {'as before' if same else 'changed'}", partial(end, same)
+
+
+def _settled(found: VocabularyResult, noise: Tensor, limits: Tensor, previous: Tensor) -> tuple[Tensor, ...]:
+    """What ``settle`` leaves: tokens, canvas, and all flags and counters."""
+    count, device = len(noise), noise.device
+    tokens = torch.zeros(4, count, dtype=torch.long, device=device)
+    canvas, unchanged, step = (torch.zeros(size, dtype=torch.long, device=device) for size in (count, 1, 1))
+    flags = torch.full((2,), 7, dtype=torch.int32, device=device)
+    draw = torch.tensor([11, 30], device=device)
+    unchanged += 2
+    step += 4
+    buffers = settle.Buffers(tokens, torch.zeros(count, device=device), flags, canvas, previous, unchanged, step, draw)
+    settle.settle(found, noise, limits, buffers)
+    return tokens, canvas, torch.cat([flags.long(), unchanged, step, draw[1:]])
+
+
+def attention_of(shape: Shape) -> Iterator[Named]:
+    """Attention of a canvas at some contexts, alone and with text before it, and of text."""
+
+    def make(layer: LayerConfig, before: int, text: int) -> OracleCheck:
+        return _attention(shape, attention.attention, layer, before, text)
+
+    for layer in shape.kinds():
+        for before in shape.contexts:
+            for text in (0, shape.canvas):
+                yield f"attention {kind(layer)}, context {before}, {text} of text", partial(make, layer, before, text)
+        yield f"attention {kind(layer)}, all text", partial(make, layer, 0, 2 * shape.canvas)
+
+
+def _attention(shape: Shape, run: layer_checks.Attend, layer: LayerConfig, before: int, text: int) -> OracleCheck:
+    """Attention of a canvas and the text before it, or, with two canvases of text, of text alone."""
+    alone = text > shape.canvas
+    count = text if alone else shape.canvas + text
+    window = shape.config.sliding_window if layer.is_sliding else None
+    end = before + count
+    # A sliding layer's cache begins where the canvas's window does.
+    first = 0 if window is None or alone else max(0, before + text - window + 1)
+    kv_heads, size = layer.num_key_value_heads, layer.head_dim
+    scale = 1.4 * size**-0.25  # scores of about 2: some keys count much more than others
+    return layer_checks.attention_check(
+        run,
+        shape.normal(shape.config.num_attention_heads, count, size, seed=1, scale=scale),
+        shape.normal(kv_heads, end + 53, size, seed=2, scale=scale),
+        shape.normal(kv_heads, end + 53, size, seed=3),
+        (first, end),
+        text,
+        window,
+    )

@@ -1,0 +1,249 @@
+"""Every kernel of a step at the real model's shapes, as it is launched on a kind of card, with its budget.
+
+One table for what ``safelight doctor`` prints and what the tests hold. To add a kernel, add a line to its part: its
+constants, the types of arguments that ``build.TYPES`` does not know, and what its code may take.
+
+The part "int8" is launched only where activations are asked to be int8; see ``engine.weights.quantize.Activations``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from engine.doctor.budgets import Budget
+from engine.doctor.build import Build
+from engine.kernels import (
+    attention,
+    expert_gemm,
+    expert_sort,
+    inputs,
+    int8_products,
+    linear8,
+    norms,
+    router,
+    settle,
+    vocabulary,
+)
+from engine.kernels.reference import GROUP
+from engine.kernels.reference_sampling import TILE_TOKENS
+from engine.weights.quantize import SCHEMES
+
+HIDDEN, WIDTH, TOP_K, EXPERTS, VOCABULARY = 2816, 704, 8, 128, 262_144
+CANVAS_PAIRS = 256 * TOP_K / EXPERTS  # of an expert
+PROMPT_PAIRS = 4 * CANVAS_PAIRS
+AHEAD = Budget(matrix_units="H", loads_in_flight=1)
+PROCESSORS = 132  # of an H100 or H200, which splits and chunks are chosen by
+
+
+def step_kernels(capability: int) -> list[Build]:
+    """All kernels of a step for a compute capability of ``TARGETS``."""
+    parts = (_experts, _router, _linears, _norms, _attention, _vocabulary, _ends, _int8)
+    return [build for part in parts for build in part(capability)]
+
+
+def _experts(capability: int) -> list[Build]:
+    # Instructions to decode a weight, and all of the loop's. Reached: int4 2.0 to 2.4 and 3.0 to 3.8, nf4 4.2 to 4.8
+    # and 5.7 to 6.2.
+    builds = [
+        _product(kernel, scheme, CANVAS_PAIRS, capability, *most)
+        for scheme, most in (("int4-g32", (2.5, 3.9)), ("nf4-g64", (4.8, 6.3)))
+        for kernel in ("gate_up", "down")
+    ]
+    few = Budget(registers=96)
+    sort = {"BLOCK": 32, "CHUNK": expert_sort.CHUNK}
+    combine = {"TOP_K": TOP_K, "H": HIDDEN, "BLOCK": expert_gemm.COMBINE}
+    return [
+        *builds,
+        _product("gate_up", "int4-g32", PROMPT_PAIRS, capability),
+        Build("experts", "group", capability, expert_sort.group_kernel, sort, few),
+        Build(
+            "experts", "combine", capability, expert_gemm.combine_kernel, combine, few,
+            warps=4, types={"parts_ptr": "bf16"},
+        ),
+    ]  # fmt: skip
+
+
+def _product(kernel: str, scheme: str, pairs: float, capability: int, decoding: float = 0, looping: float = 0) -> Build:
+    """gate_up or down, with so many pairs an expert; a canvas's loop within counted instructions, a prompt's not."""
+    kind, blocks = SCHEMES[scheme], expert_gemm.Blocks.of(capability // 10, pairs)
+    rows = blocks.rows if kernel == "gate_up" else blocks.down_rows(HIDDEN)
+    tiles = blocks.turn(HIDDEN if kernel == "gate_up" else WIDTH, kind)
+    constants = {
+        "H": HIDDEN, "WIDTH": WIDTH, "GROUP": kind.group_size, "IS_NF4": kind.name == "nf4", "PTX": True,
+        "M": rows, "N": blocks.tokens, "TILES": tiles,
+    }  # fmt: skip
+    function: Any = expert_gemm.gate_up_kernel if kernel == "gate_up" else expert_gemm.down_kernel
+    types = {"scales_ptr": "i32"}
+    if kernel == "gate_up":
+        constants["TOP_K"] = TOP_K
+    else:
+        types |= {"weights_ptr": "fp32", "parts_ptr": "bf16"}
+    budget, note = Budget(programs=2), " prompt"
+    if decoding:
+        programs = 4 if tiles == 1 else 3  # of four warps, at once on a multiprocessor
+        budget = Budget(
+            65536 // (128 * programs), 0, programs, "H", decoding, looping if tiles == 1 else 3.2,
+            loads_in_flight=1, products_in_flight=1, loop_without=("STS", "LDG"),
+        )  # fmt: skip
+        note = ""
+    return Build(
+        "experts", f"{kernel} {scheme}{note}", capability, function, constants, budget,
+        blocks.warps, blocks.stages, types, 2 * rows * 64 * tiles / (32 * blocks.warps),
+    )  # fmt: skip
+
+
+def _linears(capability: int) -> list[Build]:
+    # Inputs and rows of a canvas's products, whether a program has a tile to itself, and whether gate and up are one:
+    # attention's way out; queries, keys and values in one; the dense MLP's way in.
+    products = (
+        ("out", 4096, HIDDEN, False, False),
+        ("qkv", HIDDEN, 8192, True, False),
+        ("gated", HIDDEN, 4224, False, True),
+    )
+    block = {"M": linear8.BLOCK_ROWS, "N": linear8.BLOCK_TOKENS, "BLOCK": linear8.BLOCK_INPUTS}
+    return [
+        Build(
+            "linear", f"linear8 {name}", capability, linear8.linear8_kernel,
+            block | {"K": size, "ROWS": rows, "WHOLE": whole, "GATED": gated}, AHEAD, stages=linear8.STAGES,
+        )
+        for name, size, rows, whole, gated in products
+    ]  # fmt: skip
+
+
+def _router(capability: int) -> list[Build]:
+    sizes = {
+        "K": HIDDEN, "EXPERTS": EXPERTS, "PADDED": EXPERTS, "TOP_K": TOP_K, "PADDED_K": TOP_K,
+        "N": router.BLOCK_TOKENS, "BLOCK": router.BLOCK_INPUTS,
+    }  # fmt: skip
+    types = {"weights_ptr": "fp32"}
+    return [
+        Build(
+            "experts", f"router{note}", capability, router.router_kernel, sizes | {"SPLITS": splits}, AHEAD,
+            router.WARPS, router.STAGES, types,
+        )
+        for note, splits in (("", 8), (" prompt", 1))
+    ]  # fmt: skip
+
+
+def _norms(capability: int) -> list[Build]:
+    few, block = Budget(registers=96), {"H": HIDDEN, "BLOCK": 4096}
+    heads = {"HEADS": 16, "KV_HEADS": 2, "D": 512}
+    added, merged = block | {"NORMS": 3, "SPLIT": True}, block | {"TOP_K": TOP_K}
+    return [
+        Build("norms", "norm", capability, norms.norm_kernel, block, few),
+        Build("norms", "add_norm", capability, norms.add_norm_kernel, added, few),
+        Build("norms", "merge_norm", capability, norms.merge_norm_kernel, merged, few),
+        Build("norms", "head_norm_rope", capability, norms.head_norm_rope_kernel, heads, few, warps=1),
+    ]
+
+
+def _ends(capability: int) -> list[Build]:
+    """What comes before the layers and behind the vocabulary."""
+    few = Budget(registers=96)
+    # Positions go up to 262 143 radians, where a fast cosine is wrong in the second digit.
+    exact = Budget(ptx_without=("cos.approx", "sin.approx"))
+    rows = {"H": HIDDEN, "HAS_SCALES": True, "BLOCK": 4096}
+    canvas = {"C": 256, "PADDED": 256, "BLOCK": settle.BLOCK}
+    told = {"entropy_ptr": "fp32", "tokens_ptr": "i64"}
+    return [
+        Build("ends", "embed_rows", capability, inputs.embed_rows_kernel, rows, few),
+        Build("ends", "rope", capability, inputs.rope_kernel, {"HALF": 256}, exact, 4, types={"start_ptr": "i64"}),
+        Build("ends", "settle", capability, settle.settle_kernel, canvas, Budget(), types=told),
+    ]
+
+
+def _attention(capability: int) -> list[Build]:
+    kinds = ((kind, text) for kind in (("sliding", 256, 8, 1024), ("full", 512, 2, 0)) for text in (False, True))
+    sizes = {"D": 512, "SPLITS": attention.MAX_SPLITS, "PADDED": attention.MAX_SPLITS}
+    join = Build(
+        "attention", "join", capability, attention.join_kernel, sizes, Budget(registers=96),
+        warps=4, types={"weights_ptr": "fp32"},
+    )  # fmt: skip
+    return [*(_attend(capability, *kind, text) for kind, text in kinds), join]
+
+
+def _attend(capability: int, kind: str, size: int, kv_heads: int, window: int, text: bool) -> Build:
+    """Attention of a kind of layer, to a canvas alone or with text before it."""
+    blocks = attention.Blocks.of(size, large=capability == 90)
+    constants = {
+        "HEADS": 16, "GROUP": 16 // kv_heads, "D": size, "TEXT": text, "WINDOW": window,
+        "SPLITS": 1 if text else 2, "M": blocks.queries, "N": blocks.keys, "COLUMNS": blocks.columns,
+    }  # fmt: skip
+    ahead = int(capability != 90 or size == 256)  # else there is no room for a third block of keys
+    # A program forms scores once, in products as wide as a block of keys; on consumer cards those of 512 twice.
+    warp_products = size // 16 + blocks.keys // 16
+    if capability != 90:
+        ideal = 2 * blocks.queries * blocks.keys * size // (16 * 8 * 16) // blocks.warps
+        warp_products = ideal if size == 256 else ideal * 3 // 2
+    return Build(
+        "attention", f"attention {kind}{' text' if text else ''}", capability, attention.attention_kernel, constants,
+        Budget(matrix_units="H", products=warp_products, loads_in_flight=ahead), blocks.warps, blocks.stages,
+        {"weights_ptr": "fp32"},
+    )  # fmt: skip
+
+
+def _vocabulary(capability: int) -> list[Build]:
+    shape = {"V": VOCABULARY, "K": HIDDEN, "CHUNK": PROCESSORS * TILE_TOKENS}
+    block = {"M": linear8.BLOCK_TOKENS, "N": TILE_TOKENS, "BLOCK": vocabulary.BLOCK_K}
+    more = {"TILE": TILE_TOKENS, "N": vocabulary.BLOCK_HIDDEN, "SPLITS": 3, "FIRST": False}
+    bf16: dict[str, Any] = {"units_ptr": None}  # neither product has int8 activations
+    merge = {
+        "K": HIDDEN, "SPLITS": 3, "HAS_SCALES": True, "HAS_PINNED": True,
+        "TILES": vocabulary.MERGE_TILES, "N": vocabulary.MERGE_POSITIONS, "BLOCK": vocabulary.BLOCK_HIDDEN,
+    }  # fmt: skip
+    # Rows of the table come in pieces of 16 bytes, ahead of their use.
+    rows = Budget(spill_bytes=40, matrix_units="H", loads_in_flight=1, ptx_without=("ld.global.b8",))
+    return [
+        Build(
+            "vocabulary", "score", capability, vocabulary.score_kernel,
+            shape | block | bf16 | {"HAS_SCALES": True, "HAS_FORBIDDEN": True, "hidden_scales_ptr": None}, AHEAD,
+            stages=vocabulary.STAGES,
+        ),
+        Build(
+            "vocabulary", "embed", capability, vocabulary.embed_kernel, shape | block | bf16 | more, rows,
+            stages=vocabulary.STAGES, types={"soft_ptr": "fp32"},
+        ),
+        Build("vocabulary", "merge", capability, vocabulary.merge_kernel, merge, Budget(), warps=4),
+    ]  # fmt: skip
+
+
+def _int8(capability: int) -> list[Build]:
+    """Products of int8 activations. The soft embedding gains nothing by them on an H100, and stays in bf16 there."""
+    # Of a block of GROUP inputs; no code is converted, nothing is spilled.
+    clean = ("I2F", "PRMT", "LDL", "STL")
+    loop = Budget(matrix_units="I", instructions=349, loads_in_flight=1, loop_without=clean)
+    block = {"M": linear8.BLOCK_TOKENS, "N": int8_products.BLOCK_ROWS, "BLOCK": GROUP}
+    linears = (("out", 4096, HIDDEN, 3, False), ("gated", HIDDEN, 4224, 2, True))
+    rows = {"K": HIDDEN, "GROUPS": 32, "SIZE": GROUP}
+    builds = [
+        Build("int8", "quantize", capability, int8_products.quantize_kernel, rows, Budget(registers=96), warps=4),
+        *(
+            Build(
+                "int8", f"linear_int8 {name}", capability, int8_products.linear_int8_kernel,
+                block | {"K": size, "ROWS": out, "SPLITS": splits, "GATED": gated}, loop, types={"x_ptr": "i8"},
+            )
+            for name, size, out, splits, gated in linears
+        ),
+    ]  # fmt: skip
+    shape = {"V": VOCABULARY, "K": HIDDEN, "CHUNK": PROCESSORS * TILE_TOKENS}
+    head = {"HAS_SCALES": True, "HAS_FORBIDDEN": True}
+    soft = {"units_ptr": None} if capability == 90 else {}
+    weights = {} if soft else {"weights_ptr": "i8"}
+    score = replace(loop, spill_bytes={89: 80, 90: 40}.get(capability, 0))  # outside the loop
+    builds.append(
+        Build(
+            "int8", "score int8", capability, vocabulary.score_kernel, shape | block | head | soft, score,
+            stages=vocabulary.STAGES, types={"hidden_ptr": "i8", **weights},
+        )
+    )  # fmt: skip
+    if weights:
+        more = {"TILE": TILE_TOKENS, "SPLITS": 3, "FIRST": False}
+        ahead = Budget(matrix_units="I", loads_in_flight=1)
+        builds.append(
+            Build(
+                "int8", "embed int8", capability, vocabulary.embed_kernel, shape | block | more, ahead,
+                stages=vocabulary.STAGES, types={"soft_ptr": "fp32", **weights},
+            )
+        )  # fmt: skip
+    return builds

@@ -1,0 +1,116 @@
+"""What a kernel's machine code says: registers, spills, shared memory, instructions. Reads text; compiles nothing.
+
+The texts are what NVIDIA's cuobjdump prints. Its later versions add remarks to instructions (``?WAIT15_END_GROUP``,
+``&req={0,1}``), which say nothing of what is counted here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+
+INSTRUCTION = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*)(.*?);", re.MULTILINE)
+REMARK = re.compile(r"[?&]\S+")
+RESULT = re.compile(r"(\S*)\s+R(\d+)\b")
+LEFT = re.compile(r"\S+\s+R\d+, R(\d+), gdesc")  # the registers of a product whose left operand lies in them
+ADDRESS = re.compile(r"0x([0-9a-f]+)")
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One line of a disassembly: ``MOV.64 R2, R4`` has the opcode MOV."""
+
+    at: int  # bytes from the kernel's start
+    opcode: str  # without its suffixes
+    rest: str  # suffixes and operands
+    target: int | None  # of a branch whose target is written in it
+
+
+@dataclass(frozen=True)
+class MachineCode:
+    """A kernel's machine code for one target."""
+
+    registers: int  # of a thread
+    spill_bytes: int  # stack and local memory of a thread
+    shared_bytes: int  # of a program, dynamic included
+    ptx: str
+    sass: str
+
+    @cached_property
+    def instructions(self) -> list[Instruction]:
+        """All of them in their order."""
+        return [_instruction(*found) for found in INSTRUCTION.findall(self.sass)]
+
+    @property
+    def opcodes(self) -> Counter[str]:
+        """How often each opcode stands in the code: {"PRMT": 42, ...}."""
+        return Counter(each.opcode for each in self.instructions)
+
+    @cached_property
+    def loop_body(self) -> list[Instruction]:
+        """The longest loop's body, between a backward branch and its target; empty without a loop."""
+        start, end = max(
+            ((each.target, each.at) for each in self.instructions if each.target is not None),
+            key=lambda ends: ends[1] - ends[0],
+            default=(1, 0),
+        )
+        return [each for each in self.instructions if start <= each.at <= end and start < end]
+
+    @property
+    def loop(self) -> Counter[str]:
+        """How often each opcode stands in the longest loop's body."""
+        return Counter(each.opcode for each in self.loop_body)
+
+    @property
+    def loads_in_flight(self) -> int:
+        """Groups of asynchronous copies that may be under way where the code first waits for one; 0 without any."""
+        waits = re.findall(r"cp\.async\.wait_group\s+(\d+)", self.ptx)
+        return int(waits[0]) if waits else 0
+
+    @property
+    def products_in_flight(self) -> list[int]:
+        """sm_90: how many groups of products may be under way after each wait for them in the longest loop."""
+        waits = [each.rest for each in self.loop_body if each.opcode == "WARPGROUP" and each.rest.startswith(".DEPBAR")]
+        return [int(rest.split(",")[1], 16) for rest in waits]
+
+    @property
+    def overwritten(self) -> list[int]:
+        """sm_90: where in the longest loop a register is written that a product under way may yet read."""
+        found = []
+        groups: list[set[int]] = [set()]  # registers of groups not waited for; the last one grows
+        for each in self.loop_body * 2:  # products of a turn may be under way in the next
+            if each.opcode == "HGMMA":
+                left = LEFT.match(each.rest)
+                groups[-1] |= set(range(int(left[1]), int(left[1]) + 4)) if left else set()
+                groups += [set()] if "gsb0" in each.rest else []
+            elif each.opcode == "WARPGROUP" and each.rest.startswith(".DEPBAR"):
+                groups = groups[-1 - int(each.rest.split(",")[1], 16) :]
+            elif (result := RESULT.match(each.rest)) and not _is_free(result, groups):
+                found.append(each.at)
+        return sorted(set(found))
+
+
+def _is_free(result: re.Match[str], groups: list[set[int]]) -> bool:
+    """Whether no group of products reads the registers that an instruction writes."""
+    width = 4 if ".128" in result[1] or ".M88.4" in result[1] else 2 if re.search(r"\.(64|WIDE)", result[1]) else 1
+    written = range(int(result[2]), int(result[2]) + width)
+    return not any(group.intersection(written) for group in groups)
+
+
+def _instruction(at: str, opcode: str, rest: str) -> Instruction:
+    addresses = ADDRESS.findall(REMARK.sub("", rest)) if opcode == "BRA" else []
+    return Instruction(int(at, 16), opcode, rest, int(addresses[-1], 16) if addresses else None)
+
+
+def used(usage: str) -> tuple[int, int]:
+    """Registers and spilled bytes of a thread, from the text of ``--dump-resource-usage``.
+
+    Raises:
+        ValueError: the text tells neither.
+    """
+    found = {name: int(value) for name, value in re.findall(r"\b(REG|STACK|LOCAL):(\d+)", usage)}
+    if "REG" not in found:
+        raise ValueError("the disassembler told no registers")
+    return found["REG"], found.get("STACK", 0) + found.get("LOCAL", 0)

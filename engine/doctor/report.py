@@ -1,0 +1,91 @@
+"""What the sections told, joined: plain data that is printed as a table or as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was checked."""
+
+    name: str
+    ok: bool | None  # None: it was not checked, and ``said`` is why
+    said: str
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A figure of this machine."""
+
+    name: str
+    value: str | float | bool | None
+    unit: str
+
+
+@dataclass
+class Section:
+    """What one section's processes told, in its order."""
+
+    name: str
+    checks: list[Check] = field(default_factory=list)
+    facts: list[Fact] = field(default_factory=list)
+    rows: list[dict[str, str | float | None]] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def failed(self) -> list[Check]:
+        return [check for check in self.checks if check.ok is False]
+
+    @property
+    def status(self) -> str:
+        """In words: "wrong", "right", or "not checked" where nothing could be."""
+        if self.failed:
+            return "wrong"
+        if any(check.ok for check in self.checks):
+            return "right"
+        return "not checked" if self.checks else "told"
+
+    def value(self, name: str) -> str | float | bool | None:
+        """A fact's value; None if it was not told."""
+        return next((fact.value for fact in self.facts if fact.name == name), None)
+
+    def take(self, record: dict[str, Any]) -> str | None:
+        """Add what a process told; returns the name of a check that has begun."""
+        match record:
+            case {"begin": str(name)}:
+                return name
+            case {"check": str(name), "ok": bool() | None as ok, "said": str(said)}:
+                self.checks.append(Check(name, ok, said))
+            case {"fact": str(name), "value": value, "unit": str(unit)}:
+                self.facts = [fact for fact in self.facts if fact.name != name]  # a second process tells it again
+                self.facts.append(Fact(name, value, unit))
+            case {"row": dict(row)}:
+                self.rows.append(row)
+        return None
+
+
+@dataclass(frozen=True)
+class Report:
+    """All sections."""
+
+    sections: list[Section]
+    quick: bool
+
+    @property
+    def failed(self) -> list[str]:
+        """Names of failed checks with their sections'."""
+        return [f"{section.name}: {check.name}" for section in self.sections for check in section.failed]
+
+    @property
+    def verdict(self) -> str:
+        """The last line: whether all is right, and what is not."""
+        if not (failed := self.failed):
+            return "Everything checked is right."
+        return f"{len(failed)} check{'s' * (len(failed) != 1)} failed: {'; '.join(failed)}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as the command line prints it with ``--json``."""
+        sections = [{"status": section.status, **asdict(section)} for section in self.sections]
+        return {"ok": not self.failed, "failed": self.failed, "quick": self.quick, "sections": sections}

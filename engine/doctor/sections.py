@@ -1,0 +1,45 @@
+"""The sections in their order: what each looks at, how long it may take, and in which kind of process.
+
+Modules are imported by the process that runs the section: some need torch, some Triton, some neither.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+
+from engine.doctor.telling import Teller
+
+
+@dataclass(frozen=True)
+class SectionPlan:
+    """A section before it is run. Its module has ``look(teller, device, quick)``."""
+
+    name: str
+    title: str
+    module: str
+    seconds: float  # it may take at most
+    quick: bool = True  # whether it takes part with ``--quick``
+    interprets: bool = False  # on a CPU, kernels run in Triton's interpreter
+
+    def look(self, teller: Teller, device: str, quick: bool) -> None:
+        """Run it in this process."""
+        import_module(self.module).look(teller, device, quick)
+
+
+SECTIONS = (
+    SectionPlan("environment", "this machine", "engine.doctor.environment", 120),
+    SectionPlan("kernels", "kernels against their oracles", "engine.doctor.kernel_section", 600, interprets=True),
+    SectionPlan("steps", "whole steps, two ways", "engine.doctor.step_section", 600, interprets=True),
+    SectionPlan("speed", "speed", "engine.doctor.speed", 900),
+    SectionPlan("machine code", "machine code", "engine.doctor.code_section", 600, quick=False),
+)
+
+
+def planned(name: str) -> SectionPlan:
+    """A section by name.
+
+    Raises:
+        KeyError: there is none of this name.
+    """
+    return {section.name: section for section in SECTIONS}[name]

@@ -1,0 +1,96 @@
+"""The section of speed: a step of the real shape with its parts on a GPU, the embedded model and figures of a CPU."""
+
+from __future__ import annotations
+
+import statistics
+import time
+
+import torch
+
+from engine import SKILLS
+from engine.device import choose
+from engine.doctor.shapes import REAL, real
+from engine.doctor.telling import Found, Teller
+from engine.memory import device_memory
+from engine.shape_bench import copy_bandwidth
+from engine.weights.quantize import PRECISIONS
+
+SIDE = 2816  # of the matrices whose product is timed
+CANVAS = 256
+CONTEXT = 1024
+
+
+def look(teller: Teller, device: str, quick: bool) -> None:
+    """Measure this device."""
+    place = torch.device(device)
+    teller.fact("a large copy, read and written", round(copy_bandwidth(place) / 1e9, 1), "GB/s")
+    teller.fact("bf16 matrix product", round(product_rate(place) / 1e9, 1), "GFLOP/s")
+    if place.type == "cpu":
+        teller.check("steps of the embedded model", lambda: _embedded(teller))
+        teller.left_out("steps of the real shape", "no GPU; see safelight bench --shape 26b-a4b")
+    elif quick:
+        teller.left_out("steps of the real shape", "left out by --quick")
+    else:
+        for precision in ("int4", "nf4"):
+            teller.check(f"steps of the real shape, {precision}", lambda name=precision: _real(teller, device, name))  # type: ignore[misc]
+
+
+def product_rate(device: torch.device) -> float:
+    """Operations a second of a product of bf16 matrices as large as a layer's."""
+    x = torch.randn(CANVAS, SIDE, device=device).bfloat16()
+    weight = torch.randn(SIDE, SIDE, device=device).bfloat16()
+    times = []
+    for _ in range(7):
+        started = time.perf_counter()
+        x @ weight.T
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        times.append(time.perf_counter() - started)
+    return 2 * CANVAS * SIDE**2 / statistics.median(times[2:])
+
+
+def _embedded(teller: Teller) -> Found:
+    """The skills model, measured as ``safelight bench`` does."""
+    from engine.bench import measure
+    from engine.model import load_model
+    from engine.threads import LEAST_WORK, available_threads, work_of
+
+    model = load_model(SKILLS, device="cpu")
+    result = measure(model, runs=2)
+    work, every = work_of(model.config), available_threads()
+    teller.fact("embedded model's step, median", round(result.step_ms_median, 2), "ms")
+    teller.fact("embedded model's step, 95th percentile", round(result.step_ms_p95, 2), "ms")
+    teller.fact("threads it takes", f"{result.threads} of {every}")
+    least = f"{LEAST_WORK / 1e9:.0f} billion multiplications"
+    teller.fact("because", f"a pass has {work / 1e9:.2f} billion multiplications; more threads pay from {least} on")
+    return result.step_ms_median > 0, f"{result.step_ms_median:.1f} ms"
+
+
+def _real(teller: Teller, device: str, precision: str) -> Found:
+    """Forced steps with random weights, as ``safelight bench --shape`` measures them."""
+    from engine.shape_bench import measure_shape
+
+    placement = choose(device)
+    phases: dict[str, tuple[float, float]] = {}
+
+    def reached(phase: str) -> None:
+        taken = device_memory(placement.device)
+        phases[phase] = torch.cuda.memory_allocated(placement.device) / 1e9, (taken[0] if taken else 0) / 1e9
+        if phase == "steps":
+            peak = torch.cuda.max_memory_allocated(placement.device) / 1e9
+            teller.fact(f"{precision}: peak of prefill and steps", round(peak, 2), "GB")
+
+    result = measure_shape(REAL, real(), PRECISIONS[precision], placement, CONTEXT, reached=reached)
+    named = f"{precision}: "
+    for part, ms in {"step, median": result.step_ms_median, "step, p95": result.step_ms_p95}.items():
+        teller.fact(named + part, round(ms, 3), "ms")
+    teller.fact(f"{named}a first step that commits", round(result.commit_and_step_ms_median, 3), "ms")
+    for part, ms in result.parts_ms.items():
+        teller.fact(f"{named}{part} of a step", round(ms, 3), "ms")
+    teller.fact(f"{named}weights read", round(result.read_gb_s), "GB/s")
+    teller.fact(f"{named}share of the memory floor", round(100 * result.floor_share), "%")
+    for phase, (allocated, taken) in phases.items():
+        teller.fact(f"{named}allocated after {phase}", round(allocated, 2), "GB")
+        teller.fact(f"{named}device's memory taken after {phase}", round(taken, 2), "GB")
+    torch.cuda.empty_cache()
+    return result.graph, f"{result.step_ms_median:.2f} ms" if result.graph else f"no graph: {result.plain_reason}"

@@ -1,0 +1,159 @@
+"""The section of whole steps, taken two ways that must agree.
+
+On a GPU: replayed from a graph and run eagerly, bit for bit, on four layers of the real shape. On a CPU: through the
+fused kernels in the interpreter and on the plain path, on a tiny network.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from engine import kernels, sampling
+from engine.cache import KVCache
+from engine.config import GenerationConfig, ModelConfig
+from engine.decoders.base import commit
+from engine.device import Placement
+from engine.doctor import interpreter
+from engine.doctor.operands import draws
+from engine.doctor.shapes import real, tiny
+from engine.doctor.telling import Found, Teller
+from engine.models.diffusion_gemma import DiffusionGemma
+from engine.shape_bench import random_network
+from engine.step_graph import StepProgram, Told
+from engine.weights.quantize import PRECISIONS
+
+LAYERS = (0, 5, 1, 11)  # of the real shape: sliding and full ones in turn
+VOCABULARY = 32_768
+STEPS, TINY_STEPS = 6, 3
+ROOM = 4  # canvases that a cache has room for behind the context
+SEED = 11
+AGAIN = 20  # times that the same canvas is run, on a card
+BITS, ROUNDING = 0.0, 1e-4  # nats that entropies may differ by
+
+
+def look(teller: Teller, device: str, quick: bool) -> None:
+    """Run the same canvases both ways."""
+    place = torch.device(device)
+    if why := kernels.why_plain(place) if place.type == "cuda" else interpreter.why_not():
+        teller.left_out("steps", why)
+        return
+    with torch.inference_mode():
+        if place.type == "cuda":
+            shape = real()
+            config = replace(shape, layers=tuple(shape.layers[index] for index in LAYERS), vocab_size=VOCABULARY)
+            ways = _Ways(_network(config, place, torch.bfloat16), 1500, STEPS, BITS)
+        else:
+            torch.set_num_threads(1)
+            ways = _Ways(_network(tiny(), place, torch.float32), 30, TINY_STEPS, ROUNDING)
+        how = "graph against eager" if place.type == "cuda" else "fused kernels against the plain path"
+        teller.check(f"steps, {how}", ways.alike)
+        teller.check(f"a step that commits, {how}", partial(ways.alike, commits=True))
+        if place.type == "cuda":
+            teller.check("after the cache's buffers moved", partial(ways.alike, canvases=3 * ROOM))
+            if not quick:
+                teller.check(f"the same canvas {AGAIN} times", ways.repeated)
+            teller.check("a first step against the plain network", ways.plain)
+
+
+def _network(config: ModelConfig, device: torch.device, dtype: torch.dtype) -> DiffusionGemma:
+    network = random_network(config, PRECISIONS["int4"], Placement(device, dtype, "asked for"))
+    random = draws(device, 5)
+    for parameter in network.parameters():
+        if parameter.dim() == 1:  # norms' weights, all alike until here: one taken for another would not be seen
+            parameter.mul_(torch.rand(parameter.shape, generator=random, device=device).add_(0.5).to(dtype))
+    return network
+
+
+@dataclass(frozen=True)
+class _Ways:
+    """A network and what it is to do."""
+
+    network: DiffusionGemma
+    length: int  # of the context
+    steps: int  # of a canvas
+    tolerance: float  # nats that entropies may differ by between the two ways
+
+    def alike(self, commits: bool = False, canvases: int = ROOM) -> Found:
+        """Whether both ways tell the same, also after the cache has moved to have room for more ``canvases``."""
+        plain, fast = (self.run(is_fast, commits, canvases) for is_fast in (False, True))
+        if not all(step.finite for step in plain + fast):
+            return False, "logits are not finite"
+        differing = _first_difference(plain, fast, self.tolerance)
+        return differing is None, differing or f"alike in {len(fast)} steps"
+
+    def run(self, is_fast: bool, commits: bool, canvases: int) -> list[Told]:
+        """The steps of one canvas behind the context, and of another if the cache has to move in between."""
+        program, cache = self.program(is_fast)
+        told = self.told(program, self.canvas(), self.canvas(seed=2) if commits else None)
+        if canvases > ROOM:
+            cache.reserve(self.length + canvases * program.length)
+            told += self.told(program, self.canvas(seed=3), None)
+        return told
+
+    def repeated(self) -> Found:
+        """Whether replays of one canvas tell the same bits."""
+        program, _cache = self.program(True)
+        first = self.told(program, self.canvas(), None)
+        for turn in range(1, AGAIN):
+            program.seed(SEED)
+            if differing := _first_difference(first, self.told(program, self.canvas(), None), BITS):
+                return False, f"run {turn}: {differing}"
+        return True, "the same bits"
+
+    def plain(self) -> Found:
+        """Entropies of a first step against the plain network, whose roundings are others."""
+        program, cache = self.program(True)
+        told = self.told(program, self.canvas(), None)[0]
+        logits = self.network.denoise(self.canvas(), cache) / GenerationConfig().temperature(0)
+        entropy = sampling.token_entropy(logits)
+        gap = float((told.entropy.to(entropy.device) - entropy).abs().mean())
+        return gap < 0.1, f"{gap:.3f} nats apart on average"
+
+    def program(self, is_fast: bool) -> tuple[StepProgram, KVCache]:
+        """A program on a cache of its own, captured, or on a CPU of fused kernels; or neither."""
+        network, config = self.network, self.network.config
+        cache = network.new_cache()
+        cache.reserve(self.length + ROOM * config.canvas_length)
+        commit(network, torch.arange(self.length) % config.vocab_size, cache)
+        program = StepProgram(network, cache, config.canvas_length)
+        if network.device.type == "cuda":
+            program.captures = is_fast
+        elif is_fast:
+            from engine.layers.fused import FusedLayers
+
+            program.fused = FusedLayers(network)
+        program.seed(SEED)
+        return program, cache
+
+    def told(self, program: StepProgram, canvas: Tensor, committed: Tensor | None) -> list[Told]:
+        """What the steps of one canvas tell."""
+        settings = GenerationConfig(max_denoising_steps=self.steps, entropy_bound=2.0, confidence_threshold=0.0)
+        program.begin(canvas, None, settings, committed)
+        found = []
+        for step in range(self.steps):
+            program.launch(step)
+            if step == 0 and committed is not None:
+                program.cache.advance(len(committed))
+            told = program.collect(step)
+            found.append(Told._make(part.clone() if isinstance(part, Tensor) else part for part in told))
+        return found
+
+    def canvas(self, seed: int = 1) -> Tensor:
+        device, config = self.network.device, self.network.config
+        return torch.randint(config.vocab_size, (config.canvas_length,), generator=draws(device, seed), device=device)
+
+
+def _first_difference(one: list[Told], other: list[Told], tolerance: float) -> str | None:
+    """The first step and field in which two runs differ."""
+    for step, (a, b) in enumerate(zip(one, other, strict=True)):
+        for name in ("argmax", "candidates", "accepted", "next_canvas"):
+            if not torch.equal(getattr(a, name), getattr(b, name)):
+                return f"step {step}: {name} differ"
+        gap = float((a.entropy - b.entropy).abs().max())
+        if not gap <= tolerance:
+            return f"step {step}: entropies differ by {gap:.2g} nats"
+    return None

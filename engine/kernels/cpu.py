@@ -1,0 +1,217 @@
+"""Packed weights on a CPU: a piece at a time becomes numbers that the processor multiplies, in a buffer used again.
+
+Plain torch and any processor. One with bf16 units multiplies bf16 in bf16, any other in fp32. Codes of eight bits are
+exact in both, and are scaled in the product. Codes of four bits are scaled before, and come out with their inputs in
+the order that is cheapest to make: the activations are put into it, a thousand times fewer numbers than weights.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from engine.kernels import cpu_int4, reference
+from engine.kernels.cpu_threads import even, share
+from engine.weights.quantize import NF4_VALUES, TILE, Packed
+
+AT_ONCE = 1 << 22  # weights of a piece, in the buffer: 8 MB in bf16, an expert's matrix of the 26B
+DECODED = 1 << 18  # four-bit codes decoded at a time, so that what is between two operations stays in a core's cache
+LEAST_WORK = 1 << 28  # multiplications from which on threads take rows of their own
+LEAST_PAIRS = 512  # of a token and an expert, from which on threads take experts of their own
+EXACT = 0.0625  # an int4 code stands in the upper half of its byte: 16 times its value
+
+
+@functools.cache
+def has_bf16_units() -> bool:
+    """Whether the processor multiplies bf16 faster than fp32."""
+    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+
+
+def number(dtype: torch.dtype) -> torch.dtype:
+    """What activations of a type are multiplied in."""
+    return torch.bfloat16 if dtype == torch.bfloat16 and has_bf16_units() else torch.float32
+
+
+def linear(x: Tensor, weight: Packed) -> Tensor:
+    """x (..., in) and a packed (out, in) -> (..., out)."""
+    kind = number(x.dtype)
+    tokens, rows = x[..., 0].numel(), weight.shape[0]
+    arranged = _arranged(x.reshape(tokens, -1).to(kind), weight)
+    out = x.new_empty(tokens, rows)
+
+    def take(part: range) -> None:
+        own = weight.rows(part.start, part.stop) if len(part) < rows else weight
+        _multiply(arranged, own, _buffer(kind, own), out[:, part.start : part.stop])
+
+    many = tokens * rows * weight.shape[1] >= LEAST_WORK
+    share(take, even(rows, max(1, weight.block)) if many else [range(rows)])
+    return out.view(*x.shape[:-1], -1)
+
+
+def experts(x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed) -> Tensor:
+    """Gated experts, each on the tokens that chose it; arguments as ``reference.experts``."""
+    order = chosen.flatten().argsort(stable=True)
+    token, gates = order // chosen.shape[1], weights.flatten()[order, None]
+    counts = chosen.flatten().bincount().tolist()
+
+    def take(part: range) -> Tensor:
+        widen, narrow = _Experts(x.dtype, gate_up), _Experts(x.dtype, down)
+        arranged = widen.arranged(x)
+        out = torch.zeros(x.shape, dtype=torch.float32)
+        first = sum(counts[: part.start])
+        for expert in part:
+            if counts[expert]:
+                some = slice(first, first + counts[expert])
+                first = some.stop
+                gate, up = widen.multiply(arranged[token[some]], expert).chunk(2, dim=-1)
+                inner = narrow.arranged(F.gelu(gate, approximate="tanh") * up)
+                out.index_add_(0, token[some], narrow.multiply(inner, expert) * gates[some])
+        return out
+
+    return torch.stack(share(take, _bounds(counts, torch.get_num_threads()))).sum(dim=0).to(x.dtype)
+
+
+def _bounds(counts: list[int], parts: int) -> list[range]:
+    """Consecutive experts in parts of about as many tokens; one part where there is little to do."""
+    if sum(counts) < LEAST_PAIRS:
+        return [range(len(counts))]
+    each, start, held = sum(counts) / parts, 0, 0
+    found: list[range] = []
+    for expert, count in enumerate(counts):
+        held += count
+        if held >= each * (len(found) + 1) and len(found) < parts - 1:
+            found.append(range(start, expert + 1))
+            start = expert + 1
+    return [*found, range(start, len(counts))]
+
+
+class _Experts:
+    """A stack of packed matrices (E, out, in) and the room in which one after another is multiplied."""
+
+    def __init__(self, dtype: torch.dtype, stack: Packed) -> None:
+        self.stack, self.in_blocks = stack, stack.block > 0 and dtype == torch.bfloat16
+        self.kind = dtype if self.in_blocks else number(dtype)
+        self.room = cpu_int4.scratch(stack[0]) if self.in_blocks else _buffer(self.kind, stack[0])
+
+    def arranged(self, x: Tensor) -> Tensor:
+        """x (N, in) as ``multiply`` takes it."""
+        return x.to(self.kind) if self.in_blocks else _arranged(x.to(self.kind), self.stack)
+
+    def multiply(self, x: Tensor, expert: int) -> Tensor:
+        """Arranged x (N, in) by one of the matrices -> (N, out)."""
+        if self.in_blocks:
+            return cpu_int4.multiply(x, self.stack[expert], self.room)
+        out = x.new_empty(x.shape[0], self.stack.shape[1])
+        _multiply(x, self.stack[expert], self.room, out)
+        return out
+
+
+def expectation(probabilities: Tensor, table: Packed) -> Tensor:
+    """Mean row of an 8-bit (V, H) under probabilities (..., V) -> (..., H)."""
+    kind = number(probabilities.dtype)
+    buffer = _buffer(kind, table)
+    total = torch.zeros(*probabilities.shape[:-1], table.shape[1])
+    for part, rows in pieces(table, buffer):
+        total += (probabilities[..., part] * table.scales[0, part]).to(kind) @ rows
+    return total.to(probabilities.dtype)
+
+
+def attention(
+    queries: Tensor, keys: Tensor, values: Tensor, span: Tensor, text_rows: int = 0, window: int | None = None
+) -> Tensor:
+    """As ``reference_sampling.attention``, with no mask for the canvas and keys shared by heads without a copy."""
+    first, end = span.tolist()
+    begin = end - queries.shape[1]  # place of the first query
+
+    def look(rows: Tensor, start: int, stop: int, mask: Tensor | None) -> Tensor:
+        seen = keys[None, :, start:stop], values[None, :, start:stop]
+        return F.scaled_dot_product_attention(rows[None], *seen, attn_mask=mask, scale=1.0, enable_gqa=True)[0]
+
+    out = look(queries[:, text_rows:], first, end, None)
+    if text_rows:
+        place = torch.arange(begin, begin + text_rows)[:, None]
+        start = first if window is None else max(0, begin - window + 1)
+        key = torch.arange(start, begin + text_rows)[None, :]
+        mask = key <= place if window is None else (key <= place) & (key > place - window)
+        out = torch.cat([look(queries[:, :text_rows], start, begin + text_rows, mask), out], dim=1)
+    return out.transpose(0, 1).reshape(queries.shape[1], -1)
+
+
+def pieces(weight: Packed, buffer: Tensor) -> Iterator[tuple[slice, Tensor]]:
+    """Consecutive rows of a packed (out, in) as numbers (rows, in) in the buffer, where the next ones take their place.
+
+    Four-bit rows are scaled, with their inputs as ``_arranged`` puts them. Eight-bit ones are codes still.
+    """
+    rows = max(1, buffer.numel() // weight.shape[-1])
+    if weight.block:  # for another number type than the kernel's
+        for part, whole in reference.slices(weight):
+            yield part, whole.to(buffer.dtype)
+        return
+    for start in range(0, weight.shape[0], rows):
+        part = slice(start, min(start + rows, weight.shape[0]))
+        into = buffer[: (part.stop - start) * weight.shape[-1]].view(part.stop - start, -1)
+        if weight.scheme.bits == 8:
+            into.copy_(weight.codes[part])
+        else:
+            _decode(Packed(weight.codes[part], weight.scales[:, part], weight.scheme), into)
+        yield part, into
+
+
+def _buffer(kind: torch.dtype, weight: Packed) -> Tensor:
+    """Room for the pieces of a packed (out, in): at least a row."""
+    out, inputs = weight.shape
+    return torch.empty(inputs * min(out, max(1, AT_ONCE // inputs)), dtype=kind)
+
+
+def _multiply(x: Tensor, weight: Packed, buffer: Tensor, out: Tensor) -> None:
+    """Arranged x (N, in) times a packed (out, in), into ``out`` (N, out) of any type."""
+    for part, rows in pieces(weight, buffer):
+        product = F.linear(x, rows)
+        out[:, part] = product.mul_(weight.scales[0, part]) if weight.scheme.bits == 8 else product
+
+
+def _arranged(x: Tensor, weight: Packed) -> Tensor:
+    """x (N, in) with its numbers where ``pieces`` puts the weights of the same inputs."""
+    if weight.scheme.bits == 8 or weight.block:
+        return x
+    halves = x.view(x.shape[0], -1, 2, TILE // 2)  # (N, tiles, low and high nibbles, 32)
+    return halves.transpose(2, 3).flatten(1) if weight.scheme.name == "nf4" else halves.transpose(1, 2).flatten(1)
+
+
+def _decode(packed: Packed, into: Tensor) -> None:
+    """Four-bit rows (R, in), scaled. int4: all low nibbles, then all high ones. nf4: each byte's two side by side."""
+    decode = _decode_nf4 if packed.scheme.name == "nf4" else _decode_int4
+    rows = max(1, DECODED // packed.shape[-1])
+    for start in range(0, packed.shape[0], rows):
+        part = slice(start, start + rows)
+        decode(packed.codes[part], packed.scales[:, part].T, into[part])
+
+
+def _decode_int4(codes: Tensor, scales: Tensor, into: Tensor) -> None:
+    """Codes (R, in / 2) and scales (R, groups) -> (R, in)."""
+    halves = into.view(into.shape[0], 2, -1, TILE // 2)  # (R, low and high, tiles, 32)
+    signed = codes ^ 0x88  # code - 8 in each nibble
+    halves[:, 0].copy_((signed << 4).view(torch.int8).view(halves[:, 0].shape))
+    halves[:, 1].copy_((signed & 0xF0).view(torch.int8).view(halves[:, 1].shape))
+    tiles = scales.reshape(into.shape[0], halves.shape[2], -1).transpose(1, 2)  # (R, groups a tile: 1 or 2, tiles)
+    halves *= (tiles.to(into.dtype) * EXACT)[..., None]
+
+
+def _decode_nf4(codes: Tensor, scales: Tensor, into: Tensor) -> None:
+    """Codes (R, in / 2) and scales (R, tiles) -> (R, in)."""
+    pairs = torch.index_select(_nf4_pairs(into.dtype), 0, codes.flatten().int()).view(into.dtype)
+    shape = (into.shape[0], -1, TILE)
+    torch.mul(pairs.view(shape), scales[..., None].to(into.dtype), out=into.view(shape))
+
+
+@functools.cache
+def _nf4_pairs(kind: torch.dtype) -> Tensor:
+    """What the two nibbles of each of the 256 bytes stand for, low one first, as one number of twice the width."""
+    values = torch.tensor(NF4_VALUES).to(kind)
+    byte = torch.arange(256)
+    both = torch.stack([values[byte & 15], values[byte >> 4]], dim=1)
+    return both.view(torch.float32 if kind == torch.bfloat16 else torch.float64)[:, 0].clone()

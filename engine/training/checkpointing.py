@@ -1,0 +1,62 @@
+"""A training run's state as one safetensors file, in which nothing depends on the device that it was written on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file
+from torch import Tensor
+from torch.optim import Optimizer
+
+from engine.weights.saving import save_whole
+
+STATE = "state.safetensors"
+
+
+def read_state(folder: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """A run's last checkpoint: its tensors, and the recipe's name, step, seconds and random streams of the data."""
+    with safe_open(folder / STATE, framework="pt") as opened:
+        facts = dict(opened.metadata())
+    return load_file(folder / STATE), facts
+
+
+def write_state(folder: Path, tensors: Mapping[str, Tensor], facts: dict[str, str]) -> None:
+    """Write a checkpoint whole or not at all."""
+    save_whole(folder / STATE, {k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()}, facts)
+
+
+def gather(
+    named: Mapping[str, Tensor], average: Mapping[str, Tensor], optimizers: Mapping[str, Optimizer]
+) -> dict[str, Tensor]:
+    """Weights, their average and the optimizers' moments, by name."""
+    tensors = {f"model.{n}": p for n, p in named.items()} | {f"average.{n}": p for n, p in average.items()}
+    names = {id(p): n for n, p in named.items()}
+    for label, optimizer in optimizers.items():
+        for param, state in optimizer.state.items():
+            tensors |= {f"{label}.{key}.{names[id(param)]}": value for key, value in state.items()}
+    return tensors
+
+
+@torch.no_grad()
+def scatter(
+    tensors: Mapping[str, Tensor],
+    named: Mapping[str, Tensor],
+    average: Mapping[str, Tensor],
+    optimizers: Mapping[str, Optimizer],
+) -> None:
+    """Put what ``gather`` found back in place, on whatever device that is."""
+    for key, value in tensors.items():
+        head, _, rest = key.partition(".")
+        if head == "model":
+            named[rest].copy_(value)
+        elif head == "average":
+            average[rest].copy_(value)
+        elif head in optimizers:
+            field, _, name = rest.partition(".")
+            param, optimizer = named[name], optimizers[head]
+            # AdamW counts its steps on the host, unless it is fused.
+            on_host = field == "step" and not optimizer.defaults["fused"]
+            optimizer.state[param][field] = value if on_host else value.to(param.device, copy=True)

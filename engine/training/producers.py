@@ -1,0 +1,196 @@
+"""Where the rows of a run's pools come from: made between the steps, or ahead by processes. Knows no model.
+
+Two cores have none to spare, so there each source goes on from one random stream. A checkpoint holds where it stands.
+
+A card must not wait, so there processes make blocks of rows ahead. A block's rows depend on the seed, the feed and the
+block's number alone, not on how many processes there are; a run that is taken up again needs only its step. Of n
+processes each makes every n-th block and has one ready, which it holds until its pipe is read. When the pipe is closed,
+by whatever way the trainer ended, the process ends.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from engine.errors import SafelightError
+from engine.training.data import Source, SudokuSource, open_source
+from engine.training.recipes import Feed, Recipe
+from engine.training.rollout import Batch
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What decides a run's rows. ``step``: the one that the run begins at, or goes on from."""
+
+    recipe: Recipe
+    trained: bool
+    seed: int
+    puzzles: Path
+    step: int
+
+    def feeds(self) -> list[Feed]:
+        return self.recipe.feeds(self.trained)
+
+    def open(self) -> list[Source]:
+        return [open_source(feed, self.recipe, self.seed, self.puzzles) for feed in self.feeds()]
+
+    def set_givens(self, source: Source, step: int) -> None:
+        if isinstance(source, SudokuSource):
+            source.givens = self.recipe.givens(step, self.trained)
+
+    def blocks(self) -> Iterator[tuple[int, int]]:
+        """(feed, number of its block) in the order of their use: first what fills the pools, then a block a use.
+
+        Block n + 1 of a feed is what its use at step n * every takes.
+        """
+        feeds = self.feeds()
+        yield from ((index, -(-self.step // feed.every)) for index, feed in enumerate(feeds))
+        step = self.step
+        while True:
+            yield from ((i, step // feed.every + 1) for i, feed in enumerate(feeds) if step % feed.every == 0)
+            step += 1
+
+    def make(self, source: Source, index: int, block: int) -> Batch:
+        """The rows of a feed's block."""
+        feed = self.feeds()[index]
+        source.reseed(block)
+        self.set_givens(source, (block - 1) * feed.every)
+        return source.draw(feed.rows)
+
+
+class Rows(Protocol):
+    """New rows for a run's pools."""
+
+    waited: float  # seconds that steps were kept waiting for rows
+
+    def draw(self, index: int, count: int) -> Batch:
+        """Rows of a feed."""
+
+    def set_step(self, step: int) -> None:
+        """What is drawn from here on is for this step."""
+
+    def state(self) -> list[Any]:
+        """Where the random streams stand, as plain JSON; empty where the step says it."""
+
+    def restore(self, state: list[Any]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Inline:
+    """Rows made when they are asked for, on the CPU."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.sources = plan.open()
+        self.waited = 0.0
+        if plan.step:  # of a run that had its rows made ahead; others restore their streams
+            for source in self.sources:
+                source.reseed(plan.step)
+
+    def draw(self, index: int, count: int) -> Batch:
+        started = time.perf_counter()
+        batch = self.sources[index].draw(count)
+        self.waited += time.perf_counter() - started
+        return batch
+
+    def set_step(self, step: int) -> None:
+        for source in self.sources:
+            self.plan.set_givens(source, step)
+
+    def state(self) -> list[Any]:
+        return [source.state() for source in self.sources]
+
+    def restore(self, state: list[Any]) -> None:
+        for source, stood in zip(self.sources, state, strict=True):
+            source.restore(stood)
+
+    def close(self) -> None:
+        pass
+
+
+class Producers:
+    """Rows made ahead by the plan's ``recipe.producers`` processes, and moved to a device without waiting for it."""
+
+    def __init__(self, plan: Plan, device: torch.device) -> None:
+        self.device = device
+        self.blocks = plan.blocks()
+        self.taken = 0
+        self.waited = 0.0
+        self.widths = [source.prompt_length for source in plan.open()]
+        context = multiprocessing.get_context("spawn")  # a forked one would hold the others' pipes open
+        self.pipes: list[Connection] = []
+        self.processes = []
+        for worker in range(plan.recipe.producers):
+            ours, theirs = context.Pipe(duplex=False)
+            process = context.Process(target=_produce, args=(theirs, plan, worker), daemon=True)
+            self.pipes.append(ours)
+            self.processes.append(process)
+            process.start()
+            theirs.close()
+
+    def draw(self, index: int, count: int) -> Batch:
+        """The next block, which must be of this feed."""
+        turn = self.taken % len(self.pipes)
+        started = time.perf_counter()
+        try:
+            packed = bytearray(self.pipes[turn].recv_bytes())
+        except EOFError:
+            self.processes[turn].join(1.0)
+            status = self.processes[turn].exitcode
+            raise SafelightError(f"a process that makes rows ended (status {status}); start the run again") from None
+        self.waited += time.perf_counter() - started
+        self.taken += 1
+        assert next(self.blocks)[0] == index
+        rows = torch.frombuffer(packed, dtype=torch.uint8).view(count, -1)
+        if self.device.type == "cuda":
+            rows = rows.pin_memory()
+        rows = rows.to(self.device, non_blocking=True)
+        width = self.widths[index]
+        return Batch(rows[:, :width].long(), rows[:, width : 2 * width].bool(), rows[:, 2 * width :].long())
+
+    def set_step(self, step: int) -> None:
+        pass
+
+    def state(self) -> list[Any]:
+        return []
+
+    def restore(self, state: list[Any]) -> None:
+        pass
+
+    def close(self) -> None:
+        """End the processes."""
+        for pipe in self.pipes:
+            pipe.close()
+        for process in self.processes:
+            process.join(5.0)
+            if process.is_alive():
+                process.kill()
+                process.join()
+        self.pipes, self.processes = [], []
+
+
+def _produce(pipe: Connection, plan: Plan, worker: int) -> None:
+    """Make every n-th block and send it as bytes: prompt ids, where they are present, target canvas."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C reaches the trainer, which closes the pipe
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    torch.set_num_threads(1)
+    sources = plan.open()
+    for index, block in islice(plan.blocks(), worker, None, plan.recipe.producers):
+        batch = plan.make(sources[index], index, block)
+        rows = torch.cat([batch.ids, batch.present, batch.target], dim=1).to(torch.uint8)
+        try:
+            pipe.send_bytes(rows.numpy().tobytes())
+        except OSError:
+            return

@@ -1,0 +1,312 @@
+"""A CPU's ways with packed weights against the oracle in fp32, and what they hold at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from engine import GenerationFinished, generate, load_model
+from engine.decoders.sampler import Sampler
+from engine.kernels import cpu, cpu_int4, cpu_vocabulary, reference, reference_sampling
+from engine.layers.packed import PackedExperts
+from engine.weights.loader import quantize
+from engine.weights.quantize import INT4, INT4_G64, INT8, NF4, Packed, Scheme, pack, to_blocks, unpack
+from tests.engine.packing import released
+from tests.engine.tiny import tokens
+
+SCHEMES = [NF4, INT4, INT4_G64, INT8]
+BOUNDS = {torch.float32: 2e-6, torch.bfloat16: 8e-3}  # relative, of the norm
+DRAWS = torch.Generator()
+
+
+@pytest.fixture(autouse=True)
+def _seeded(monkeypatch: pytest.MonkeyPatch) -> None:
+    DRAWS.manual_seed(0)
+    monkeypatch.setattr(cpu, "has_bf16_units", lambda: True)
+
+
+def random(*shape: int) -> Tensor:
+    return torch.randn(shape, generator=DRAWS)
+
+
+def relative(found: Tensor, expected: Tensor) -> float:
+    return float((found.float() - expected).norm() / expected.norm())
+
+
+@pytest.mark.parametrize("dtype", BOUNDS)
+@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+def test_linear_agrees_with_the_oracle(scheme: Scheme, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu, "AT_ONCE", 20 * 192)  # pieces of 20 rows, decoded by 7
+    monkeypatch.setattr(cpu, "DECODED", 7 * 192)
+    weight, x = pack(random(75, 192), scheme), random(2, 3, 192).to(dtype)
+    found = cpu.linear(x, weight)
+    assert found.dtype == dtype
+    assert found.shape == (2, 3, 75)
+    assert relative(found, reference.linear(x.float(), weight)) < BOUNDS[dtype]
+
+
+@pytest.mark.parametrize("dtype", BOUNDS)
+@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+def test_experts_agree_with_the_oracle(scheme: Scheme, dtype: torch.dtype) -> None:
+    gate_up, down = pack(random(7, 128, 192), scheme), pack(random(7, 192, 64), scheme)
+    x, weights = random(9, 192).to(dtype), torch.rand(9, 3, generator=DRAWS)
+    chosen = torch.stack([torch.randperm(6, generator=DRAWS)[:3] for _ in range(9)])  # the seventh has nothing to do
+    found = cpu.experts(x, weights, chosen, gate_up, down)
+    assert found.dtype == dtype
+    assert relative(found, reference.experts(x.float(), weights, chosen, gate_up, down)) < BOUNDS[dtype]
+
+
+def test_without_bf16_units_bf16_is_multiplied_in_fp32(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu, "has_bf16_units", lambda: False)
+    weight, x = pack(random(75, 192), INT4), random(3, 192).bfloat16()
+    exact = reference.linear(x.float(), weight)
+    assert torch.equal(cpu.linear(x, weight), exact.bfloat16()) or relative(cpu.linear(x, weight), exact) < 2e-3
+
+
+@pytest.mark.parametrize("dtype", BOUNDS)
+def test_expectation_agrees_with_the_oracle(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu, "AT_ONCE", 20 * 64)
+    table, p = pack(random(75, 64), INT8), torch.rand(2, 3, 75, generator=DRAWS).to(dtype)
+    assert relative(cpu.expectation(p, table), reference.expectation(p.float(), table)) < BOUNDS[dtype]
+
+
+@pytest.mark.parametrize(("text_rows", "window"), [(0, None), (0, 8), (5, None), (5, 8), (5, 100)])
+def test_attention_agrees_with_the_oracle(text_rows: int, window: int | None) -> None:
+    queries, keys, values = random(4, 12, 16), random(2, 60, 16), random(2, 60, 16)
+    end = 40
+    first = 0 if window is None else max(0, end - 12 + text_rows - (window - 1))
+    span = torch.tensor([first, end], dtype=torch.int32)
+    found = cpu.attention(queries, keys, values, span, text_rows, window)
+    expected = reference_sampling.attention(queries, keys, values, span, text_rows, window)
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("case", ["plain", "banned", "pinned"])
+@pytest.mark.parametrize("dtype", BOUNDS)
+def test_the_vocabulary_by_pieces_is_the_whole(dtype: torch.dtype, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four pieces, the last one short; one of them may be banned altogether, at the beginning or behind it."""
+    monkeypatch.setattr(cpu_vocabulary, "PIECE", 256)
+    table, hidden = pack(random(900, 64), INT8), (3 * random(17, 64)).to(dtype)
+    forbidden = pinned = None
+    if case == "banned":
+        forbidden = torch.zeros(900, dtype=torch.bool)
+        forbidden[:256] = forbidden[600:700] = True
+    if case == "pinned":
+        pinned = torch.full((17,), -1, dtype=torch.int32)
+        pinned[3], pinned[9] = 700, 2
+    settings: dict[str, Any] = {
+        "temperature": torch.tensor([0.7]),
+        "draw": torch.tensor([5, 2]),
+        "cap": 30.0,
+        "embed_scale": 8.0,
+        "forbidden": forbidden,
+        "pinned": pinned,
+    }
+    found = cpu_vocabulary.vocabulary_stage(hidden, table, **settings)
+    expected = reference_sampling.vocabulary_stage(hidden, table, **settings)
+    assert found.soft.dtype == dtype
+    assert relative(found.soft, expected.soft.float()) < max(1e-5, 2 * BOUNDS[dtype])
+    atol = 1e-4 if dtype == torch.float32 else 0.1  # in bf16 a logit is rounded, as the plain path does
+    torch.testing.assert_close(found.entropy, expected.entropy, atol=atol, rtol=0)
+    torch.testing.assert_close(found.logsumexp, expected.logsumexp, atol=atol, rtol=0)
+    assert int(found.nonfinite) == int(expected.nonfinite) == 0
+    if dtype == torch.float32:
+        assert torch.equal(found.argmax, expected.argmax)
+        assert torch.equal(found.candidate, expected.candidate)
+    else:
+        assert (found.argmax == expected.argmax).float().mean() > 0.8
+    if forbidden is not None:
+        assert not forbidden[found.candidate].any()
+
+
+def test_logits_that_are_no_numbers_are_told() -> None:
+    table = pack(random(300, 64), INT8)
+    hidden = random(4, 64)
+    hidden[2, 5] = torch.nan
+    found = cpu_vocabulary.vocabulary_stage(
+        hidden, table, temperature=torch.ones(1), draw=torch.zeros(2).long(), cap=30.0, embed_scale=1.0
+    )
+    assert int(found.nonfinite) == 1
+
+
+class LargestTensor(TorchDispatchMode):
+    """The bytes of the largest memory that any operation gives back, weights apart."""
+
+    def __init__(self, *weights: Packed) -> None:
+        super().__init__()
+        given = [part for weight in weights for part in (weight.codes, weight.scales)]
+        self.known, self.most = {part.untyped_storage().data_ptr() for part in given}, 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        made = [leaf.untyped_storage() for leaf in tree_leaves(found) if isinstance(leaf, Tensor)]
+        self.most = max([self.most, *(memory.nbytes() for memory in made if memory.data_ptr() not in self.known)])
+        return found
+
+
+@pytest.mark.parametrize("scheme", [NF4, INT4], ids=str)
+def test_no_more_than_a_piece_is_unpacked_at_once(scheme: Scheme, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a stack of experts nor a whole matrix nor logits over the vocabulary."""
+    monkeypatch.setattr(cpu, "AT_ONCE", 16 * 1024)
+    monkeypatch.setattr(cpu, "DECODED", 4 * 1024)
+    monkeypatch.setattr(cpu_vocabulary, "PIECE", 128)
+    widen, narrow = (
+        Packed(
+            torch.randint(0, 256, (8, rows, 128), dtype=torch.uint8, generator=DRAWS),
+            torch.ones(8, 256 // scheme.group_size, rows).bfloat16(),
+            scheme,
+        )
+        for rows in (512, 256)
+    )
+    x, chosen = torch.ones(4, 256).bfloat16(), torch.arange(8).view(4, 2)
+    with LargestTensor(widen, narrow) as seen:
+        cpu.experts(x, torch.ones(4, 2), chosen, widen, narrow)
+    assert seen.most <= 16 * 1024 * 2
+    table = pack(random(4096, 64), INT8)
+    with LargestTensor(table) as seen:
+        cpu.linear(x[:, :64], table)
+        cpu_vocabulary.vocabulary_stage(
+            x[:, :64], table, temperature=torch.ones(1), draw=torch.zeros(2).long(), cap=30.0, embed_scale=1.0
+        )
+    assert seen.most <= 4 * 4096 * 4
+
+
+# --- codes in blocks of rows ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("block", [32, 64])
+@pytest.mark.parametrize("scheme", [INT4, INT4_G64], ids=str)
+def test_codes_in_blocks_stand_for_the_same_weight(scheme: Scheme, block: int) -> None:
+    """The matrix, one of a stack, some rows of it, and by slices."""
+    tiles = pack(random(3, 192, 128), scheme)
+    codes = tiles.codes.clone()
+    for matrix in codes:
+        to_blocks(matrix, block)
+    blocks = Packed(codes, tiles.scales, scheme, block)
+    assert not torch.equal(codes, tiles.codes)
+    assert torch.equal(unpack(blocks), unpack(tiles))
+    assert torch.equal(unpack(blocks[1].rows(64, 128)), unpack(tiles[1])[64:128])
+    assert torch.equal(torch.cat([rows for _, rows in reference.slices(blocks[2])]), unpack(tiles[2]))
+
+
+def test_slices_of_blocks_are_whole_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reference, "AT_ONCE", 100 * 128)
+    tiles = pack(random(192, 128), INT4)
+    codes = tiles.codes.clone()
+    to_blocks(codes, 64)
+    found = list(reference.slices(Packed(codes, tiles.scales, INT4, 64)))
+    assert [part.stop for part, _ in found] == [64, 128, 192]
+    assert torch.equal(torch.cat([rows for _, rows in found]), unpack(tiles))
+
+
+def test_where_torch_reads_other_blocks_codes_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The processor's layout is tried, not believed."""
+    for capability, rows in (("DEFAULT", {}), ("ODD", {"ODD": 16})):
+        monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda told=capability: told)
+        monkeypatch.setattr(cpu_int4, "ROWS", rows)
+        assert cpu_int4.block.__wrapped__() == 0
+    monkeypatch.setattr(cpu_int4, "block", lambda: 64)
+    assert cpu_int4.block_for(pack(random(96, 64), INT4)) == 0
+    assert cpu_int4.block_for(pack(random(128, 64), NF4)) == 0
+    assert cpu_int4.block_for(pack(random(128, 64), INT4)) == 64
+
+
+needs_int4 = pytest.mark.skipif(cpu_int4.block() == 0, reason="this processor has no int4 kernel in torch")
+
+
+def in_blocks(weight: Packed) -> Packed:
+    codes = weight.codes.clone()
+    for matrix in codes:
+        to_blocks(matrix, cpu_int4.block())
+    return Packed(codes, weight.scales, weight.scheme, cpu_int4.block())
+
+
+@needs_int4
+@pytest.mark.parametrize("dtype", BOUNDS)
+@pytest.mark.parametrize("scheme", [INT4, INT4_G64], ids=str)
+def test_experts_in_blocks_agree_with_the_oracle(scheme: Scheme, dtype: torch.dtype) -> None:
+    gate_up, down = pack(random(5, 128, 192), scheme), pack(random(5, 192, 64), scheme)
+    x, weights = random(40, 192).to(dtype), torch.rand(40, 3, generator=DRAWS)
+    chosen = torch.stack([torch.randperm(4, generator=DRAWS)[:3] for _ in range(40)])
+    found = cpu.experts(x, weights, chosen, in_blocks(gate_up), in_blocks(down))
+    assert found.dtype == dtype
+    assert relative(found, reference.experts(x.float(), weights, chosen, gate_up, down)) < BOUNDS[dtype]
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_threads_that_take_experts_of_their_own_come_to_the_same(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some experts have nothing to do; torch's threads are as before."""
+    gate_up, down = pack(random(9, 128, 192), INT4), pack(random(9, 192, 64), INT4)
+    x, weights = random(40, 192), torch.rand(40, 3, generator=DRAWS)
+    chosen = torch.stack([2 + torch.randperm(5, generator=DRAWS)[:3] for _ in range(40)])
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(threads)
+        alone = cpu.experts(x, weights, chosen, gate_up, down)
+        monkeypatch.setattr(cpu, "LEAST_PAIRS", 1)
+        for grad in (False, True):
+            with torch.inference_mode(not grad):
+                shared = cpu.experts(x.clone().requires_grad_(grad), weights, chosen, gate_up, down)
+            torch.testing.assert_close(shared, alone, atol=1e-3, rtol=1e-4)
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(
+    ("counts", "parts", "expected"),
+    [
+        ([600] * 4, 2, [(0, 2), (2, 4)]),
+        ([0, 900, 0, 100], 2, [(0, 2), (2, 4)]),
+        ([0, 0, 0, 900], 2, [(0, 4), (4, 4)]),
+        ([1] * 9, 2, [(0, 9)]),
+        ([600] * 4, 1, [(0, 4)]),
+    ],
+)
+def test_experts_are_shared_out_by_their_tokens(counts: list[int], parts: int, expected: list[tuple[int, int]]) -> None:
+    assert [(part.start, part.stop) for part in cpu._bounds(counts, parts)] == expected
+
+
+@needs_int4
+def test_a_loaded_store_is_put_into_blocks_and_left_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The network in bf16 with its experts in blocks and in tiles, and gradients through them; the file stays."""
+    source = released(tmp_path / "source")
+    quantize(source, tmp_path / "store", "int4", torch.device("cpu"))
+    before = {file: file.read_bytes() for file in (tmp_path / "store").iterdir()}
+    blocks = load_model(tmp_path / "store", device="cpu")
+    assert {file: file.read_bytes() for file in before} == before
+    monkeypatch.setattr(cpu_int4, "block_for", lambda _: 0)
+    tiles = load_model(tmp_path / "store", device="cpu")
+    found = []
+    for model, block in ((blocks, cpu_int4.block()), (tiles, 0)):
+        experts = model.network.layers[0].experts
+        assert isinstance(experts, PackedExperts)
+        assert (experts.gate_up_proj.block, experts.down_proj.block) == (block, block)
+        cache = model.new_cache()
+        hidden = model.prefill(tokens(20), cache)
+        x = random(6, 128).bfloat16().requires_grad_()
+        DRAWS.manual_seed(0)
+        chosen = torch.tensor([[0, 1], [2, 3], [4, 5]] * 2)
+        out = experts(x, torch.ones(6, 2), chosen)
+        found.append((hidden, model.denoise(tokens(10), cache), torch.autograd.grad(out.float().square().sum(), x)[0]))
+    for ours, theirs in zip(*found, strict=True):
+        assert relative(ours, theirs.float()) < 0.05
+
+
+def test_a_packed_model_takes_programs_on_a_cpu(tmp_path: Path) -> None:
+    """No logits over the vocabulary, no commit of its own, and two blocks of text."""
+    model = load_model(released(tmp_path), device="cpu", dtype="bfloat16", quantization="int4")
+    cache = model.new_cache()
+    events = list(generate(model, tokens(5).tolist(), model.generation_defaults.replace(eos_token_ids=()), cache=cache))
+    assert isinstance(events[-1], GenerationFinished)
+    assert len(events[-1].tokens) == 30
+    sampler = Sampler.of(model.config, model.generation_defaults, model.device, 0)
+    assert model.step_program(cache, sampler) is not None
+    plain = load_model(tmp_path, device="cpu", dtype="bfloat16", quantization="none")
+    assert plain.step_program(plain.new_cache(), sampler) is None

@@ -1,0 +1,139 @@
+"""What the 26B takes of a card, counted tensor by tensor at its real shape, against the plan."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from engine import catalog, footprint
+from engine.cache import KERNEL_PIECE, KVCache
+from engine.layers.packed import install
+from engine.models.diffusion_gemma import DiffusionGemma
+from engine.step_graph import StepProgram
+from engine.weights.quantize import PRECISIONS
+from tests.engine.kernels.card import Memory, pretend
+
+CONTEXT, GB = 32_768, 10**9
+CONFIG = catalog.shape("26b-a4b").config
+CANVAS = CONFIG.canvas_length
+
+
+def empty(precision: str) -> DiffusionGemma:
+    with torch.device("meta"):
+        made = DiffusionGemma(CONFIG)
+        install(made, PRECISIONS[precision], torch.bfloat16)
+    for parameter in made.parameters():
+        parameter.data = parameter.data.to(torch.bfloat16)
+    return made.requires_grad_(False)
+
+
+def held_by(network: DiffusionGemma, *caches: KVCache) -> list[Tensor]:
+    buffers = [part for cache in caches for index in range(len(network.layers)) for part in cache.buffers(index)]
+    return [*network.parameters(), *network.buffers(), *buffers]
+
+
+def fill(cache: KVCache, length: int) -> None:
+    """The cache as if a text of this length had been read."""
+    while cache.length < length:
+        count = min(cache.piece, length - cache.length)
+        cache.spans(0, count)
+        cache.advance(count)
+
+
+def plan_of(context: int, precision: str = "int4") -> dict[str, int]:
+    return footprint.parts(CONFIG, footprint.Way(torch.bfloat16, PRECISIONS[precision], False, True), context)
+
+
+@pytest.fixture
+def network(monkeypatch: pytest.MonkeyPatch) -> DiffusionGemma:
+    pretend(monkeypatch)
+    return empty("int4")
+
+
+def load(network: DiffusionGemma, patch: pytest.MonkeyPatch) -> Memory:
+    """The weights as they come, one after the other; then those that kernels take together are moved together."""
+    memory = Memory()
+    patch.setattr(torch.cuda, "empty_cache", memory.empty_cache)
+    for part in held_by(network):
+        memory.take(part)
+    with memory:
+        network.fused()
+    return memory
+
+
+def counted_piece(network: DiffusionGemma, before: int) -> Memory:
+    """Of a whole piece of prefill behind a text."""
+    network.fused()
+    cache = network.new_cache()
+    cache.reserve(before + KERNEL_PIECE + CANVAS)
+    fill(cache, before)
+    with Memory(held_by(network, cache)) as memory:
+        network.prefill(torch.zeros(KERNEL_PIECE, dtype=torch.long), cache)
+    assert cache.length == before + KERNEL_PIECE
+    return memory
+
+
+def test_a_piece_takes_what_the_plan_says_whatever_lies_before_it(network: DiffusionGemma) -> None:
+    short, long = counted_piece(network, 1500), counted_piece(network, CONTEXT)
+    assert long.largest == short.largest < 64 << 20
+    assert long.peak == pytest.approx(short.peak, abs=1 << 16)  # the first pass keeps a few small tables
+    assert long.peak <= plan_of(CONTEXT)["activations"] <= 1.1 * long.peak
+
+
+@torch.inference_mode()
+def test_a_step_takes_what_the_plan_says(network: DiffusionGemma) -> None:
+    """With all that may be asked of it: it commits a canvas, tells the likeliest tokens and forbids some."""
+    forbidden = torch.zeros(CONFIG.vocab_size, dtype=torch.bool, device="meta")
+    network.fused()
+    cache = network.new_cache()
+    cache.reserve(CONTEXT + CANVAS)
+    fill(cache, CONTEXT - CANVAS)
+    program = StepProgram(network, cache, CANVAS, forbidden, top_k=8)
+    own = [part for part in vars(program).values() if isinstance(part, Tensor)]
+    with Memory([*held_by(network, cache), *own]) as memory:
+        program.run_step(commits=True)
+    found = memory.peak + sum(part.nbytes for part in own)
+    assert found <= plan_of(CONTEXT)["workspace"] - footprint.LIBRARIES <= 1.05 * found
+
+
+@torch.inference_mode()
+def test_the_device_memory_of_a_chat_that_grows_to_32k(
+    network: DiffusionGemma, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Segments as torch's allocator takes them, libraries and context on top, against the plan: 18.0 GB at most."""
+    memory = load(network, monkeypatch)
+    with memory:
+        cache = network.new_cache()
+        for turn, length in enumerate((CONTEXT - 2000, CONTEXT)):
+            cache.reserve(length + CANVAS)
+            fill(cache, length - 1500)
+            network.prefill(torch.zeros(1500 - CANVAS, dtype=torch.long), cache)
+            cache.spans(CANVAS, CANVAS)
+            program = StepProgram(network, cache, CANVAS, top_k=8)
+            for commits in (True, False):
+                memory.pool = "warm-up"
+                for _ in range(2):
+                    program.run_step(commits)
+                memory.empty_cache()  # as a capture begins with
+                memory.pool = f"graph {turn}"
+                program.run_step(commits)
+                memory.pool = "stream"
+            cache.advance(CANVAS)
+    planned = sum(plan_of(CONTEXT).values())
+    taken = memory.most_reserved + footprint.LIBRARIES + footprint.CUDA_CONTEXT
+    assert taken <= planned <= 1.025 * taken
+    assert planned <= 18.0 * GB
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_segments_lose_no_more_of_the_weights_than_the_plan_says(
+    precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend(monkeypatch)
+    network = empty(precision)
+    memory = load(network, monkeypatch)
+    held = sum(footprint.weights(CONFIG, PRECISIONS[precision], torch.bfloat16).values())
+    assert memory.live == pytest.approx(held, rel=1e-4)  # norms stacked besides
+    assert memory.most_reserved - held <= memory.live // 20  # moving takes a layer more
+    assert memory.reserved - held <= footprint.segments(CONFIG, held)

@@ -1,0 +1,116 @@
+"""Prefill by kernels against the plain path: hidden states, keys and values, and what a canvas makes of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from engine import kernels
+from engine.adapters import attach
+from engine.cache import KVCache
+from engine.config import GenerationConfig
+from engine.kernels import attention
+from engine.models.diffusion_gemma import DiffusionGemma
+from engine.step_graph import StepProgram
+from tests.engine.adapting import random_adapters
+from tests.engine.packing import packed
+from tests.engine.tiny import CANVAS, tokens
+
+PIECE, WINDOW, SLACK = 13, 10, 3  # a piece is longer than what a sliding layer keeps besides its window
+TOLERANCE = {"atol": 5e-5, "rtol": 1e-4}
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> DiffusionGemma:
+    monkeypatch.setattr("engine.cache.SLACK", SLACK)
+    monkeypatch.setattr("engine.models.diffusion_gemma.KERNEL_PIECE", PIECE)
+    made = packed()
+    made.config = dataclasses.replace(made.config, sliding_window=WINDOW)
+    return made
+
+
+@contextmanager
+def by_kernels() -> Iterator[list[int]]:
+    """Kernels run inside, interpreted. Yields the queries of each call of the attention kernel."""
+    calls: list[int] = []
+    launch = attention.attention
+
+    def counted(queries: Tensor, *others: Any) -> Tensor:
+        calls.append(queries.shape[1])
+        return launch(queries, *others)
+
+    def forbidden(*_: Any, **__: Any) -> Any:
+        raise AssertionError("the plain path")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels, "run_on", lambda *_: True)
+        patch.setattr(attention, "attention", counted)
+        patch.setattr(F, "scaled_dot_product_attention", forbidden)
+        patch.setattr(KVCache, "causal_mask", forbidden)
+        patch.setattr(DiffusionGemma, "run", forbidden)
+        yield calls
+
+
+def assert_same_text(one: KVCache, other: KVCache) -> None:
+    """Keys and values of all tokens that both hold, and of the whole window before what comes next."""
+    assert one.length == other.length
+    for layer, plain in zip(one._layers, other._layers, strict=True):
+        first = max(layer.base, plain.base)
+        assert first <= max(0, one.length - WINDOW + 1)
+        for here, there in ((layer.keys, plain.keys), (layer.values, plain.values)):
+            found = here[:, :, first - layer.base : layer.stored]
+            torch.testing.assert_close(found, there[:, :, first - plain.base : plain.stored], **TOLERANCE)
+
+
+@pytest.mark.parametrize(("lengths", "reserved"), [((29,), 0), ((1, 13, 14), 60)])
+def test_text_in_pieces(made: DiffusionGemma, lengths: tuple[int, ...], reserved: int) -> None:
+    """Prompts shorter and longer than the window and a piece, with room made before and on the way."""
+    text = tokens(sum(lengths)).split(list(lengths))
+    plain = made.new_cache()
+    want = [made.prefill(piece, plain) for piece in text]
+    with by_kernels() as calls:
+        cache = made.new_cache()
+        cache.reserve(reserved)
+        found = [made.prefill(piece, cache) for piece in text]
+    assert calls == [len(part) for piece in text for part in piece.split(PIECE) for _ in made.layers]
+    torch.testing.assert_close(torch.cat(found), torch.cat(want), **TOLERANCE)
+    assert_same_text(cache, plain)
+    sliding = cache._layers[0]
+    assert sliding.keys.shape[2] <= WINDOW - 1 + max(PIECE, SLACK + CANVAS)
+
+
+@torch.inference_mode()
+def test_a_turn_cut_back_and_a_canvas_behind_it(made: DiffusionGemma) -> None:
+    """Text is cut back within the slack and read on, then a program's step commits; with an adapter a mode."""
+    attach(made, random_adapters(made))
+
+    def turn(cache: KVCache) -> None:
+        cache.reserve(40 + 2 * CANVAS)
+        made.prefill(tokens(25), cache)
+        cache.truncate(22)
+        made.prefill(tokens(7, seed=4), cache)
+
+    def step(cache: KVCache) -> Tensor:
+        program = StepProgram(made, cache, CANVAS)
+        program.begin(tokens(CANVAS, seed=1), None, GenerationConfig(), tokens(CANVAS, seed=2))
+        return program.layers(CANVAS)
+
+    plain = made.new_cache()
+    turn(plain)
+    want = step(plain)
+    with by_kernels() as calls:
+        cache = made.new_cache()
+        turn(cache)
+        found = step(cache)
+    assert calls[-1] == 2 * CANVAS
+    assert_same_text(cache, plain)
+    torch.testing.assert_close(found, want, **TOLERANCE)
+    logits = made.denoise(tokens(CANVAS, seed=1), cache)
+    torch.testing.assert_close(logits, made.denoise(tokens(CANVAS, seed=1), plain), **TOLERANCE)

@@ -1,0 +1,156 @@
+"""The kernels at a step's ends and the router, against plain torch."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from engine import sampling
+from engine.config import LayerConfig
+from engine.kernels import inputs, reference_sampling
+from engine.kernels import router as routing
+from engine.kernels.reference_sampling import VocabularyResult
+from engine.kernels.settle import Buffers, settle
+from engine.layers.moe import Router
+from engine.layers.rope import cos_sin, inverse_frequencies
+from engine.weights.quantize import INT8, pack, unpack
+from tests.engine.tiny import network
+
+EPS = 1e-6
+
+
+def noise(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+# --- router --------------------------------------------------------------------------------------------------------
+
+
+def plain_router(experts: int, hidden: int, top_k: int, dtype: torch.dtype) -> Router:
+    router = Router(network(num_experts=experts, hidden_size=hidden, top_k_experts=top_k).config).requires_grad_(False)
+    router.proj.weight.copy_(noise(experts, hidden, seed=1) * hidden**-0.5)
+    router.per_expert_scale.copy_(noise(experts, seed=2).exp())
+    return router.to(dtype)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "hidden", "experts", "top_k", "splits", "dtype"),
+    [
+        (1, 64, 4, 2, 1, torch.float32),
+        (19, 330, 128, 8, 3, torch.float32),
+        (33, 130, 24, 3, None, torch.float32),
+        (16, 330, 127, 5, 5, torch.float32),  # the last of the splits are empty
+        (70, 64, 6, 6, None, torch.float32),  # all experts
+        (20, 128, 12, 2, 2, torch.float16),
+    ],
+)
+def test_router(tokens: int, hidden: int, experts: int, top_k: int, splits: int | None, dtype: torch.dtype) -> None:
+    """Against the layer; with fewer digits, scores that are equal after rounding."""
+    router, x = plain_router(experts, hidden, top_k, dtype), noise(tokens, hidden).to(dtype)
+    wanted, best = router.choose(x)
+    for _ in range(2):  # the second time the counters are as the first left them
+        weights, chosen = routing.route(x, router.proj.weight, router.per_expert_scale, top_k, splits)
+        assert torch.equal(chosen, best)
+        torch.testing.assert_close(weights, wanted, atol=1e-5, rtol=2e-3 if dtype == torch.float16 else 1e-5)
+
+
+def test_of_equal_scores_the_lowest_expert_comes_first() -> None:
+    router, x = plain_router(24, 64, 5, torch.float32), noise(3, 64)
+    router.proj.weight[7:12] = router.proj.weight[20]
+    router.proj.weight[0] = router.proj.weight[3]
+    _, chosen = routing.route(x, router.proj.weight, router.per_expert_scale, 5)
+    scores = torch.nn.functional.linear(x, router.proj.weight)
+    assert chosen.tolist() == scores.sort(dim=-1, descending=True, stable=True).indices[:, :5].tolist()
+    _, chosen = routing.route(torch.zeros_like(x), router.proj.weight, router.per_expert_scale, 5)
+    assert chosen.tolist() == 3 * [[0, 1, 2, 3, 4]]
+
+
+def test_scores_are_compared_as_the_number_type_holds_them() -> None:
+    """A sum that is larger by less than its last digit is equal, so that the lower expert comes first."""
+    router, x = plain_router(12, 64, 2, torch.float16), torch.zeros(2, 64, dtype=torch.float16)
+    x[:, 0], x[:, 1] = 1.0, 2.0**-12
+    router.proj.weight.zero_()
+    router.proj.weight[3, 0] = router.proj.weight[5, 0] = router.proj.weight[5, 1] = 1.0
+    _, chosen = routing.route(x, router.proj.weight, router.per_expert_scale, 2)
+    assert chosen.tolist() == [[3, 5], [3, 5]]
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_what_is_no_number_still_chooses_experts_that_are_there() -> None:
+    """Places in memory follow from a choice. The weights tell that something is wrong."""
+    router, x = plain_router(6, 64, 2, torch.float32), noise(4, 64)
+    x[1, 5], x[2] = torch.nan, torch.inf
+    weights, chosen = routing.route(x, router.proj.weight, router.per_expert_scale, 2)
+    assert chosen.min() >= 0
+    assert chosen.max() < 6
+    assert weights[1].isnan().all()
+    assert weights[[0, 3]].isfinite().all()
+
+
+# --- inputs --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(("count", "text_rows"), [(5, 0), (7, 3)])
+def test_embeddings(count: int, text_rows: int, packed: bool) -> None:
+    table, fed = noise(40, 70), noise(count - text_rows, 70, seed=1)
+    ids = torch.randint(40, (count,), generator=torch.Generator().manual_seed(2))
+    weight = pack(table, INT8) if packed else table
+    embedded = (unpack(weight) if packed else table)[ids] * 8.5
+    want = torch.cat([embedded[:text_rows], reference_sampling.norm(embedded[text_rows:] + fed, None, EPS)])
+    torch.testing.assert_close(inputs.embed_rows(ids, weight, fed, text_rows, 8.5, EPS), want)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.25])
+def test_rope_tables(share: float) -> None:
+    """Far out, where an angle has few digits left."""
+    frequencies = inverse_frequencies(LayerConfig("full_attention", 32, 1, 1_000_000.0, share))
+    found = inputs.rope_tables(torch.tensor([200_003]), -3, 7, frequencies, torch.float32)
+    want = cos_sin(torch.arange(200_000, 200_007), frequencies, torch.float32)
+    torch.testing.assert_close(found, want, atol=1e-6, rtol=0)
+
+
+# --- settle --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [1, 10, 45, 64])
+@pytest.mark.parametrize("bound", [0.0, 3.0, 1e9])
+@pytest.mark.parametrize("same", [False, True])
+def test_a_step_s_end(count: int, bound: float, same: bool) -> None:
+    """Equal entropies among them, such as the 0 of pinned positions; the argmax as it was, or changed in one place."""
+    draws = torch.Generator().manual_seed(count)
+    argmax, candidate, tokens = (torch.randint(99, (count,), generator=draws) for _ in range(3))
+    entropy = torch.rand(count, generator=draws)
+    entropy[count // 2 :: 3] = 0.0
+    previous = argmax.clone()
+    if not same:
+        previous[count // 2] += 1
+    found = VocabularyResult(argmax, candidate, entropy, entropy, entropy, torch.tensor([1], dtype=torch.int32))
+    left = Buffers(
+        tokens=torch.zeros(4, count, dtype=torch.long),
+        entropy=torch.zeros(count),
+        flags=torch.full((2,), 7, dtype=torch.int32),
+        canvas=torch.zeros(count, dtype=torch.long),
+        previous=previous,
+        unchanged=torch.tensor([2]),
+        step=torch.tensor([4]),
+        draw=torch.tensor([11, 30]),
+    )
+    mean = float(entropy.mean())
+    settle(found, tokens, torch.tensor([bound, 3.0, mean + 1e-3]), left)
+    ordered = entropy.sort(stable=True)
+    before = ordered.values.cumsum(0) - ordered.values
+    accepted = torch.zeros(count, dtype=torch.bool).scatter(0, ordered.indices, before <= bound)
+    following = sampling.renoise(candidate, accepted, tokens)
+    assert torch.equal(accepted, sampling.accept_mask(entropy, bound))
+    assert torch.equal(left.tokens, torch.stack([argmax, candidate, accepted.long(), following]))
+    assert torch.equal(left.entropy, entropy)
+    assert torch.equal(left.canvas, following)
+    assert torch.equal(left.previous, argmax)
+    assert left.unchanged.item() == (3 if same else 0)
+    assert left.flags.tolist() == [int(same), 1]
+    assert left.step.item() == 5
+    assert left.draw.tolist() == [11, 31]
+    settle(found, tokens, torch.tensor([bound, 1.0, mean - 1e-3]), left)
+    assert left.flags.tolist() == [0, 1]  # stable, not confident
