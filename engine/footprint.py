@@ -34,8 +34,7 @@ SAMPLER = 5  # fp32 (C, V) buffers at once in ``sampling``: logits and four of t
 LIBRARIES = 2 * 32 * 2**20  # bytes of cuBLAS's workspaces on CUDA, in use and in a graph: adapters take it
 HELD_ROWS = 10  # tensors (T, H) in a pass by kernels beside the experts': residual streams, norms, branches' results
 LOGITS = 6  # fp32 (C, piece of the vocabulary) buffers at once in ``cpu_vocabulary``
-# Python, torch and what they load, on a CPU: measured with torch for CUDA, whose libraries come too.
-PROCESS = 600_000_000
+PROCESS = 800_000_000  # on a CPU: Python and torch for CUDA with its libraries 600, and what malloc keeps at the 26B
 
 # Bytes of a process's context on CUDA, with the code of kernels and libraries: 0.5 to 0.6 GB on data-centre cards and
 # 0.3 to 0.45 on consumer ones, as others have told; not yet measured with this program. The least is there as soon as

@@ -2,15 +2,16 @@
 
 No checkpoint is needed: codes and scales are drawn at random on the device. The kernels of a step are compared with
 their oracles, in a layer of each kind. Then steps are forced, without early stop, as vLLM's published figures are
-made: whole steps as they run in use (on CUDA one graph each), first steps that also commit the canvas before, and, in
-a pass of their own, each part of a step by itself.
+made: whole steps as they run in use (on CUDA one graph each), first steps that also commit the canvas before, and each
+part of a step: on CUDA by itself, on a CPU in the steps.
 """
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -62,7 +63,7 @@ class ShapeResult:
     step_ms_median: float
     step_ms_p95: float
     commit_and_step_ms_median: float  # of a canvas's first step that commits the canvas before it in the same pass
-    parts_ms: dict[str, float]  # measured one by one; "gaps" is what a step takes beyond their sum
+    parts_ms: dict[str, float]  # one by one, on a CPU in the steps themselves; "gaps" is what a step takes beyond them
     weight_bytes: int  # read once a step
     bandwidth_gb_s: float  # of a copy on this device, bytes read and written
     read_gb_s: float  # weight bytes over step time
@@ -179,11 +180,15 @@ def measure_shape(
         forced = GenerationConfig(max_denoising_steps=steps, confidence_threshold=0.0)
         warms_up = rounds is not None or placement.device.type != "cpu"
         turns = range(1 - warms_up, 1 + (rounds or (ROUNDS if warms_up else 1)))  # 0 warms up
-        times = _time_steps(program, forced, turns, tell)
+        captured = _has_graphs(placement.device)
+        watching: AbstractContextManager[dict[str, float]] = nullcontext({}) if captured else _watching(program)
+        with watching as watched:
+            times = _time_steps(program, forced, turns, tell)
         first_times = _time_first_steps(program, forced, turns)
         tell("took a first step that commits")
         reached("steps")
-        parts = _time_parts(program, forced)
+        count = len(turns) * steps
+        parts = _time_parts(program, forced) if captured else {part: ms / count for part, ms in watched.items()}
     median = statistics.median(times)
     weight_bytes = sum(t.nbytes for t in [*network.parameters(), *network.buffers()])
     memory, note = peak_memory_mb(placement.device)
@@ -310,13 +315,10 @@ def _noise(program: StepProgram) -> Tensor:
 
 
 def _time_parts(program: StepProgram, config: GenerationConfig) -> dict[str, float]:
-    """Milliseconds a step of each part.
+    """Milliseconds a step of each part, run by itself on the inputs that it had in a step.
 
-    On a GPU it runs by itself on the inputs that it had in a step, captured too, so that launching its kernels costs
-    what it costs inside a step. On a CPU, where nothing runs aside, it is timed in the course of a step.
+    A part's kernels are captured too, so that launching them costs what it costs inside a step.
     """
-    if not _has_graphs(program.network.device):
-        return _watch_parts(program, config)
     network, calls = program.network, _record(program, config)
     parts: dict[str, float] = {}
     for part, work in calls.items():
@@ -324,8 +326,9 @@ def _time_parts(program: StepProgram, config: GenerationConfig) -> dict[str, flo
     return parts
 
 
-def _watch_parts(program: StepProgram, config: GenerationConfig) -> dict[str, float]:
-    """Milliseconds of each part in one step."""
+@contextmanager
+def _watching(program: StepProgram) -> Iterator[dict[str, float]]:
+    """Milliseconds of each part in all steps that are taken inside, on a CPU, where nothing runs aside."""
     parts: dict[str, float] = {}
     started: list[float] = []
 
@@ -338,22 +341,28 @@ def _watch_parts(program: StepProgram, config: GenerationConfig) -> dict[str, fl
 
         return hook
 
+    def timed(part: str, plain: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def call(argument: Any) -> Any:
+            before()
+            result = plain(argument)
+            after(part)()
+            return result
+
+        return call
+
     handles = []
     for path, module in program.network.named_modules():
         part = _part(path, module)
         if part is not None:
             handles += [module.register_forward_pre_hook(before), module.register_forward_hook(after(part))]
-    program.begin(_noise(program), None, config)
-    hidden = program.layers()
+    methods = {"vocabulary": "vocabulary", "settle": "sampler"}
+    for name, part in methods.items():
+        setattr(program, name, timed(part, getattr(program, name)))
+    yield parts
     for handle in handles:
         handle.remove()
-    before()
-    found = program.vocabulary(hidden)
-    after("vocabulary")()
-    before()
-    program.settle(found)
-    after("sampler")()
-    return parts
+    for name in methods:
+        delattr(program, name)
 
 
 def _part(path: str, module: nn.Module) -> str | None:

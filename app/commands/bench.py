@@ -25,7 +25,7 @@ The model's own tasks are run: Sudoku puzzles for the Sudoku model, held-out tas
 general questions for any other. The same seed asks the same.
 
 With --shape no model is needed: a model of that shape is made of random packed weights, checked against the plain
-oracle, and 16 forced steps a canvas are timed, with their parts. On a CPU that is one canvas and two steps more;
+oracle, and 16 forced steps a canvas are timed, with their parts. On a CPU that is one canvas and one step more;
 --steps takes fewer. What is done is told on standard error.
 
 examples:

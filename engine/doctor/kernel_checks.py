@@ -128,7 +128,7 @@ def linear_shapes(config: ModelConfig) -> list[tuple[int, int]]:
         queries = config.num_attention_heads * layer.head_dim
         keys = layer.num_key_value_heads * layer.head_dim  # full attention has its keys for values
         found += [(queries + (1 + layer.is_sliding) * keys, hidden), (hidden, queries)]
-    return [*found, (hidden, config.intermediate_size)]
+    return list(dict.fromkeys([*found, (hidden, config.intermediate_size)]))
 
 
 def _vocabulary(shape: Shape) -> Iterator[Named]:

@@ -1,16 +1,24 @@
-"""The section of kernels against their oracles: at real shapes on a GPU, at tiny ones in the interpreter on a CPU."""
+"""The section of kernels against their oracles: at real shapes on a GPU, at tiny ones in the interpreter on a CPU.
+
+There, what packed weights go through without a GPU is checked as well.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import torch
 
 from engine import kernels
+from engine.device import Placement
 from engine.doctor import interpreter
-from engine.doctor.oracle import judge
+from engine.doctor.network_checks import network_checks
+from engine.doctor.oracle import OracleCheck, judge
 from engine.doctor.shapes import Shape, real, tiny
 from engine.doctor.telling import Found, Teller
+from engine.shape_bench import random_network
+from engine.weights.quantize import PRECISIONS
 
 REPEATS = 12  # on a card, where a race shows in one run of many; the interpreter has none
 
@@ -18,6 +26,9 @@ REPEATS = 12  # on a card, where a race shows in one run of many; the interprete
 def look(teller: Teller, device: str, quick: bool) -> None:
     """Check all kernels; with ``quick`` one shape of each."""
     place = torch.device(device)
+    if place.type == "cpu":
+        torch.set_num_threads(1)  # on tiny shapes a second one only waits
+        _processor(teller, place)
     why = kernels.why_plain(place) if place.type == "cuda" else interpreter.why_not()
     if why is not None:
         teller.left_out("kernels", why)
@@ -27,7 +38,6 @@ def look(teller: Teller, device: str, quick: bool) -> None:
     if place.type == "cuda":
         shape = Shape(real(), place, torch.bfloat16, contexts=(0, 1024, 3000, 32_768))
     else:
-        torch.set_num_threads(1)  # a second one only waits
         shape = Shape(tiny(), place, torch.float32, contexts=(0, 40))
 
     def judged(make: Make) -> Found:
@@ -45,3 +55,18 @@ def look(teller: Teller, device: str, quick: bool) -> None:
         seen.add(kernel)
     where = f"real shapes on {place}" if place.type == "cuda" else "tiny shapes in Triton's interpreter, fp32"
     teller.fact("checked at", where)
+
+
+def _processor(teller: Teller, device: torch.device) -> None:
+    """What packed weights go through on a CPU, in bf16, in the layers of a tiny network."""
+    with torch.inference_mode():
+        network = random_network(tiny(), PRECISIONS["int4"], Placement(device, torch.bfloat16, "asked for"))
+        checks = list(network_checks(network))
+
+    def judged(make: Callable[[], OracleCheck]) -> Found:
+        with torch.inference_mode():
+            verdict = judge(make(), repeats=2, with_mixups=False)
+        return verdict.ok, verdict.said
+
+    for check in checks:
+        teller.check(f"processor's {check.kernel}, {check.where}", partial(judged, check.make))

@@ -65,27 +65,32 @@ def experts_check(
 ) -> OracleCheck:
     """``experts``: x (N, H), routing (N, K), 4-bit (E, 2I, H) and (E, H, I)."""
 
-    def oracle(weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed) -> Work:
-        return lambda: (reference.experts(x.float(), weights, chosen, gate_up, down),)
-
     half = gate_up.shape[-2] // 2
-    exchanged = replace(gate_up, codes=gate_up.codes.roll(half, -2), scales=gate_up.scales.roll(half, -1))
+
+    def exchanged() -> Packed:
+        return replace(gate_up, codes=gate_up.codes.roll(half, -2), scales=gate_up.scales.roll(half, -1))
+
+    def oracle(make: Callable[[], tuple[Tensor, Tensor, Packed, Packed]]) -> Work:
+        return lambda: (reference.experts(x.float(), *make()),)  # made late: other codes take 0.3 GB
+
     mixups = {
-        "the neighbouring expert": oracle(weights, (chosen + 1) % down.shape[0], gate_up, down),
-        "another choice's weight": oracle(weights.roll(1, -1), chosen, gate_up, down),
-        "the neighbouring rows' scales of gate and up": oracle(weights, chosen, other_scales(gate_up), down),
-        "the neighbouring rows' scales of down": oracle(weights, chosen, gate_up, other_scales(down)),
-        "gate for up": oracle(weights, chosen, exchanged, down),
+        "the neighbouring expert": oracle(lambda: (weights, (chosen + 1) % down.shape[0], gate_up, down)),
+        "another choice's weight": oracle(lambda: (weights.roll(1, -1), chosen, gate_up, down)),
+        "the neighbouring rows' scales of gate and up": oracle(lambda: (weights, chosen, other_scales(gate_up), down)),
+        "the neighbouring rows' scales of down": oracle(lambda: (weights, chosen, gate_up, other_scales(down))),
+        "gate for up": oracle(lambda: (weights, chosen, exchanged(), down)),
     }
-    for name, weight, pair in (
-        ("gate and up", gate_up, (other_scales(gate_up, -2), down)),
-        ("down", down, (gate_up, other_scales(down, -2))),
-    ):
-        if weight.scales.shape[-2] > 1:
-            mixups[f"the neighbouring groups' scales of {name}"] = oracle(weights, chosen, *pair)
+    if gate_up.scales.shape[-2] > 1:
+        mixups["the neighbouring groups' scales of gate and up"] = oracle(
+            lambda: (weights, chosen, other_scales(gate_up, -2), down)
+        )
+    if down.scales.shape[-2] > 1:
+        mixups["the neighbouring groups' scales of down"] = oracle(
+            lambda: (weights, chosen, gate_up, other_scales(down, -2))
+        )
     return OracleCheck(
         run=lambda: (run(x, weights, chosen, gate_up, down),),
-        oracle=oracle(weights, chosen, gate_up, down),
+        oracle=oracle(lambda: (weights, chosen, gate_up, down)),
         mixups=mixups,
         tolerances=(tolerance(x.dtype),),
     )

@@ -25,6 +25,7 @@ import torch
 
 from engine.errors import SafelightError
 from engine.training.data import Source, SudokuSource, open_source
+from engine.training.minimal import minimal_puzzles
 from engine.training.recipes import Feed, Recipe
 from engine.training.rollout import Batch
 
@@ -179,6 +180,15 @@ class Producers:
                 process.kill()
                 process.join()
         self.pipes, self.processes = [], []
+
+
+def open_rows(plan: Plan, device: torch.device) -> Rows:
+    """A run's rows, as its recipe wants them; minimal puzzles are made first, where they are missing."""
+    if any(feed.kind == "sudoku" for feed in plan.feeds()):
+        for made in minimal_puzzles(plan.recipe.puzzles, plan.puzzles, max(1, plan.recipe.producers)):
+            if made % 500 == 0:
+                print(f"puzzles {made}", flush=True)
+    return Producers(plan, device) if plan.recipe.producers else Inline(plan)
 
 
 def _produce(pipe: Connection, plan: Plan, worker: int) -> None:

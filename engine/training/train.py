@@ -1,17 +1,19 @@
-"""Trains an embedded model: ``python -m engine.training.train sudoku --out runs/sudoku``. Resumes by itself.
+r"""Trains an embedded model: ``python -m engine.training.train sudoku --out runs/sudoku``. Resumes by itself.
 
 On two cores, as the shipped models were trained (hours; ``recipes.RECIPES``):
 
-    python -m engine.training.train sudoku --out runs/sudoku --compile
-    python -m engine.training.train skills --out runs/skills --compile
-    python -m engine.training.train base --out runs/base --start assets/models/safelight-skills --seed 21 --compile
+    python -m engine.training.train sudoku --out runs/sudoku --device cpu --compile
+    python -m engine.training.train skills --out runs/skills --device cpu --compile
+    python -m engine.training.train base --out runs/base --device cpu --compile \
+        --start assets/models/safelight-skills --seed 21
 
 On one card, with a C compiler and as many cores as producers (``recipes.CARD_RECIPES``). Sudoku and skills take nine
 minutes from the start, compiling and making puzzles included, and end with their rates at zero; base takes 290 steps:
 
     python -m engine.training.train sudoku --out runs/sudoku --device cuda
     python -m engine.training.train skills --out runs/skills --device cuda
-    python -m engine.training.train base --out runs/base --start assets/models/safelight-skills --seed 21 --device cuda
+    python -m engine.training.train base --out runs/base --device cuda \
+        --start assets/models/safelight-skills --seed 21
 
 Then ``python -m engine.training.export runs/sudoku FOLDER`` and ``safelight sudoku --eval --model FOLDER``. What is
 stopped goes on with the same command, also on another device, and with ``--minutes`` or ``--steps`` as they are given.

@@ -26,10 +26,9 @@ from engine.model import load_model
 from engine.models.diffusion_gemma import DiffusionGemma
 from engine.training.checkpointing import STATE, gather, read_state, scatter, write_state
 from engine.training.loss import canvas_loss
-from engine.training.minimal import minimal_puzzles
 from engine.training.muon import Muon
 from engine.training.network import encode, predict
-from engine.training.producers import Inline, Plan, Producers, Rows
+from engine.training.producers import Plan, open_rows
 from engine.training.recipes import Recipe
 from engine.training.rollout import POOL, Pool
 
@@ -103,7 +102,7 @@ class Trainer:
         before = read_state(folder) if (folder / STATE).exists() else None
         if before is not None:
             self._resume(*before)
-        self.rows: Rows = self._open_rows()
+        self.rows = open_rows(Plan(recipe, self.trained, seed, folder / PUZZLES, self.step), self.device)
         try:
             self.pools = self._fill_pools()
             if before is not None:
@@ -209,15 +208,6 @@ class Trainer:
         self.generator.manual_seed(int(mixed[0] >> 1))
 
     # --- rows and checkpoints --------------------------------------------------------------------------------------
-
-    def _open_rows(self) -> Rows:
-        path = self.folder / PUZZLES
-        plan = Plan(self.recipe, self.trained, self.seed, path, self.step)
-        if any(feed.kind == "sudoku" for feed in plan.feeds()):
-            for made in minimal_puzzles(self.recipe.puzzles, path, max(1, self.recipe.producers)):
-                if made % 500 == 0:
-                    print(f"puzzles {made}", flush=True)
-        return Producers(plan, self.device) if self.ahead else Inline(plan)
 
     def _fill_pools(self) -> list[Pool]:
         if self.ahead:

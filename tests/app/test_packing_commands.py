@@ -100,7 +100,7 @@ def test_bench_of_a_small_shape(tmp_path: Path, capsys: Capture, monkeypatch: py
     assert record["int8"] == ["linears", "head"]
     assert record["step_ms_median"] > 0
     assert 1e-4 < record["oracle_error"]["experts"] < 0.02  # bf16, as a loaded packed model has it
-    assert record["plan_bytes"] > 600 * 10**6
+    assert record["plan_bytes"] > 800 * 10**6
     assert record["peak_of_plan"] == pytest.approx(1e6 * record["peak_memory_mb"] / record["plan_bytes"])
     assert (record["context"], record["plain_reason"]) == (20, "the kernels need an NVIDIA GPU")
     code, out, _ = run(capsys, *arguments)

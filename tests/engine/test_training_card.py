@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from engine.errors import SafelightError
-from engine.training import train, trainer
+from engine.training import producers, train, trainer
 from engine.training.minimal import minimal_puzzles
 from engine.training.producers import Plan, Producers
 from engine.training.recipes import CARD_RECIPES, RECIPES, Recipe
@@ -83,7 +83,7 @@ def ahead(monkeypatch: pytest.MonkeyPatch) -> type[Ahead]:
     """Rows are made ahead without processes."""
     monkeypatch.setattr(Ahead, "opened", 0)
     monkeypatch.setattr(Ahead, "closed", 0)
-    monkeypatch.setattr(trainer, "Producers", Ahead)
+    monkeypatch.setattr(producers, "Producers", Ahead)
     return Ahead
 
 

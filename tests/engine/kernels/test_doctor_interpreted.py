@@ -48,27 +48,20 @@ def told(module: Any, *, quick: bool = False, skip: frozenset[str] = frozenset()
 def dear() -> frozenset[str]:
     """Checks that take long."""
     shape = Shape(tiny(), torch.device("cpu"), torch.float32, (0, 40))
-    return frozenset(name for name, _ in kernel_checks(shape) if not name.startswith(CHEAP))
+    names = [name for name, _ in kernel_checks(shape)]
+    assert len(set(names)) == len(names)  # by its name a check is passed over in a second process
+    return frozenset(name for name in names if not name.startswith(CHEAP))
 
 
 def test_right_kernels_pass_and_every_kernel_has_a_check() -> None:
     found = told(kernel_section, skip=dear())
     assert found
     assert all(ok for ok, _ in found.values())
-    names = {name.split()[0].rstrip(",") for name in dear() | found.keys()}
+    assert sum(name.startswith("processor's") for name in found) > 10
+    names = {name.split()[0].rstrip(",") for name in dear() | found.keys() if not name.startswith("processor's")}
     assert names == {
-        *(
-            "decode",
-            "expert",
-            "experts",
-            "linear8",
-            "linear_int8",
-            "add_norm",
-            "merge_norm",
-            "head_norm_rope",
-            "attention",
-        ),
-        *("vocabulary", "norm", "router", "embed_rows", "rope_tables", "settle"),
+        *("decode", "expert", "experts", "linear8", "linear_int8", "add_norm", "merge_norm", "head_norm_rope"),
+        *("attention", "vocabulary", "norm", "router", "embed_rows", "rope_tables", "settle"),
     }
 
 
