@@ -32,7 +32,7 @@ from engine.layers.packed import PackedWeight, for_processor, install, packed_we
 from engine.memory import device_memory
 from engine.models.diffusion_gemma import DiffusionGemma
 from engine.step_graph import CAPTURE_ERRORS, StepProgram
-from engine.weights.quantize import Precision
+from engine.weights.quantize import BF16, Activations, Precision
 
 STEPS = 16  # forced, a canvas
 ROUNDS = 5
@@ -54,6 +54,7 @@ class ShapeResult:
     shape: str
     device: str
     precision: dict[str, str | None]
+    int8: list[str]  # products whose activations were rounded to int8
     context: int  # tokens before the canvas
     canvas: int
     graph: bool  # whether steps were replayed from a CUDA graph
@@ -81,7 +82,12 @@ class ShapeResult:
 
 
 def random_network(
-    config: ModelConfig, precision: Precision, placement: Placement, seed: int = 0, tell: Tell = silent
+    config: ModelConfig,
+    precision: Precision,
+    placement: Placement,
+    seed: int = 0,
+    tell: Tell = silent,
+    activations: Activations = BF16,
 ) -> DiffusionGemma:
     """A network of a shape with random weights, packed ones straight from random codes.
 
@@ -90,7 +96,7 @@ def random_network(
     """
     with torch.device("meta"):
         network = DiffusionGemma(config)
-    install(network, precision, placement.dtype)
+    install(network, precision, placement.dtype, activations)
     try:
         network = network.to_empty(device=placement.device)
     except torch.OutOfMemoryError as error:
@@ -137,6 +143,7 @@ def measure_shape(
     plan_bytes: int | None = None,
     tell: Tell = silent,
     reached: Tell = silent,
+    activations: Activations = BF16,
 ) -> ShapeResult:
     """Build a shape, check it against the oracle and time its denoising steps.
 
@@ -147,6 +154,7 @@ def measure_shape(
         plan_bytes: what the whole was planned to take, for the result.
         tell: called with a few words on what has been done.
         reached: called with the name of a phase when it has ended: "building", "prefill", "steps".
+        activations: which products round their activations to int8.
 
     Raises:
         SafelightError: the context does not fit the model, the device is too small, a kernel is wrong, or a step's
@@ -156,10 +164,10 @@ def measure_shape(
         most = config.max_position_embeddings - config.canvas_length
         raise SafelightError(f"the context must be between 0 and {most} tokens for this shape, not {context}")
     bandwidth = copy_bandwidth(placement.device)
-    network = random_network(config, precision, placement, 0, tell)
+    network = random_network(config, precision, placement, 0, tell, activations)
     reached("building")
     with torch.inference_mode():
-        errors = check_layers(network)
+        errors = check_layers(network, activations)
         tell("checked its kernels against the oracle")
         _forget_peak(placement.device)
         cache = network.new_cache()
@@ -168,7 +176,7 @@ def measure_shape(
             network.prefill(torch.arange(start, min(start + cache.piece, context)) % config.vocab_size, cache)
         tell(f"prefilled {context} tokens")
         reached("prefill")
-        program = StepProgram(network, cache, config.canvas_length)
+        program = StepProgram(network, cache, config.canvas_length, activations=activations)
         forced = GenerationConfig(max_denoising_steps=steps, confidence_threshold=0.0)
         warms_up = rounds is not None or placement.device.type != "cpu"
         turns = range(1 - warms_up, 1 + (rounds or (ROUNDS if warms_up else 1)))  # 0 warms up
@@ -189,6 +197,7 @@ def measure_shape(
         shape=name,
         device=device_name(placement.device),
         precision=precision.as_dict(),
+        int8=activations.names,
         context=context,
         canvas=config.canvas_length,
         graph=bool(program.graphs),
@@ -211,8 +220,11 @@ def measure_shape(
     )
 
 
-def check_layers(network: DiffusionGemma) -> dict[str, float]:
+def check_layers(network: DiffusionGemma, activations: Activations = BF16) -> dict[str, float]:
     """Every kernel of a step in the first sliding and the first full layer, and the vocabulary stage, on random tokens.
+
+    Args:
+        activations: which products of the vocabulary stage round to int8; the linear layers know themselves.
 
     Returns:
         The largest relative error of each kernel against its oracle in fp32.
@@ -221,7 +233,7 @@ def check_layers(network: DiffusionGemma) -> dict[str, float]:
         SafelightError: one of them is off by more than the number type's rounding allows.
     """
     errors: dict[str, float] = {}
-    for check in network_checks(network):
+    for check in network_checks(network, activations):
         verdict = judge(check.make(), repeats=1, with_mixups=network.device.type == "cuda")
         if not verdict.ok:
             raise SafelightError(f"the {check.kernel} kernel is wrong on this device: {verdict.said} ({check.where})")

@@ -29,6 +29,7 @@ from engine.config import GenerationConfig
 from engine.kernels.reference_sampling import VocabularyResult
 from engine.layers.attention import Extend, Span
 from engine.models.diffusion_gemma import DiffusionGemma
+from engine.weights.quantize import BF16, Activations
 
 TOP_PIECE = 65_536  # tokens of the vocabulary whose logits are held at once for a top k
 CAPTURE_ERRORS = "thread_local"  # what another thread of the app does on the device is no fault of a capture
@@ -69,6 +70,7 @@ class StepProgram:
         length: of the canvas.
         forbidden: (V,) True where a token may not be sampled. allowed: (A,) ids that noise is drawn from.
         top_k: likeliest tokens told of each position; above 0 the table is read once more a step.
+        activations: which products of the vocabulary stage round to int8; the linear layers are told at their making.
     """
 
     def __init__(
@@ -79,9 +81,11 @@ class StepProgram:
         forbidden: Tensor | None = None,
         allowed: Tensor | None = None,
         top_k: int = 0,
+        activations: Activations = BF16,
     ) -> None:
         self.network, self.length, self._cache = network, length, weakref.ref(cache)
         self.forbidden, self.choices = forbidden, network.config.vocab_size if allowed is None else allowed
+        self.activations = activations
         device, hidden = network.device, network.config.hidden_size
         self.generator = torch.Generator("cpu" if device.type == "meta" else device)  # of the noise
         self.ids = torch.zeros(2 * length, dtype=torch.long, device=device)  # a canvas to commit, and the one in work
@@ -234,6 +238,7 @@ class StepProgram:
             embed_scale=self.network.embed_scale,
             forbidden=self.forbidden,
             pinned=self.pinned,
+            activations=self.activations,
         )
 
     def _likeliest(self, hidden: Tensor, logsumexp: Tensor) -> None:
@@ -258,7 +263,8 @@ class StepProgram:
         """The highest raw logits (C, count at most) of one piece of the vocabulary, and their tokens."""
         table = self.network.embed_tokens.table
         piece = table[start : start + TOP_PIECE] if isinstance(table, Tensor) else table.rows(start, start + TOP_PIECE)
-        raw = F.linear(hidden, piece) if isinstance(piece, Tensor) else kernels.linear(hidden, piece)
+        product = kernels.linear_int8 if self.activations.head else kernels.linear
+        raw = F.linear(hidden, piece) if isinstance(piece, Tensor) else product(hidden, piece)
         if self.forbidden is not None:
             raw = raw.masked_fill(self.forbidden[start : start + TOP_PIECE], -torch.inf)
         values, ids = raw.topk(min(count, raw.shape[1]), dim=-1)

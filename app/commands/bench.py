@@ -59,6 +59,14 @@ def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[ty
     shape.add_argument(
         "--steps", type=options.number("the steps", 1, 1000), metavar="N", help="forced steps a canvas (default: 16)"
     )
+    shape.add_argument(
+        "--int8",
+        action="append",
+        choices=("linears", "head", "soft"),
+        default=[],
+        metavar="PRODUCT",
+        help="round activations of linears, head or soft (the soft embedding) to int8; may be repeated",
+    )
     shape.add_argument("--compare", choices=("transformers",), help="the same steps by transformers, in the same run")
     options.add_model(parser, SKILLS)
     options.add_sampler(parser)
@@ -68,8 +76,8 @@ def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[ty
 def run(args: argparse.Namespace) -> int:
     if args.shape is not None:
         return _run_shape(args)
-    if args.random_weights or args.compare or args.steps is not None:
-        names = "--random-weights, --steps and --compare"
+    if args.random_weights or args.compare or args.steps is not None or args.int8:
+        names = "--random-weights, --steps, --int8 and --compare"
         raise SafelightError(f"{names} go with --shape; give one, such as --shape 26b-a4b")
     changes = options.sampler_changes(args)
     launch = first_paint_seconds() if args.window else None  # before torch fills the memory
@@ -99,7 +107,7 @@ def _run_shape(args: argparse.Namespace) -> int:
     from engine.device import choose
     from engine.memory import plan, require_room
     from engine.shape_bench import STEPS, measure_shape
-    from engine.weights.quantize import DEFAULT
+    from engine.weights.quantize import DEFAULT, Activations
 
     config = ModelConfig.from_dict(read_json(folder / "config.json"))
     room = plan(folder, max(1, args.context), args.quantization, args.device, args.dtype)
@@ -117,6 +125,7 @@ def _run_shape(args: argparse.Namespace) -> int:
             args.steps or STEPS,
             plan_bytes=room.total_bytes,
             tell=_teller(),
+            activations=Activations(**dict.fromkeys(args.int8, True)),
         )
         if args.compare:
             compared = transformers_step_ms(folder, placement, max(1, args.context))
@@ -167,6 +176,7 @@ def _print_shape(result: ShapeResult) -> None:
     way = "one CUDA graph a step" if result.graph else f"plain path: {result.plain_reason}"
     rows = [
         ("experts", result.precision["experts"] or "not packed", ""),
+        ("activations in int8", ", ".join(result.int8) or "none", ""),
         ("context", str(result.context), "tokens"),
         ("run as", "", way),
         ("denoising step, median", f"{result.step_ms_median:.2f}", "ms"),

@@ -25,13 +25,14 @@ class Budget:
     loads_in_flight: int = 0  # groups of asynchronous copies that must be under way while one is computed on
     products_in_flight: int = 0  # groups of products that must be under way after each wait in the loop, on sm_90
     products: int = 0  # matrix instructions of its loop, at most; 0: not counted
+    instructions: int = 0  # of its loop, at most; 0: not counted
     ptx_without: tuple[str, ...] = ()  # texts
     loop_without: tuple[str, ...] = ()  # opcodes
 
     @property
     def reads_loop(self) -> bool:
         """Whether the instructions of the loop are looked at."""
-        return bool(self.matrix_units or self.decoding or self.loop_without)
+        return bool(self.matrix_units or self.instructions or self.decoding or self.loop_without)
 
     def faults(self, code: MachineCode, capability: int, decoded: float) -> list[str]:
         """What of the machine code breaks the budget, in words.
@@ -51,6 +52,8 @@ class Budget:
             found.append(f"no {unit} in its loop")
         if self.products and code.loop[unit] > self.products:
             found.append(f"{code.loop[unit]} {unit} in its loop, at most {self.products} wanted")
+        if self.instructions and code.loop.total() > self.instructions:
+            found.append(f"{code.loop.total()} instructions in its loop, at most {self.instructions} wanted")
         if self.decoding and decoding(code, decoded) > self.decoding:
             found.append(f"{decoding(code, decoded):.1f} instructions to decode a weight, at most {self.decoding}")
         if self.looping and looping(code, decoded) > self.looping:

@@ -18,8 +18,8 @@ from engine.doctor.operands import packed, routing
 from engine.doctor.oracle import OracleCheck
 from engine.doctor.shapes import Shape
 from engine.doctor.vocabulary_checks import vocabulary_check
-from engine.kernels import expert_gemm, expert_sort, linear8, vocabulary
-from engine.weights.quantize import INT4, INT4_G64, INT8, NF4, NF4_VALUES
+from engine.kernels import expert_gemm, expert_sort, int8_products, linear8, reference, vocabulary
+from engine.weights.quantize import BF16, INT4, INT4_G64, INT8, NF4, NF4_VALUES, Activations
 
 Make = Callable[[], OracleCheck]
 Named = tuple[str, Make]  # operands are made only when their turn comes: those of the experts take 0.5 GB
@@ -28,7 +28,7 @@ Named = tuple[str, Make]  # operands are made only when their turn comes: those 
 def kernel_checks(shape: Shape) -> list[Named]:
     """Names and makers of all checks, in the order of a step."""
     between = (kernel_checks_between.norms_of, kernel_checks_between.ends_of, kernel_checks_between.attention_of)
-    parts = (_decode, _sort, _experts, _linears, *between, _vocabulary)
+    parts = (_decode, _sort, _experts, _linears, _linears_int8, *between, _vocabulary)
     return [named for part in parts for named in part(shape)]
 
 
@@ -103,6 +103,23 @@ def _linears(shape: Shape) -> Iterator[Named]:
     yield "linear8 gated", gated
 
 
+def _linears_int8(shape: Shape) -> Iterator[Named]:
+    hidden, width = shape.config.hidden_size, shape.config.intermediate_size
+
+    def make(rows: int, size: int, gated: bool) -> OracleCheck:
+        weight = packed(rows, size, scheme=INT8, device=shape.device, seed=1)
+        # Groups of a token differ in size, so that another's scale is seen.
+        sizes = 2.0 ** (torch.arange(size, device=shape.device) // reference.GROUP % 3)
+        x = shape.normal(shape.canvas, size, seed=2) * sizes.to(shape.dtype)
+        run = partial(int8_products.linear_int8, gated=gated)
+        oracle = partial(product_checks.gated, product=reference.linear_int8) if gated else reference.linear_int8
+        return product_checks.linear_int8_check(run, x, weight, oracle)
+
+    # The last group of inputs is half a one.
+    yield f"linear_int8 {hidden} x {hidden + width}", partial(make, hidden, hidden + width, False)
+    yield "linear_int8 gated", partial(make, 2 * width, hidden + width, True)
+
+
 def linear_shapes(config: ModelConfig) -> list[tuple[int, int]]:
     """(out, in) of a step's 8-bit linear layers, each once."""
     hidden = config.hidden_size
@@ -117,12 +134,12 @@ def linear_shapes(config: ModelConfig) -> list[tuple[int, int]]:
 def _vocabulary(shape: Shape) -> Iterator[Named]:
     config, device = shape.config, shape.device
 
-    def make(is_restricted: bool) -> OracleCheck:
+    def make(is_restricted: bool, activations: Activations = BF16) -> OracleCheck:
         table = packed(config.vocab_size, config.hidden_size, scheme=INT8, device=device, seed=1)
         table.scales.mul_(2.0)  # entropies of about 7 nats, as in the middle of a run
         hidden = shape.normal(shape.canvas, config.hidden_size, seed=2)
         if not is_restricted:
-            return vocabulary_check(vocabulary.vocabulary_stage, hidden, table)
+            return vocabulary_check(vocabulary.vocabulary_stage, hidden, table, activations=activations)
         forbidden = torch.arange(config.vocab_size, device=device) % 3 == 1
         pinned = torch.full((shape.canvas,), -1, dtype=torch.int32, device=device)
         pinned[1], pinned[5] = 7, config.vocab_size - 1
@@ -130,3 +147,4 @@ def _vocabulary(shape: Shape) -> Iterator[Named]:
 
     for name, is_restricted in (("vocabulary stage", False), ("vocabulary stage, tokens pinned and forbidden", True)):
         yield name, partial(make, is_restricted)
+    yield "vocabulary stage, int8 activations", partial(make, False, Activations(head=True, soft=True))

@@ -2,10 +2,13 @@
 
 One table for what ``safelight doctor`` prints and what the tests hold. To add a kernel, add a line to its part: its
 constants, the types of arguments that ``build.TYPES`` does not know, and what its code may take.
+
+The part "int8" is launched only where activations are asked to be int8; see ``engine.weights.quantize.Activations``.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from engine.doctor.budgets import Budget
@@ -15,12 +18,14 @@ from engine.kernels import (
     expert_gemm,
     expert_sort,
     inputs,
+    int8_products,
     linear8,
     norms,
     router,
     settle,
     vocabulary,
 )
+from engine.kernels.reference import GROUP
 from engine.kernels.reference_sampling import TILE_TOKENS
 from engine.weights.quantize import SCHEMES
 
@@ -33,7 +38,7 @@ PROCESSORS = 132  # of an H100 or H200, which splits and chunks are chosen by
 
 def step_kernels(capability: int) -> list[Build]:
     """All kernels of a step for a compute capability of ``TARGETS``."""
-    parts = (_experts, _router, _linears, _norms, _attention, _vocabulary, _ends)
+    parts = (_experts, _router, _linears, _norms, _attention, _vocabulary, _ends, _int8)
     return [build for part in parts for build in part(capability)]
 
 
@@ -182,6 +187,7 @@ def _vocabulary(capability: int) -> list[Build]:
     shape = {"V": VOCABULARY, "K": HIDDEN, "CHUNK": PROCESSORS * TILE_TOKENS}
     block = {"M": linear8.BLOCK_TOKENS, "N": TILE_TOKENS, "BLOCK": vocabulary.BLOCK_K}
     more = {"TILE": TILE_TOKENS, "N": vocabulary.BLOCK_HIDDEN, "SPLITS": 3, "FIRST": False}
+    bf16: dict[str, Any] = {"units_ptr": None}  # neither product has int8 activations
     merge = {
         "K": HIDDEN, "SPLITS": 3, "HAS_SCALES": True, "HAS_PINNED": True,
         "TILES": vocabulary.MERGE_TILES, "N": vocabulary.MERGE_POSITIONS, "BLOCK": vocabulary.BLOCK_HIDDEN,
@@ -191,11 +197,53 @@ def _vocabulary(capability: int) -> list[Build]:
     return [
         Build(
             "vocabulary", "score", capability, vocabulary.score_kernel,
-            shape | block | {"HAS_SCALES": True, "HAS_FORBIDDEN": True}, AHEAD, stages=vocabulary.STAGES,
+            shape | block | bf16 | {"HAS_SCALES": True, "HAS_FORBIDDEN": True, "hidden_scales_ptr": None}, AHEAD,
+            stages=vocabulary.STAGES,
         ),
         Build(
-            "vocabulary", "embed", capability, vocabulary.embed_kernel, shape | block | more, rows,
+            "vocabulary", "embed", capability, vocabulary.embed_kernel, shape | block | bf16 | more, rows,
             stages=vocabulary.STAGES, types={"soft_ptr": "fp32"},
         ),
         Build("vocabulary", "merge", capability, vocabulary.merge_kernel, merge, Budget(), warps=4),
     ]  # fmt: skip
+
+
+def _int8(capability: int) -> list[Build]:
+    """Products of int8 activations. The soft embedding gains nothing by them on an H100, and stays in bf16 there."""
+    # Of a block of GROUP inputs; no code is converted, nothing is spilled.
+    clean = ("I2F", "PRMT", "LDL", "STL")
+    loop = Budget(matrix_units="I", instructions=349, loads_in_flight=1, loop_without=clean)
+    block = {"M": linear8.BLOCK_TOKENS, "N": int8_products.BLOCK_ROWS, "BLOCK": GROUP}
+    linears = (("out", 4096, HIDDEN, 3, False), ("gated", HIDDEN, 4224, 2, True))
+    rows = {"K": HIDDEN, "GROUPS": 32, "SIZE": GROUP}
+    builds = [
+        Build("int8", "quantize", capability, int8_products.quantize_kernel, rows, Budget(registers=96), warps=4),
+        *(
+            Build(
+                "int8", f"linear_int8 {name}", capability, int8_products.linear_int8_kernel,
+                block | {"K": size, "ROWS": out, "SPLITS": splits, "GATED": gated}, loop, types={"x_ptr": "i8"},
+            )
+            for name, size, out, splits, gated in linears
+        ),
+    ]  # fmt: skip
+    shape = {"V": VOCABULARY, "K": HIDDEN, "CHUNK": PROCESSORS * TILE_TOKENS}
+    head = {"HAS_SCALES": True, "HAS_FORBIDDEN": True}
+    soft = {"units_ptr": None} if capability == 90 else {}
+    weights = {} if soft else {"weights_ptr": "i8"}
+    score = replace(loop, spill_bytes={89: 80, 90: 40}.get(capability, 0))  # outside the loop
+    builds.append(
+        Build(
+            "int8", "score int8", capability, vocabulary.score_kernel, shape | block | head | soft, score,
+            stages=vocabulary.STAGES, types={"hidden_ptr": "i8", **weights},
+        )
+    )  # fmt: skip
+    if weights:
+        more = {"TILE": TILE_TOKENS, "SPLITS": 3, "FIRST": False}
+        ahead = Budget(matrix_units="I", loads_in_flight=1)
+        builds.append(
+            Build(
+                "int8", "embed int8", capability, vocabulary.embed_kernel, shape | block | more, ahead,
+                stages=vocabulary.STAGES, types={"soft_ptr": "fp32", **weights},
+            )
+        )  # fmt: skip
+    return builds

@@ -18,11 +18,13 @@ from engine.doctor import end_checks, layer_checks, product_checks
 from engine.doctor.operands import draws, normal, routing
 from engine.doctor.oracle import OracleCheck
 from engine.doctor.vocabulary_checks import vocabulary_check
+from engine.kernels import reference
 from engine.kernels.reference_sampling import VocabularyResult
 from engine.layers.block import Block
 from engine.layers.moe import Router
 from engine.layers.packed import PackedExperts, PackedLinear, PackedTokenTable
 from engine.models.diffusion_gemma import DiffusionGemma
+from engine.weights.quantize import BF16, Activations
 
 # On the plain path, whose time goes into unpacking, and whose memory a plan has counted:
 PLAIN_TOKENS = 16
@@ -41,8 +43,8 @@ class LayerCheck:
     make: partial[OracleCheck]
 
 
-def network_checks(network: DiffusionGemma) -> Iterator[LayerCheck]:
-    """All checks of a network with packed weights, the vocabulary stage last."""
+def network_checks(network: DiffusionGemma, activations: Activations = BF16) -> Iterator[LayerCheck]:
+    """All checks of a network with packed weights, the vocabulary stage last, with ``activations`` in int8."""
     config, is_fast = network.config, network.device.type == "cuda"
     tokens = config.canvas_length if is_fast else min(config.canvas_length, PLAIN_TOKENS)
     random = partial(normal, device=network.device, dtype=network.dtype)
@@ -68,7 +70,7 @@ def network_checks(network: DiffusionGemma) -> Iterator[LayerCheck]:
         yield LayerCheck("norms", "at a layer's end", partial(_merge_norm, network, tokens))
     table: nn.Module = network.embed_tokens
     if isinstance(table, PackedTokenTable):
-        yield LayerCheck("vocabulary", "token table", partial(_vocabulary, network, table, tokens))
+        yield LayerCheck("vocabulary", "token table", partial(_vocabulary, network, table, tokens, activations))
 
 
 def _inputs(linear: PackedLinear) -> int:
@@ -76,7 +78,8 @@ def _inputs(linear: PackedLinear) -> int:
 
 
 def _linear(linear: PackedLinear, x: Tensor) -> OracleCheck:
-    return product_checks.linear_check(lambda x, _: linear(x), x, linear.weight.packed)
+    oracle = reference.linear_int8 if linear.rounds else reference.linear
+    return product_checks.linear_check(lambda x, _: linear(x), x, linear.weight.packed, oracle)
 
 
 def _experts(experts: PackedExperts, x: Tensor, weights: Tensor, chosen: Tensor) -> OracleCheck:
@@ -146,7 +149,7 @@ def _merge_norm(network: DiffusionGemma, tokens: int) -> OracleCheck:
     return layer_checks.merge_norm_check(norms.merge_norm, x, dense, sparse, weights, scalars, tokens // 2)
 
 
-def _vocabulary(network: DiffusionGemma, table: PackedTokenTable, tokens: int) -> OracleCheck:
+def _vocabulary(network: DiffusionGemma, table: PackedTokenTable, tokens: int, activations: Activations) -> OracleCheck:
     hidden = normal(tokens, network.config.hidden_size, device=network.device, dtype=network.dtype, seed=1)
     is_fast = network.device.type == "cuda"
     rows = table.table if is_fast else table.table.rows(0, min(network.config.vocab_size, PLAIN_ROWS))
@@ -155,5 +158,5 @@ def _vocabulary(network: DiffusionGemma, table: PackedTokenTable, tokens: int) -
         return kernels.vocabulary_stage(hidden, rows, **settings)  # type: ignore[arg-type]
 
     if is_fast:
-        return vocabulary_check(stage, hidden, rows)
-    return vocabulary_check(stage, hidden, rows, rough=PLAIN_ROUGH)
+        return vocabulary_check(stage, hidden, rows, activations=activations)
+    return vocabulary_check(stage, hidden, rows, rough=PLAIN_ROUGH, activations=activations)

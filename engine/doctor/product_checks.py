@@ -42,9 +42,21 @@ def linear_check(run: Linear, x: Tensor, weight: Packed, oracle: Linear = refere
     )
 
 
-def gated(x: Tensor, weight: Packed) -> Tensor:
+def linear_int8_check(run: Linear, x: Tensor, weight: Packed, oracle: Linear = reference.linear_int8) -> OracleCheck:
+    """``linear_int8``: x (N, in) of several groups, which are to differ in size, and an 8-bit weight (out, in)."""
+    check = linear_check(run, x, weight, oracle)
+
+    def other_groups() -> Outputs:
+        codes, scales = reference.quantize_rows(x)
+        wide = scales.roll(1, 0).movedim(0, -1).repeat_interleave(reference.GROUP, dim=-1)
+        return (oracle(codes * wide[:, : x.shape[-1]], weight),)
+
+    return replace(check, mixups={**check.mixups, "the neighbouring groups' scales of a token": other_groups})
+
+
+def gated(x: Tensor, weight: Packed, product: Linear = reference.linear) -> Tensor:
     """What ``linear8`` computes of gates and ups: GELU(gate) * up."""
-    gate, up = reference.linear(x, weight).chunk(2, dim=-1)
+    gate, up = product(x, weight).chunk(2, dim=-1)
     return F.gelu(gate, approximate="tanh") * up
 
 

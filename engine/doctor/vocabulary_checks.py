@@ -12,7 +12,7 @@ from engine.doctor.oracle import EXACT, OracleCheck, Outputs, Work
 from engine.doctor.product_checks import tolerance
 from engine.kernels import reference_sampling as plain
 from engine.kernels.reference_sampling import VocabularyResult
-from engine.weights.quantize import Packed
+from engine.weights.quantize import BF16, Activations, Packed
 
 Stage = Callable[..., VocabularyResult]
 CAP = 30.0
@@ -25,8 +25,9 @@ def vocabulary_check(
     forbidden: Tensor | None = None,
     pinned: Tensor | None = None,
     rough: tuple[float, float] = (0.02, 0.05),
+    activations: Activations = BF16,
 ) -> OracleCheck:
-    """``vocabulary_stage``: hidden (C, H), a packed table (V, H).
+    """``vocabulary_stage``: hidden (C, H), a packed table (V, H). The oracle rounds ``activations``, too.
 
     In bf16 two tokens may be nearly alike: ``rough`` are the shares of best tokens and of draws that may differ.
     """
@@ -43,6 +44,7 @@ def vocabulary_check(
                 embed_scale=hidden.shape[1] ** 0.5,
                 forbidden=forbidden,
                 pinned=pinned,
+                activations=activations,
             )
             return (
                 found.argmax,

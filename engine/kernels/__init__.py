@@ -2,7 +2,8 @@
 
 A Triton kernel runs on a CUDA device of compute capability 8.0 or newer; ``why_plain`` says for which reason not. The
 meta device passes for a card, so that launches can be counted without one; see ``launches``. On a CPU packed weights
-take ``cpu``'s ways. Everything else takes the plain path, right anywhere, slow with packed weights.
+take ``cpu``'s ways. Everything else takes the plain path, right anywhere, slow with packed weights; on a CPU that is
+also every product whose activations are rounded to int8, so that a large table is unpacked whole.
 
 Kernels know no gradients. Where one is wanted, the call goes through ``gradients``, which comes back here for the
 forward pass and unpacks the weights once more for the backward one.
@@ -24,7 +25,7 @@ from torch import Tensor
 
 from engine.kernels import cpu, cpu_vocabulary, reference, reference_sampling
 from engine.kernels.reference_sampling import VocabularyResult
-from engine.weights.quantize import Packed
+from engine.weights.quantize import BF16, Activations, Packed
 
 LEAST_CAPABILITY = (8, 0)  # bf16 matrix units
 
@@ -78,6 +79,15 @@ def linear(x: Tensor, weight: Packed) -> Tensor:
 
         return linear8(x, weight)
     return cpu.linear(x, weight) if x.device.type == "cpu" else reference.linear(x, weight)
+
+
+def linear_int8(x: Tensor, weight: Packed) -> Tensor:
+    """x (..., in), rounded to int8, and a packed (out, in) of 8 bits -> (..., out). Knows no gradients."""
+    if _fast(x):
+        from engine.kernels import int8_products
+
+        return int8_products.linear_int8(x, weight)
+    return reference.linear_int8(x, weight)
 
 
 def experts(x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed) -> Tensor:
@@ -138,6 +148,7 @@ def vocabulary_stage(
     embed_scale: float,
     forbidden: Tensor | None = None,
     pinned: Tensor | None = None,
+    activations: Activations = BF16,
 ) -> VocabularyResult:
     """Head, soft-cap, temperature, statistics, draw and soft embedding in one; see ``vocabulary.vocabulary_stage``."""
     settings: dict[str, Any] = {
@@ -151,7 +162,8 @@ def vocabulary_stage(
     if _fast(hidden):
         from engine.kernels import vocabulary
 
-        return vocabulary.vocabulary_stage(hidden, table, **settings)
-    if hidden.device.type == "cpu" and isinstance(table, Packed) and table.scheme.bits == 8:
+        return vocabulary.vocabulary_stage(hidden, table, **settings, activations=activations)
+    rounds = activations.head or activations.soft
+    if hidden.device.type == "cpu" and isinstance(table, Packed) and table.scheme.bits == 8 and not rounds:
         return cpu_vocabulary.vocabulary_stage(hidden, table, **settings)
-    return reference_sampling.vocabulary_stage(hidden, table, **settings)
+    return reference_sampling.vocabulary_stage(hidden, table, **settings, activations=activations)

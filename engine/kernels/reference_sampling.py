@@ -12,10 +12,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from engine.kernels.reference import GROUP, round_rows
 from engine.layers.rope import rotate
-from engine.weights.quantize import Packed, unpack
+from engine.weights.quantize import BF16, Activations, Packed, unpack
 
-TILE_TOKENS = 128  # of the vocabulary; part of what a seed means
+TILE_TOKENS = GROUP  # of the vocabulary; part of what a seed means
 TINY = 1e-10  # keeps the noise's logarithms finite
 
 
@@ -41,10 +42,14 @@ def vocabulary_stage(
     embed_scale: float,
     forbidden: Tensor | None = None,
     pinned: Tensor | None = None,
+    activations: Activations = BF16,
 ) -> VocabularyResult:
     """All that a denoising step takes from the vocabulary; arguments as the kernel's."""
     rows = unpack(table) if isinstance(table, Packed) else table.float()
-    logits = torch.tanh(hidden.float() @ rows.T / cap) * cap / temperature
+    states = hidden.float()
+    if activations.head and isinstance(table, Packed):
+        states = round_rows(states)
+    logits = torch.tanh(states @ rows.T / cap) * cap / temperature
     if forbidden is not None:
         logits = logits.masked_fill(forbidden, -torch.inf)
     log_p = torch.log_softmax(logits, dim=-1)
@@ -52,7 +57,7 @@ def vocabulary_stage(
     logsumexp = logits.logsumexp(dim=-1)
     argmax, candidate = logits.argmax(dim=-1), draw_tokens(logits, int(draw[0]), int(draw[1]))
     entropy = -(p * log_p.clamp_min(torch.finfo(torch.float32).min)).sum(dim=-1)
-    soft = p @ rows
+    soft = soft_embedding_int8(p, table) if activations.soft and isinstance(table, Packed) else p @ rows
     if pinned is not None:
         held, token = pinned >= 0, pinned.long().clamp_min(0)
         argmax, candidate = torch.where(held, token, argmax), torch.where(held, token, candidate)
@@ -60,6 +65,11 @@ def vocabulary_stage(
         soft = torch.where(held[:, None], rows[token], soft)
     nonfinite = (~logsumexp.isfinite()).any().to(torch.int32)[None]
     return VocabularyResult(argmax, candidate, entropy, logsumexp, (soft * embed_scale).to(hidden.dtype), nonfinite)
+
+
+def soft_embedding_int8(probabilities: Tensor, table: Packed) -> Tensor:
+    """Mean row under probabilities (C, V), fp32; a tile's, times its tokens' scales, are rounded to int8 together."""
+    return round_rows(probabilities * table.scales) @ table.codes.float()
 
 
 def draw_tokens(logits: Tensor, seed: int, step: int) -> Tensor:

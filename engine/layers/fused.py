@@ -3,6 +3,7 @@
 The fast form of ``network.run``, which is the oracle. The layers' weights are the network's own: norms' are stacked
 once in the order in which the kernels take them, and a layer's 8-bit weights come to lie behind one another, so that
 one launch reads those that share their inputs. A linear layer with an adapter beside it, or not packed, goes by itself.
+Where linear layers round their inputs to int8, each of these launches has one before it that rounds.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from engine.cache import KVCache
 from engine.config import LayerConfig
 from engine.kernels.expert_gemm import expert_parts
 from engine.kernels.inputs import embed_rows, rope_tables
+from engine.kernels.int8_products import linear_int8
 from engine.kernels.linear8 import linear8
 from engine.kernels.norms import add_norm, head_norm_rope, merge_norm, norm
 from engine.kernels.router import MOST_EXPERTS, route
@@ -131,7 +133,7 @@ class FusedLayers:
             parts = [linear(normed) for linear in linears]
         else:
             sizes = [linear.weight.shape[0] for linear in linears]
-            parts = list(torch.split(linear8(normed, layer.projections), sizes, dim=1))
+            parts = list(torch.split(_multiply(normed, linears, layer.projections), sizes, dim=1))
         return head_norm_rope(
             parts[0],
             parts[1],
@@ -145,9 +147,10 @@ class FusedLayers:
 
     def dense(self, mlp: GatedMLP, gate_up: Packed | None, x: Tensor) -> Tensor:
         """A gated MLP: x (T, H) -> (T, H)."""
-        if gate_up is None or _adapted([mlp.gate_proj, mlp.up_proj]):
+        linears: list[nn.Linear] = [mlp.gate_proj, mlp.up_proj]
+        if gate_up is None or _adapted(linears):
             return GatedMLP.forward(mlp, x)
-        out: Tensor = mlp.down_proj(linear8(x, gate_up, gated=True))
+        out: Tensor = mlp.down_proj(_multiply(x, linears, gate_up, gated=True))
         return out
 
     def experts(self, layer: _Layer, scaled: Tensor, x: Tensor) -> Tensor:
@@ -234,6 +237,13 @@ def _eight_bit(linears: list[nn.Linear]) -> list[PackedWeight]:
     modules: list[nn.Module] = [*linears]
     weights = [module.weight for module in modules if isinstance(module, PackedLinear)]
     return [weight for weight in weights if weight.scheme.bits == 8]
+
+
+def _multiply(x: Tensor, linears: list[nn.Linear], weight: Packed, gated: bool = False) -> Tensor:
+    """x (T, in), rounded to int8 where these layers round, by their joined weight -> (T, out), gated (T, out / 2)."""
+    modules: list[nn.Module] = [*linears]
+    rounds = any(isinstance(module, PackedLinear) and module.rounds for module in modules)
+    return (linear_int8 if rounds else linear8)(x, weight, gated=gated)
 
 
 def _adapted(linears: list[nn.Linear]) -> bool:

@@ -17,7 +17,7 @@ from engine.kernels import cpu_int4
 from engine.layers.embedding import TokenTable
 from engine.layers.moe import Experts
 from engine.models.diffusion_gemma import DiffusionGemma
-from engine.weights.quantize import Packed, Precision, Scheme, to_blocks
+from engine.weights.quantize import BF16, Activations, Packed, Precision, Scheme, to_blocks
 
 
 class PackedWeight(nn.Module):
@@ -40,14 +40,15 @@ class PackedWeight(nn.Module):
 
 
 class PackedLinear(nn.Module):
-    """x (..., in) -> (..., out)."""
+    """x (..., in) -> (..., out); with ``rounds`` x is rounded to int8."""
 
-    def __init__(self, weight: PackedWeight) -> None:
+    def __init__(self, weight: PackedWeight, rounds: bool = False) -> None:
         super().__init__()
-        self.weight = weight
+        self.weight, self.rounds = weight, rounds
 
     def forward(self, x: Tensor) -> Tensor:
-        return kernels.linear(x, self.weight.packed)
+        product = kernels.linear_int8 if self.rounds else kernels.linear
+        return product(x, self.weight.packed)
 
 
 class PackedExperts(nn.Module):
@@ -138,8 +139,10 @@ def for_processor(part: nn.Module, dtype: torch.dtype) -> None:
                 weight.block = block
 
 
-def install(network: DiffusionGemma, precision: Precision, dtype: torch.dtype) -> None:
+def install(network: DiffusionGemma, precision: Precision, dtype: torch.dtype, activations: Activations = BF16) -> None:
     """Replace the layers that ``precision`` packs. The network is empty still (on the meta device).
+
+    Linear layers of 8 bits round their activations where ``activations`` says so.
 
     Raises:
         SafelightError: a layer whose inputs do not divide into the scheme's groups.
@@ -160,7 +163,8 @@ def install(network: DiffusionGemma, precision: Precision, dtype: torch.dtype) -
             case TokenTable():
                 packed = PackedTokenTable(weight("weight", module.weight.shape), dtype)
             case nn.Linear():
-                packed = PackedLinear(weight("weight", module.weight.shape))
+                rounds = activations.linears and scheme.bits == 8
+                packed = PackedLinear(weight("weight", module.weight.shape), rounds)
             case _:
                 continue
         parent, _, name = path.rpartition(".")

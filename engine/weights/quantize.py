@@ -18,7 +18,7 @@ Knows neither files nor modules. Everything here is plain torch and runs on any 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 
 import torch
 from torch import Tensor
@@ -176,6 +176,28 @@ PRECISIONS = {
 }
 """What ``quantization`` may name, apart from "auto"."""
 DEFAULT = "int4"  # smaller error than nf4 at a quarter bit more, and half the instructions to decode
+
+
+@dataclass(frozen=True)
+class Activations:
+    """Which products round their activations to int8, 128 of a row at a time, and so run on 8-bit matrix units.
+
+    The rule: all are off, for every model and on every card, until a card has shown that the kernels are right and
+    faster. What may then be on is what keeps the steps per canvas within 2 % (``tests.bench.activations``). Until
+    then, only a measurement asks for one.
+    """
+
+    linears: bool = False  # with 8-bit weights
+    head: bool = False
+    soft: bool = False  # the soft embedding, whose activations are probabilities
+
+    @property
+    def names(self) -> list[str]:
+        """Those that do."""
+        return [name for name, rounds in asdict(self).items() if rounds]
+
+
+BF16 = Activations()  # none
 
 
 def pack(weight: Tensor, scheme: Scheme, name: str = "the weight") -> Packed:

@@ -93,10 +93,11 @@ def test_bench_of_a_small_shape(tmp_path: Path, capsys: Capture, monkeypatch: py
 
     monkeypatch.setattr(shape_bench, "measure_shape", once)
     arguments = ["bench", "--shape", tmp_path, "--random-weights", "--context", 20, "--device", "cpu", "--steps", 2]
-    code, out, err = run(capsys, *arguments, "--json")
+    code, out, err = run(capsys, *arguments, "--int8", "head", "--int8", "linears", "--json")
     record = json.loads(out)
     assert (code, out.count("\n")) == (0, 1)
     assert all(line.startswith("safelight: ") for line in err.splitlines())  # as many as it was slow
+    assert record["int8"] == ["linears", "head"]
     assert record["step_ms_median"] > 0
     assert 1e-4 < record["oracle_error"]["experts"] < 0.02  # bf16, as a loaded packed model has it
     assert record["plan_bytes"] > 600 * 10**6

@@ -16,7 +16,7 @@ from engine.layers.packed import install
 from engine.models.diffusion_gemma import DiffusionGemma
 from engine.training.export import write_checkpoint
 from engine.weights.checkpoint import State
-from engine.weights.quantize import PRECISIONS, Precision
+from engine.weights.quantize import BF16, PRECISIONS, Activations, Precision
 from tests.engine.tiny import network
 
 GROUP = 32
@@ -38,12 +38,12 @@ def packable(seed: int = 0) -> DiffusionGemma:
     return network(seed, **SHAPE)
 
 
-def packed(precision: Precision = PRECISIONS["int4"], seed: int = 0) -> DiffusionGemma:
+def packed(precision: Precision = PRECISIONS["int4"], seed: int = 0, activations: Activations = BF16) -> DiffusionGemma:
     """The same network, packed."""
     made = packable(seed)
     with torch.device("meta"):
         empty = DiffusionGemma(made.config)
-        install(empty, precision, torch.float32)
+        install(empty, precision, torch.float32, activations)
     state = State(empty, torch.device("cpu"), torch.float32)
     for name, parameter in made.named_parameters():
         state.put(name, parameter.detach())

@@ -28,7 +28,13 @@ def test_budgets_are_what_they_were_set_for(capability: int) -> None:
         assert budgets[name].loads_in_flight > 0 or (name, capability) == ("attention full", 90)
     assert budgets["attention full"].products == (34 if capability == 90 else 96)
     assert budgets["attention sliding"].products == (18 if capability == 90 else 64)
-    assert {name for name, budget in budgets.items() if budget.spill_bytes} <= {"embed"}
+    assert {name for name, budget in budgets.items() if budget.spill_bytes} <= {"embed", "score int8"}
+    for name in ("linear_int8 out", "linear_int8 gated", "score int8"):
+        budget = budgets[name]
+        assert (budget.matrix_units, budget.spill_bytes <= (80 if name == "score int8" else 0)) == ("I", True)
+        assert 0 < budget.instructions < 350
+        assert set(budget.loop_without) >= {"I2F", "PRMT", "LDL", "STL"}
+    assert capability == 90 or budgets["embed int8"].matrix_units == "I"
     for name, most in {"int4-g32": (2.5, 3.9), "nf4-g64": (4.8, 6.3)}.items():
         for kernel in ("gate_up", "down"):
             budget = budgets[f"{kernel} {name}"]

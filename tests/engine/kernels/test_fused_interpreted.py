@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import torch
 from torch import Tensor
@@ -15,7 +17,7 @@ from engine.layers.attention import Span
 from engine.layers.fused import FusedLayers
 from engine.models.diffusion_gemma import DiffusionGemma
 from engine.step_graph import StepProgram, Told
-from engine.weights.quantize import INT4, INT8, PRECISIONS, Precision
+from engine.weights.quantize import INT4, INT8, PRECISIONS, Activations, Precision
 from tests.engine.adapting import random_adapters
 from tests.engine.packing import packable, packed
 from tests.engine.tiny import CANVAS, WINDOW, tokens
@@ -127,6 +129,43 @@ def test_weights_of_four_bits_are_not_joined() -> None:
     assert program.fused.layers[0].projections is None
     assert program.fused.layers[0].gate_up is not None
     assert_alike(steps(program, 1), steps(plain, 1))
+
+
+@torch.inference_mode()
+def test_linears_that_round_their_inputs_do_so_where_they_are_joined() -> None:
+    """As each by itself on the plain path, and not as with exact inputs, which a switch that is ignored would give."""
+    made, exact = packed(activations=Activations(linears=True)), packed()
+    fused, other = FusedLayers(made), FusedLayers(exact)
+    x = torch.randn(CANVAS, made.config.hidden_size, generator=torch.Generator().manual_seed(1))
+    ropes = made.ropes(torch.arange(CANVAS), x.dtype)
+    span = Span(torch.tensor([0, CANVAS], dtype=torch.int32), 0, None)
+
+    def outputs(layers: FusedLayers, index: int, joined: bool = True) -> list[Tensor]:
+        layer, cache = layers.layers[index], layers.network.new_cache()
+        cache.reserve(CANVAS)
+        if not joined:
+            layer = dataclasses.replace(layer, projections=None, gate_up=None)
+        buffers = cache.buffers(index)
+        queries = layers.queries(layer, x, ropes[made.config.layers[index]], span, buffers)
+        return [layers.dense(layer.block.mlp, layer.gate_up, x), queries, *(part[:, :, :CANVAS] for part in buffers)]
+
+    for index in range(len(fused.layers)):
+        plain, unrounded = outputs(fused, index, joined=False), outputs(other, index)
+        for found, want, off in zip(outputs(fused, index), plain, unrounded, strict=True):
+            torch.testing.assert_close(found, want, atol=1e-5, rtol=1e-5)
+            assert 1e-3 < float((found - off).norm() / found.norm()) < 0.05
+
+
+@torch.inference_mode()
+def test_a_step_whose_linears_round_launches_one_more_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = packed(activations=Activations(linears=True))
+    program, _cache = program_on(made)
+    program.fused = FusedLayers(made)
+    monkeypatch.setattr(kernels, "_fast", lambda _: True)
+    with counting() as found:
+        assert steps(program, 1)[0].finite
+    assert found["linear_int8_kernel"] == found["quantize_kernel"] == 2 + 4 + 4
+    assert found["linear8_kernel"] == 0
 
 
 def test_joined_weights_stay_what_they_were_and_are_held_once() -> None:
