@@ -35,7 +35,7 @@ LIBRARIES = 2 * 32 * 2**20  # bytes of cuBLAS's workspaces on CUDA, in use and i
 HELD_ROWS = 10  # tensors (T, H) in a pass by kernels beside the experts': residual streams, norms, branches' results
 LOGITS = 6  # fp32 (C, piece of the vocabulary) buffers at once in ``cpu_vocabulary``
 PROCESS = 600_000_000  # Python and torch for CUDA with its libraries, on a CPU
-MALLOC_SHARE = 64  # of the weights' bytes: what malloc keeps besides, at the 26B
+KEPT_SHARE = 40  # one part in so many of the weights: what malloc and torch's matrix products keep, at the 26B
 
 # Bytes of a process's context on CUDA, with the code of kernels and libraries: 0.5 to 0.6 GB on data-centre cards and
 # 0.3 to 0.45 on consumer ones, as others have told; not yet measured with this program. The least is there as soon as
@@ -107,7 +107,7 @@ def parts(config: ModelConfig, way: Way, context: int) -> dict[str, int]:
         "kv_cache": cache_bytes(config, context + config.canvas_length, way.dtype.itemsize, piece),
         "activations": layers,
         "workspace": stays + max(0, stage - layers),
-        "process": PROCESS + sum(counted.values()) // MALLOC_SHARE if way.on_cpu else 0,
+        "process": PROCESS + sum(counted.values()) // KEPT_SHARE if way.on_cpu else 0,
         "cuda_context": 0 if way.on_cpu else CUDA_CONTEXT,
         "reserve": 0 if way.on_cpu else reserve(config, way, sum(counted.values()), context),
     }

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from engine.kernels import cpu_int4, reference
-from engine.kernels.cpu_threads import even, share
+from engine.kernels.cpu_threads import even, give_back, share
 from engine.weights.quantize import NF4_VALUES, TILE, Packed
 
 AT_ONCE = 1 << 22  # weights of a piece, in the buffer: 8 MB in bf16, an expert's matrix of the 26B
@@ -72,7 +72,10 @@ def experts(x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: P
                 out.index_add_(0, token[some], narrow.multiply(inner, expert) * gates[some])
         return out
 
-    return torch.stack(share(take, _bounds(counts, torch.get_num_threads()))).sum(dim=0).to(x.dtype)
+    found = torch.stack(share(take, _bounds(counts, torch.get_num_threads()))).sum(dim=0).to(x.dtype)
+    if sum(counts) >= LEAST_PAIRS:
+        give_back()  # else the 26B in nf4 keeps half a gigabyte by the end of a step
+    return found
 
 
 def _bounds(counts: list[int], parts: int) -> list[range]:

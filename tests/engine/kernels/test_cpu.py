@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_leaves
 
 from engine import GenerationFinished, generate, load_model
 from engine.decoders.sampler import Sampler
-from engine.kernels import cpu, cpu_int4, cpu_vocabulary, reference, reference_sampling
+from engine.kernels import cpu, cpu_int4, cpu_threads, cpu_vocabulary, reference, reference_sampling
 from engine.layers.packed import PackedExperts
 from engine.weights.loader import quantize
 from engine.weights.quantize import INT4, INT4_G64, INT8, NF4, Packed, Scheme, pack, to_blocks, unpack
@@ -250,11 +250,14 @@ def test_threads_that_take_experts_of_their_own_come_to_the_same(threads: int, m
         torch.set_num_threads(threads)
         alone = cpu.experts(x, weights, chosen, gate_up, down)
         monkeypatch.setattr(cpu, "LEAST_PAIRS", 1)
+        given_back: list[int] = []
+        monkeypatch.setattr(cpu_threads, "_trimming", lambda: given_back.append)
         for grad in (False, True):
             with torch.inference_mode(not grad):
                 shared = cpu.experts(x.clone().requires_grad_(grad), weights, chosen, gate_up, down)
             torch.testing.assert_close(shared, alone, atol=1e-3, rtol=1e-4)
         assert torch.get_num_threads() == threads
+        assert given_back == [0, 0]  # once a layer, and not for a little work
     finally:
         torch.set_num_threads(before)
 
@@ -310,3 +313,8 @@ def test_a_packed_model_takes_programs_on_a_cpu(tmp_path: Path) -> None:
     assert model.step_program(cache, sampler) is not None
     plain = load_model(tmp_path, device="cpu", dtype="bfloat16", quantization="none")
     assert plain.step_program(plain.new_cache(), sampler) is None
+
+
+def test_another_malloc_has_nothing_to_give_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu_threads, "_trimming", lambda: None)
+    cpu_threads.give_back()
