@@ -93,8 +93,8 @@ def parts(config: ModelConfig, way: Way, context: int) -> dict[str, int]:
 
     activations: the peak of a pass through the layers. workspace: what the vocabulary stage needs beyond that, as the
     two take turns, and what stays from step to step. With kernels a pass is one of prefill, and a step has memory of
-    its own, which its graph keeps. On a CPU alone: process, the program itself. On CUDA alone: cuda_context, and in
-    reserve what the allocator takes besides.
+    its own, which its graph keeps. reserve: what allocators take besides. On a CPU alone: process, the program itself.
+    On CUDA alone: cuda_context.
     """
     counted = weights(config, way.precision, way.dtype)
     if way.has_kernels:
@@ -107,9 +107,9 @@ def parts(config: ModelConfig, way: Way, context: int) -> dict[str, int]:
         "kv_cache": cache_bytes(config, context + config.canvas_length, way.dtype.itemsize, piece),
         "activations": layers,
         "workspace": stays + max(0, stage - layers),
-        "process": PROCESS + sum(counted.values()) // KEPT_SHARE if way.on_cpu else 0,
+        "process": PROCESS if way.on_cpu else 0,
         "cuda_context": 0 if way.on_cpu else CUDA_CONTEXT,
-        "reserve": 0 if way.on_cpu else reserve(config, way, sum(counted.values()), context),
+        "reserve": reserve(config, way, sum(counted.values()), context),
     }
 
 
@@ -136,11 +136,13 @@ def step_memory(config: ModelConfig, way: Way) -> int:
 
 
 def reserve(config: ModelConfig, way: Way, held: int, context: int) -> int:
-    """What torch's allocator takes on CUDA beyond tensors, with weights of ``held`` bytes.
+    """What allocators take beyond tensors, with weights of ``held`` bytes.
 
-    The rest of segments; steps before a capture, whose memory is not the graph's; keys and values of one layer, which
-    are held twice while their buffers grow.
+    On a CPU what malloc and torch's matrix products keep. On CUDA the rest of segments; steps before a capture, whose
+    memory is not the graph's; keys and values of one layer, which are held twice while their buffers grow.
     """
+    if way.on_cpu:
+        return held // KEPT_SHARE
     room = context + config.canvas_length
     grown = max(
         2 * layer.num_key_value_heads * layer.head_dim * capacity(config, layer, room) for layer in config.layers

@@ -33,9 +33,9 @@ CONTENT = {
     "workspace": "vocabulary stage, what steps keep",
     "process": "the program itself",
     "cuda_context": "CUDA itself, code of kernels and libraries",
-    "reserve": "what torch's allocator takes besides",
+    "reserve": "what allocators take besides",
 }
-NO_TENSORS = ("process", "cuda_context", "reserve")  # the first on a CPU alone, the others on a GPU
+NO_TENSORS = ("process", "cuda_context", "reserve")  # the first on a CPU alone, the second on a GPU
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[type-arg]

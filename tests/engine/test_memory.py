@@ -92,7 +92,8 @@ def test_an_independent_count_agrees_within_two_percent(
     assert found.total_bytes == sum(found.parts.values())
     apart = ("process", "cuda_context", "reserve")
     assert set(found.parts) == {*WEIGHTS, "vision", "kv_cache", "activations", "workspace", *apart}
-    assert (found.parts["cuda_context"] > 0.5e9) == (found.parts["reserve"] > 0.3e9) == on_card
+    assert (found.parts["cuda_context"] > 0.5e9) == on_card
+    assert found.parts["reserve"] > 0.3e9
     assert (found.parts["process"] > 0) == (not on_card)
     assert found.parts["vision"] == 0
     assert any("vision" in note for note in found.notes)
