@@ -108,9 +108,8 @@ class StepProgram:
         self.top_shares = torch.zeros(self.top_ids.shape, dtype=torch.float32, device=device)
         self.slots = [self._slot(), self._slot()]
         self.fused = network.fused() if kernels.run_on(device, network.dtype) else None
-        self.captures = self.runs_aside = (
-            device.type == "cuda"
-        )  # runs_aside: ``launch`` returns before the step is done
+        self.captures = device.type == "cuda"
+        self.runs_aside = self.captures  # ``launch`` returns before the step is done
         self.graphs: dict[bool, torch.cuda.CUDAGraph] = {}  # of the step, by whether it commits
         self.places: list[int] = []  # of the buffers that the graphs know
 

@@ -25,6 +25,7 @@ from engine.kernels import (
     settle,
     vocabulary,
 )
+from engine.kernels.launches import PROCESSORS
 from engine.kernels.reference import GROUP
 from engine.kernels.reference_sampling import TILE_TOKENS
 from engine.weights.quantize import SCHEMES
@@ -33,7 +34,6 @@ HIDDEN, WIDTH, TOP_K, EXPERTS, VOCABULARY = 2816, 704, 8, 128, 262_144
 CANVAS_PAIRS = 256 * TOP_K / EXPERTS  # of an expert
 PROMPT_PAIRS = 4 * CANVAS_PAIRS
 AHEAD = Budget(matrix_units="H", loads_in_flight=1)
-PROCESSORS = 132  # of an H100 or H200, which splits and chunks are chosen by
 
 
 def step_kernels(capability: int) -> list[Build]:

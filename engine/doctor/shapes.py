@@ -11,14 +11,13 @@ from torch import Tensor
 from engine import catalog
 from engine.config import LayerConfig, ModelConfig
 from engine.doctor.operands import normal
-from engine.files import read_json
 
 REAL = "26b-a4b"
 
 
 def real() -> ModelConfig:
     """DiffusionGemma 26B-A4B."""
-    return ModelConfig.from_dict(read_json(catalog.resolve(REAL, shapes=True) / "config.json"))
+    return catalog.shape(REAL).config
 
 
 def tiny() -> ModelConfig:

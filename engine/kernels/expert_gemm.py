@@ -30,6 +30,7 @@ from torch import Tensor
 
 from engine.kernels.decode import decode, split_pairs
 from engine.kernels.expert_sort import group
+from engine.kernels.linear8 import gelu_times
 from engine.weights.quantize import Packed, Scheme
 
 COMBINE = 512  # outputs of a token that a program adds up
@@ -148,8 +149,7 @@ def gate_up_kernel(
         2 * WIDTH, H, GROUP, IS_NF4, PTX, N, 2 * M, TILES,
     )  # fmt: skip
     gate, up = both.reshape(2, M, N).permute(1, 2, 0).split()
-    bend = 1.5957691216057308 * (gate + 0.044715 * gate * gate * gate)  # twice the argument of GELU's tanh
-    inner = gate / (1.0 + tl.exp(-tl.maximum(bend, -80.0))) * up
+    inner = gelu_times(gate, up)
     inner = inner.reshape(M // 32, 2, 2, 8, N).permute(0, 2, 1, 3, 4).reshape(M, N)  # of 32, the even ones first
     inner_ptrs = inner_ptr + place[:, None] * WIDTH + (tl.program_id(0) * M + tl.arange(0, M))[None, :]
     tl.store(inner_ptrs, tl.trans(inner).to(inner_ptr.dtype.element_ty), mask=inside[:, None])

@@ -8,24 +8,15 @@ from torch import Tensor
 
 from engine import catalog, footprint
 from engine.cache import KERNEL_PIECE, KVCache
-from engine.layers.packed import install
 from engine.models.diffusion_gemma import DiffusionGemma
 from engine.step_graph import StepProgram
+from engine.step_launches import empty
 from engine.weights.quantize import PRECISIONS
 from tests.engine.kernels.card import Memory, pretend
 
 CONTEXT, GB = 32_768, 10**9
 CONFIG = catalog.shape("26b-a4b").config
 CANVAS = CONFIG.canvas_length
-
-
-def empty(precision: str) -> DiffusionGemma:
-    with torch.device("meta"):
-        made = DiffusionGemma(CONFIG)
-        install(made, PRECISIONS[precision], torch.bfloat16)
-    for parameter in made.parameters():
-        parameter.data = parameter.data.to(torch.bfloat16)
-    return made.requires_grad_(False)
 
 
 def held_by(network: DiffusionGemma, *caches: KVCache) -> list[Tensor]:
@@ -48,7 +39,7 @@ def plan_of(context: int, precision: str = "int4") -> dict[str, int]:
 @pytest.fixture
 def network(monkeypatch: pytest.MonkeyPatch) -> DiffusionGemma:
     pretend(monkeypatch)
-    return empty("int4")
+    return empty(CONFIG, PRECISIONS["int4"])[0]
 
 
 def load(network: DiffusionGemma, patch: pytest.MonkeyPatch) -> Memory:
@@ -131,7 +122,7 @@ def test_segments_lose_no_more_of_the_weights_than_the_plan_says(
     precision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pretend(monkeypatch)
-    network = empty(precision)
+    network, _ = empty(CONFIG, PRECISIONS[precision])
     memory = load(network, monkeypatch)
     held = sum(footprint.weights(CONFIG, PRECISIONS[precision], torch.bfloat16).values())
     assert memory.live == pytest.approx(held, rel=1e-4)  # norms stacked besides

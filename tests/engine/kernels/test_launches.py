@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,10 +11,9 @@ import torch
 import triton
 import triton.language as tl
 
-from engine import shape_bench
-from engine.config import GenerationConfig, ModelConfig
+from engine import catalog, shape_bench
+from engine.config import GenerationConfig
 from engine.doctor.budgets import MOST_LAUNCHES
-from engine.files import read_json
 from engine.kernels import norms
 from engine.kernels.launches import counting
 from engine.kernels.linear8 import Cut
@@ -24,8 +22,7 @@ from engine.step_graph import TOP_PIECE, StepProgram
 from engine.step_launches import StepLaunches, empty, step_launches
 from engine.weights.quantize import PRECISIONS
 
-ROOT = Path(__file__).resolve().parents[3]
-REAL = ModelConfig.from_dict(read_json(ROOT / "assets" / "configs" / "26b-a4b" / "config.json"))
+REAL = catalog.shape("26b-a4b").config
 
 
 @pytest.fixture(scope="module")
