@@ -48,6 +48,7 @@ from app.system.folders import Folders, folders
 from app.system.i18n import tr
 from app.window.main_window import MainWindow
 from engine import SKILLS, SafelightError
+from engine.service import LocalBackend
 
 ICON = Path(__file__).resolve().parent.parent / "assets" / "icons" / "safelight.svg"
 
@@ -157,7 +158,7 @@ def run(model: str | None = None, seed: int | None = None, ask: str | None = Non
         faults = Faults()
         ending.callback(faults.remove)
         faults.install(qt_messages=True)
-        link = EngineLink(traces=None if ask is not None else traces_folder(settings))
+        link = EngineLink(LocalBackend(None if ask is not None else traces_folder(settings)))
         ending.callback(link.shutdown)
         jobs = Jobs()
         ending.callback(jobs.shutdown)
@@ -185,7 +186,7 @@ def measure_first_paint() -> float:
     """Seconds from the import of this module to the window's first paint; loads no model and keeps nothing."""
     app = application()
     with tempfile.TemporaryDirectory() as folder:
-        link = EngineLink()
+        link = EngineLink(LocalBackend())
         settings = QSettings(f"{folder}/settings.ini", QSettings.Format.IniFormat)
         window = MainWindow(link, settings, Library.in_memory(), Folders(*[Path(folder)] * 4))
         painted: list[float] = []

@@ -10,7 +10,6 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFileDialog
 from pytestqt.qtbot import QtBot
 
-import engine
 from app.state.sudoku.board import Board
 from app.state.sudoku.scores import Request
 from app.sudoku.board.column import OPEN_FOLDER
@@ -32,11 +31,8 @@ RUN_MS = 60_000
 
 
 @pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> SolverEngine:
-    made = SolverEngine()
-    monkeypatch.setitem(vars(engine), "load_adapter", made.load_adapter)  # as an attribute it would import torch
-    monkeypatch.setitem(vars(engine), "unload_adapter", made.unload_adapter)
-    return made
+def fake() -> SolverEngine:
+    return SolverEngine()
 
 
 def solving(window: MainWindow) -> Solving:
