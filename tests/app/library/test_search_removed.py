@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.library import Library, NewMessage
+from app.library import Library, NewMessage, Role
 
 FINISHED = "status NOT IN ('waiting', 'developing')"
 
@@ -45,7 +45,7 @@ def tree(library: Library) -> dict[str, int]:
     }
     made: dict[str, int] = {}
     for word, parent in parents.items():
-        role = "user" if word in ("apple", "damson", "fig") else "assistant"
+        role: Role = "user" if word in ("apple", "damson", "fig") else "assistant"
         message = NewMessage(None if parent is None else made[parent], role, f"common {word}")
         made[word] = library.add(conversation, message)
     return made

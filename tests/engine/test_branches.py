@@ -1,0 +1,101 @@
+"""The branches of a conversation through one cache: A·B, then A·C, then A·B·D, each as with a cache of its own."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from engine.cache import SLACK, KVCache
+from engine.events import CanvasCommitted, Event
+from engine.models.diffusion_gemma import DiffusionGemma
+from tests.engine import test_reuse, test_step_graph
+from tests.engine.test_reuse import Counting, assert_same, reused, text
+from tests.engine.test_step_graph import OnDevice, tame
+from tests.engine.tiny import CANVAS, WINDOW, network, tokens
+
+B, C, D = tokens(9, 21), tokens(6, 22), tokens(7, 23)
+LOGITS = 2e-4  # largest difference where the text was read in other pieces; 2e-5 measured
+
+
+def assert_holds(cache: KVCache, model: DiffusionGemma, written: Tensor) -> None:
+    """The cache holds this text, knows that it does, and a canvas sees in it what it sees in a new one."""
+    assert cache.length == len(written)
+    assert cache.keep_prefix([*written.tolist(), 0]) == len(written)
+    fresh = model.new_cache()
+    for piece in written.split(fresh.piece):
+        model.prefill(piece, fresh)
+    canvas = tokens(CANVAS, 9)
+    one, other = (model.denoise(canvas, of) for of in (cache, fresh))
+    torch.testing.assert_close(one, other, rtol=0, atol=LOGITS)
+
+
+def kept(prompt: Tensor, events: list[Event]) -> Tensor:
+    """What a cache holds after a run: the prompt and all committed canvases but the last."""
+    committed = [torch.from_numpy(event.tokens).long() for event in events if isinstance(event, CanvasCommitted)]
+    return torch.cat([prompt, *committed[:-1]])
+
+
+@pytest.mark.parametrize(
+    ("start", "second", "stays"),
+    [
+        (12, B, True),
+        (WINDOW + SLACK + 60, B, True),  # sliding layers have let go of the beginning
+        (WINDOW + SLACK + 60, tokens(2 * SLACK, 24), False),  # and here of what stands before the fork
+    ],
+)
+def test_branches_through_one_cache_are_as_with_new_ones(start: int, second: Tensor, stays: bool) -> None:
+    inner = network(1)
+    model = Counting(inner)
+    cache = model.new_cache()
+    root = tokens(start, 20)
+
+    one = torch.cat([root, second])
+    first = test_reuse.run(model, one, cache, seed=1)
+    assert_same(first, test_reuse.run(model, one, seed=1))
+    assert_holds(cache, inner, kept(one, first))
+
+    other = torch.cat([root, C])
+    events = test_reuse.run(model, other, cache, seed=2)
+    assert reused(events) == (len(root) if stays else 0)
+    assert_same(events, test_reuse.run(model, other, seed=2))
+    assert_holds(cache, inner, kept(other, events))
+
+    again = torch.cat([one, text(first), D])
+    events = test_reuse.run(model, again, cache, seed=3)
+    assert reused(events) == len(root)  # of the second branch nothing else belongs to this one
+    assert_same(events, test_reuse.run(model, again, seed=3))
+    assert_holds(cache, inner, kept(again, events))
+
+
+@pytest.mark.parametrize("start", [12, WINDOW + SLACK + 60])
+def test_branches_through_one_cache_by_step_programs(start: int) -> None:
+    """Where a canvas is committed in the pass of the next one's first step."""
+    model = OnDevice(tame())
+    cache = model.network.new_cache()
+    root = tokens(start, 20)
+    one = torch.cat([root, B])
+    first = test_step_graph.run(model, one, cache)
+    for prompt in (one, torch.cat([root, C]), torch.cat([one, text(first), D])):
+        events = first if prompt is one else test_step_graph.run(model, prompt, cache)
+        if prompt is not one:
+            assert reused(events) == len(root)
+        wanted = test_step_graph.run(OnDevice(model.network), prompt)
+        assert [type(event) for event in events] == [type(event) for event in wanted]
+        assert_same(events, wanted)
+        assert_holds(cache, model.network, kept(prompt, events))
+
+
+def test_a_branch_that_is_gone_from_the_cache_is_not_taken_for_the_one_in_it() -> None:
+    """A·C is as long as A·B was: of the two only the tokens differ."""
+    model = Counting(network(1))
+    cache = model.new_cache()
+    root = tokens(12, 20)
+    one, other = torch.cat([root, B]), torch.cat([root, (B + 1) % 128])
+    test_reuse.run(model, one, cache)
+    test_reuse.run(model, other, cache)
+    model.read.clear()
+    events = test_reuse.run(model, one, cache)
+    assert reused(events) == len(root)
+    assert model.read[0] == len(B)
+    assert_same(events, test_reuse.run(model, one))
