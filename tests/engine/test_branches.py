@@ -15,6 +15,7 @@ from tests.engine.test_step_graph import OnDevice, tame
 from tests.engine.tiny import CANVAS, WINDOW, network, tokens
 
 B, C, D = tokens(9, 21), tokens(6, 22), tokens(7, 23)
+LONGEST = SLACK - 2 * CANVAS  # of a second part that can be cut off again, with the two canvases read behind it
 LOGITS = 2e-4  # largest difference where the text was read in other pieces; 2e-5 measured
 
 
@@ -41,7 +42,8 @@ def kept(prompt: Tensor, events: list[Event]) -> Tensor:
     [
         (12, B, True),
         (WINDOW + SLACK + 60, B, True),  # sliding layers have let go of the beginning
-        (WINDOW + SLACK + 60, tokens(2 * SLACK, 24), False),  # and here of what stands before the fork
+        (WINDOW + SLACK + 60, tokens(LONGEST, 24), True),
+        (WINDOW + SLACK + 60, tokens(LONGEST + 1, 24), False),  # and here of a token in the window before the fork
     ],
 )
 def test_branches_through_one_cache_are_as_with_new_ones(start: int, second: Tensor, stays: bool) -> None:
