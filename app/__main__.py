@@ -14,7 +14,7 @@ def main() -> int:
     try:
         if is_heard:
             signal.signal(signal.SIGINT, _interrupt)
-        from app.cli import main as run
+        from app.cli.main import main as run
 
         return run()
     except KeyboardInterrupt:  # another one, while the first was told

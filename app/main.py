@@ -35,18 +35,18 @@ from PySide6.QtCore import QMetaObject, QObject, QSettings, QSocketNotifier, Qt,
 from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QApplication
 
-from app import language, logs
-from app.faults import Faults, one_line
-from app.folders import Folders, folders
-from app.garbage import Garbage
-from app.language import tr
+from app.bridge.engine_thread import EngineLink
 from app.library import Library
 from app.models.jobs import Jobs
-from app.selftest import SelfTest
+from app.self_test import SelfTest
 from app.settings.file import user_settings
 from app.settings.store import read_preferences, unread
-from app.window import MainWindow
-from app.worker import EngineLink
+from app.system import i18n, logs
+from app.system.crash_handler import Faults, one_line
+from app.system.cycle_collector import Garbage
+from app.system.folders import Folders, folders
+from app.system.i18n import tr
+from app.window.main_window import MainWindow
 from engine import SKILLS, SafelightError
 
 ICON = Path(__file__).resolve().parent.parent / "assets" / "icons" / "safelight.svg"
@@ -117,7 +117,7 @@ def make_window(
 ) -> MainWindow:
     """The window with everything it needs, and nothing loaded yet; ``library`` is the user's where it is left out."""
     preferences = read_preferences(settings)
-    language.use_code(preferences.language)
+    i18n.use_code(preferences.language)
     places = folders(preferences.data_folder)
     return MainWindow(link, settings, library or open_library(places.data), places, seed, jobs)
 

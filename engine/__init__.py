@@ -29,7 +29,7 @@ from engine.events import (
     StepFinished,
 )
 from engine.forks import Fork, Mark, chain
-from engine.reply import Reply, read_reply
+from engine.text.reply import Reply, read_reply
 from engine.trace import SUFFIX as TRACE_SUFFIX
 from engine.trace import (
     Entry,
@@ -49,24 +49,24 @@ from engine.trace import (
 )
 
 if TYPE_CHECKING:
-    from engine.adapters import Adapter, load_adapter, unload_adapter
-    from engine.generation import fork, generate, infill
-    from engine.influences import Influence, influence
-    from engine.model import Model, load_model
+    from engine.adapters.loading import Adapter, load_adapter, unload_adapter
+    from engine.decoding.generate import fork, generate, infill
+    from engine.decoding.influence import Influence, influence
+    from engine.models.model import Model, load_model
     from engine.training.finetune import train_adapter
 
 _LAZY = {
-    "Adapter": "engine.adapters",
-    "Influence": "engine.influences",
-    "Model": "engine.model",
-    "fork": "engine.generation",
-    "generate": "engine.generation",
-    "infill": "engine.generation",
-    "influence": "engine.influences",
-    "load_adapter": "engine.adapters",
-    "load_model": "engine.model",
+    "Adapter": "engine.adapters.loading",
+    "Influence": "engine.decoding.influence",
+    "Model": "engine.models.model",
+    "fork": "engine.decoding.generate",
+    "generate": "engine.decoding.generate",
+    "infill": "engine.decoding.generate",
+    "influence": "engine.decoding.influence",
+    "load_adapter": "engine.adapters.loading",
+    "load_model": "engine.models.model",
     "train_adapter": "engine.training.finetune",
-    "unload_adapter": "engine.adapters",
+    "unload_adapter": "engine.adapters.loading",
 }
 
 __all__ = [

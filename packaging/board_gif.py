@@ -17,11 +17,11 @@ from PySide6.QtGui import QColor, QPainter, QPixmap
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from app.design.theme import DARKROOM, ui_font
 from app.main import application
-from app.state.replay import Replay
-from app.state.solve import SolveFrame, frame
-from app.sudoku.board import BoardView
-from app.theme import DARKROOM, ui_font
+from app.state.run.replay import Replay
+from app.state.sudoku.solve_frame import SolveFrame, frame
+from app.sudoku.board.view import BoardView
 from engine import Recording, open_trace
 
 SIDE, EDGE, CAPTION = 400, 20, 44  # pixels

@@ -16,7 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from app.recording import reporting_candidates
+from app.bridge.recorder import reporting_candidates
 from engine import (
     EMBEDDED,
     SKILLS,

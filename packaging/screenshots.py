@@ -18,13 +18,13 @@ from PySide6.QtWidgets import QApplication
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from app.bridge.engine_thread import EngineLink
+from app.bridge.messages import Message
 from app.chat.prose.aside import aside
 from app.library import Library, NewMessage
 from app.main import application, make_window
-from app.messages import Message
-from app.state.scoreboard import Request
-from app.window import MainWindow
-from app.worker import EngineLink
+from app.state.sudoku.scores import Request
+from app.window.main_window import MainWindow
 from engine import SKILLS, SUDOKU
 
 LONGEST_WAIT_MS = 120_000

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from PySide6.QtCore import QSettings
 
 # These come first: with one of them at the end, one process would work and the other wait.
-LONG = ("tests/test_house.py", "tests/hostile/", "tests/engine/kernels/", "tests/engine/test_memory.py")
+LONG = ("tests/test_house.py", "tests/hostile/", "tests/engine/kernels/", "tests/engine/memory/test_plan.py")
 PATIENCE_SECONDS = 5.0  # for a thread that is ending
 
 
@@ -51,8 +51,8 @@ _owners_are_watched: list[bool] = []
 
 
 def _watch_owners() -> None:
+    from app.bridge.engine_thread import EngineLink
     from app.models.jobs import Jobs
-    from app.worker import EngineLink
 
     for kind in (EngineLink, Jobs):
 

@@ -27,11 +27,11 @@ from PySide6.QtGui import (
     QTransform,
 )
 
+from app.canvas.geometry import Geometry, Rect
 from app.canvas.heat import NONE, Heat, places
-from app.canvas.hit import Geometry, Rect
-from app.language import tr
-from app.state.canvas_state import BlockState, CellState
-from app.theme import TEXT_SMALL, Theme, color, entropy_color, px, readable_on, ui_font
+from app.design.theme import TEXT_SMALL, Theme, color, entropy_color, px, readable_on, ui_font
+from app.state.run.canvas import BlockState, CellState
+from app.system.i18n import tr
 
 Layer = Literal["state", "entropy"]
 

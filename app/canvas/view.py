@@ -21,8 +21,8 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
+from app.canvas.geometry import MARGIN, Geometry
 from app.canvas.heat import Heat
-from app.canvas.hit import MARGIN, Geometry
 from app.canvas.paint import (
     STATE_WORDS,
     Glyph,
@@ -35,9 +35,9 @@ from app.canvas.paint import (
     paint_block,
     paint_legend,
 )
-from app.language import tr, trn
-from app.state.canvas_state import BlockState, CellState
-from app.theme import DARKROOM, FADE_MS, TEXT_BODY, Theme, canvas_font, color, px, ui_font
+from app.design.theme import DARKROOM, FADE_MS, TEXT_BODY, Theme, canvas_font, color, px, ui_font
+from app.state.run.canvas import BlockState, CellState
+from app.system.i18n import tr, trn
 
 LEGEND_HEIGHT = 28
 BAR_HEIGHT = 20

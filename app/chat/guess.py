@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from app.state.chat_state import Turn
-from app.theme import TEXT_BODY, TEXT_LEAD, px
+from app.design.theme import TEXT_BODY, TEXT_LEAD, px
+from app.state.chat.conversation import Turn
 
 FIXED = 210  # speakers, buttons, the line of figures, and the space between them
 CODE_FRAME = 56

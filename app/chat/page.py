@@ -9,22 +9,22 @@ from PySide6.QtCore import QMetaMethod, Qt, Signal, Slot
 from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent, QDropEvent, QFont, QFontMetrics, QResizeEvent
 from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
-from app.chat.attachments import accept_drag, local_files
-from app.chat.composer import Composer
+from app.bridge.messages import LoadedModel
+from app.chat.composer.attachments import accept_drag, local_files
+from app.chat.composer.composer import Composer
 from app.chat.guess import guess_height
-from app.chat.look import CanvasLook
-from app.chat.notice import Notice
+from app.chat.messages.scroller import FEW, SIDE, Scroller
+from app.chat.messages.turn import TurnView
+from app.chat.paint_options import CanvasLook
 from app.chat.prompts import Suggestion
 from app.chat.prose.widget import PAD, prepare
-from app.chat.scroller import FEW, SIDE, Scroller
 from app.chat.suggestions import SuggestionBar
-from app.chat.turn import TurnView
 from app.chat.welcome import Welcome, centred
-from app.controls import Hairline, chain_tabs
-from app.language import tr
-from app.messages import LoadedModel
-from app.state.chat_state import Answer, ChatState, Turn
-from app.theme import TEXT_LEAD, px
+from app.design.controls import Hairline, chain_tabs
+from app.design.notice import Notice
+from app.design.theme import TEXT_LEAD, px
+from app.state.chat.conversation import Answer, ChatState, Turn
+from app.system.i18n import tr
 
 COLUMN_CHARACTERS = 72
 

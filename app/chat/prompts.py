@@ -6,8 +6,8 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.language import tr, trn
-from app.state.attachment import Attachment
+from app.state.chat.attachment import Attachment
+from app.system.i18n import tr, trn
 from engine import SKILLS, SUDOKU, SafelightError
 
 

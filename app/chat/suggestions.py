@@ -9,9 +9,9 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from app.chat.prompts import Suggestion
-from app.controls import button
-from app.flow import FlowLayout
-from app.language import tr
+from app.design.controls import button
+from app.design.flow import FlowLayout
+from app.system.i18n import tr
 
 GAP = 8
 PADDING = 32  # of a chip's text, both sides and the edge

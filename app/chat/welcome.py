@@ -6,8 +6,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
 from app.chat.suggestions import SuggestionBar
-from app.controls import label
-from app.language import tr
+from app.design.controls import label
+from app.system.i18n import tr
 
 
 def centred(content: QWidget, width: int, side: int) -> QHBoxLayout:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from PySide6.QtGui import QColor, QImage
 
+from app.design.theme import Theme, entropy_color, readable_on
 from app.export.options import Options, chosen
 from app.export.pictures import Sheet, Style
 from app.export.run import Exportable, Share, missing
-from app.state.replay import Replay
-from app.theme import Theme, entropy_color, readable_on
+from app.state.run.replay import Replay
 from engine.files import replacing
 
 if TYPE_CHECKING:

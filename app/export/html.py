@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any, cast
 
 from app.canvas.paint import STATE_WORDS, glyph_of
+from app.design.theme import DARKROOM, PAPER, Theme, entropy_color, readable_on
 from app.export.options import Options, chosen
 from app.export.packing import Vocabulary, pack
 from app.export.run import Exportable, Share, ending, header_of, missing, reply_of
-from app.language import tr
-from app.state.canvas_state import CellState
-from app.state.replay import Replay
-from app.theme import DARKROOM, PAPER, Theme, entropy_color, readable_on
+from app.state.run.canvas import CellState
+from app.state.run.replay import Replay
+from app.system.i18n import tr
 from engine.files import replacing
 
 VERSION = 1

@@ -40,10 +40,10 @@ from engine import (
 )
 from engine.errors import quoted
 from engine.files import parse_json, read_text, replacing
+from engine.trace.codec import Codec
+from engine.trace.format import MOST_TOKENS, Budget
 from engine.trace.index import Order
-from engine.trace.layout import MOST_TOKENS, Budget
-from engine.trace.payloads import Codec
-from engine.trace.pieces import tokens_of
+from engine.trace.texts import tokens_of
 
 FORMAT = "safelight-run"
 VERSION = 1

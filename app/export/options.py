@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-from app.state.replay import NOISE, Frame, Replay
+from app.state.run.replay import NOISE, Frame, Replay
 from engine import SafelightError
 
 Format = Literal["html", "gif", "mp4", "png", "strip", "json"]

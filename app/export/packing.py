@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.state.replay import BlockRecord
+from app.state.run.replay import BlockRecord
 
 MILLI = 1000
 MOST = 2**16 - 1

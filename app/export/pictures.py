@@ -14,7 +14,7 @@ from pathlib import Path
 from PySide6.QtCore import QRect, Qt
 from PySide6.QtGui import QFont, QFontMetrics, QFontMetricsF, QImage, QPainter
 
-from app.canvas.hit import GAP, MARGIN, Geometry
+from app.canvas.geometry import GAP, MARGIN, Geometry
 from app.canvas.paint import (
     Glyph,
     Glyphs,
@@ -26,12 +26,23 @@ from app.canvas.paint import (
     paint_block,
     paint_legend,
 )
+from app.design.theme import (
+    DARKROOM,
+    PAPER,
+    TEXT_BODY,
+    TEXT_CANVAS,
+    TEXT_LEAD,
+    TEXT_SMALL,
+    Theme,
+    canvas_font,
+    color,
+    ui_font,
+)
 from app.export.options import Options, chosen
 from app.export.run import Exportable, Share, header_of, missing
-from app.language import tr, trn
-from app.state.canvas_state import BlockState
-from app.state.replay import Replay
-from app.theme import DARKROOM, PAPER, TEXT_BODY, TEXT_CANVAS, TEXT_LEAD, TEXT_SMALL, Theme, canvas_font, color, ui_font
+from app.state.run.canvas import BlockState
+from app.state.run.replay import Replay
+from app.system.i18n import tr, trn
 from engine import SafelightError
 from engine.files import replacing
 

@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Generator, Sequence
 from typing import Protocol
 
-from app.language import trn
-from app.state.replay import Replay
+from app.state.run.replay import Replay
+from app.system.i18n import trn
 from engine import CanvasCommitted, Event, GenerationConfig, GenerationFinished, Reply, StepFinished, TraceHeader
 from engine.trace import ModelIdentity
 

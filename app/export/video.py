@@ -18,7 +18,7 @@ from PySide6.QtGui import QImage
 from app.export.options import Options, chosen
 from app.export.pictures import Sheet, Style
 from app.export.run import Exportable, Share, missing
-from app.state.replay import Replay
+from app.state.run.replay import Replay
 from engine import SafelightError
 from engine.files import replacing
 

@@ -22,16 +22,16 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.controls import button, label
+from app.design.controls import button, label
+from app.design.theme import px
 from app.export.options import FPS_HIGH, FPS_LOW, SUFFIXES, Format, Options, frames_of, parse_steps
 from app.export.run import Share
 from app.export.writing import export
-from app.inspector.player import Player
-from app.language import tr
-from app.memory import size
+from app.player.player import Player
 from app.settings import store
 from app.settings.fields import ChoiceBox, RealBox
-from app.theme import px
+from app.system.i18n import tr
+from app.system.memory_use import size
 from engine import SafelightError
 
 FOLDER_KEY = "export/folder"

@@ -19,19 +19,19 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.controls import Hairline, button, label
-from app.inspector.canvas import InspectorCanvas
-from app.inspector.compare_words import model_words
-from app.inspector.elided import Elided
-from app.inspector.filmstrip import Filmstrip
+from app.design.controls import Hairline, button, label
+from app.design.elided import Elided
+from app.design.theme import DARKROOM, Theme, px
+from app.inspector.canvas.canvas import InspectorCanvas
+from app.inspector.compare.words import model_words
 from app.inspector.keys import Keys
-from app.inspector.overview import Overview
-from app.inspector.player import Player
-from app.inspector.plots import Plots
-from app.inspector.transport import Transport
+from app.inspector.timeline.filmstrip import Filmstrip
+from app.inspector.timeline.overview import Overview
+from app.inspector.timeline.plots import Plots
+from app.inspector.timeline.transport import Transport
 from app.inspector.welcome import Offer, Welcome
-from app.language import tr
-from app.theme import DARKROOM, Theme, px
+from app.player.player import Player
+from app.system.i18n import tr
 
 MOST_TITLE = 1_000  # characters of a prompt that are measured for the title
 REFRESH_MS = 60  # between two looks at a run under way
@@ -158,9 +158,9 @@ class InspectorPage(QWidget):
 
     def _linked_views(self) -> QWidget:
         """The cell's history, which is seen where there is room; the map and the text are tabs beneath it."""
-        from app.inspector.biography import Biography
-        from app.inspector.map import StepMap
-        from app.inspector.text import RenderedText
+        from app.inspector.canvas.map import StepMap
+        from app.inspector.cell.history import Biography
+        from app.inspector.cell.text import RenderedText
 
         biography = Biography(self.player)
         self._panels.append(biography)

@@ -9,9 +9,9 @@ from PySide6.QtCore import QSize, Qt, Signal, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
-from app.controls import label
-from app.language import tr
-from app.theme import px
+from app.design.controls import label
+from app.design.theme import px
+from app.system.i18n import tr
 
 CARD_WIDTH = 300  # pixels at 100 %, at least
 GAP = 12

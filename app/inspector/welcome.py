@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtWidgets import QFrame, QGridLayout, QScrollArea, QVBoxLayout, QWidget
 
-from app.controls import button, label
+from app.design.controls import button, label
+from app.design.theme import px
 from app.inspector.run_cards import Card, Offer, RunCards
-from app.language import tr
-from app.theme import px
+from app.system.i18n import tr
 
 CONTENT_WIDTH = 960  # pixels at 100 %
 SIDE = 24

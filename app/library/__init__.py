@@ -6,7 +6,7 @@ from app.library.errors import GoneError, LibraryError
 from app.library.library import Library
 from app.library.records import NewMessage, Role, Status, StoredMessage, Summary, Whole
 from app.library.titles import title_of
-from app.state.attachment import Attachment
+from app.state.chat.attachment import Attachment
 
 __all__ = [
     "Attachment",

@@ -12,7 +12,7 @@ import re
 import sys
 from pathlib import Path
 
-from app import locks
+from app.system import locks
 
 ATTEMPTS = 10
 _NAME = re.compile(r"library-answering-([0-9]{1,18})\.lock")

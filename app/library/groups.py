@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, datetime, tzinfo
 
-from app.language import tr
 from app.library.records import Summary
+from app.system.i18n import tr
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import fields, replace
 from pathlib import Path
 
-from app.language import tr, trn
 from app.library import opening, salvage, schema
 from app.library.claims import Claims
 from app.library.errors import GoneError, IndexDamagedError, LibraryError, explained
@@ -24,6 +23,7 @@ from app.library.rows import (
     summary_of,
     with_shown,
 )
+from app.system.i18n import tr, trn
 from engine.files import private_folder
 
 UNDO_SECONDS = 60.0

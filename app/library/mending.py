@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import cast
 
-from app.language import tr
 from app.library.records import LARGEST_SEED, LATEST, ROLES, STATUSES, Role, Status, StoredMessage, Summary, Whole
 from app.library.rows import attachments_of, with_shown
+from app.system.i18n import tr
 
 Row = Mapping[str, object]
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from string import Template
 
-from app.language import tr
 from app.library.records import StoredMessage, Whole
+from app.system.i18n import tr
 
 
 def path_on_show(messages: Iterable[StoredMessage]) -> list[StoredMessage]:

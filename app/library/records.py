@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from app.state.attachment import Attachment
+from app.state.chat.attachment import Attachment
 
 Role = Literal["user", "assistant"]
 Status = Literal["waiting", "developing", "done", "stopped", "failed"]

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from app.language import tr
 from app.library.errors import LibraryError
 from app.library.records import (
     LONGEST_DETAILS,
@@ -18,7 +17,8 @@ from app.library.records import (
     StoredMessage,
     Summary,
 )
-from app.state.attachment import Attachment
+from app.state.chat.attachment import Attachment
+from app.system.i18n import tr
 from engine import SafelightError
 from engine.files import parse_json
 

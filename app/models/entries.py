@@ -10,9 +10,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-from app.language import tr
-from engine import EMBEDDED, PUBLISHED, PublishedModel, SafelightError, downloads
+from app.system.i18n import tr
+from engine import EMBEDDED, PUBLISHED, PublishedModel, SafelightError
 from engine.files import read_json
+from engine.hub import download
 from engine.hub.record import Record
 from engine.weights.store_files import MANIFEST, PARTIAL
 
@@ -66,7 +67,7 @@ def entries(folder: Path, local: Iterable[Path], published: Sequence[PublishedMo
     taken = {entry.key for entry in found} | {entry.folder for entry in found}
     stored: list[Entry] = []
     for path in _inside(folder):
-        entry = _unfinished(path, folder) if path.name.endswith(downloads.UNFINISHED) else _stored(path, sizes)
+        entry = _unfinished(path, folder) if path.name.endswith(download.UNFINISHED) else _stored(path, sizes)
         if entry is not None and not {entry.key, path} & taken:
             taken.add(entry.key)
             stored.append(entry)
@@ -91,9 +92,9 @@ def _embedded(key: str, title: str, purpose: str, folder: Path, sizes: _Sizes) -
 
 
 def _published(model: PublishedModel, folder: Path, sizes: _Sizes) -> Entry:
-    place = downloads.model_folder(model.repo, folder)
-    whole = downloads.is_verified(place)
-    partial = downloads.partial_of(place.with_name(place.name + downloads.UNFINISHED))
+    place = download.model_folder(model.repo, folder)
+    whole = download.is_verified(place)
+    partial = download.partial_of(place.with_name(place.name + download.UNFINISHED))
     return Entry(
         key=model.repo,
         group="published",
@@ -114,7 +115,7 @@ def _published(model: PublishedModel, folder: Path, sizes: _Sizes) -> Entry:
 
 def _unfinished(path: Path, folder: Path) -> Entry | None:
     """An unfinished download; None where the name is not that of one."""
-    part = downloads.partial_of(path)
+    part = download.partial_of(path)
     if part is None:
         return None
     return Entry(
@@ -123,7 +124,7 @@ def _unfinished(path: Path, folder: Path) -> Entry | None:
         state="unfinished",
         title=part.repo,
         purpose=tr("a download that is not finished"),
-        folder=downloads.model_folder(part.repo, folder),
+        folder=download.model_folder(part.repo, folder),
         repo=part.repo,
         bytes_here=part.done_bytes,
         bytes_total=part.total_bytes,

@@ -8,11 +8,11 @@ from typing import get_args
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QFileDialog, QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
-from app.chat.notice import Notice
-from app.controls import button, chain_tabs, label
-from app.language import tr
+from app.design.controls import button, chain_tabs, label
+from app.design.notice import Notice
 from app.models.entries import Group
-from app.models.row import ModelRow
+from app.models.rows import ModelRow
+from app.system.i18n import tr
 
 WIDTH = 880  # pixels at most, so that lines stay readable
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QSettings
 
-from app.language import tr
+from app.system.i18n import tr
 from engine import SafelightError
 
 KEY = "models/folders"

@@ -13,23 +13,23 @@ from PySide6.QtCore import QSettings, Signal, Slot
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QMessageBox, QVBoxLayout, QWidget
 
-from app.folders import shortened
-from app.language import tr
-from app.models import wording, work
+from app.models import tasks, words
 from app.models.actions import Action, actions
 from app.models.entries import FOLDERS, PACKED, Entry, entries
 from app.models.frame import PageFrame
+from app.models.hub_token import TokenStore
 from app.models.jobs import Job, JobEnded, JobProgress, Jobs
 from app.models.local_folders import LocalFolders
 from app.models.question import ask
-from app.models.row import ModelRow, RowState
+from app.models.rows import ModelRow, RowState
 from app.models.token_keeper import TokenKeeper
-from app.tokens import TokenStore
+from app.system.folders import shortened
+from app.system.i18n import tr
 from engine import PUBLISHED, PublishedModel, SafelightError
-from engine.downloads import ClosedError
+from engine.hub.download import ClosedError
 
 if TYPE_CHECKING:
-    from engine.memory import Plan
+    from engine.memory.plan import Plan
 
 HUB = "https://huggingface.co"
 WORTH_ASKING = 100_000_000  # bytes; less is cancelled without a question
@@ -134,7 +134,7 @@ class ModelsPage(QWidget):
             tr(
                 "Downloads go to {folder}, which has {free} free.",
                 folder=shortened(str(self._folder)),
-                free=wording.amount(self._free),
+                free=words.amount(self._free),
             )
         )
         self._arrange()
@@ -158,7 +158,7 @@ class ModelsPage(QWidget):
         super().showEvent(event)
         if not self._swept:
             self._swept = True
-            self._jobs.submit(Job("", "delete", work.sweep(self._folder)))
+            self._jobs.submit(Job("", "delete", tasks.sweep(self._folder)))
         self.refresh()
 
     # ---------------------------------------------------------------- showing
@@ -199,7 +199,7 @@ class ModelsPage(QWidget):
         progress = self._progress.get(key) if job is not None else None
         bar, text = None, self._said.get(key, "")
         if job is not None and job[1] != "queued":
-            bar, text = (progress.share, wording.progress_line(progress)) if progress is not None else (0.0, "")
+            bar, text = (progress.share, words.progress_line(progress)) if progress is not None else (0.0, "")
         memory, tip = self._memory(entry, loaded=loaded)
         before = [self._entries[k].title for k in self._jobs.heavy_keys if k != key and k in self._entries]
         can = actions(entry, job, loaded=loaded, can_convert=self._can_convert(entry))
@@ -209,10 +209,10 @@ class ModelsPage(QWidget):
         row.show_state(
             entry,
             RowState(
-                wording.status(entry, job, loaded=loaded, before=before[0] if before else ""),
+                words.status(entry, job, loaded=loaded, before=before[0] if before else ""),
                 memory,
                 tip,
-                wording.disk_line(entry, self._free, self._folder)
+                words.disk_line(entry, self._free, self._folder)
                 if entry.state in ("absent", "unfinished") and bar is None
                 else "",
                 can,
@@ -237,7 +237,7 @@ class ModelsPage(QWidget):
             return plan, ""
         holder = next((e for e in self._entries.values() if e.is_ready and e.load_id == self._loaded), None)
         held = self._plans.get(holder.key) if holder is not None else None
-        line = wording.memory_line(
+        line = words.memory_line(
             plan,
             loaded=loaded,
             held=0 if held is None or isinstance(held, str) else held.released_bytes,
@@ -264,7 +264,7 @@ class ModelsPage(QWidget):
         if self.isVisible():
             for entry in self._entries.values():
                 if self._countable(entry):
-                    self._jobs.submit(Job(entry.key, "plan", work.plan(entry)))
+                    self._jobs.submit(Job(entry.key, "plan", tasks.plan(entry)))
 
     # ---------------------------------------------------------------- what is pressed
 
@@ -289,7 +289,7 @@ class ModelsPage(QWidget):
             case "pause":
                 self._jobs.pause(key)
             case "verify":
-                self._jobs.submit(Job(key, "verify", work.verify(entry)))
+                self._jobs.submit(Job(key, "verify", tasks.verify(entry)))
             case "convert":
                 self._convert(entry, entry)
             case "remove":
@@ -301,7 +301,7 @@ class ModelsPage(QWidget):
                 self._ask(entry)
 
     def _download(self, entry: Entry) -> None:
-        job = work.download(entry, self._folder, self._endpoint, self._tokens, self._offline)
+        job = tasks.download(entry, self._folder, self._endpoint, self._tokens, self._offline)
         self._wants_token.discard(entry.key)
         self._jobs.submit(Job(entry.key, "download", job))
 
@@ -311,7 +311,7 @@ class ModelsPage(QWidget):
             return
         destination = self._packed_folder(source) if shown is source else shown.folder
         self._converting[shown.key] = destination
-        self._jobs.submit(Job(shown.key, "convert", work.convert(source.folder, destination)))
+        self._jobs.submit(Job(shown.key, "convert", tasks.convert(source.folder, destination)))
         self._show_all()
 
     def _packed_folder(self, entry: Entry) -> Path:
@@ -345,7 +345,7 @@ class ModelsPage(QWidget):
 
     def _ask(self, entry: Entry) -> None:
         """Ask before files go."""
-        self._question = ask(self, wording.delete_question(entry), partial(self._drop, entry.key))
+        self._question = ask(self, words.delete_question(entry), partial(self._drop, entry.key))
 
     def _drop(self, key: str, _checked: bool = False) -> None:
         """Remove a model, or what there is of one."""
@@ -355,9 +355,9 @@ class ModelsPage(QWidget):
         elif entry is None or (entry.is_ready and entry.load_id == self._loaded):
             return
         elif entry.state in ("unfinished", "unpacked"):
-            self._jobs.submit(Job(key, "delete", work.discard(entry, self._folder)))
+            self._jobs.submit(Job(key, "delete", tasks.discard(entry, self._folder)))
         elif entry.group in ("published", "stored"):
-            self._jobs.submit(Job(key, "delete", work.delete(entry, self._folder)))
+            self._jobs.submit(Job(key, "delete", tasks.delete(entry, self._folder)))
 
     # ---------------------------------------------------------------- jobs
 
@@ -370,7 +370,7 @@ class ModelsPage(QWidget):
         self._progress[progress.key] = progress
         row = self.rows.get(progress.key)
         if row is not None and self._jobs.heavy_of(progress.key) is not None:
-            row.show_progress(progress.share, wording.progress_line(progress))
+            row.show_progress(progress.share, words.progress_line(progress))
 
     @Slot(object)
     def _job_ended(self, ended: JobEnded) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QMessageBox, QWidget
 
-from app.language import tr
+from app.system.i18n import tr
 
 
 def ask(parent: QWidget, text: str, yes: Callable[[], None]) -> QMessageBox:

@@ -6,9 +6,9 @@ from PySide6.QtCore import QUrl, Signal, Slot
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QLineEdit, QVBoxLayout, QWidget
 
-from app.controls import button, label
-from app.flow import FlowLayout
-from app.language import tr
+from app.design.controls import button, label
+from app.design.flow import FlowLayout
+from app.system.i18n import tr
 
 
 class TokenField(QWidget):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Sequence
 
-from app.language import tr
 from app.presets.preset import Preset, built_in, free_name, problem
 from app.presets.store import PresetStore
+from app.system.i18n import tr
 from engine import GenerationConfig
 
 

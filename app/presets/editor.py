@@ -17,13 +17,13 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.controls import Hairline, button, label
-from app.language import tr
+from app.design.controls import Hairline, button, label
+from app.design.theme import px
 from app.presets.drafts import PresetDrafts
 from app.presets.form import PresetForm
 from app.presets.preset import Preset
 from app.presets.store import PresetStore
-from app.theme import px
+from app.system.i18n import tr
 from engine import GenerationConfig, SafelightError
 
 SAVE_DELAY_MS = 400

@@ -5,14 +5,14 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QCheckBox, QFrame, QGridLayout, QLineEdit, QVBoxLayout, QWidget
 
-from app.controls import label
-from app.language import tr
+from app.design.controls import label
+from app.design.text_field import TextField
+from app.design.theme import px
 from app.presets.preset import Preset, overrides_in_order
 from app.settings.fields import NumberBox, WholeBox, flag_box, number_box
 from app.settings.spec import SAMPLER, Setting
-from app.state.fitting import refusal
-from app.text_field import TextField
-from app.theme import px
+from app.state.chat.fitting import refusal
+from app.system.i18n import tr
 from engine import GenerationConfig
 
 PROMPT_HEIGHT = 96  # pixels at 100 %

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Signal, Slot
 from PySide6.QtWidgets import QComboBox, QSizePolicy
 
-from app.language import tr
+from app.design.theme import px
 from app.presets.preset import DEFAULT, Preset
 from app.presets.store import PresetStore
 from app.settings.fields import ChoiceBox
-from app.theme import px
+from app.system.i18n import tr
 from engine import GenerationConfig
 
 if TYPE_CHECKING:

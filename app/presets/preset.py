@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from app.language import tr
 from app.settings.spec import SAMPLER
 from app.settings.values import SettingsValues
+from app.system.i18n import tr
 from engine import GenerationConfig
 
 LONGEST_NAME = 60  # characters

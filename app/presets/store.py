@@ -13,11 +13,11 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from app.folders import set_aside, tighten
-from app.language import tr
-from app.locks import locked
 from app.presets.preset import BUILT_IN_IDS, LONGEST_NAME, LONGEST_PROMPT, Preset, built_in, overrides_in_order
 from app.settings.spec import SAMPLER
+from app.system.folders import set_aside, tighten
+from app.system.i18n import tr
+from app.system.locks import locked
 from engine import SafelightError
 from engine.files import count_signs, parse_json, private_folder, read_bytes, write_text
 

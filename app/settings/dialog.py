@@ -23,9 +23,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.controls import Hairline, button, label
-from app.folders import default_data_folder, ensure
-from app.language import tr
+from app.design.controls import Hairline, button, label
+from app.design.theme import Theme, px
 from app.settings import store
 from app.settings.fields import ChoiceBox, NumberBox, choice_box, flag_box, number_box
 from app.settings.languages import installed
@@ -41,7 +40,8 @@ from app.settings.preferences import (
 )
 from app.settings.spec import Choice, Setting
 from app.settings.values import SettingsValues
-from app.theme import Theme, px
+from app.system.folders import default_data_folder, ensure
+from app.system.i18n import tr
 from engine import SafelightError
 
 LIST_WIDTH, WIDTH, HEIGHT = 200, 760, 560

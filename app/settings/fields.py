@@ -6,8 +6,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QSpinBox
 
-from app.language import tr
 from app.settings.spec import Choice, Setting
+from app.system.i18n import tr
 
 
 class WholeBox(QSpinBox):

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from PySide6.QtCore import QSettings, QStandardPaths
 
-from app.folders import set_aside, tighten
-from app.language import tr
+from app.system.folders import set_aside, tighten
+from app.system.i18n import tr
 from engine import SafelightError
 from engine.files import is_plain_file, private_folder, read_bytes, write_text
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QLocale
 
-from app.language import DOMAIN, LOCALE
+from app.system.i18n import DOMAIN, LOCALE
 
 
 def installed(folder: Path = LOCALE) -> tuple[tuple[str, str], ...]:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from PySide6.QtCore import QSettings
 
-from app.language import tr
 from app.settings.file import user_settings
 from app.settings.preferences import SECTIONS, THEME, Flag, Folder, Preference, Preferences
 from app.settings.spec import LAYER, PACE, SAMPLER, SEED_HIGH, SEED_LOW, Choice, Setting
 from app.settings.values import SettingsValues
+from app.system.i18n import tr
 
 THEMES = tuple(value for value, _label in THEME.options)
 KEYS = {

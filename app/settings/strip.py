@@ -5,8 +5,8 @@ from __future__ import annotations
 from PySide6.QtCore import QEvent, Qt, Signal, Slot
 from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
-from app.controls import Hairline, button, label
-from app.language import tr
+from app.design.controls import Hairline, button, label
+from app.design.theme import px
 from app.settings.fields import NumberBox, WholeBox, choice_box, flag_box, number_box
 from app.settings.spec import (
     LAYER,
@@ -20,7 +20,7 @@ from app.settings.spec import (
     Setting,
 )
 from app.settings.values import SettingsValues
-from app.theme import px
+from app.system.i18n import tr
 from engine import GenerationConfig
 
 WIDTH, MOST_WIDTH = 312, 440  # pixels; the width goes with the size of text

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from app.language import tr
 from app.settings.spec import SAMPLER, SEED_HIGH
+from app.system.i18n import tr
 from engine import GenerationConfig, SafelightError
 
 DRAWN_SEED_HIGH = 999_999

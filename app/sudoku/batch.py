@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QTimer, Signal, Slot
 
-from app.language import tr
-from app.state.scoreboard import Request, Result, Task
+from app.player.run_view import Told
+from app.state.sudoku.scores import Request, Result, Task
 from app.sudoku.contenders import Contender
-from app.sudoku.scoreboard_view import ScoreboardView
-from app.sudoku.told import Told
+from app.sudoku.job_queue import Job, Work, was_stopped
+from app.sudoku.scores.view import ScoreboardView
 from app.sudoku.wording import Spent
-from app.sudoku.work import Job, Work, was_stopped
+from app.system.i18n import tr
 from engine.tasks import sudoku
 
 if TYPE_CHECKING:
-    from app.window import MainWindow
+    from app.window.main_window import MainWindow
 
 POLL_MS = 10  # between two looks whether the next puzzle is made
 
@@ -57,7 +57,7 @@ class Ahead:
 
 
 class Batch(QObject):
-    """A ``Follower`` of ``app.sudoku.work``. ``changed`` tells that it began or ended."""
+    """A ``Follower`` of ``app.sudoku.job_queue``. ``changed`` tells that it began or ended."""
 
     changed = Signal()
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import engine
-from app.language import tr
-from app.messages import LoadedModel
+from app.bridge.messages import LoadedModel
+from app.system.i18n import tr
 from engine import EMBEDDED, SUDOKU, GenerationConfig, SafelightError
 from engine.tasks import sudoku
 

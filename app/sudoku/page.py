@@ -5,11 +5,11 @@ from __future__ import annotations
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtWidgets import QTabWidget, QVBoxLayout, QWidget
 
-from app.language import tr
-from app.sudoku.beside import Beside
-from app.sudoku.one import OnePuzzle
-from app.sudoku.scoreboard_view import ScoreboardView
-from app.theme import DARKROOM, Theme
+from app.design.theme import DARKROOM, Theme
+from app.sudoku.scores.view import ScoreboardView
+from app.sudoku.side_by_side import Beside
+from app.sudoku.single import OnePuzzle
+from app.system.i18n import tr
 
 
 class SudokuPage(QWidget):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from app.language import tr, trn
-from app.state.board import RANGES, Bin, bin_name
-from app.state.solve import SolveFrame
+from app.state.sudoku.board import RANGES, Bin, bin_name
+from app.state.sudoku.solve_frame import SolveFrame
+from app.system.i18n import tr, trn
 from engine import GenerationFinished, PrefillFinished, StepFinished
 
 SAMPLE = "530070000600195000098000060800060003400803001700020006060000280000419005000080079"

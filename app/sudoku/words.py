@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from app.canvas.paint import STATE_WORDS
-from app.language import tr, trn
-from app.state.solve import ShownCell, SolveFrame
+from app.state.sudoku.solve_frame import ShownCell, SolveFrame
+from app.system.i18n import tr, trn
 
 
 def of_board(frame: SolveFrame) -> str:

@@ -14,12 +14,12 @@ from engine.adapters.lora_config import CONFIG, TENSORS
 from engine.adapters.reading import AdapterFiles
 from engine.adapters.targets import Adapters, attach
 from engine.errors import SafelightError
-from engine.models.diffusion_gemma import DiffusionGemma
-from engine.trace.identity import fingerprint
-from engine.weights import store, store_files
+from engine.fingerprint import fingerprint
+from engine.models.diffusion_gemma.network import DiffusionGemma
+from engine.weights import packed_store, store_files
 
 if TYPE_CHECKING:
-    from engine.model import Model
+    from engine.models.model import Model
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def _describe(folder: Path, layers: Adapters) -> Adapter:
     known = {embedded.folder: embedded for embedded in catalog.ADAPTERS}.get(folder)
     parameters = [parameter for layer in layers.values() for parameter in layer.parameters()]
     parts = [part for layer in layers.values() for part in (layer.causal, layer.denoise) if part is not None]
-    told = "".join(store.digest(folder / name) for name in (CONFIG, TENSORS))
+    told = "".join(packed_store.digest(folder / name) for name in (CONFIG, TENSORS))
     return Adapter(
         name=name,
         title=name if known is None else known.title,
@@ -107,8 +107,8 @@ def _check_base(model: Model, folder: Path, files: AdapterFiles) -> None:
     A fingerprint tells for certain. A packed store has one of its own and the name of what it was packed from; PEFT's
     config has a name alone, which means something where it is that of an embedded model.
     """
-    packed = store.is_store(model.folder)
-    loaded = store.Manifest.read(model.folder / store_files.MANIFEST).source if packed else model.name
+    packed = packed_store.is_store(model.folder)
+    loaded = packed_store.Manifest.read(model.folder / store_files.MANIFEST).source if packed else model.name
     wanted = PureWindowsPath(files.config.base).name  # takes both kinds of slash
     if files.base_fingerprint:
         found = fingerprint(model.folder)

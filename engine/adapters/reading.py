@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 import torch
 
+from engine.adapters.lora import LayerAdapter, LowRank
 from engine.adapters.lora_config import BASE_FINGERPRINT, TENSOR, TENSORS, LoraConfig, tensor_name
 from engine.adapters.targets import Mode, Place, Size, place_named, size_of, targets
 from engine.errors import SafelightError
-from engine.layers.lora import LayerAdapter, LowRank
-from engine.memory import free_bytes
-from engine.models.diffusion_gemma import DiffusionGemma
-from engine.weights.checkpoint import FLOATING, Checkpoint, Header
+from engine.memory.plan import free_bytes
+from engine.models.diffusion_gemma.network import DiffusionGemma
+from engine.weights.safetensors import FLOATING, Checkpoint, Header
 
 # What trainings put adapters on that cannot have one here, by a part of the module's name.
 ELSEWHERE = {

@@ -15,9 +15,9 @@ import torch
 from torch import nn
 from torch.utils.hooks import RemovableHandle
 
-from engine.layers.lora import LayerAdapter, LowRank, Rows
-from engine.models.diffusion_gemma import DiffusionGemma
-from engine.weights.checkpoint import DECODER, ENCODER
+from engine.adapters.lora import LayerAdapter, LowRank, Rows
+from engine.models.diffusion_gemma.network import DiffusionGemma
+from engine.weights.safetensors import DECODER, ENCODER
 
 Mode = Literal["causal", "denoise"]
 Adapters = Mapping[str, LayerAdapter]

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import torch
 
+from engine.adapters.lora import LowRank
 from engine.adapters.lora_config import BASE_FINGERPRINT, CONFIG, TENSORS, tensor_name
 from engine.adapters.targets import Adapters, Place, peft_name
 from engine.errors import SafelightError
 from engine.files import explained, write_text
-from engine.layers.lora import LowRank
 from engine.weights.saving import save_whole
 
 
@@ -30,7 +30,7 @@ def save_adapter(
     Args:
         folder: made if it is not there.
         base_name: id or folder name of the model that they were trained on.
-        base_fingerprint: of that model's folder (``engine.trace.identity.fingerprint``). The adapter will load on no
+        base_fingerprint: of that model's folder (``engine.fingerprint.fingerprint``). The adapter will load on no
             other; "" leaves that open, for other packings of the same weights.
         dtype: of the matrices, bf16 or fp32.
 

@@ -8,7 +8,7 @@ from engine.doctor import ahead
 from engine.doctor.budgets import MOST_LAUNCHES, MOST_LAYER_LAUNCHES, TARGETS
 from engine.doctor.shapes import real
 from engine.doctor.telling import Found, Teller
-from engine.weights.quantize import PRECISIONS
+from engine.quant.schemes import PRECISIONS
 
 
 def look(teller: Teller, _device: str, _quick: bool) -> None:
@@ -16,9 +16,9 @@ def look(teller: Teller, _device: str, _quick: bool) -> None:
     if why := ahead.why_not():
         teller.left_out("kernels compiled for three cards", why)
         return
+    from engine.decoding.step_launches import step_launches
     from engine.doctor.build import Build
     from engine.doctor.kernel_table import step_kernels
-    from engine.step_launches import step_launches
 
     launches: dict[str, int] = {}
 

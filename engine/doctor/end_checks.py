@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from engine import sampling
+from engine.decoding import sampling
 from engine.doctor.operands import other_scales
 from engine.doctor.oracle import EXACT, OracleCheck, Outputs, Work
 from engine.doctor.product_checks import tolerance
-from engine.kernels import reference_sampling as plain
-from engine.kernels.reference_sampling import VocabularyResult
+from engine.kernels import reference_step as plain
+from engine.kernels.reference_step import VocabularyResult
 from engine.layers.rope import cos_sin
-from engine.weights.quantize import Packed, unpack
+from engine.quant.schemes import Packed, unpack
 
 Route = Callable[[Tensor, Tensor, Tensor, int], Outputs]
 EmbedRows = Callable[[Tensor, Packed, Tensor, int, float, float], Tensor]

@@ -14,9 +14,9 @@ from engine.doctor.operands import draws, packed
 from engine.doctor.oracle import OracleCheck
 from engine.doctor.shapes import Shape, kind
 from engine.kernels import attention, inputs, norms, router, settle
-from engine.kernels.reference_sampling import VocabularyResult
+from engine.kernels.reference_step import VocabularyResult
 from engine.layers.rope import inverse_frequencies
-from engine.weights.quantize import INT8
+from engine.quant.schemes import INT8
 
 Named = tuple[str, Callable[[], OracleCheck]]
 MOST_ROWS = 32_768  # of a table that rows are looked up in

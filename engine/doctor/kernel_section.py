@@ -11,14 +11,14 @@ from functools import partial
 import torch
 
 from engine import kernels
-from engine.device import Placement
+from engine.benchmarks.step import random_network
 from engine.doctor import interpreter
 from engine.doctor.network_checks import network_checks
 from engine.doctor.oracle import OracleCheck, judge
 from engine.doctor.shapes import Shape, real, tiny
 from engine.doctor.telling import Found, Teller
-from engine.shape_bench import random_network
-from engine.weights.quantize import PRECISIONS
+from engine.memory.device import Placement
+from engine.quant.schemes import PRECISIONS
 
 REPEATS = 12  # on a card, where a race shows in one run of many; the interpreter has none
 

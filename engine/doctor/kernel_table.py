@@ -3,7 +3,7 @@
 One table for what ``safelight doctor`` prints and what the tests hold. To add a kernel, add a line to its part: its
 constants, the types of arguments that ``build.TYPES`` does not know, and what its code may take.
 
-The part "int8" is launched only where activations are asked to be int8; see ``engine.weights.quantize.Activations``.
+The part "int8" is launched only where activations are asked to be int8; see ``engine.quant.schemes.Activations``.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from engine.kernels import (
     expert_gemm,
     expert_sort,
     inputs,
-    int8_products,
-    linear8,
+    linear_w8a8,
+    linear_w8a16,
     norms,
     router,
     settle,
@@ -27,8 +27,8 @@ from engine.kernels import (
 )
 from engine.kernels.launches import PROCESSORS
 from engine.kernels.reference import GROUP
-from engine.kernels.reference_sampling import TILE_TOKENS
-from engine.weights.quantize import SCHEMES
+from engine.kernels.reference_step import TILE_TOKENS
+from engine.quant.schemes import SCHEMES
 
 HIDDEN, WIDTH, TOP_K, EXPERTS, VOCABULARY = 2816, 704, 8, 128, 262_144
 CANVAS_PAIRS = 256 * TOP_K / EXPERTS  # of an expert
@@ -101,11 +101,11 @@ def _linears(capability: int) -> list[Build]:
         ("qkv", HIDDEN, 8192, True, False),
         ("gated", HIDDEN, 4224, False, True),
     )
-    block = {"M": linear8.BLOCK_ROWS, "N": linear8.BLOCK_TOKENS, "BLOCK": linear8.BLOCK_INPUTS}
+    block = {"M": linear_w8a16.BLOCK_ROWS, "N": linear_w8a16.BLOCK_TOKENS, "BLOCK": linear_w8a16.BLOCK_INPUTS}
     return [
         Build(
-            "linear", f"linear8 {name}", capability, linear8.linear8_kernel,
-            block | {"K": size, "ROWS": rows, "WHOLE": whole, "GATED": gated}, AHEAD, stages=linear8.STAGES,
+            "linear", f"linear8 {name}", capability, linear_w8a16.linear8_kernel,
+            block | {"K": size, "ROWS": rows, "WHOLE": whole, "GATED": gated}, AHEAD, stages=linear_w8a16.STAGES,
         )
         for name, size, rows, whole, gated in products
     ]  # fmt: skip
@@ -185,7 +185,7 @@ def _attend(capability: int, kind: str, size: int, kv_heads: int, window: int, t
 
 def _vocabulary(capability: int) -> list[Build]:
     shape = {"V": VOCABULARY, "K": HIDDEN, "CHUNK": PROCESSORS * TILE_TOKENS}
-    block = {"M": linear8.BLOCK_TOKENS, "N": TILE_TOKENS, "BLOCK": vocabulary.BLOCK_K}
+    block = {"M": linear_w8a16.BLOCK_TOKENS, "N": TILE_TOKENS, "BLOCK": vocabulary.BLOCK_K}
     more = {"TILE": TILE_TOKENS, "N": vocabulary.BLOCK_HIDDEN, "SPLITS": 3, "FIRST": False}
     bf16: dict[str, Any] = {"units_ptr": None}  # neither product has int8 activations
     merge = {
@@ -213,14 +213,14 @@ def _int8(capability: int) -> list[Build]:
     # Of a block of GROUP inputs; no code is converted, nothing is spilled.
     clean = ("I2F", "PRMT", "LDL", "STL")
     loop = Budget(matrix_units="I", instructions=349, loads_in_flight=1, loop_without=clean)
-    block = {"M": linear8.BLOCK_TOKENS, "N": int8_products.BLOCK_ROWS, "BLOCK": GROUP}
+    block = {"M": linear_w8a16.BLOCK_TOKENS, "N": linear_w8a8.BLOCK_ROWS, "BLOCK": GROUP}
     linears = (("out", 4096, HIDDEN, 3, False), ("gated", HIDDEN, 4224, 2, True))
     rows = {"K": HIDDEN, "GROUPS": 32, "SIZE": GROUP}
     builds = [
-        Build("int8", "quantize", capability, int8_products.quantize_kernel, rows, Budget(registers=96), warps=4),
+        Build("int8", "quantize", capability, linear_w8a8.quantize_kernel, rows, Budget(registers=96), warps=4),
         *(
             Build(
-                "int8", f"linear_int8 {name}", capability, int8_products.linear_int8_kernel,
+                "int8", f"linear_int8 {name}", capability, linear_w8a8.linear_int8_kernel,
                 block | {"K": size, "ROWS": out, "SPLITS": splits, "GATED": gated}, loop, types={"x_ptr": "i8"},
             )
             for name, size, out, splits, gated in linears

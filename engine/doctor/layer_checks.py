@@ -9,7 +9,7 @@ from torch import Tensor
 
 from engine.doctor.oracle import OracleCheck, Outputs, Work
 from engine.doctor.product_checks import tolerance
-from engine.kernels import reference_sampling as plain
+from engine.kernels import reference_step as plain
 
 Attend = Callable[[Tensor, Tensor, Tensor, Tensor, int, int | None], Tensor]
 Norm = Callable[[Tensor, Tensor, float], Tensor]

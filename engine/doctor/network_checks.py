@@ -19,12 +19,12 @@ from engine.doctor.operands import draws, normal, routing
 from engine.doctor.oracle import OracleCheck
 from engine.doctor.vocabulary_checks import vocabulary_check
 from engine.kernels import reference
-from engine.kernels.reference_sampling import VocabularyResult
-from engine.layers.block import Block
+from engine.kernels.reference_step import VocabularyResult
 from engine.layers.moe import Router
-from engine.layers.packed import PackedExperts, PackedLinear, PackedTokenTable
-from engine.models.diffusion_gemma import DiffusionGemma
-from engine.weights.quantize import BF16, Activations
+from engine.layers.packed_linear import PackedExperts, PackedLinear, PackedTokenTable
+from engine.models.diffusion_gemma.block import Block
+from engine.models.diffusion_gemma.network import DiffusionGemma
+from engine.quant.schemes import BF16, Activations
 
 # On the plain path, whose time goes into unpacking, and whose memory a plan has counted:
 PLAIN_TOKENS = 16

@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from engine.weights.quantize import Packed, Scheme
+from engine.quant.schemes import Packed, Scheme
 
 SPREAD = {"nf4": 0.56, "int4": 4.64, "int8": 73.3}  # standard deviation of uniformly random codes
 

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from engine.doctor.operands import other_scales
 from engine.doctor.oracle import EXACT, OracleCheck, Outputs, Work
 from engine.kernels import reference
-from engine.weights.quantize import Packed
+from engine.quant.schemes import Packed
 
 Linear = Callable[[Tensor, Packed], Tensor]
 Experts = Callable[[Tensor, Tensor, Tensor, Packed, Packed], Tensor]

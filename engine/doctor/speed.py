@@ -8,12 +8,12 @@ import time
 import torch
 
 from engine import SKILLS
-from engine.device import choose
+from engine.benchmarks.step import copy_bandwidth
 from engine.doctor.shapes import REAL, real
 from engine.doctor.telling import Found, Teller
-from engine.memory import device_memory
-from engine.shape_bench import copy_bandwidth
-from engine.weights.quantize import PRECISIONS
+from engine.memory.device import choose
+from engine.memory.plan import device_memory
+from engine.quant.schemes import PRECISIONS
 
 SIDE = 2816  # of the matrices whose product is timed
 CANVAS = 256
@@ -51,8 +51,8 @@ def product_rate(device: torch.device) -> float:
 
 def _embedded(teller: Teller) -> Found:
     """The skills model, measured as ``safelight bench`` does."""
-    from engine.bench import measure
-    from engine.model import load_model
+    from engine.benchmarks.generation import measure
+    from engine.models.model import load_model
     from engine.threads import LEAST_WORK, available_threads, work_of
 
     model = load_model(SKILLS, device="cpu")
@@ -68,7 +68,7 @@ def _embedded(teller: Teller) -> Found:
 
 def _real(teller: Teller, device: str, precision: str) -> Found:
     """Forced steps with random weights, as ``safelight bench --shape`` measures them."""
-    from engine.shape_bench import measure_shape
+    from engine.benchmarks.step import measure_shape
 
     placement = choose(device)
     phases: dict[str, tuple[float, float]] = {}

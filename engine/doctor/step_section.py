@@ -12,19 +12,20 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from engine import kernels, sampling
-from engine.cache import KVCache
+from engine import kernels
+from engine.benchmarks.step import random_network
 from engine.config import GenerationConfig, ModelConfig
-from engine.decoders.base import commit
-from engine.device import Placement
+from engine.decoding import sampling
+from engine.decoding.protocols import commit
+from engine.decoding.step_program import StepProgram, Told
 from engine.doctor import interpreter
 from engine.doctor.operands import draws
 from engine.doctor.shapes import real, tiny
 from engine.doctor.telling import Found, Teller
-from engine.models.diffusion_gemma import DiffusionGemma
-from engine.shape_bench import random_network
-from engine.step_graph import StepProgram, Told
-from engine.weights.quantize import PRECISIONS
+from engine.layers.kv_cache import KVCache
+from engine.memory.device import Placement
+from engine.models.diffusion_gemma.network import DiffusionGemma
+from engine.quant.schemes import PRECISIONS
 
 LAYERS = (0, 5, 1, 11)  # of the real shape: sliding and full ones in turn
 VOCABULARY = 32_768
@@ -123,7 +124,7 @@ class _Ways:
         if network.device.type == "cuda":
             program.captures = is_fast
         elif is_fast:
-            from engine.layers.fused import FusedLayers
+            from engine.models.diffusion_gemma.fused import FusedLayers
 
             program.fused = FusedLayers(network)
         program.seed(SEED)

@@ -10,9 +10,9 @@ from torch import Tensor
 from engine.doctor.operands import other_scales
 from engine.doctor.oracle import EXACT, OracleCheck, Outputs, Work
 from engine.doctor.product_checks import tolerance
-from engine.kernels import reference_sampling as plain
-from engine.kernels.reference_sampling import VocabularyResult
-from engine.weights.quantize import BF16, Activations, Packed
+from engine.kernels import reference_step as plain
+from engine.kernels.reference_step import VocabularyResult
+from engine.quant.schemes import BF16, Activations, Packed
 
 Stage = Callable[..., VocabularyResult]
 CAP = 30.0

@@ -1,1 +1,1 @@
-"""What ``engine.downloads`` is made of: files on record, their bytes, their hashes, and what can go wrong."""
+"""What ``engine.hub.download`` is made of: files on record, their bytes, their hashes, and what can go wrong."""

@@ -22,10 +22,10 @@ from huggingface_hub import constants
 
 from engine.errors import SafelightError
 from engine.files import JSON_BYTES, parse_json
-from engine.hub import faults
+from engine.hub import errors
 from engine.hub.names import is_token, is_wanted
+from engine.hub.progress import Tally
 from engine.hub.record import ClosedError, Record, RemoteFile, listed, size_of
-from engine.hub.tally import Tally
 from engine.hub.wire import BrokenError, Exchange
 
 AGENT = "safelight"
@@ -119,7 +119,7 @@ class Hub:
             goes_on = answer.status == 206 and answer.headers.get("Content-Range", "").startswith(f"bytes {start}-")
             if answer.status == 206 and not goes_on:
                 raise BrokenError("another range than was asked for")
-            with faults.told_of_disk(part), opened(part) as out:
+            with errors.told_of_disk(part), opened(part) as out:
                 if start and not goes_on:  # 200, or 416: the part is no beginning of the file
                     out.truncate(0)
                     tally.add(-start)
@@ -148,13 +148,13 @@ class Hub:
             with Exchange(url, sent, tally, seconds=patience.answer, stall=patience.stall) as answer:
                 if answer.status not in REDIRECTED:
                     if answer.status not in (200, 206) and (answer.status != 416 or "Range" not in headers):
-                        raise faults.StatusError(answer.status, answer.headers.get("X-Error-Code", ""))
+                        raise errors.StatusError(answer.status, answer.headers.get("X-Error-Code", ""))
                     if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
                         raise BrokenError("packed, which was not asked for")
                     yield answer
                     return
                 url = _next(url, answer.headers.get("Location", ""))
-        raise faults.AstrayError
+        raise errors.AstrayError
 
     def _patiently(self, work: Callable[[], T], here: Callable[[], int], tally: Tally) -> T:
         """Try until it works; only tries that bring nothing count."""
@@ -164,10 +164,10 @@ class Hub:
             before = here()
             try:
                 return work()
-            except faults.FAULTS as error:
+            except errors.FAULTS as error:
                 tries = 1 if here() > before else tries + 1
-                if not faults.is_passing(error) or tries >= self.patience.tries:
-                    raise faults.explained(error, self.repo, self.address, with_token=bool(self.token)) from error
+                if not errors.is_passing(error) or tries >= self.patience.tries:
+                    raise errors.explained(error, self.repo, self.address, with_token=bool(self.token)) from error
                 tally.rest(min(self.patience.first_wait * 2 ** (tries - 1), LONGEST_WAIT))
 
 
@@ -203,7 +203,7 @@ def opened(part: Path) -> BinaryIO:
     found = os.fstat(handle)
     if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
         os.close(handle)
-        raise faults.foreign(part)
+        raise errors.foreign(part)
     return open(handle, "wb", buffering=0)
 
 
@@ -220,7 +220,7 @@ def _next(url: str, location: str) -> str:
             return str(there)
     except (httpx2.InvalidURL, ValueError):
         pass
-    raise faults.AstrayError
+    raise errors.AstrayError
 
 
 def _origin(url: str) -> tuple[str, str, int | None]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx2
 
-from engine.hub.tally import REST_SECONDS, Tally
+from engine.hub.progress import REST_SECONDS, Tally
 
 if TYPE_CHECKING:
     import ssl

@@ -23,9 +23,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engine.kernels import cpu, cpu_vocabulary, reference, reference_sampling
-from engine.kernels.reference_sampling import VocabularyResult
-from engine.weights.quantize import BF16, Activations, Packed
+from engine.kernels import cpu, cpu_vocabulary, reference, reference_step
+from engine.kernels.reference_step import VocabularyResult
+from engine.quant.schemes import BF16, Activations, Packed
 
 LEAST_CAPABILITY = (8, 0)  # bf16 matrix units
 
@@ -75,7 +75,7 @@ def linear(x: Tensor, weight: Packed) -> Tensor:
 
         return gradients.linear(x, weight)
     if _fast(x) and weight.scheme.bits == 8:
-        from engine.kernels.linear8 import linear8
+        from engine.kernels.linear_w8a16 import linear8
 
         return linear8(x, weight)
     return cpu.linear(x, weight) if x.device.type == "cpu" else reference.linear(x, weight)
@@ -84,9 +84,9 @@ def linear(x: Tensor, weight: Packed) -> Tensor:
 def linear_int8(x: Tensor, weight: Packed) -> Tensor:
     """x (..., in), rounded to int8, and a packed (out, in) of 8 bits -> (..., out). Knows no gradients."""
     if _fast(x):
-        from engine.kernels import int8_products
+        from engine.kernels import linear_w8a8
 
-        return int8_products.linear_int8(x, weight)
+        return linear_w8a8.linear_int8(x, weight)
     return reference.linear_int8(x, weight)
 
 
@@ -135,7 +135,7 @@ def attend(
         return attention(queries.contiguous(), keys, values, span, text_rows, window)
     if queries.device.type == "cpu":
         return cpu.attention(queries, keys, values, span, text_rows, window)
-    return reference_sampling.attention(queries, keys, values, span, text_rows, window)
+    return reference_step.attention(queries, keys, values, span, text_rows, window)
 
 
 def vocabulary_stage(
@@ -166,4 +166,4 @@ def vocabulary_stage(
     rounds = activations.head or activations.soft
     if hidden.device.type == "cpu" and isinstance(table, Packed) and table.scheme.bits == 8 and not rounds:
         return cpu_vocabulary.vocabulary_stage(hidden, table, **settings)
-    return reference_sampling.vocabulary_stage(hidden, table, **settings, activations=activations)
+    return reference_step.vocabulary_stage(hidden, table, **settings, activations=activations)

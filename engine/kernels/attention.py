@@ -30,7 +30,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from engine.kernels.linear8 import processors
+from engine.kernels.linear_w8a16 import processors
 
 LOG2E = tl.constexpr(1.4426950408889634)
 LARGE_SHARED = 200 << 10  # bytes; data-centre cards have 227 KB a program, consumer cards 99

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from engine.kernels import cpu_int4, reference
 from engine.kernels.cpu_threads import even, give_back, share
-from engine.weights.quantize import NF4_VALUES, TILE, Packed
+from engine.quant.schemes import NF4_VALUES, TILE, Packed
 
 AT_ONCE = 1 << 22  # weights of a piece, in the buffer: 8 MB in bf16, an expert's matrix of the 26B
 DECODED = 1 << 18  # four-bit codes decoded at a time, so that what is between two operations stays in a core's cache

@@ -11,7 +11,7 @@ import functools
 import torch
 from torch import Tensor
 
-from engine.weights.quantize import INT4, TILE, Packed, to_blocks, unpack
+from engine.quant.schemes import INT4, TILE, Packed, to_blocks, unpack
 
 ROWS = {"AVX512": 64, "AVX2": 32}  # of a block, by what the processor has
 

@@ -16,8 +16,8 @@ from torch.nn import functional as F
 from engine.kernels import reference
 from engine.kernels.cpu import number, pieces
 from engine.kernels.cpu_threads import even, share
-from engine.kernels.reference_sampling import TILE_TOKENS, VocabularyResult, draw_among
-from engine.weights.quantize import Packed
+from engine.kernels.reference_step import TILE_TOKENS, VocabularyResult, draw_among
+from engine.quant.schemes import Packed
 
 PIECE = 32 * TILE_TOKENS  # tokens whose logits a thread holds at once
 LOWEST = torch.finfo(torch.float32).min

@@ -30,8 +30,8 @@ from torch import Tensor
 
 from engine.kernels.decode import decode, split_pairs
 from engine.kernels.expert_sort import group
-from engine.kernels.linear8 import gelu_times
-from engine.weights.quantize import Packed, Scheme
+from engine.kernels.linear_w8a16 import gelu_times
+from engine.quant.schemes import Packed, Scheme
 
 COMBINE = 512  # outputs of a token that a program adds up
 

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from engine import kernels
 from engine.kernels.reference import slices
-from engine.weights.quantize import Packed, unpack
+from engine.quant.schemes import Packed, unpack
 
 
 class _Linear(torch.autograd.Function):

@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from engine.weights.quantize import Packed
+from engine.quant.schemes import Packed
 
 
 @triton.jit

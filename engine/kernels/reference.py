@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from engine.weights.quantize import AT_ONCE, Packed, unpack
+from engine.quant.schemes import AT_ONCE, Packed, unpack
 
 GROUP = 128  # inputs of a token that share a scale, where activations are int8; a tile of the vocabulary has as many
 

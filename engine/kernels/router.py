@@ -19,7 +19,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from engine.kernels.linear8 import MAX_TILES, arrivals, dot_rows, processors
+from engine.kernels.linear_w8a16 import MAX_TILES, arrivals, dot_rows, processors
 
 BLOCK_INPUTS = 64
 MIN_BLOCKS = 4  # blocks of inputs that a split is worth

@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from engine.kernels.reference_sampling import VocabularyResult
+from engine.kernels.reference_step import VocabularyResult
 
 BLOCK = 32  # positions that all others are compared with at a time
 

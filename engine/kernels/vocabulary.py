@@ -34,11 +34,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from engine.kernels.int8_products import LARGEST, quantize_rows, round_to_int8
-from engine.kernels.linear8 import processors, token_block
+from engine.kernels.linear_w8a8 import LARGEST, quantize_rows, round_to_int8
+from engine.kernels.linear_w8a16 import processors, token_block
 from engine.kernels.reference import GROUP
-from engine.kernels.reference_sampling import TILE_TOKENS, VocabularyResult
-from engine.weights.quantize import BF16, Activations, Packed
+from engine.kernels.reference_step import TILE_TOKENS, VocabularyResult
+from engine.quant.schemes import BF16, Activations, Packed
 
 BLOCK_HIDDEN = 128
 STAGES = 3  # with two, each block is waited for as soon as it is asked for

@@ -16,7 +16,7 @@ from engine.config import GenerationConfig
 from engine.errors import SafelightError
 from engine.files import parse_json
 from engine.forks import Fork, Mark
-from engine.trace.layout import (
+from engine.trace.format import (
     MOST_ANSWER,
     MOST_BLOCKS,
     MOST_POSITIONS,

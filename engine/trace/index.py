@@ -8,17 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from engine.trace.layout import (
-    HEAD,
-    OPENING,
-    SIGNATURE,
-    VERSION,
-    Budget,
-    Head,
-    TraceError,
-    opening,
-    read_head,
-)
+from engine.trace.format import HEAD, OPENING, SIGNATURE, VERSION, Budget, Head, TraceError, opening, read_head
 from engine.trace.recording import Entry, Kind
 
 if TYPE_CHECKING:

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 from engine.errors import SafelightError
 from engine.events import Event
 from engine.files import open_regular, replacing
-from engine.reply import Reply
+from engine.text.reply import Reply
 from engine.trace import replies
+from engine.trace.codec import Codec
+from engine.trace.format import MOST_HEADER, DamagedError, Head, TraceError, unpack
 from engine.trace.header import TraceHeader, read_object, text
 from engine.trace.index import SLACK, Index, read_beginning, read_exactly, read_index, where
-from engine.trace.layout import MOST_HEADER, DamagedError, Head, TraceError, unpack
-from engine.trace.payloads import Codec
-from engine.trace.pieces import Pieces, TokenTexts
 from engine.trace.recording import Draft, Entry, Recording
+from engine.trace.texts import Pieces, TokenTexts
 
 if TYPE_CHECKING:
     from typing import BinaryIO

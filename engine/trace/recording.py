@@ -19,7 +19,7 @@ from engine.events import (
     StepFinished,
     Tokens,
 )
-from engine.reply import Reply
+from engine.text.reply import Reply
 from engine.trace.header import TraceHeader
 
 Kind = Literal["prefill", "canvas", "step", "commit", "end"]

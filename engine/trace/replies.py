@@ -10,9 +10,9 @@ import json
 from itertools import zip_longest
 from typing import Any
 
-from engine.reply import Reply
+from engine.text.reply import Reply
+from engine.trace.format import DamagedError
 from engine.trace.header import read_object, text
-from engine.trace.layout import DamagedError
 
 EMPTY = Reply("", "")
 

@@ -11,11 +11,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from engine.events import CanvasCommitted, Event, GenerationFinished
-from engine.reply import Reply
-from engine.trace import pieces, replies
+from engine.text.reply import Reply
+from engine.trace import replies, texts
+from engine.trace.codec import Codec
+from engine.trace.format import MOST_HEADER, Budget, DamagedError, TraceError, frame, opening
 from engine.trace.header import TraceHeader
-from engine.trace.layout import MOST_HEADER, Budget, DamagedError, TraceError, frame, opening
-from engine.trace.payloads import Codec
 from engine.trace.recording import Draft
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class TraceWriter:
         self._codec = Codec(header.canvas_length, header.model.vocab_size)
         self._is_made = is_made
         self._budget = Budget()
-        self._fresh = pieces.NewTokens()
+        self._fresh = texts.NewTokens()
         self._draft = Draft(header.config.eos_token_ids)
         self._reply = replies.EMPTY
         self._file: IO[Any] | None = None
@@ -112,7 +112,7 @@ class TraceWriter:
 
     def _new_pieces(self, event: Event) -> bytes:
         tokens = self._fresh.of(event)
-        return self._frame(b"PIEC", pieces.encode(tokens, self._piece, self._is_special)) if tokens else b""
+        return self._frame(b"PIEC", texts.encode(tokens, self._piece, self._is_special)) if tokens else b""
 
     def _new_text(self, block: int, tokens: list[int]) -> bytes:
         before, self._reply = self._reply, self._decode(tokens)

@@ -12,11 +12,11 @@ import torch
 from safetensors.torch import save_file
 
 from engine.config import GenerationConfig, ModelConfig
-from engine.models.diffusion_gemma import DiffusionGemma
-from engine.training.alphabet import write_tokenizer
+from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.training.checkpointing import read_state
-from engine.training.recipes import RECIPES
-from engine.weights.checkpoint import checkpoint_name
+from engine.training.data.alphabet import write_tokenizer
+from engine.training.recipes.embedded import RECIPES
+from engine.weights.safetensors import checkpoint_name
 
 
 def config_dict(config: ModelConfig) -> dict[str, Any]:

@@ -20,13 +20,22 @@ import torch
 from torch import Tensor
 
 from engine import catalog
-from engine.adapters import attach, new_adapters, save_adapter
-from engine.decoders.base import Cancel
+from engine.adapters.targets import attach, new_adapters
+from engine.adapters.writing import save_adapter
+from engine.decoding.protocols import Cancel
 from engine.errors import SafelightError, quoted
 from engine.files import explained, read_text, write_text
-from engine.model import Model, load_model
-from engine.trace.identity import fingerprint
-from engine.training.adapter_recipe import (
+from engine.fingerprint import fingerprint
+from engine.models.model import Model, load_model
+from engine.training.data.corpus import SudokuSource
+from engine.training.data.puzzles import Examples, FilePuzzles, Format, Pair, fresh_pairs, read_pairs, split
+from engine.training.data.states import source_of
+from engine.training.evaluate import measure
+from engine.training.memory import require_training_room
+from engine.training.minimal import minimal_puzzles
+from engine.training.optim import Muon
+from engine.training.plot import write_plot
+from engine.training.recipes.adapter import (
     AdapterRun,
     PuzzlesMade,
     TrainingEnded,
@@ -35,16 +44,8 @@ from engine.training.adapter_recipe import (
     TrainingRecord,
     TrainingStarted,
 )
-from engine.training.data import SudokuSource
-from engine.training.measuring import measure
-from engine.training.minimal import minimal_puzzles
-from engine.training.muon import Muon
-from engine.training.plot import write_plot
-from engine.training.puzzles import Examples, FilePuzzles, Format, Pair, fresh_pairs, read_pairs, split
-from engine.training.room import require_training_room
-from engine.training.states import source_of
-from engine.weights import store, store_files
-from engine.weights.checkpoint import Checkpoint
+from engine.weights import packed_store, store_files
+from engine.weights.safetensors import Checkpoint
 from engine.weights.saving import save_whole
 
 STATE, LOG, PLOT, PUZZLES = "state.safetensors", "log.jsonl", "loss.png", "puzzles.txt"
@@ -353,7 +354,7 @@ def _require_writable(out: Path) -> None:
 
 def _base(model: Model) -> tuple[str, str]:
     """What the adapter names as its base. A fingerprint ties it to one packing: only embedded models have but one."""
-    if store.is_store(model.folder):
-        return store.Manifest.read(model.folder / store_files.MANIFEST).source, ""
+    if packed_store.is_store(model.folder):
+        return packed_store.Manifest.read(model.folder / store_files.MANIFEST).source, ""
     embedded = model.folder in {known.folder for known in catalog.EMBEDDED}
     return model.name, fingerprint(model.folder) if embedded else ""

@@ -17,10 +17,10 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from engine.models.diffusion_gemma import DiffusionGemma
-from engine.training.data import EOS
+from engine.models.diffusion_gemma.network import DiffusionGemma
+from engine.training.data.corpus import EOS
+from engine.training.data.rollout import Batch
 from engine.training.network import Prefix, denoise, encode
-from engine.training.rollout import Batch
 
 LEAST = 1e-4  # corruption levels are uniform over LEAST to 1 - LEAST
 CONDITIONED = 0.5  # share of the examples with self-conditioning

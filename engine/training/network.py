@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from engine.config import LayerConfig
-from engine.models.diffusion_gemma import DiffusionGemma
+from engine.models.diffusion_gemma.network import DiffusionGemma
 
 Prefix = list[tuple[Tensor, Tensor]]  # keys and values a layer, each (B, heads, P, D)
 

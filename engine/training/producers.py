@@ -24,10 +24,10 @@ from typing import Any, Protocol
 import torch
 
 from engine.errors import SafelightError
-from engine.training.data import Source, SudokuSource, open_source
+from engine.training.data.corpus import Source, SudokuSource, open_source
+from engine.training.data.rollout import Batch
 from engine.training.minimal import minimal_puzzles
-from engine.training.recipes import Feed, Recipe
-from engine.training.rollout import Batch
+from engine.training.recipes.embedded import Feed, Recipe
 
 
 @dataclass(frozen=True)

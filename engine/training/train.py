@@ -36,7 +36,7 @@ from pathlib import Path
 import torch
 
 from engine.errors import SafelightError
-from engine.training.recipes import CARD_RECIPES, RECIPES, Recipe
+from engine.training.recipes.embedded import CARD_RECIPES, RECIPES, Recipe
 from engine.training.trainer import Trainer
 
 

@@ -22,15 +22,15 @@ import torch
 from torch import Tensor
 
 from engine.errors import SafelightError
-from engine.model import load_model
-from engine.models.diffusion_gemma import DiffusionGemma
+from engine.models.diffusion_gemma.network import DiffusionGemma
+from engine.models.model import load_model
 from engine.training.checkpointing import STATE, gather, read_state, scatter, write_state
+from engine.training.data.rollout import POOL, Pool
 from engine.training.loss import canvas_loss
-from engine.training.muon import Muon
 from engine.training.network import encode, predict
+from engine.training.optim import Muon
 from engine.training.producers import Plan, open_rows
-from engine.training.recipes import Recipe
-from engine.training.rollout import POOL, Pool
+from engine.training.recipes.embedded import Recipe
 
 PUZZLES, LOG = "puzzles.txt", "log.jsonl"
 

@@ -12,14 +12,14 @@ from pathlib import Path
 import torch
 
 from engine.config import ModelConfig
-from engine.decoders.base import Cancel
+from engine.decoding.protocols import Cancel
 from engine.errors import SafelightError
 from engine.files import read_json
-from engine.layers.packed import for_processor, install
-from engine.models.diffusion_gemma import DiffusionGemma
-from engine.weights import compressed, store, store_files
-from engine.weights.checkpoint import Checkpoint, Layout, Progress, State, check, fill, released
-from engine.weights.quantize import DEFAULT, PRECISIONS, Precision
+from engine.layers.packed_linear import for_processor, install
+from engine.models.diffusion_gemma.network import DiffusionGemma
+from engine.quant.schemes import DEFAULT, PRECISIONS, Precision
+from engine.weights import compressed_tensors, packed_store, store_files
+from engine.weights.safetensors import Checkpoint, Layout, Progress, State, check, fill, released
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Weights:
     layout: Layout
     state: State
     precision: Precision
-    manifest: store.Manifest | None  # of a store
+    manifest: packed_store.Manifest | None  # of a store
     skipped_vision_tensors: int
 
     def load(self, progress: Progress | None = None, cancel: Cancel | None = None) -> DiffusionGemma:
@@ -41,7 +41,7 @@ class Weights:
             SafelightError: a file is damaged, or ``cancel`` was set.
         """
         if self.manifest is not None:
-            store.fill_verified(self.checkpoint, self.layout, self.manifest, progress, cancel)
+            packed_store.fill_verified(self.checkpoint, self.layout, self.manifest, progress, cancel)
         else:
             fill(self.checkpoint, self.layout, progress, cancel)
         self.network.load_state_dict(self.state.tensors, assign=True)
@@ -75,15 +75,19 @@ def open_weights(
         network = DiffusionGemma(config)
     wish = None if quantization == "auto" else PRECISIONS[quantization]
     published = read_json(folder / "config.json").get("quantization_config")
-    manifest = store.Manifest.read(folder / store_files.MANIFEST) if store.is_store(folder) else None
+    manifest = packed_store.Manifest.read(folder / store_files.MANIFEST) if packed_store.is_store(folder) else None
     if manifest is None and (folder / store_files.PARTIAL).exists():
         raise SafelightError(f"{folder} is an unfinished conversion; run safelight quantize again to finish it")
     if manifest is not None:
-        checkpoint, layout_of, precision = store.open_store(folder, manifest), store.stored, manifest.precision
+        checkpoint, layout_of, precision = (
+            packed_store.open_store(folder, manifest),
+            packed_store.stored,
+            manifest.precision,
+        )
     elif published is not None:
         checkpoint = Checkpoint(folder)
-        precision = compressed.precision(compressed.read_scheme(published), checkpoint)
-        layout_of = compressed.compressed
+        precision = compressed_tensors.precision(compressed_tensors.read_scheme(published), checkpoint)
+        layout_of = compressed_tensors.compressed
     else:
         checkpoint, layout_of, precision = Checkpoint(folder), released, wish or unpacked or Precision()
     if wish is not None and wish.experts != precision.experts:
@@ -106,7 +110,7 @@ def quantize(
     device: torch.device,
     progress: Progress | None = None,
     cancel: Cancel | None = None,
-) -> store.Manifest:
+) -> packed_store.Manifest:
     """Convert a checkpoint into a packed store; see ``store.write_store``.
 
     Args:
@@ -122,6 +126,6 @@ def quantize(
     weights = open_weights(source, config, quantization, device, None, PRECISIONS[DEFAULT])
     if weights.manifest is not None:
         raise SafelightError(f"{source} is packed already; load it as it is")
-    return store.write_store(
+    return packed_store.write_store(
         weights.checkpoint, weights.layout, weights.state, weights.precision, destination, progress, cancel
     )

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from PySide6.QtCore import QSettings
     from pytestqt.qtbot import QtBot
 
-    from app.window import MainWindow
+    from app.window.main_window import MainWindow
 
 LENGTH = 8
 END = 1
@@ -160,8 +160,8 @@ def fake() -> FakeEngine:
 @pytest.fixture
 def open_window(qtbot: QtBot, fake: FakeEngine, settings: QSettings) -> Iterator[Callable[..., MainWindow]]:
     """Opens windows that are closed again at the end."""
+    from app.bridge.engine_thread import EngineLink
     from app.main import make_window  # the window, and with it Qt, only where a test asks for it
-    from app.worker import EngineLink
 
     opened: list[MainWindow] = []
 

@@ -6,12 +6,12 @@ from typing import Any
 
 from PySide6.QtCore import QObject, Slot
 
+from app.bridge.engine_thread import EngineLink
+from app.bridge.messages import LoadedModel, ModelLoaded
 from app.library import Library
-from app.messages import LoadedModel, ModelLoaded
-from app.session import Session
+from app.session.session import Session
 from app.settings.values import SettingsValues
-from app.state.chat_state import ChatState
-from app.worker import EngineLink
+from app.state.chat.conversation import ChatState
 
 
 class Desk(QObject):

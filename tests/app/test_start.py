@@ -17,12 +17,12 @@ from pytestqt.qtbot import QtBot
 
 import app.main
 import app.models.page
-from app import language, logs
-from app.folders import default_data_folder
 from app.library import Library, LibraryError, NewMessage
 from app.settings import store
 from app.settings.file import MOST_BYTES, open_settings, user_settings
-from app.window import MainWindow
+from app.system import i18n, logs
+from app.system.folders import default_data_folder
+from app.window.main_window import MainWindow
 from engine import SafelightError
 
 Open = Callable[..., MainWindow]
@@ -59,7 +59,7 @@ def test_a_conversation_that_ended_the_app_is_not_shown_again_by_itself(
     window.reopen()
     assert window.session.conversation is None
     assert "ended while opening it" in said(window)
-    monkeypatch.setattr("app.window.REOPENING_MS", 0)
+    monkeypatch.setattr("app.window.main_window.REOPENING_MS", 0)
     window.reopen()  # as the next start: once is enough
     assert window.session.conversation == id
     qtbot.waitUntil(lambda: store.read_reopening(settings) is None)
@@ -138,10 +138,10 @@ def test_a_language_is_no_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     (tmp_path / "evil" / "LC_MESSAGES").mkdir(parents=True)
     (tmp_path / "evil" / "LC_MESSAGES" / "safelight.mo").write_bytes(b"no catalogue")
     (tmp_path / "locale").mkdir()
-    monkeypatch.setattr(language, "LOCALE", tmp_path / "locale")
+    monkeypatch.setattr(i18n, "LOCALE", tmp_path / "locale")
     for code in ("../evil", str(tmp_path / "evil"), "a\0b", "x" * 5_000):
-        language.use_code(code)
-        assert language.tr("Chat") == "Chat"
+        i18n.use_code(code)
+        assert i18n.tr("Chat") == "Chat"
 
 
 # ---------------------------------------------------------------- every way out
@@ -196,7 +196,7 @@ def test_ctrl_c_while_modules_load_ends_quietly() -> None:
         "class Interrupting:\n"
         "    def find_spec(self, name, *_):\n"
         "        if name == 'PySide6.QtCore': os.kill(os.getpid(), signal.SIGINT)\n"
-        "from app.cli import main\n"
+        "from app.cli.main import main\n"
         "sys.meta_path.insert(0, Interrupting())\n"
         "print('ended', main([]))"
     )

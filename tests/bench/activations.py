@@ -5,7 +5,7 @@ matrix units: operands are rounded as these hold them, sums are exact but for fp
 baseline, too; experts are left alone. Runs are paired: every form gets the same tasks with the same seeds.
 
 - **bf16** rounds activations as the kernels for 16-bit units do: how far runs drift apart for no reason.
-- **int8** rounds 128 inputs of a token to their largest value / 127, as ``engine.kernels.int8_products`` does; for the
+- **int8** rounds 128 inputs of a token to their largest value / 127, as ``engine.kernels.linear_w8a8`` does; for the
   soft embedding these are a position's weights within a tile of the vocabulary, and **uint8** spends their sign.
 - **fp8** (e4m3) rounds as many to their largest value / 448, and weights as well, since both operands are of one type.
 """
@@ -32,8 +32,8 @@ from engine.catalog import SKILLS, SUDOKU
 from engine.kernels.reference import GROUP, round_rows
 from engine.layers.embedding import TokenTable
 from engine.layers.mlp import gelu
+from engine.quant.schemes import INT8, PRECISIONS, pack, unpack
 from engine.tasks import skills, sudoku
-from engine.weights.quantize import INT8, PRECISIONS, pack, unpack
 
 E4M3 = torch.float8_e4m3fn
 LARGEST = {"int8": 127.0, "uint8": 255.0, "fp8": 448.0}

@@ -17,12 +17,12 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 from PySide6.QtWidgets import QApplication
 
-from app.chat.look import CanvasLook
 from app.chat.page import ChatPage
-from app.chrome import chrome
-from app.state.chat_state import Answer, ChatState
-from app.state.figures import Figures
-from app.theme import DARKROOM, apply_theme
+from app.chat.paint_options import CanvasLook
+from app.design.chrome import chrome
+from app.design.theme import DARKROOM, apply_theme
+from app.state.chat.conversation import Answer, ChatState
+from app.state.run.figures import Figures
 from engine import GenerationConfig
 
 WORDS = ("light", "noise", "token", "canvas", "step", "model", "entropy", "settle", "draft", "paper", "wave", "number")

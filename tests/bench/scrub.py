@@ -19,11 +19,11 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 import numpy as np
 from PySide6.QtWidgets import QApplication
 
-from app.chrome import chrome
-from app.inspector.layers import LAYERS
+from app.design.chrome import chrome
+from app.design.inspector_style import style
+from app.design.theme import DARKROOM, apply_theme
+from app.inspector.canvas.layers import LAYERS
 from app.inspector.page import InspectorPage
-from app.inspector.style import style
-from app.theme import DARKROOM, apply_theme
 from engine import CanvasCommitted, CanvasStarted, Event, GenerationConfig, GenerationFinished, StepFinished
 from engine.trace import ModelIdentity, Trace, TraceHeader, open_trace
 

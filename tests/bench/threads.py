@@ -17,8 +17,8 @@ from contextlib import contextmanager
 
 import torch
 
-from engine.cache import KVCache
-from engine.models.diffusion_gemma import DiffusionGemma
+from engine.layers.kv_cache import KVCache
+from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.threads import work_of
 from tests.engine.tiny import network, tokens
 

@@ -19,9 +19,9 @@ def tell(**facts: object) -> None:
 def main(mode: str) -> None:
     from PySide6.QtCore import QTimer
 
+    from app.bridge.engine_thread import EngineLink
     from app.main import application, make_window
     from app.settings.store import default_settings
-    from app.worker import EngineLink
     from engine import SKILLS
 
     app = application()

@@ -8,9 +8,9 @@ import pytest
 from PySide6.QtCore import QSettings
 from pytestqt.qtbot import QtBot
 
+from app.bridge.engine_thread import EngineLink
 from app.main import make_window, traces_folder
-from app.window import MainWindow
-from app.worker import EngineLink
+from app.window.main_window import MainWindow
 
 LOAD_MS = 180_000
 

@@ -11,9 +11,9 @@ from PySide6.QtCore import QSettings, Qt
 from PySide6.QtWidgets import QApplication, QLineEdit, QWidget
 from pytestqt.qtbot import QtBot
 
+from app.bridge.engine_thread import EngineLink
 from app.main import make_window
-from app.window import MainWindow
-from app.worker import EngineLink
+from app.window.main_window import MainWindow
 from engine import SKILLS
 
 LOADING_MS = RUN_MS = 120_000

@@ -15,8 +15,8 @@ import pytest
 from PySide6.QtCore import QSettings
 from pytestqt.qtbot import QtBot
 
+from app.bridge.engine_thread import EngineLink
 from app.main import make_window
-from app.worker import EngineLink
 
 CHILD = Path(__file__).with_name("child_window.py")
 PATIENCE = 120

@@ -11,9 +11,9 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 import engine
-from app.messages import ForkEnded
-from app.state.canvas_state import CanvasState
-from app.window import MainWindow
+from app.bridge.messages import ForkEnded
+from app.state.run.canvas import CanvasState
+from app.window.main_window import MainWindow
 from engine import SKILLS, SUDOKU, CanvasCommitted, StepFinished
 
 RUN_MS = 120_000

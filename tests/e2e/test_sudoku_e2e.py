@@ -10,11 +10,11 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from pytestqt.qtbot import QtBot
 
-from app.state.board import Board
-from app.state.canvas_state import CanvasState, CellState
+from app.state.run.canvas import CanvasState, CellState
+from app.state.sudoku.board import Board
 from app.sudoku.contenders import Contender
-from app.topbar import SUDOKU
-from app.window import MainWindow
+from app.window.main_window import MainWindow
+from app.window.topbar import SUDOKU
 from engine import SUDOKU as MODEL
 from engine import StepFinished
 from engine.tasks import sudoku

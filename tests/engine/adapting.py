@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from engine.adapters import new_adapters
-from engine.layers.lora import LayerAdapter
-from engine.models.diffusion_gemma import DiffusionGemma
+from engine.adapters.lora import LayerAdapter
+from engine.adapters.targets import new_adapters
+from engine.models.diffusion_gemma.network import DiffusionGemma
 
 SCALING = 1.5
 

@@ -12,11 +12,11 @@ from torch import Tensor
 
 from engine import GenerationConfig
 from engine.config import LayerConfig
-from engine.layers.packed import install
-from engine.models.diffusion_gemma import DiffusionGemma
+from engine.layers.packed_linear import install
+from engine.models.diffusion_gemma.network import DiffusionGemma
+from engine.quant.schemes import BF16, PRECISIONS, Activations, Precision
 from engine.training.export import write_checkpoint
-from engine.weights.checkpoint import State
-from engine.weights.quantize import BF16, PRECISIONS, Activations, Precision
+from engine.weights.safetensors import State
 from tests.engine.tiny import network
 
 GROUP = 32

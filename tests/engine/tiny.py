@@ -12,7 +12,7 @@ from torch import Tensor
 
 from engine import GenerationConfig, ModelConfig
 from engine.config import LayerConfig
-from engine.models.diffusion_gemma import DiffusionGemma
+from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.training.export import write_checkpoint
 
 VOCABULARY, CANVAS, WINDOW = 128, 10, 8

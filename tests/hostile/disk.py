@@ -30,13 +30,13 @@ from typing import Any
 
 from PySide6.QtCore import QCoreApplication, QEventLoop, QSettings
 
-from app import rescue, saving
-from app.keeper import Keeper
+from app.bridge.messages import TraceNotKept
 from app.library import Library
-from app.messages import TraceNotKept
+from app.library.conversations import Keeper
 from app.presets.preset import Preset
 from app.presets.store import PresetStore
-from app.state.chat_state import ChatState, Turn
+from app.session import rescue, saving
+from app.state.chat.conversation import ChatState, Turn
 from engine import SKILLS, GenerationFinished, SafelightError, open_trace
 from tests.app.conftest import FakeEngine
 from tests.app.desk import Desk, shape

@@ -100,7 +100,7 @@ def child() -> int:
     import engine
     from app.library import Summary
     from app.main import STARTED, application, run
-    from app.window import MainWindow
+    from app.window.main_window import MainWindow
     from engine import SafelightError
 
     def no_model(*_: object, **__: object) -> object:

@@ -19,24 +19,26 @@ from PySide6.QtCore import QCoreApplication, QObject, QSettings, QTimer, Slot
 from safetensors import safe_open
 from safetensors.torch import load_file
 
-from app.keeper import Keeper
+from app.bridge.engine_thread import EngineLink
+from app.bridge.messages import ModelLoaded
 from app.library import Library
-from app.messages import ModelLoaded
+from app.library.conversations import Keeper
 from app.presets.preset import Preset
 from app.presets.store import PresetStore
-from app.session import Session
+from app.session.session import Session
 from app.settings.store import read_values, write_values
 from app.settings.values import SettingsValues
-from app.worker import EngineLink
 from engine import SKILLS, StepFinished
-from engine.downloads import download, is_verified, model_folder, partials
+from engine.hub.download import download, is_verified, model_folder, partials
 from engine.trace import open_trace
-from engine.training.adapter_recipe import UNIFORM, AdapterRun, TrainingProgress
 from engine.training.finetune import STATE, train_adapter
+from engine.training.recipes.adapter import UNIFORM, AdapterRun, TrainingProgress
 from engine.weights.loader import quantize
-from engine.weights.store import PARTIAL, Manifest
+from engine.weights.packed_store import PARTIAL, Manifest
 from tests.app.conftest import FakeEngine
-from tests.engine import hub_server, packing, teaching
+from tests.engine import packing
+from tests.engine.hub import server
+from tests.engine.training import teaching
 
 Facts = list[dict[str, Any]]
 
@@ -241,7 +243,7 @@ class Download(Subject):
         reader, writer = os.pipe()
         pid = os.fork()
         if not pid:
-            with contextlib.suppress(BaseException), hub_server.serving(hub_server.Hub({cls.repo: cls.files()})) as hub:
+            with contextlib.suppress(BaseException), server.serving(server.Hub({cls.repo: cls.files()})) as hub:
                 os.write(writer, f"{hub.endpoint}\n".encode())
                 while os.getppid() != 1:
                     time.sleep(0.2)

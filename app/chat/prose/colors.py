@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.chat.prose.highlight import Part
-from app.theme import Theme
+from app.design.theme import Theme
 
 
 def part_color(part: Part, theme: Theme) -> str:

@@ -8,8 +8,8 @@ from PySide6.QtWidgets import QDialog, QHBoxLayout, QVBoxLayout, QWidget
 
 from app.chat.prose.parse import opens
 from app.chat.prose.safe import safe
-from app.controls import button, label
-from app.language import tr
+from app.design.controls import button, label
+from app.system.i18n import tr
 
 
 class OpenLink(QDialog):

@@ -30,7 +30,7 @@ from app.chat.prose.blocks import (
     Text,
 )
 from app.chat.prose.safe import safe
-from app.language import tr
+from app.system.i18n import tr
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

@@ -31,7 +31,7 @@ from app.chat.prose.document import (
 from app.chat.prose.formula import OBJECT, WRITTEN
 from app.chat.prose.rows import Row
 from app.chat.prose.slow import Job
-from app.theme import color, px
+from app.design.theme import color, px
 
 HEADER = 32  # of a code block, with its language and its button
 PADDING = 12

@@ -37,9 +37,9 @@ from app.chat.prose.rows import Row, flatten, jobs, verbatim_rows
 from app.chat.prose.safe import safe
 from app.chat.prose.sheet import Sheet
 from app.chat.prose.slow import Job
-from app.controls import button, chain_tabs
-from app.language import tr
-from app.theme import DARKROOM, TEXT_SMALL, Theme, color, px
+from app.design.controls import button, chain_tabs
+from app.design.theme import DARKROOM, TEXT_SMALL, Theme, color, px
+from app.system.i18n import tr
 
 PAD = 8
 """Left and right of the text, for the ring around it when it has the keyboard."""

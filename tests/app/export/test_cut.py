@@ -17,8 +17,8 @@ from app.export.options import Options
 from app.export.pictures import Sheet, Style
 from app.export.writing import export
 from app.inspector.export_dialog import ExportDialog
-from app.inspector.player import Player
-from app.state.replay import Replay
+from app.player.player import Player
+from app.state.run.replay import Replay
 from engine import Trace
 
 from .test_export_command import call
@@ -29,7 +29,7 @@ CUT = "Block 1 is too long to be shown whole; its first 2 steps are."
 
 @pytest.fixture
 def bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.state.replay.BLOCK_STEPS", 2)
+    monkeypatch.setattr("app.state.run.replay.BLOCK_STEPS", 2)
 
 
 def returned(run: Trace, path: Path, options: Options) -> str:
@@ -52,7 +52,7 @@ def test_what_is_cut_is_said(format: Any, real: Trace, tmp_path: Path) -> None:
 def test_several_blocks_are_cut_in_one_sentence_more(
     several: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.state.replay.BLOCK_STEPS", 1)
+    monkeypatch.setattr("app.state.run.replay.BLOCK_STEPS", 1)
     said = returned(several, tmp_path / "run.html", Options("html"))
     assert said == "Block 1 is too long to be shown whole; its first 1 steps are. 3 more blocks are cut short too."
     assert json.dumps(said) in (tmp_path / "run.html").read_text()

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from app.commands import export
-from app.commands.options import Parser
+from app.cli import export
+from app.cli.options import Parser
 from engine import SafelightError, Trace
 
 from .conftest import whole

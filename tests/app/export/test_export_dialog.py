@@ -14,8 +14,8 @@ from PySide6.QtWidgets import QComboBox, QFileDialog
 
 from app.export.options import FORMATS
 from app.inspector.export_dialog import ExportDialog
-from app.inspector.player import Player
-from app.state.replay import Replay
+from app.player.player import Player
+from app.state.run.replay import Replay
 from engine import Trace
 
 Opened = Callable[..., ExportDialog]

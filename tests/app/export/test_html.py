@@ -13,8 +13,8 @@ import pytest
 from app.canvas.paint import glyph_of
 from app.export import html
 from app.export.options import Options
-from app.state.canvas_state import CellState
-from app.state.replay import Replay
+from app.state.run.canvas import CellState
+from app.state.run.replay import Replay
 from engine import CanvasStarted, GenerationConfig, SafelightError, StepFinished, Trace
 
 from . import browser as browsers
@@ -270,6 +270,6 @@ def test_the_page_says_what_is_not_in_it(
     notice = "[document.getElementById('notice').hidden, document.getElementById('notice').textContent]"
     browser.open(whole(real, tmp_path / "run.html"))
     assert browser.value(notice) == [True, ""]
-    monkeypatch.setattr("app.state.replay.BLOCK_STEPS", 2)
+    monkeypatch.setattr("app.state.run.replay.BLOCK_STEPS", 2)
     browser.open(whole(real, tmp_path / "cut.html"))
     assert browser.value(notice) == [False, "Block 1 is too long to be shown whole; its first 2 steps are."]

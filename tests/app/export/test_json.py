@@ -12,7 +12,7 @@ import pytest
 
 from app.export import json as run_json
 from app.export.options import Options
-from app.state.replay import Replay
+from app.state.run.replay import Replay
 from engine import Event, SafelightError, Trace
 
 from .conftest import whole

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 from PySide6.QtCore import Qt
 
-from app.inspector import compare as compare_view
-from app.inspector.compare import Compare
-from app.inspector.compare_figures import UNKNOWN, figures_of_run
-from app.inspector.compare_words import asked_in_words, run_title, short_difference
+from app.design.theme import PAPER
+from app.inspector.compare import view as compare_view
+from app.inspector.compare.figures import UNKNOWN, figures_of_run
+from app.inspector.compare.view import Compare
+from app.inspector.compare.words import asked_in_words, run_title, short_difference
 from app.inspector.page import InspectorPage
 from app.inspector.run_cards import Offer
-from app.language import use
-from app.state.canvas_state import CanvasState
-from app.state.compare import Difference, differences, differing
-from app.state.replay import NOISE, Frame
-from app.theme import PAPER
+from app.state.run.canvas import CanvasState
+from app.state.run.comparison import Difference, differences, differing
+from app.state.run.replay import NOISE, Frame
+from app.system.i18n import use
 from engine import Parent
 from tests.app.inspector.made_up import (
     END,

@@ -7,11 +7,11 @@ import gettext
 import pytest
 from PySide6.QtCore import Qt
 
-from app.inspector import spans as spans_module
-from app.inspector.fork_panel import ForkPanel, RunItem
-from app.inspector.player import NOTHING, Player
-from app.inspector.spans import merged
-from app.language import use
+from app.inspector.forks import spans as spans_module
+from app.inspector.forks.panel import ForkPanel, RunItem
+from app.inspector.forks.spans import merged
+from app.player.player import NOTHING, Player
+from app.system.i18n import use
 from engine import Fork, Mark
 from tests.app.inspector.made_up import LENGTH, STEPS, Recorded, asked, run
 from tests.app.marked import Brackets, unmarked

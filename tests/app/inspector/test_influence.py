@@ -9,12 +9,12 @@ import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QColor, QMouseEvent
 
-from app.inspector.influence_scale import Influence, Scale
-from app.inspector.influence_view import InfluenceView
-from app.inspector.player import Player
-from app.inspector.wording import in_nats, power_of_ten, tick
-from app.language import use
-from app.theme import DARKROOM, PAPER, entropy_color
+from app.design.theme import DARKROOM, PAPER, entropy_color
+from app.inspector.influence.scale import Influence, Scale
+from app.inspector.influence.view import InfluenceView
+from app.inspector.words import in_nats, power_of_ten, tick
+from app.player.player import Player
+from app.system.i18n import use
 from tests.app.inspector import made_up
 from tests.app.inspector.made_up import SHORT, short_run
 from tests.app.marked import Brackets, unmarked

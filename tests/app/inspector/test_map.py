@@ -6,11 +6,11 @@ import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QColor, QMouseEvent
 
-from app.inspector.map import StepMap
-from app.inspector.map_area import entropy_top, heat
-from app.inspector.player import Player
-from app.state.replay import Replay
-from app.theme import DARKROOM, PAPER, color, entropy_color
+from app.design.theme import DARKROOM, PAPER, color, entropy_color
+from app.inspector.canvas.map import StepMap
+from app.inspector.canvas.map_area import entropy_top, heat
+from app.player.player import Player
+from app.state.run.replay import Replay
 from engine import SKILLS, generate, load_model
 from tests.app.inspector import made_up
 from tests.app.inspector.made_up import short_run

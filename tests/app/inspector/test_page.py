@@ -11,16 +11,16 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QAbstractButton, QComboBox, QLabel, QWidget
 
-from app.chrome import chrome
-from app.inspector.canvas import InspectorCanvas
-from app.inspector.layers import LAYERS, Seen, heat
+from app.design.chrome import chrome
+from app.design.inspector_style import style
+from app.design.theme import DARKROOM, PAPER
+from app.inspector.canvas.canvas import InspectorCanvas
+from app.inspector.canvas.layers import LAYERS, Seen, heat
 from app.inspector.page import InspectorPage
-from app.inspector.player import NOTHING
-from app.inspector.style import style
-from app.language import use
-from app.state.canvas_state import CellState
-from app.state.replay import NOISE, Frame
-from app.theme import DARKROOM, PAPER
+from app.player.player import NOTHING
+from app.state.run.canvas import CellState
+from app.state.run.replay import NOISE, Frame
+from app.system.i18n import use
 from engine import SKILLS, Event, SafelightError, generate, load_model
 from engine.trace import Trace
 from tests.app.inspector.made_up import LENGTH, STEPS, Recorded, run
@@ -446,7 +446,7 @@ def test_a_field_keeps_its_keys(page, qtbot):
 
 
 def test_panels_are_placed_dressed_and_their_buttons_leave_the_arrows_alone(page, qtbot):
-    from app.controls import button
+    from app.design.controls import button
 
     class Panel(QWidget):
         theme = None
@@ -542,7 +542,7 @@ def test_a_real_run_is_gone_through(qtbot):
 
 
 def test_canvas_stands_alone(qtbot):
-    from app.inspector.player import Player
+    from app.player.player import Player
 
     player = Player()
     canvas = InspectorCanvas(player)

@@ -9,11 +9,11 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QColor, QImage
 
-from app.inspector.overview import Overview
-from app.inspector.player import Player
-from app.inspector.plots import Plots, round_up
-from app.state.replay import Frame
-from app.theme import DARKROOM, PAPER
+from app.design.theme import DARKROOM, PAPER
+from app.inspector.timeline.overview import Overview
+from app.inspector.timeline.plots import Plots, round_up
+from app.player.player import Player
+from app.state.run.replay import Frame
 from tests.app.inspector.made_up import STEPS, Recorded, run
 
 

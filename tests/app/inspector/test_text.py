@@ -9,10 +9,10 @@ import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QMouseEvent, QTextCursor
 
-from app.inspector.player import Player
-from app.inspector.text import RenderedText
-from app.state.reading import Reading, read, shown, units
-from app.theme import DARKROOM, PAPER, color
+from app.design.theme import DARKROOM, PAPER, color
+from app.inspector.cell.text import RenderedText
+from app.player.player import Player
+from app.state.run.text_map import Reading, read, shown, units
 from engine import SKILLS, SafelightError, generate, load_model
 from tests.app.inspector import made_up
 

@@ -10,14 +10,14 @@ from PySide6.QtCore import QEvent, QObject, QPoint, Qt
 from PySide6.QtGui import QColor, QImage, QRegion
 from PySide6.QtWidgets import QToolTip, QWidget
 
-from app.inspector.filmstrip import Filmstrip
-from app.inspector.overview import Overview, figures_of
-from app.inspector.player import SPEEDS, Player
-from app.inspector.timeline import Timeline
-from app.inspector.transport import Transport
-from app.state.canvas_state import CellState
-from app.state.replay import Frame, Replay
-from app.theme import DARKROOM, PAPER
+from app.design.theme import DARKROOM, PAPER
+from app.inspector.timeline.filmstrip import Filmstrip
+from app.inspector.timeline.overview import Overview, figures_of
+from app.inspector.timeline.timeline import Timeline
+from app.inspector.timeline.transport import Transport
+from app.player.player import SPEEDS, Player
+from app.state.run.canvas import CellState
+from app.state.run.replay import Frame, Replay
 from engine import SafelightError
 from engine.trace import Trace
 from tests.app.inspector.made_up import LENGTH, STEPS, Recorded, run
@@ -94,7 +94,7 @@ def test_nothing_but_the_block_on_show_is_read_while_frames_follow_each_other(qt
 
 
 def test_a_long_block_is_worked_out_piece_by_piece(qtbot, monkeypatch):
-    monkeypatch.setattr("app.inspector.overview.AT_ONCE", 0)
+    monkeypatch.setattr("app.inspector.timeline.overview.AT_ONCE", 0)
     player = Player()
     overview = Overview(player, player)
     player.open(Recorded(run(2)))

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from app.keeper import Keeper
 from app.library import Attachment, Library, LibraryError, NewMessage, Summary, opening, salvage, schema
 from app.library import library as whole_library
+from app.library.conversations import Keeper
 from app.library.errors import IndexDamagedError
 
 COUNT = 12

@@ -12,7 +12,7 @@ import pytest
 from app.models.actions import actions
 from app.models.entries import FOLDERS, Entry, entries
 from app.models.jobs import JobKind, JobProgress, Phase
-from app.models.wording import amount, disk_line, duration, progress_line
+from app.models.words import amount, disk_line, duration, progress_line
 from engine import EMBEDDED, PUBLISHED
 from engine.hub.record import Record, RemoteFile
 

@@ -20,15 +20,15 @@ from pytestqt.qtbot import QtBot
 import app.models.page
 import engine.hub.client
 from app.models.actions import Action
+from app.models.hub_token import TokenStore
 from app.models.jobs import Jobs
 from app.models.page import ModelsPage
-from app.models.row import ModelRow
-from app.tokens import TokenStore
+from app.models.rows import ModelRow
 from engine import EMBEDDED, SKILLS, PublishedModel
 from engine.catalog import resolve
 from engine.hub.client import Patience
 from engine.weights.loader import quantize
-from tests.engine.hub_server import Hub, serving
+from tests.engine.hub.server import Hub, serving
 
 ROOT = Path(__file__).resolve().parents[3]
 REPO, GATED = "someone/skills", "someone/gated"
@@ -419,7 +419,7 @@ def test_folders_of_the_user(
 
 
 def test_the_page_waits_for_nothing_heavy() -> None:
-    heavy = ("torch", "huggingface_hub", "httpx2", "keyring", "engine.memory")
+    heavy = ("torch", "huggingface_hub", "httpx2", "keyring", "engine.memory.plan")
     code = f"import sys, app.models.page; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

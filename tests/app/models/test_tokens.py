@@ -9,7 +9,7 @@ import pytest
 from keyring.backend import KeyringBackend
 from keyring.errors import NoKeyringError, PasswordDeleteError
 
-from app.tokens import TokenStore
+from app.models.hub_token import TokenStore
 
 
 class Working(KeyringBackend):

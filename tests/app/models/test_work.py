@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from app.models import work
+from app.models import tasks
 from app.models.entries import Entry, entries
+from app.models.hub_token import TokenStore
 from app.models.jobs import Control
-from app.tokens import TokenStore
 from engine import SafelightError
 
 
@@ -22,7 +22,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "models"
 
 
-def do(job: work.Work) -> object:
+def do(job: tasks.Work) -> object:
     return job(Control("k", "delete", lambda _progress: None))
 
 
@@ -39,10 +39,10 @@ def model(place: Path) -> Path:
 
 def test_deleting_a_model_follows_no_links(folder: Path, tmp_path: Path) -> None:
     (model(folder / "x") / "link").symlink_to(tmp_path / "thesis")
-    do(work.delete(only(folder), folder))
+    do(tasks.delete(only(folder), folder))
     model(tmp_path / "elsewhere")
     (folder / "x").symlink_to(tmp_path / "elsewhere")
-    do(work.delete(only(folder), folder))
+    do(tasks.delete(only(folder), folder))
     assert list(folder.iterdir()) == []
     assert (tmp_path / "elsewhere" / "config.json").exists()
     assert (tmp_path / "thesis" / "thesis.txt").read_text() == "mine"
@@ -51,7 +51,7 @@ def test_deleting_a_model_follows_no_links(folder: Path, tmp_path: Path) -> None
 def test_nothing_outside_the_data_folder_is_deleted(folder: Path, tmp_path: Path) -> None:
     local = next(entry for entry in entries(folder, (model(tmp_path / "mine"),)) if entry.group == "local")
     with pytest.raises(SafelightError, match=r"is not in .*, so it is not deleted"):
-        do(work.delete(local, folder))
+        do(tasks.delete(local, folder))
     assert (tmp_path / "mine" / "config.json").exists()
 
 
@@ -60,7 +60,7 @@ def test_interrupted_deletions_are_finished_and_nothing_else_is(folder: Path, tm
     model(folder / ".old.deleted")
     model(folder / ".mine.safelight-deleted")
     (folder / f".{'1' * 16}.safelight-deleted").symlink_to(tmp_path / "thesis")
-    do(work.sweep(folder))
+    do(tasks.sweep(folder))
     left = {path.name for path in folder.iterdir()}
     assert left == {".old.deleted", ".mine.safelight-deleted", f".{'1' * 16}.safelight-deleted"}
     assert (tmp_path / "thesis" / "thesis.txt").exists()
@@ -73,13 +73,13 @@ def test_cancelling_a_conversion_removes_what_it_wrote(folder: Path) -> None:
     for name in ("layer-00.safetensors", "rest.safetensors", "rest.safetensors.tmp", "thesis.txt", *half):
         (place / name).write_text("x")
     with pytest.raises(SafelightError, match=r"holds 'thesis.txt', which is none of ours and stays"):
-        do(work.discard(only(folder), folder))
+        do(tasks.discard(only(folder), folder))
     assert [path.name for path in place.iterdir()] == ["thesis.txt"]
     entry = Entry("k", "stored", "unpacked", "x", "", place)
     with pytest.raises(SafelightError, match="is no conversion of ours"):
-        do(work.discard(entry, folder))
+        do(tasks.discard(entry, folder))
     (place / "thesis.txt").rename(place / "safelight-store.partial.json")
-    do(work.discard(only(folder), folder))
+    do(tasks.discard(only(folder), folder))
     assert list(folder.iterdir()) == []
 
 
@@ -90,4 +90,4 @@ def test_what_is_no_token_is_not_kept() -> None:
 
     for token in ("hf_ü", "a b", "a\nb"):
         with pytest.raises(SafelightError, match="This is no access token"):
-            do(work.keep_token(Never(), token))
+            do(tasks.keep_token(Never(), token))

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from app.state.board import SIZE
-from app.state.canvas_state import BlockState, CanvasState
-from app.state.solve import POSITIONS
+from app.state.run.canvas import BlockState, CanvasState
+from app.state.sudoku.board import SIZE
+from app.state.sudoku.solve_frame import POSITIONS
 from engine import CanvasCommitted, CanvasStarted, Event, StepFinished
 
 LENGTH = 96

@@ -11,16 +11,16 @@ from PySide6.QtCore import QAbstractAnimation, QCoreApplication, QEvent, QPoint,
 from PySide6.QtGui import QAccessible, QGuiApplication, QHelpEvent, QImage, QKeyEvent, QMouseEvent, QPainter
 from PySide6.QtWidgets import QLineEdit, QToolTip, QVBoxLayout, QWidget
 
-from app.canvas.hit import Rect
-from app.state.board import EMPTY, SIZE, Board
-from app.state.canvas_state import CellState
-from app.state.solve import Mark, ShownCell, SolveFrame, frame
-from app.sudoku.board import BoardView
-from app.sudoku.glyphs import Glyphs
-from app.sudoku.hit import MARGIN, BoardGeometry
-from app.sudoku.legend import BoardLegend
-from app.sudoku.paint import paint_sample, texts
-from app.theme import DARKROOM, PAPER, color
+from app.canvas.geometry import Rect
+from app.design.theme import DARKROOM, PAPER, color
+from app.state.run.canvas import CellState
+from app.state.sudoku.board import EMPTY, SIZE, Board
+from app.state.sudoku.solve_frame import Mark, ShownCell, SolveFrame, frame
+from app.sudoku.board.geometry import MARGIN, BoardGeometry
+from app.sudoku.board.glyphs import Glyphs
+from app.sudoku.board.legend import BoardLegend
+from app.sudoku.board.paint import paint_sample, texts
+from app.sudoku.board.view import BoardView
 from tests.app.sudoku.scripted import NOISE, PUZZLE, SOLVED, Script, piece
 
 # Said by the offscreen platform whenever a window or a tool tip is shown.

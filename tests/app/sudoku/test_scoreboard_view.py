@@ -13,11 +13,11 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QAccessible, QColor, QImage
 from PySide6.QtWidgets import QAbstractButton, QFileDialog, QSpinBox
 
-from app.state.scoreboard import BINS, Request, Result, wilson
-from app.sudoku.score_plot import pens, ticks
-from app.sudoku.score_words import heads
-from app.sudoku.scoreboard_view import ScoreboardView
-from app.theme import DARKROOM, PAPER
+from app.design.theme import DARKROOM, PAPER
+from app.state.sudoku.scores import BINS, Request, Result, wilson
+from app.sudoku.scores.plot import pens, ticks
+from app.sudoku.scores.view import ScoreboardView
+from app.sudoku.scores.words import heads
 
 SOLUTION = "534678912672195348198342567859761423426853791713924856961537284287419635345286179"
 WRONG = "1" + SOLUTION[1:]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from engine import shape_bench
+from engine.benchmarks import step
 from engine.doctor import speed
 from engine.doctor.telling import Teller
 from tests.engine.packing import packable
@@ -21,12 +21,12 @@ def records(out: io.StringIO) -> list[dict[str, Any]]:
 
 
 def test_a_step_of_the_real_shape_is_told_with_parts_and_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    measure = shape_bench.measure_shape
+    measure = step.measure_shape
 
     def quickly(*arguments: Any, reached: Callable[[str], None]) -> Any:
         return measure(*arguments, steps=1, rounds=1, reached=reached)
 
-    monkeypatch.setattr(shape_bench, "measure_shape", quickly)
+    monkeypatch.setattr(step, "measure_shape", quickly)
     monkeypatch.setattr(speed, "real", lambda: packable().config)
     monkeypatch.setattr(speed, "CONTEXT", 20)
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda _: 2e9)

@@ -9,8 +9,8 @@ import torch
 from transformers import DiffusionGemmaConfig, DiffusionGemmaForBlockDiffusion, PreTrainedTokenizerFast
 
 from engine import EMBEDDED, EmbeddedModel, Model, ModelConfig, StepFinished, generate, load_model
-from engine.weights.checkpoint import VISION as VISION_TENSORS
-from engine.weights.checkpoint import Checkpoint
+from engine.weights.safetensors import VISION as VISION_TENSORS
+from engine.weights.safetensors import Checkpoint
 from tests.engine.golden.reference import VISION, Reference
 
 TOLERANCE = 1e-3  # logits of a trained model reach 30

@@ -11,14 +11,13 @@ from torch.nn import functional as F
 from transformers import DiffusionGemmaForBlockDiffusion, DynamicCache
 
 from engine import load_model
-from engine.adapters import attach
 from engine.adapters.lora_config import tensor_name
 from engine.adapters.reading import AdapterFiles
-from engine.adapters.targets import Place, peft_name
-from engine.models.diffusion_gemma import DiffusionGemma
+from engine.adapters.targets import Place, attach, peft_name
+from engine.models.diffusion_gemma.network import DiffusionGemma
+from engine.training.data.rollout import Batch
 from engine.training.loss import Draws, uniform_loss
-from engine.training.rollout import Batch
-from engine.weights.checkpoint import checkpoint_name
+from engine.weights.safetensors import checkpoint_name
 from tests.engine.golden.reference import VOCABULARY, Shape, build, save
 
 # peft asks transformers by a name that transformers has replaced.

@@ -12,11 +12,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from engine import GenerationFinished, generate, load_model
-from engine.decoders.sampler import Sampler
-from engine.kernels import cpu, cpu_int4, cpu_threads, cpu_vocabulary, reference, reference_sampling
-from engine.layers.packed import PackedExperts
+from engine.decoding.sampler import Sampler
+from engine.kernels import cpu, cpu_int4, cpu_threads, cpu_vocabulary, reference, reference_step
+from engine.layers.packed_linear import PackedExperts
+from engine.quant.schemes import INT4, INT4_G64, INT8, NF4, Packed, Scheme, pack, to_blocks, unpack
 from engine.weights.loader import quantize
-from engine.weights.quantize import INT4, INT4_G64, INT8, NF4, Packed, Scheme, pack, to_blocks, unpack
 from tests.engine.packing import released
 from tests.engine.tiny import tokens
 
@@ -83,7 +83,7 @@ def test_attention_agrees_with_the_oracle(text_rows: int, window: int | None) ->
     first = 0 if window is None else max(0, end - 12 + text_rows - (window - 1))
     span = torch.tensor([first, end], dtype=torch.int32)
     found = cpu.attention(queries, keys, values, span, text_rows, window)
-    expected = reference_sampling.attention(queries, keys, values, span, text_rows, window)
+    expected = reference_step.attention(queries, keys, values, span, text_rows, window)
     torch.testing.assert_close(found, expected)
 
 
@@ -109,7 +109,7 @@ def test_the_vocabulary_by_pieces_is_the_whole(dtype: torch.dtype, case: str, mo
         "pinned": pinned,
     }
     found = cpu_vocabulary.vocabulary_stage(hidden, table, **settings)
-    expected = reference_sampling.vocabulary_stage(hidden, table, **settings)
+    expected = reference_step.vocabulary_stage(hidden, table, **settings)
     assert found.soft.dtype == dtype
     assert relative(found.soft, expected.soft.float()) < max(1e-5, 2 * BOUNDS[dtype])
     atol = 1e-4 if dtype == torch.float32 else 0.1  # in bf16 a logit is rounded, as the plain path does

@@ -6,12 +6,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine import catalog, footprint
-from engine.cache import KERNEL_PIECE, KVCache
-from engine.models.diffusion_gemma import DiffusionGemma
-from engine.step_graph import StepProgram
-from engine.step_launches import empty
-from engine.weights.quantize import PRECISIONS
+from engine import catalog
+from engine.decoding.step_launches import empty
+from engine.decoding.step_program import StepProgram
+from engine.layers.kv_cache import KERNEL_PIECE, KVCache
+from engine.memory import footprint
+from engine.models.diffusion_gemma.network import DiffusionGemma
+from engine.quant.schemes import PRECISIONS
 from tests.engine.kernels.card import Memory, pretend
 
 CONTEXT, GB = 32_768, 10**9

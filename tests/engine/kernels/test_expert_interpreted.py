@@ -9,7 +9,7 @@ from torch import Tensor
 from engine.kernels import reference
 from engine.kernels.expert_gemm import Blocks, experts
 from engine.kernels.expert_sort import group
-from engine.weights.quantize import SCHEMES, pack
+from engine.quant.schemes import SCHEMES, pack
 
 FOUR_BIT = [name for name, scheme in SCHEMES.items() if scheme.bits == 4]
 

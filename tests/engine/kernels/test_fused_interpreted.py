@@ -9,15 +9,15 @@ import torch
 from torch import Tensor
 
 from engine import kernels
-from engine.adapters import attach
-from engine.cache import KVCache
+from engine.adapters.targets import attach
 from engine.config import GenerationConfig
+from engine.decoding.step_program import StepProgram, Told
 from engine.kernels.launches import counting
 from engine.layers.attention import Span
-from engine.layers.fused import FusedLayers
-from engine.models.diffusion_gemma import DiffusionGemma
-from engine.step_graph import StepProgram, Told
-from engine.weights.quantize import INT4, INT8, PRECISIONS, Activations, Precision
+from engine.layers.kv_cache import KVCache
+from engine.models.diffusion_gemma.fused import FusedLayers
+from engine.models.diffusion_gemma.network import DiffusionGemma
+from engine.quant.schemes import INT4, INT8, PRECISIONS, Activations, Precision
 from tests.engine.adapting import random_adapters
 from tests.engine.packing import packable, packed
 from tests.engine.tiny import CANVAS, WINDOW, tokens

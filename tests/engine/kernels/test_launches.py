@@ -11,16 +11,17 @@ import torch
 import triton
 import triton.language as tl
 
-from engine import catalog, shape_bench
+from engine import catalog
+from engine.benchmarks import step
 from engine.config import GenerationConfig
+from engine.decoding.step_launches import StepLaunches, empty, step_launches
+from engine.decoding.step_program import TOP_PIECE, StepProgram
 from engine.doctor.budgets import MOST_LAUNCHES
 from engine.kernels import norms
 from engine.kernels.launches import counting
-from engine.kernels.linear8 import Cut
-from engine.layers.fused import FusedLayers
-from engine.step_graph import TOP_PIECE, StepProgram
-from engine.step_launches import StepLaunches, empty, step_launches
-from engine.weights.quantize import PRECISIONS
+from engine.kernels.linear_w8a16 import Cut
+from engine.models.diffusion_gemma.fused import FusedLayers
+from engine.quant.schemes import PRECISIONS
 
 REAL = catalog.shape("26b-a4b").config
 
@@ -74,7 +75,7 @@ def test_the_bench_takes_a_fused_step_apart() -> None:
     with torch.inference_mode(), counting():
         network, cache = empty(config, PRECISIONS["int4"])
         program = StepProgram(network, cache, config.canvas_length)
-        parts = shape_bench._record(program, GenerationConfig())
+        parts = step._record(program, GenerationConfig())
     launches = {}
     for part, work in parts.items():
         with torch.inference_mode(), counting() as found:

@@ -13,12 +13,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from engine import kernels
-from engine.adapters import attach
-from engine.cache import KVCache
+from engine.adapters.targets import attach
 from engine.config import GenerationConfig
+from engine.decoding.step_program import StepProgram
 from engine.kernels import attention
-from engine.models.diffusion_gemma import DiffusionGemma
-from engine.step_graph import StepProgram
+from engine.layers.kv_cache import KVCache
+from engine.models.diffusion_gemma.network import DiffusionGemma
 from tests.engine.adapting import random_adapters
 from tests.engine.packing import packed
 from tests.engine.tiny import CANVAS, tokens
@@ -29,8 +29,8 @@ TOLERANCE = {"atol": 5e-5, "rtol": 1e-4}
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> DiffusionGemma:
-    monkeypatch.setattr("engine.cache.SLACK", SLACK)
-    monkeypatch.setattr("engine.models.diffusion_gemma.KERNEL_PIECE", PIECE)
+    monkeypatch.setattr("engine.layers.kv_cache.SLACK", SLACK)
+    monkeypatch.setattr("engine.models.diffusion_gemma.network.KERNEL_PIECE", PIECE)
     made = packed()
     made.config = dataclasses.replace(made.config, sliding_window=WINDOW)
     return made

@@ -6,15 +6,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine import sampling
 from engine.config import LayerConfig
-from engine.kernels import inputs, reference_sampling
+from engine.decoding import sampling
+from engine.kernels import inputs, reference_step
 from engine.kernels import router as routing
-from engine.kernels.reference_sampling import VocabularyResult
+from engine.kernels.reference_step import VocabularyResult
 from engine.kernels.settle import Buffers, settle
 from engine.layers.moe import Router
 from engine.layers.rope import cos_sin, inverse_frequencies
-from engine.weights.quantize import INT8, pack, unpack
+from engine.quant.schemes import INT8, pack, unpack
 from tests.engine.tiny import network
 
 EPS = 1e-6
@@ -98,7 +98,7 @@ def test_embeddings(count: int, text_rows: int, packed: bool) -> None:
     ids = torch.randint(40, (count,), generator=torch.Generator().manual_seed(2))
     weight = pack(table, INT8) if packed else table
     embedded = (unpack(weight) if packed else table)[ids] * 8.5
-    want = torch.cat([embedded[:text_rows], reference_sampling.norm(embedded[text_rows:] + fed, None, EPS)])
+    want = torch.cat([embedded[:text_rows], reference_step.norm(embedded[text_rows:] + fed, None, EPS)])
     torch.testing.assert_close(inputs.embed_rows(ids, weight, fed, text_rows, 8.5, EPS), want)
 
 

@@ -10,10 +10,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from engine import sampling
-from engine.kernels import reference_sampling as plain
+from engine.decoding import sampling
+from engine.kernels import reference_step as plain
 from engine.kernels import vocabulary as kernel
-from engine.weights.quantize import INT8, pack
+from engine.quant.schemes import INT8, pack
 
 CAP = 30.0
 

@@ -32,7 +32,7 @@ KEYS = (
 def _subject() -> tuple[Model, dict[str, bytes], dict[str, Tensor]]:
     """A tiny model, a sound adapter's files, and the model's weights."""
     from engine import load_model
-    from engine.adapters import save_adapter
+    from engine.adapters.writing import save_adapter
     from tests.engine import tiny
     from tests.engine.adapting import random_adapters
 

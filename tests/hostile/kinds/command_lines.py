@@ -44,7 +44,7 @@ def _loaded() -> Any:
 
 def _load(name: str, **options: str) -> Any:
     """The embedded model once, anything else as ever."""
-    from engine.model import load_model
+    from engine.models.model import load_model
 
     plain = all(value in ("auto", "cpu") for value in options.values())
     return _loaded() if name == "safelight-skills" and plain else load_model(name, **options)
@@ -177,8 +177,8 @@ def _furnish(folder: Path) -> Path:
 
 def _make(random: Random, folder: Path) -> Attempt:
     import engine
-    from app.cli import main
-    from app.commands import window
+    from app.cli import window
+    from app.cli.main import main
 
     here, line = _furnish(folder), _line(random)
     typed = random.choice((b"", b"Spell cat.\n", PUZZLE.encode(), b"\xff\xfe", b"\x00" * 100, b"x" * 10_000))
@@ -216,7 +216,7 @@ def _make(random: Random, folder: Path) -> Attempt:
 
 
 def _prepare() -> None:
-    import engine.memory
+    import engine.memory.plan
     import engine.weights.loader  # noqa: F401 - what they import is not a case's time
 
     _loaded()

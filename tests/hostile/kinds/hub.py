@@ -14,12 +14,12 @@ from typing import Any
 
 from app.models.actions import actions
 from app.models.entries import entries
-from app.models.wording import action_text, disk_line, status
-from engine import PUBLISHED, SafelightError, downloads
-from engine.hub import wire
+from app.models.words import action_text, disk_line, status
+from engine import PUBLISHED, SafelightError
+from engine.hub import download, wire
 from engine.hub.client import Patience
 from engine.hub.record import RECORD
-from tests.engine.rude_server import Request, answering
+from tests.engine.hub.rude_server import Request, answering
 from tests.hostile import mutate
 from tests.hostile.kind import Attempt, Kind
 
@@ -154,12 +154,12 @@ def _make_records(random: Random, folder: Path) -> Attempt:
         failures = []
         with answering(_good) as rude:
             do: dict[str, Callable[[], object]] = {
-                "verify": lambda: downloads.verify(models / NAME),
-                "resume": lambda: downloads.download(REPO, models, endpoint=rude.endpoint, patience=PATIENCE),
-                "discard": lambda: downloads.discard(REPO, models),
+                "verify": lambda: download.verify(models / NAME),
+                "resume": lambda: download.download(REPO, models, endpoint=rude.endpoint, patience=PATIENCE),
+                "discard": lambda: download.discard(REPO, models),
             }
             for step in steps:
-                downloads.partials(models)
+                download.partials(models)
                 entries(models, ())
                 try:
                     if do[step]() == "ready":
@@ -182,8 +182,8 @@ def _foreign(folder: Path) -> list[bytes]:
 
 def _check_whole(model: Path) -> None:
     """What is ready has its files, as they were listed."""
-    assert downloads.is_verified(model)
-    assert downloads.verify(model)
+    assert download.is_verified(model)
+    assert download.verify(model)
 
 
 # --- a hub that answers anything -----------------------------------------------------------------------------------
@@ -327,7 +327,7 @@ def _make_answers(random: Random, folder: Path) -> Attempt:
         with answering(answer) as rude:
             for _ in range(3):
                 try:
-                    downloads.download(REPO, folder / "models", endpoint=rude.endpoint, token="hf_x", patience=PATIENCE)
+                    download.download(REPO, folder / "models", endpoint=rude.endpoint, token="hf_x", patience=PATIENCE)
                     _check_whole(folder / "models" / NAME)
                     failure = None
                     break
@@ -335,7 +335,7 @@ def _make_answers(random: Random, folder: Path) -> Attempt:
                     failure = error
         if failure is not None and not bad_listing:  # the hub has recovered
             with answering(_good) as good:
-                downloads.download(REPO, folder / "models", endpoint=good.endpoint, patience=PATIENCE)
+                download.download(REPO, folder / "models", endpoint=good.endpoint, patience=PATIENCE)
             for name, content in CONTENT.items():
                 assert (folder / "models" / NAME / name).read_bytes() == content
         elif failure is not None:

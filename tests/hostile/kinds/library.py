@@ -22,11 +22,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from app.keeper import Keeper
 from app.library import Attachment, Library, NewMessage, transfer
+from app.library.conversations import Keeper
 from app.library.errors import IndexDamagedError
-from app.state.chat_state import ChatState
-from app.state.versions import Versions
+from app.state.chat.conversation import ChatState
+from app.state.chat.versions import Versions
 from tests.hostile import mutate
 from tests.hostile.kind import Attempt, Kind
 

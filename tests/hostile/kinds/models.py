@@ -11,9 +11,9 @@ from typing import Any
 
 from engine import EMBEDDED, GenerationConfig, ModelConfig
 from engine.catalog import ASSETS
-from engine.chat_template import ChatTemplate
 from engine.files import read_json
-from engine.tokenizer import Tokenizer
+from engine.text.chat_template import ChatTemplate
+from engine.text.tokenizer import Tokenizer
 from tests.hostile import mutate
 from tests.hostile.kind import Attempt, Kind
 
@@ -68,7 +68,7 @@ def _make_configs(random: Random, folder: Path) -> Attempt:
             config = GenerationConfig().replace(**changes)
             hash(config), config.temperature(0), json.dumps(dataclasses.asdict(config), allow_nan=False)
         else:  # as ``safelight plan`` and the page of models count
-            from engine.memory import plan
+            from engine.memory.plan import plan
 
             json.dumps(plan(folder, context, quantization).as_dict(), allow_nan=False)
 
@@ -330,7 +330,7 @@ def _make_templates(random: Random, folder: Path) -> Attempt:
 
 
 def _import_plan() -> None:
-    import engine.memory  # noqa: F401
+    import engine.memory.plan  # noqa: F401
 
 
 KINDS = (

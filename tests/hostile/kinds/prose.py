@@ -214,9 +214,9 @@ def _attempt(text: str, *, markdown: bool) -> Attempt:
     """Show a text in a column that scrolls, all of it, to its end, and at another width."""
 
     def attempt() -> float:
+        from app.chat.messages.scroller import Scroller
         from app.chat.prose.widget import Prose
-        from app.chat.scroller import Scroller
-        from app.theme import DARKROOM
+        from app.design.theme import DARKROOM
 
         prose = Prose("Answer", DARKROOM, markdown=markdown)
         column = Scroller(lambda _: prose, lambda *_: 200, lambda _: iter(()), lambda _: (), lambda: 700)
@@ -294,15 +294,15 @@ def _make_paste(random: Random, _folder: Path) -> Attempt:
         from PySide6.QtGui import QKeyEvent
         from PySide6.QtWidgets import QLineEdit, QPlainTextEdit
 
-        from app.actions import Action, Actions
-        from app.chat.composer import Composer
-        from app.chat.prompt_editor import PromptEditor
-        from app.palette import Palette
+        from app.chat.composer.composer import Composer
+        from app.chat.messages.prompt_editor import PromptEditor
+        from app.design.theme import DARKROOM
         from app.presets.form import PresetForm
         from app.presets.preset import Preset
-        from app.sidebar.search_field import SearchField
-        from app.state.pasting import PasteError, read
-        from app.theme import DARKROOM
+        from app.state.sudoku.pasting import PasteError, read
+        from app.window.action import Action, Actions
+        from app.window.palette import Palette
+        from app.window.sidebar.search_field import SearchField
         from engine import GenerationConfig
 
         held = _Held()

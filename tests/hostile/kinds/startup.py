@@ -8,14 +8,14 @@ import struct
 from pathlib import Path
 from random import Random
 
-from app import language
-from app.folders import folders
 from app.presets.drafts import PresetDrafts
 from app.presets.preset import Preset, problem
 from app.presets.store import FILE, PresetStore
 from app.settings import store
 from app.settings.file import open_settings
 from app.settings.spec import SAMPLER
+from app.system import i18n
+from app.system.folders import folders
 from engine import GenerationConfig
 from tests.hostile import mutate
 from tests.hostile.kind import Attempt, Kind
@@ -155,7 +155,7 @@ def _make_settings(random: Random, folder: Path) -> Attempt:
         store.read_conversation(settings)
         store.read_open(settings, "sidebar", default=True)
         str(folders(preferences.data_folder).models)
-        language.use_code(preferences.language)
+        i18n.use_code(preferences.language)
         store.write_values(settings, values, False, keep_seed=False)
         settings.sync()
         again, said_again = open_settings(path)

@@ -73,7 +73,7 @@ def _use(random: Random, folder: Path) -> Attempt:
 
     from engine import ModelConfig, load_model
     from engine.files import read_json
-    from engine.memory import plan
+    from engine.memory.plan import plan
     from engine.weights.loader import open_weights, quantize
 
     way = random.randrange(6)

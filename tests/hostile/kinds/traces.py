@@ -17,7 +17,7 @@ from typing import Any
 from engine import SafelightError, open_trace
 from engine.forks import Mark
 from engine.trace import Parent
-from engine.trace.layout import HEAD, OPENING, frame, opening
+from engine.trace.format import HEAD, OPENING, frame, opening
 from tests.engine.traces import header, made_up, write
 from tests.hostile import mutate
 from tests.hostile.kind import Attempt, Kind
@@ -248,8 +248,8 @@ def _make_replay(random: Random, folder: Path) -> Attempt:
     chosen = Random(random.random())
 
     def attempt() -> float:
-        from app.inspector.overview import Overview
-        from app.inspector.player import Player
+        from app.inspector.timeline.overview import Overview
+        from app.player.player import Player
 
         held = 0.0
 
@@ -276,7 +276,7 @@ def _make_replay(random: Random, folder: Path) -> Attempt:
 
 def _looks(player: Any, overview: Any, random: Random) -> Iterator[Callable[[], Any]]:
     """What the views ask of a player, each in a turn of its own."""
-    from app.state.biography import history_of
+    from app.state.run.cell_history import history_of
 
     last = len(player.replay.frames) - 1
 
@@ -329,7 +329,7 @@ def _make_folder(random: Random, folder: Path) -> Attempt:
                 path.write_bytes(build(random))
 
     def attempt() -> float:
-        from app.kept_runs import KeptRuns
+        from app.inspector.run_catalog import KeptRuns
         from engine import prune_traces
         from engine.trace import make_private
 

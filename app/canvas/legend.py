@@ -1,0 +1,121 @@
+"""A legend: small drawn samples with their words, and a scale of colours. Knows nothing of what it explains."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt
+from PySide6.QtGui import QFont, QFontMetricsF, QLinearGradient, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from app.canvas.geometry import Rect, flow
+from app.design.theme import DARKROOM, TEXT_SMALL, Theme, color, entropy_color, px, text_percent, ui_font
+
+SAMPLE = 16  # pixels, at 100 %
+BAR = 96
+SPACING = 16
+Draw = Callable[[QPainter, QRectF, Theme], None]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A sample and what it means. ``draw`` None is the scale of colours, from its lower to its upper end."""
+
+    words: str
+    draw: Draw | None
+    marks: tuple[float, ...] = ()  # on the scale, 0 to 1
+
+
+class Legend(QWidget):
+    """Entries laid in rows as words are."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = DARKROOM
+        self._entries: tuple[Entry, ...] = ()
+        self._widths: list[int] = []
+        self._widths_at = 0  # the size of text they are measured at; layouts ask again and again
+        policy = QSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
+        policy.setHeightForWidth(True)
+        self.setSizePolicy(policy)
+
+    def set_theme(self, theme: Theme) -> None:
+        if theme != self._theme:
+            self._theme = theme
+            self.update()
+
+    def set_entries(self, entries: Sequence[Entry]) -> None:
+        if tuple(entries) != self._entries:
+            self._entries = tuple(entries)
+            self._widths_at = 0
+            self.updateGeometry()
+            self.update()
+
+    @property
+    def words(self) -> list[str]:
+        """What it says, entry by entry."""
+        return [entry.words for entry in self._entries]
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self.updateGeometry()
+
+    def hasHeightForWidth(self) -> bool:
+        return True
+
+    def heightForWidth(self, width: int) -> int:
+        return self._rects(width)[1]
+
+    def sizeHint(self) -> QSize:
+        width = max(self.width(), 200)
+        return QSize(width, self.heightForWidth(width))
+
+    def paintEvent(self, _event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setFont(_font())
+        for entry, rect in zip(self._entries, self._rects(self.width())[0], strict=True):
+            size = px(SAMPLE) if entry.draw is not None else px(BAR)
+            sample = QRectF(rect.x, rect.y + (rect.height - px(SAMPLE)) / 2, size, px(SAMPLE))
+            if entry.draw is not None:
+                entry.draw(painter, sample, self._theme)
+            else:
+                _paint_scale(painter, sample.adjusted(0, px(4), 0, -px(4)), entry.marks, self._theme)
+            painter.setPen(color(self._theme.faint_ink))
+            words = QRectF(rect.x + size + px(6), rect.y, rect.width, rect.height)
+            painter.drawText(words, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, entry.words)
+
+    def _rects(self, width: int) -> tuple[list[Rect], int]:
+        if self._widths_at != text_percent():
+            self._widths_at = text_percent()
+            metrics = QFontMetricsF(_font())
+            self._widths = [
+                (px(SAMPLE) if entry.draw is not None else px(BAR))
+                + px(6)
+                + math.ceil(metrics.horizontalAdvance(entry.words))
+                for entry in self._entries
+            ]
+        return flow(self._widths, width, px(20), px(SPACING))
+
+
+def _font() -> QFont:
+    font = ui_font()
+    font.setPixelSize(px(TEXT_SMALL))
+    return font
+
+
+def _paint_scale(painter: QPainter, bar: QRectF, marks: Sequence[float], theme: Theme) -> None:
+    shades = QLinearGradient(QPointF(bar.left(), 0), QPointF(bar.right(), 0))
+    for stop in range(16):
+        shades.setColorAt(stop / 15, entropy_color(stop / 15, theme))
+    painter.fillRect(bar, shades)
+    painter.setPen(QPen(color(theme.line_strong), 1))
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    painter.drawRect(bar)
+    for share in marks:
+        x = bar.left() + share * bar.width()
+        painter.setPen(QPen(color(theme.ink), 1))
+        painter.drawLine(QPointF(x, bar.bottom() - 1), QPointF(x, bar.bottom() + px(3)))

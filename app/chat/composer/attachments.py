@@ -1,0 +1,201 @@
+"""The files that go with a prompt, as chips with name, size and tokens, and what of a drop or a paste is files."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+
+from PySide6.QtCore import QMimeData, Qt, Signal, Slot
+from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+
+from app.chat.background import Background
+from app.chat.composer.text_files import read_text_file, size_in_words, text_as_file
+from app.design.controls import button, label
+from app.design.flow import FlowLayout
+from app.design.theme import px
+from app.state.chat.attachment import Attachment
+from app.system.i18n import tr, trn
+from engine import SafelightError
+
+MOST_FILES = 10
+NAME_WIDTH = 240  # pixels at 100 %
+GAP = 8
+
+CountText = Callable[[str], int]
+"""Tokens of a text."""
+
+
+def local_files(data: QMimeData) -> tuple[str, ...]:
+    """Paths of the files and folders that are dragged or pasted; empty where anything else is among them."""
+    urls = data.urls() if data.hasUrls() else []
+    return tuple(url.toLocalFile() for url in urls) if urls and all(url.isLocalFile() for url in urls) else ()
+
+
+def accept_drag(event: QDragEnterEvent | QDragMoveEvent) -> bool:
+    """Accept a drag that holds files, always as a copy: a move would let the file manager delete them."""
+    if not local_files(event.mimeData()):
+        event.ignore()
+        return False
+    event.setDropAction(Qt.DropAction.CopyAction)
+    event.accept()
+    return True
+
+
+class AttachmentChip(QFrame):
+    """One file; ``remove`` is its button."""
+
+    def __init__(self, attachment: Attachment) -> None:
+        super().__init__()
+        self.attachment = attachment
+        self.setProperty("role", "well")
+        name = label(attachment.name)
+        elided = name.fontMetrics().elidedText(attachment.name, Qt.TextElideMode.ElideMiddle, px(NAME_WIDTH))
+        name.setText(elided)
+        name.setToolTip(attachment.name if elided != attachment.name else "")
+        self.facts = label(size_in_words(attachment.size), "caption")
+        self.remove = button("×", tr("Remove {name}", name=attachment.name), tip=tr("Remove this file"))
+        self.remove.setMinimumWidth(24)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(12, 0, 4, 0)
+        row.setSpacing(8)
+        row.addWidget(name)
+        row.addWidget(self.facts)
+        row.addWidget(self.remove)
+        self.show_tokens(None)
+
+    def show_tokens(self, tokens: int | None) -> None:
+        """Tell how many tokens the file takes; None while that is not known."""
+        facts = [size_in_words(self.attachment.size)]
+        if tokens is not None:
+            facts.append(trn("{count} token", "{count} tokens", tokens))
+        self.facts.setText(" · ".join(facts))
+        self.setAccessibleName(" · ".join((self.attachment.name, *facts)))
+        self.remove.setAccessibleDescription(" · ".join(facts))
+
+
+class AttachmentBar(QWidget):
+    """Chips in rows; hidden without any."""
+
+    changed = Signal()  # files came or went
+    emptied = Signal()  # the last one was removed by its button
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setAccessibleName(tr("Attached files"))
+        self.chips: list[AttachmentChip] = []
+        self._count: CountText | None = None
+        self._known: dict[str, int] = {}  # tokens by text, of the files that are here
+        self._host: QWidget | None = None
+        self._counting = Background(self)
+        self._counting.done.connect(self._counted)
+        policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
+        policy.setHeightForWidth(True)
+        self.setSizePolicy(policy)
+        self._layout = QVBoxLayout(self)
+        self._layout.setContentsMargins(0, 0, 0, 0)
+        self.hide()
+
+    @property
+    def attachments(self) -> tuple[Attachment, ...]:
+        return tuple(chip.attachment for chip in self.chips)
+
+    @property
+    def buttons(self) -> list[QPushButton]:
+        """In the order Tab takes them."""
+        return [chip.remove for chip in self.chips]
+
+    def set_attachments(self, attachments: Sequence[Attachment]) -> None:
+        """Show these files in place of what was there."""
+        if tuple(attachments) == self.attachments:
+            return
+        if self._host is not None:
+            self._layout.removeWidget(self._host)
+            self._host.hide()
+            self._host.deleteLater()
+        self._host = QWidget()
+        flow = FlowLayout(self._host, GAP)
+        self.chips = [AttachmentChip(attachment) for attachment in attachments]
+        for chip in self.chips:
+            chip.remove.clicked.connect(self._remove)
+            flow.addWidget(chip)
+        self._layout.addWidget(self._host)
+        self.setVisible(bool(self.chips))
+        self._show_tokens()
+        self.changed.emit()
+
+    def add_files(self, paths: Sequence[str]) -> list[str]:
+        """Read files and add those that are text.
+
+        Returns:
+            A sentence for each file that could not be attached.
+        """
+        added = list(self.attachments)
+        problems: list[str] = []
+        for path in paths:
+            try:
+                attachment = read_text_file(path)
+            except SafelightError as error:
+                problems.append(str(error))
+                continue
+            if attachment in added:
+                problems.append(tr("{name} is attached already.", name=attachment.name))
+            elif len(added) >= MOST_FILES:
+                problems.append(tr("No more than {most} files can be attached; remove one first.", most=MOST_FILES))
+            else:
+                added.append(attachment)
+        self.set_attachments(added)
+        return problems
+
+    def add_text(self, text: str) -> str:
+        """Add a text as a file of its own, also over ``MOST_FILES``: it may have no other place.
+
+        Returns:
+            The file's name.
+
+        Raises:
+            SafelightError: it could not be attached.
+        """
+        taken = {attachment.name for attachment in self.attachments}
+        numbers = itertools.chain([""], itertools.count(2))
+        names = (tr("pasted{number}.txt", number=number) for number in numbers)
+        attachment = text_as_file(next(name for name in names if name not in taken), text)
+        for there in self.attachments:
+            if there.text == attachment.text:
+                raise SafelightError(tr("{name} is attached already.", name=there.name))
+        self.set_attachments((*self.attachments, attachment))
+        return attachment.name
+
+    def set_counter(self, count: CountText | None) -> None:
+        """How tokens are counted from now on; None when no model is loaded. It is called from another thread."""
+        self._count = count
+        self._known.clear()
+        self._counting.drop()
+        self._show_tokens()
+
+    def _show_tokens(self) -> None:
+        texts = {chip.attachment.text for chip in self.chips}
+        self._known = {text: tokens for text, tokens in self._known.items() if text in texts}
+        for chip in self.chips:
+            chip.show_tokens(self._known.get(chip.attachment.text))
+        missing = texts - self._known.keys()
+        count = self._count
+        if missing and count is not None:
+            self._counting.ask(lambda: {text: count(text) for text in missing})
+
+    @Slot(object)
+    def _counted(self, tokens: dict[str, int]) -> None:
+        self._known.update(tokens)
+        for chip in self.chips:
+            chip.show_tokens(self._known.get(chip.attachment.text))
+
+    @Slot()
+    def _remove(self) -> None:
+        place = self.buttons.index(self.sender())  # type: ignore[arg-type]
+        left = list(self.attachments)
+        del left[place]
+        self.set_attachments(left)
+        if self.chips:
+            self.chips[min(place, len(left) - 1)].remove.setFocus()
+        else:
+            self.emptied.emit()

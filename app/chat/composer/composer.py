@@ -1,0 +1,222 @@
+"""Where a prompt is written: the text field, files, Send, the context meter and a line that says what to know."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDragMoveEvent, QDropEvent
+from PySide6.QtWidgets import QFileDialog, QFrame, QHBoxLayout, QVBoxLayout, QWidget
+
+from app.chat.composer.attachments import AttachmentBar, CountText, accept_drag, local_files
+from app.chat.composer.edit import PromptEdit
+from app.chat.composer.meter import ContextMeter
+from app.design.controls import button, chain_tabs, label
+from app.state.chat.attachment import Attachment
+from app.system.i18n import tr, trn
+from engine import SafelightError
+
+__all__ = ["Composer", "PromptEdit"]
+
+
+def hint() -> str:
+    """What the line under the field says when there is nothing else to say."""
+    return tr("Enter sends, Shift+Enter starts a new line")
+
+
+class Composer(QWidget):
+    """Emits ``submitted(text)``; text and files stay until ``clear``.
+
+    ``changed`` tells that the draft is another: its text or its files.
+    """
+
+    submitted = Signal(str)
+    changed = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._blocked = ""
+        self._message = ""
+        self._tool: QWidget | None = None
+        self.setAcceptDrops(True)
+        self.edit = PromptEdit()
+        self.edit.submitted.connect(self._submit)
+        self.edit.textChanged.connect(self._text_changed)
+        self.edit.files_pasted.connect(self.accept_files)
+        self.edit.overlong.connect(self.attach_text)
+        self.edit.walked.connect(self._tell_place)
+        self.edit.focus_changed.connect(self._mark_active)
+        self.files = AttachmentBar()
+        self.files.changed.connect(self._files_changed)
+        self.files.emptied.connect(self.edit.setFocus)
+        self.attach = button(
+            tr("Attach…"), tr("Attach text files"), tip=tr("Attach text files; they can be dropped or pasted as well")
+        )
+        self.attach.clicked.connect(self.choose_files)
+        self.meter = ContextMeter()
+        self.meter.changed.connect(self._show_hint)
+        self.send = button(tr("Send"), tr("Send the prompt"), role="primary")
+        self.send.clicked.connect(self._submit)
+        self.hint = label(hint(), "caption", wrap=True)
+
+        self._field = QFrame()
+        self._field.setProperty("role", "field")
+        self._tools = QHBoxLayout()
+        self._tools.setSpacing(16)
+        self._tools.addWidget(self.attach)
+        self._tools.addStretch(1)
+        self._tools.addWidget(self.meter)
+        self._tools.addWidget(self.send)
+        inside = QVBoxLayout(self._field)
+        inside.setContentsMargins(12, 8, 8, 8)
+        inside.setSpacing(8)
+        inside.addWidget(self.files)
+        inside.addWidget(self.edit)
+        inside.addLayout(self._tools)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(8)
+        column.addWidget(self._field)
+        column.addWidget(self.hint)
+        self._order_tabs()
+
+    @property
+    def text(self) -> str:
+        return self.edit.toPlainText()
+
+    @property
+    def attachments(self) -> tuple[Attachment, ...]:
+        return self.files.attachments
+
+    def set_text(self, text: str) -> None:
+        """Put a text into the field with the cursor behind it, or beside it as a file where it does not fit."""
+        self.edit.set_text(text)
+
+    def set_attachments(self, attachments: Sequence[Attachment]) -> None:
+        """Put files beside the text in place of those that were there."""
+        self.files.set_attachments(attachments)
+
+    def clear(self) -> None:
+        """Empty the field and take the files off, as after a prompt was sent."""
+        self.set_text("")
+        self.set_attachments(())
+
+    def remember(self, prompt: str) -> None:
+        """A prompt was sent: from now on it is the first that the arrow up brings."""
+        self.edit.history.remember(prompt)
+
+    def set_history(self, prompts: Sequence[str]) -> None:
+        """The prompts of the conversation on show, oldest first."""
+        self.edit.history.set_conversation(prompts)
+
+    def set_token_counter(self, count: CountText | None) -> None:
+        """How many tokens a text has, for the files' chips; called from another thread. None without a model."""
+        self.files.set_counter(count)
+
+    def place_presets(self, picker: QWidget) -> None:
+        """Put the choice of presets beside Attach."""
+        self._tool = picker
+        self._tools.insertWidget(1, picker)
+        self._order_tabs()
+
+    def block(self, reason: str) -> None:
+        """Say why nothing can be sent now; an empty reason allows sending."""
+        self._blocked = reason
+        self._show_hint()
+
+    def say(self, message: str) -> None:
+        """Show a line under the field until the text changes."""
+        self._message = message
+        self._show_hint()
+
+    @Slot(object)
+    def accept_files(self, paths: Sequence[str]) -> None:
+        """Attach files that were dropped, pasted or chosen; those that cannot be are named under the field."""
+        problems = self.files.add_files(paths)
+        if not problems:
+            self.say("")
+            return
+        more = len(problems) - 1
+        rest = trn("{count} more file was not attached.", "{count} more files were not attached.", more) if more else ""
+        self.say(f"{problems[0]} {rest}".strip())
+
+    @Slot(str)
+    def attach_text(self, text: str) -> None:
+        """Attach a text that is too long for the field; what is said under it is the file's name, or why not."""
+        try:
+            name = self.files.add_text(text)
+        except SafelightError as error:
+            self.say(str(error))
+        else:
+            self.say(tr("That is too long for the field; it is attached as {name}.", name=name))
+
+    @Slot()
+    def choose_files(self) -> None:
+        """Let the user choose files to attach."""
+        paths, _ = QFileDialog.getOpenFileNames(self, tr("Attach text files"))
+        if paths:
+            self.accept_files(paths)
+        self.edit.setFocus()
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        if accept_drag(event):
+            self._mark_active(True)
+            self.say(tr("Drop the files to attach them as text"))
+
+    def dragMoveEvent(self, event: QDragMoveEvent) -> None:
+        accept_drag(event)
+
+    def dragLeaveEvent(self, event: QDragLeaveEvent) -> None:
+        self._mark_active(self.edit.hasFocus())
+        self.say("")
+        super().dragLeaveEvent(event)
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        paths = local_files(event.mimeData())
+        event.setDropAction(Qt.DropAction.CopyAction)
+        event.accept()
+        self._mark_active(self.edit.hasFocus())
+        self.accept_files(paths)
+        self.edit.setFocus()
+
+    def _order_tabs(self) -> None:
+        """Prompt, the files' buttons, Attach, presets, Send."""
+        tool = [self._tool] if self._tool is not None else []
+        chain_tabs(self.edit, (*self.files.buttons, self.attach, *tool, self.send))
+
+    @Slot()
+    def _show_hint(self) -> None:
+        self.send.setEnabled(not self._blocked)
+        self.send.setToolTip(self._blocked)
+        self.send.setAccessibleDescription(self._blocked)
+        self.hint.setText(self._message or self._blocked or self.meter.remark or hint())
+
+    @Slot(bool)
+    def _mark_active(self, active: bool) -> None:
+        self._field.setProperty("active", active)
+        self._field.style().unpolish(self._field)  # style sheets look at properties only when polishing
+        self._field.style().polish(self._field)
+
+    @Slot()
+    def _submit(self) -> None:
+        if not self._blocked:
+            self.submitted.emit(self.text)
+
+    @Slot()
+    def _text_changed(self) -> None:
+        if self._message:
+            self.say("")
+        self.meter.touch()
+        self.changed.emit()
+
+    @Slot()
+    def _files_changed(self) -> None:
+        self._order_tabs()
+        self.meter.touch()
+        self.changed.emit()
+
+    @Slot()
+    def _tell_place(self) -> None:
+        place = self.edit.history.place
+        if place is not None:
+            self.say(tr("Earlier prompt {place} of {count}", place=place[0], count=place[1]))

@@ -1,0 +1,120 @@
+"""The field a prompt is typed into: as tall as its text, Enter submits, the arrows walk through earlier prompts."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QMimeData, QSize, Qt, Signal, Slot
+from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent, QFocusEvent, QKeyEvent, QTextCursor
+from PySide6.QtWidgets import QFrame, QSizePolicy
+
+from app.chat.composer.attachments import local_files
+from app.chat.composer.history import PromptHistory
+from app.design.text_field import TextField
+from app.system.i18n import tr
+
+MOST_LINES = 9  # a Sudoku puzzle
+
+
+class PromptEdit(TextField):
+    """Files that are pasted are handed on; files that are dropped are left to the widget around it."""
+
+    submitted = Signal()
+    focus_changed = Signal(bool)
+    files_pasted = Signal(object)  # tuple[str, ...] of paths
+    walked = Signal()  # another prompt of the history is on show
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.history = PromptHistory()
+        self.setAccessibleName(tr("Prompt"))
+        self.setAccessibleDescription(
+            tr("Enter sends, Shift+Enter starts a new line, the arrows up and down bring earlier prompts")
+        )
+        self.setTabChangesFocus(True)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.document().documentLayout().documentSizeChanged.connect(self._text_resized)
+
+    def set_text(self, text: str) -> None:
+        """Put a text into the field with the cursor behind it; a walk through the history ends."""
+        self.history.leave()
+        self.setPlainText(text)
+        self.moveCursor(QTextCursor.MoveOperation.End)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        modifiers = event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier  # macOS gives it to the arrows
+        enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+        if enter and not modifiers & Qt.KeyboardModifier.ShiftModifier:
+            self.submitted.emit()
+            event.accept()
+        elif not modifiers and self._walk(event.key()):
+            event.accept()
+        else:
+            super().keyPressEvent(event)
+
+    def _walk(self, key: int) -> bool:
+        """Show another text of the history where the key would leave the field; undo brings the last one back.
+
+        The cursor is put where the same key walks on.
+        """
+        cursor = self.textCursor()
+        if key == Qt.Key.Key_Up and not cursor.movePosition(QTextCursor.MoveOperation.Up):
+            text, end = self.history.older(self.toPlainText()), QTextCursor.MoveOperation.Start
+        elif key == Qt.Key.Key_Down and not cursor.movePosition(QTextCursor.MoveOperation.Down):
+            text, end = self.history.newer(self.toPlainText()), QTextCursor.MoveOperation.End
+        else:
+            return False
+        if text is None:
+            return False
+        cursor.select(QTextCursor.SelectionType.Document)
+        cursor.insertText(text)
+        cursor.movePosition(end)
+        cursor.movePosition(QTextCursor.MoveOperation.EndOfLine)
+        self.setTextCursor(cursor)
+        self.walked.emit()
+        return True
+
+    def canInsertFromMimeData(self, source: QMimeData) -> bool:
+        return bool(local_files(source)) or super().canInsertFromMimeData(source)
+
+    def insertFromMimeData(self, source: QMimeData) -> None:
+        paths = local_files(source)
+        if paths:
+            self.files_pasted.emit(paths)
+        else:
+            super().insertFromMimeData(source)
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        if local_files(event.mimeData()):
+            event.ignore()  # so that the widget around is asked
+        else:
+            super().dragEnterEvent(event)
+
+    def dragMoveEvent(self, event: QDragMoveEvent) -> None:
+        if local_files(event.mimeData()):
+            event.ignore()
+        else:
+            super().dragMoveEvent(event)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        super().focusInEvent(event)
+        self.focus_changed.emit(True)
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
+        self.focus_changed.emit(False)
+
+    def sizeHint(self) -> QSize:
+        lines = max(1, int(self.document().size().height()))  # a plain text document counts lines
+        margins = self.contentsMargins()
+        above = int(self.document().documentMargin()) + margins.top()
+        below = 0 if lines > MOST_LINES else above + margins.bottom() - margins.top() + 2  # no half line shows
+        return QSize(240, min(lines, MOST_LINES) * self.fontMetrics().lineSpacing() + above + below)
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(120, self.sizeHint().height())
+
+    @Slot()
+    def _text_resized(self) -> None:
+        self.updateGeometry()

@@ -1,0 +1,259 @@
+"""One answer on show: its canvases while it develops, its text once it has settled, and what can be done with it."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QRect, Qt, Signal, Slot
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+
+from app.bridge.messages import LoadedModel
+from app.canvas.view import CanvasView
+from app.chat.messages.fading import Fading
+from app.chat.messages.thinking import Thinking
+from app.chat.messages.versions import VersionSwitch
+from app.chat.paint_options import CanvasLook
+from app.chat.prompts import canvas_columns
+from app.chat.prose.widget import PAD, Prose
+from app.chat.words import remarks, status_line, wants_retry
+from app.design.controls import button, label
+from app.state.chat.conversation import Answer, Turn
+from app.system.i18n import tr
+
+
+class AnswerView(QWidget):
+    """Shows the version of a turn's answer that is on show. ``refresh`` after each change of the turn.
+
+    ``model`` writes the tokens of a live answer; without one there are no canvases.
+    """
+
+    stop_asked = Signal()
+    again_asked = Signal()
+    delete_asked = Signal()
+    inspect_asked = Signal()
+    chosen = Signal(int)
+    rebuilt = Signal()  # other controls than before
+
+    def __init__(self, turn: Turn, model: LoadedModel | None, look: CanvasLook) -> None:
+        super().__init__()
+        self._turn = turn
+        self._model = model
+        self._look = look
+        self._drawn: Answer | None = None  # whose canvases are in place
+        self._can_ask = True
+        self._is_busy = False
+        self._can_delete = False
+        self.canvases: list[CanvasView] = []
+
+        self.speaker = label("", "speaker")
+        self.versions = VersionSwitch(tr("Earlier version of the answer"), tr("Later version of the answer"))
+        self.before, self.place, self.after = self.versions.before, self.versions.place, self.versions.after
+        self.thinking = Thinking(look.theme)
+        self.text = Prose(tr("Answer"), look.theme)
+        self.status = label("", "caption", wrap=True)
+        self.status.setAccessibleName(tr("Progress"))
+        self.remarks = label("", "remark", wrap=True, selectable=True)
+        self.remarks.setAccessibleName(tr("Remark"))
+        self.retry = button(tr("Regenerate"), tr("Try the answer again"), role="plain")
+        self.stop = button(
+            tr("■ Stop"), tr("Stop the answer"), role="plain", tip=tr("Stops within one denoising step (Esc)")
+        )
+        self.again = button(
+            tr("Regenerate"), tr("Regenerate the answer"), tip=tr("Answers once more with a new seed (Ctrl+R)")
+        )
+        self.copy = button(tr("Copy"), tr("Copy the answer"), tip=tr("Copies the Markdown source"))
+        self.canvas_toggle = button(tr("Show canvas"), tr("Show the canvas of the answer"))
+        self.canvas_toggle.setCheckable(True)
+        self.inspect = button(tr("Inspect"), tr("Inspect how the answer came about"), tip=tr("Opens the inspector"))
+        self.delete = button(
+            tr("Delete version"), tr("Delete this version of the answer"), tip=tr("The other versions stay")
+        )
+        self._lay_out()
+        self._connect()
+        self.refresh()
+
+    def _lay_out(self) -> None:
+        head = QHBoxLayout()
+        head.setContentsMargins(PAD, 0, PAD, 0)
+        head.addWidget(self.speaker)
+        head.addStretch(1)
+        head.addWidget(self.versions)
+        self._canvas_column = QVBoxLayout()
+        self._canvas_column.setContentsMargins(PAD, 0, PAD, 0)
+        self._canvas_column.setSpacing(8)
+        remark = QVBoxLayout()
+        remark.setContentsMargins(PAD, 4, PAD, 0)
+        remark.setSpacing(8)
+        remark.addWidget(self.remarks)
+        remark.addWidget(self.retry, 0, Qt.AlignmentFlag.AlignLeft)
+        foot = QVBoxLayout()
+        foot.setContentsMargins(PAD, 0, PAD, 0)
+        foot.setSpacing(4)
+        foot.addWidget(self.status)
+        buttons = QHBoxLayout()
+        buttons.setSpacing(16)
+        for widget in (self.stop, self.again, self.copy, self.canvas_toggle, self.inspect, self.delete):
+            buttons.addWidget(widget)
+        buttons.addStretch(1)
+        foot.addLayout(buttons)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(8)
+        column.addLayout(head)
+        column.addWidget(self.thinking)
+        column.addLayout(self._canvas_column)
+        column.addWidget(self.text)
+        column.addLayout(remark)
+        column.addLayout(foot)
+
+    def _connect(self) -> None:
+        self.stop.clicked.connect(self.stop_asked)
+        self.again.clicked.connect(self.again_asked)
+        self.retry.clicked.connect(self.again_asked)
+        self.delete.clicked.connect(self.delete_asked)
+        self.inspect.clicked.connect(self.inspect_asked)
+        self.copy.clicked.connect(self._copy)
+        self.canvas_toggle.toggled.connect(self._toggle_canvas)
+        self.versions.chosen.connect(self.chosen)
+        self.text.rebuilt.connect(self.rebuilt)
+        self.thinking.rebuilt.connect(self.rebuilt)
+
+    def tab_stops(self) -> list[QWidget]:
+        """What Tab goes through, in order."""
+        return [
+            self.before,
+            self.after,
+            *self.thinking.tab_stops(),
+            *self.canvases,
+            *self.text.tab_stops(),
+            self.remarks,
+            self.retry,
+            self.stop,
+            self.again,
+            self.copy,
+            self.canvas_toggle,
+            self.inspect,
+            self.delete,
+        ]
+
+    def set_look(self, look: CanvasLook) -> None:
+        """Change how text and canvases are drawn."""
+        self._look = look
+        self.text.set_theme(look.theme)
+        self.thinking.set_theme(look.theme)
+        for view in self.canvases:
+            look.apply(view)
+
+    def set_model(self, model: LoadedModel | None) -> None:
+        """The model that wrote the answer on show, if it can still be asked for its tokens."""
+        self._model = model
+
+    def set_state(self, *, can_ask: bool, is_busy: bool, can_delete: bool = False) -> None:
+        """Whether an answer can be asked for now, and whether one is under way in this conversation."""
+        self._can_ask, self._is_busy, self._can_delete = can_ask, is_busy, can_delete
+        self._show_buttons()
+
+    def refresh(self) -> None:
+        """Draw what has changed."""
+        answer = self._turn.answer
+        if answer is not self._drawn:
+            self._drop_canvases()
+            self._drawn = answer
+            self.canvas_toggle.setChecked(self._keeps_canvas())
+        blocks = answer.canvas.blocks if self._model is not None else []
+        first = max(0, len(self.canvases) - 1)  # earlier ones are committed and do not change
+        while len(self.canvases) < len(blocks):
+            self._add_canvas()
+        for view, block in list(zip(self.canvases, blocks, strict=True))[first:]:
+            view.set_block(block)
+        self.speaker.setText(answer.model_title)
+        self.status.setText(status_line(answer))
+        said = "" if answer.is_active else remarks(answer)
+        self.remarks.setText(said)
+        # The line wraps sooner or later as its figures grow; what is under it must not jump.
+        self.status.setMinimumHeight(2 * self.status.fontMetrics().lineSpacing() if answer.is_active else 0)
+        if not answer.is_active:
+            self.text.set_text(answer.text)
+            self.thinking.set_thoughts(answer.thinking)
+        self._show_parts()
+        self._show_buttons()
+
+    def settle(self) -> None:
+        """The run has ended: what was stopped keeps its canvas, what finished becomes text."""
+        before = self._canvas_area()
+        shown = self.isVisible() and not self._look.reduced_motion and not before.isEmpty()
+        fading = Fading(self, before) if shown else None
+        self.canvas_toggle.setChecked(self._keeps_canvas())
+        self.refresh()
+        if fading is None:
+            return
+        if any(view.isVisibleTo(self) for view in self.canvases):
+            fading.deleteLater()
+        else:
+            fading.start()
+
+    def _keeps_canvas(self) -> bool:
+        answer = self._turn.answer
+        return bool(answer.canvas.blocks) and (answer.status in ("stopped", "failed") or answer.is_empty)
+
+    def _canvas_area(self) -> QRect:
+        area = QRect()
+        for view in self.canvases:
+            if view.isVisibleTo(self):
+                area = area.united(view.geometry())
+        return area
+
+    def _add_canvas(self) -> None:
+        assert self._model is not None
+        view = CanvasView()
+        view.set_piece(self._model.piece, self._model.is_special)
+        view.set_vocabulary_size(self._model.vocab_size)
+        view.setColumns(canvas_columns(self._model.name))
+        self._look.apply(view)
+        view.setAccessibleName(tr("Canvas of block {number}", number=len(self.canvases) + 1))
+        self.canvases.append(view)
+        self._canvas_column.addWidget(view)
+        self.rebuilt.emit()
+
+    def _drop_canvases(self) -> None:
+        for view in self.canvases:
+            self._canvas_column.removeWidget(view)
+            view.hide()
+            view.deleteLater()
+        self.canvases.clear()
+
+    def _show_parts(self) -> None:
+        answer = self._turn.answer
+        shows_canvas = bool(self.canvases) and (answer.is_active or self.canvas_toggle.isChecked())
+        for view in self.canvases:
+            view.setVisible(shows_canvas)
+        self.text.setVisible(bool(answer.text.strip()) and not shows_canvas and not answer.is_active)
+        if shows_canvas or answer.is_active:
+            self.thinking.hide()
+        else:
+            self.thinking.setVisible(bool(answer.thinking))
+        self.remarks.setVisible(bool(self.remarks.text()))
+        self.canvas_toggle.setText(tr("Hide canvas") if self.canvas_toggle.isChecked() else tr("Show canvas"))
+
+    def _show_buttons(self) -> None:
+        answer = self._turn.answer
+        active, retries = answer.is_active, wants_retry(answer)
+        self.stop.setVisible(active)
+        self.again.setVisible(not active and not retries)
+        self.retry.setVisible(retries)
+        for widget in (self.again, self.retry):
+            widget.setEnabled(self._can_ask)
+        self.copy.setVisible(not active and bool(answer.text.strip()))
+        self.canvas_toggle.setVisible(not active and bool(self.canvases))
+        self.inspect.setVisible(answer.has_trace)
+        versions = len(self._turn.answers)
+        self.versions.show_versions(self._turn.answers.shown, versions, can_switch=not self._is_busy)
+        self.delete.setVisible(self._can_delete and versions > 1 and not active)
+        self.delete.setEnabled(not self._is_busy)
+
+    @Slot()
+    def _copy(self) -> None:
+        QGuiApplication.clipboard().setText(self._turn.answer.text)
+
+    @Slot(bool)
+    def _toggle_canvas(self, _shown: bool) -> None:
+        self._show_parts()

@@ -1,0 +1,181 @@
+"""A prompt on show: its text, its files, and what can be done with it."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+
+from app.chat.composer.text_files import size_in_words
+from app.chat.messages.prompt_editor import PromptEditor
+from app.chat.messages.versions import VersionSwitch
+from app.chat.paint_options import CanvasLook
+from app.chat.prose.widget import PAD, Prose
+from app.design.controls import button, label
+from app.design.flow import FlowLayout
+from app.state.chat.attachment import fence_for
+from app.state.chat.conversation import Turn
+from app.state.chat.fitting import fits
+from app.system.i18n import tr
+
+NAME_WIDTH = 240  # pixels
+LINE = "\n"
+FOLDED, UNFOLDED = "▸", "▾"
+
+
+class PromptView(QWidget):
+    """``refresh`` after each change around the turn."""
+
+    edit_asked = Signal(str)
+    delete_asked = Signal()
+    chosen = Signal(int)
+    rebuilt = Signal()  # other controls than before
+
+    def __init__(self, turn: Turn, look: CanvasLook) -> None:
+        super().__init__()
+        self._turn = turn
+        self._look = look
+        self.speaker = label(tr("You"), "speaker")
+        self.versions = VersionSwitch(tr("Earlier version of the prompt"), tr("Later version of the prompt"))
+        self.prose = Prose(tr("Prompt"), look.theme, markdown=False)
+        self.edit = button(tr("Edit"), tr("Edit the prompt"), tip=tr("The old prompt stays beside the new one"))
+        self.copy = button(tr("Copy"), tr("Copy the prompt"))
+        self.delete = button(
+            tr("Delete"), tr("Delete the turn"), tip=tr("Deletes the prompt, its answer and what follows")
+        )
+        self.editor: PromptEditor | None = None
+        self.chips: list[QPushButton] = []
+        self.files: list[Prose] = []  # the texts of the files, empty until they are unfolded
+
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.setSpacing(8)
+        head = QHBoxLayout()
+        head.setContentsMargins(PAD, 0, PAD, 0)
+        head.addWidget(self.speaker)
+        head.addStretch(1)
+        head.addWidget(self.versions)
+        self._column.addLayout(head)
+        self._add_files()
+        self._column.addWidget(self.prose)
+        buttons = QHBoxLayout()
+        buttons.setContentsMargins(PAD, 0, PAD, 0)
+        buttons.setSpacing(16)
+        for widget in (self.edit, self.copy, self.delete):
+            buttons.addWidget(widget)
+        buttons.addStretch(1)
+        self._column.addLayout(buttons)
+
+        self._is_editable = fits(turn.prompt)
+        if not self._is_editable:
+            why = tr("Too long to be edited here. Copy it and paste it into the field below: it becomes a file.")
+            self.edit.setToolTip(why)
+            self.edit.setAccessibleDescription(why)
+        self.prose.set_text(turn.prompt)
+        self.prose.setVisible(bool(turn.prompt))
+        self.prose.rebuilt.connect(self.rebuilt)
+        self.edit.clicked.connect(self.begin_editing)
+        self.copy.clicked.connect(self._copy)
+        self.delete.clicked.connect(self.delete_asked)
+        self.versions.chosen.connect(self.chosen)
+
+    def text(self) -> str:
+        """The prompt."""
+        return self.prose.text()
+
+    @property
+    def is_editing(self) -> bool:
+        return self.editor is not None
+
+    def tab_stops(self) -> list[QWidget]:
+        """What Tab goes through, in order."""
+        stops: list[QWidget] = [self.versions.before, self.versions.after]
+        for chip, prose in zip(self.chips, self.files, strict=True):
+            stops += [chip, *prose.tab_stops()]
+        stops += self.prose.tab_stops()
+        stops += self.editor.tab_stops() if self.editor is not None else []
+        return [*stops, self.edit, self.copy, self.delete]
+
+    def set_look(self, look: CanvasLook) -> None:
+        self._look = look
+        self.prose.set_theme(look.theme)
+        for prose in self.files:
+            prose.set_theme(look.theme)
+
+    def set_state(self, shown: int, versions: int, *, can_ask: bool, is_busy: bool) -> None:
+        """Which of its versions this is, and what can be done now."""
+        self.versions.show_versions(shown, versions, can_switch=not is_busy)
+        self.edit.setEnabled(can_ask and self._is_editable)
+        self.delete.setEnabled(not is_busy)
+
+    @Slot()
+    def begin_editing(self) -> None:
+        """Put a field in the prompt's place."""
+        if self.editor is None:
+            self.editor = PromptEditor()
+            self.editor.submitted.connect(self.edit_asked)
+            self.editor.closed.connect(self._end_editing)
+            self._column.insertWidget(self._column.indexOf(self.prose) + 1, self.editor)
+            self.prose.hide()
+            self._show_actions(False)
+            self.rebuilt.emit()
+        self.editor.begin(self._turn.prompt)
+
+    @Slot()
+    def _end_editing(self) -> None:
+        if self.editor is not None:
+            self._show_actions(True)
+            self.prose.setVisible(bool(self._turn.prompt))
+            self.edit.setFocus()
+            self.editor.hide()
+            self._column.removeWidget(self.editor)
+            self.editor.deleteLater()
+            self.editor = None
+            self.rebuilt.emit()
+
+    def _show_actions(self, shown: bool) -> None:
+        for widget in (self.edit, self.copy, self.delete):
+            widget.setVisible(shown)
+
+    def _add_files(self) -> None:
+        if not self._turn.attachments:
+            return
+        host = QWidget()
+        host.setAccessibleName(tr("Files of the prompt"))
+        flow = FlowLayout(host, 8)
+        for file in self._turn.attachments:
+            size = size_in_words(len(file.text.encode("utf-8", "replace")))
+            chip = button("", tr("Show the file {name}, {size}", name=file.name, size=size), role="chip")
+            name = chip.fontMetrics().elidedText(file.name, Qt.TextElideMode.ElideMiddle, NAME_WIDTH)
+            chip.setText(f"{name} · {size} {FOLDED}")
+            chip.setToolTip(file.name if name != file.name else "")
+            chip.setCheckable(True)
+            chip.toggled.connect(self._unfold)
+            flow.addWidget(chip)
+            self.chips.append(chip)
+        row = QHBoxLayout()
+        row.setContentsMargins(PAD, 4, PAD, 4)
+        row.addWidget(host)
+        self._column.addLayout(row)
+        for file in self._turn.attachments:
+            prose = Prose(tr("File {name}", name=file.name), self._look.theme)
+            prose.rebuilt.connect(self.rebuilt)
+            prose.hide()
+            self.files.append(prose)
+            self._column.addWidget(prose)
+
+    @Slot(bool)
+    def _unfold(self, is_open: bool) -> None:
+        for chip, prose, file in zip(self.chips, self.files, self._turn.attachments, strict=True):
+            if chip is self.sender():
+                if is_open:
+                    fence, (_, _, ending) = fence_for(file.text), file.name.rpartition(".")
+                    prose.set_text(
+                        f"{fence}{ending if ending.isalnum() else ''}\n{file.text.removesuffix(LINE)}\n{fence}"
+                    )
+                prose.setVisible(is_open)
+                chip.setText(f"{chip.text()[:-1]}{UNFOLDED if is_open else FOLDED}")
+
+    @Slot()
+    def _copy(self) -> None:
+        QGuiApplication.clipboard().setText(self._turn.prompt)

@@ -1,0 +1,140 @@
+"""Changes a prompt in place: Enter sends, Shift+Enter starts a new line, Esc leaves all as it was."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, QSize, Qt, Signal, Slot
+from PySide6.QtGui import QFocusEvent, QKeyEvent, QTextCursor
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
+
+from app.chat.prose.widget import PAD
+from app.design.controls import button, label
+from app.design.text_field import TextField
+from app.state.chat.fitting import refusal
+from app.system.i18n import tr
+
+MOST_LINES = 16
+
+
+class EditField(TextField):
+    """As tall as its text."""
+
+    submitted = Signal()
+    cancelled = Signal()
+    focus_changed = Signal(bool)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setAccessibleName(tr("Edit the prompt"))
+        self.setTabChangesFocus(True)
+        self.setAcceptDrops(False)  # files go to the page
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.document().documentLayout().documentSizeChanged.connect(self.updateGeometry)
+
+    def event(self, event: QEvent) -> bool:
+        if (
+            isinstance(event, QKeyEvent)
+            and event.type() == QEvent.Type.ShortcutOverride
+            and event.key() == Qt.Key.Key_Escape
+        ):
+            event.accept()  # Esc is this field's own, and not the window's that stops an answer
+            return True
+        return super().event(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+        if enter and not event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
+            self.submitted.emit()
+        elif event.key() == Qt.Key.Key_Escape:
+            self.cancelled.emit()
+        else:
+            super().keyPressEvent(event)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        super().focusInEvent(event)
+        self.focus_changed.emit(True)
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
+        self.focus_changed.emit(False)
+
+    def sizeHint(self) -> QSize:
+        lines = max(1, min(MOST_LINES, int(self.document().size().height())))  # a plain text document counts lines
+        around = 2 * int(self.document().documentMargin()) + 2
+        return QSize(240, lines * self.fontMetrics().lineSpacing() + around)
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(120, self.sizeHint().height())
+
+
+class PromptEditor(QWidget):
+    """``submitted`` carries the changed text; ``closed`` follows, and alone where nothing is to be sent."""
+
+    submitted = Signal(str)
+    closed = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._original = ""
+        self.field = EditField()
+        self.field.submitted.connect(self._submit)
+        self.field.cancelled.connect(self.closed)
+        self.field.textChanged.connect(self._allow)
+        self.field.overlong.connect(self._refuse)
+        self.send = button(tr("Send"), tr("Send the edited prompt"), role="primary")
+        self.send.clicked.connect(self._submit)
+        self.cancel = button(tr("Cancel"), tr("Leave the prompt as it was"), role="plain")
+        self.cancel.clicked.connect(self.closed)
+        self._frame = QFrame()
+        self._frame.setProperty("role", "field")
+        self.field.focus_changed.connect(self._mark_focus)
+        inside = QVBoxLayout(self._frame)
+        inside.setContentsMargins(12, 8, 12, 8)
+        inside.addWidget(self.field)
+        buttons = QHBoxLayout()
+        buttons.setSpacing(8)
+        self.hint = label("", "caption", wrap=True)
+        buttons.addWidget(self.hint, 1)
+        buttons.addWidget(self.cancel)
+        buttons.addWidget(self.send)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(PAD, 0, PAD, 0)
+        column.setSpacing(8)
+        column.addWidget(self._frame)
+        column.addLayout(buttons)
+
+    def begin(self, text: str) -> None:
+        """Edit a text, which must fit."""
+        self._original = text
+        self.field.setPlainText(text)
+        self._allow()
+        self.field.moveCursor(QTextCursor.MoveOperation.End)
+        self.field.setFocus()
+
+    def tab_stops(self) -> list[QWidget]:
+        return [self.field, self.cancel, self.send]
+
+    @Slot(bool)
+    def _mark_focus(self, focused: bool) -> None:
+        self._frame.setProperty("active", focused)
+        self._frame.style().unpolish(self._frame)  # style sheets look at properties only when polishing
+        self._frame.style().polish(self._frame)
+
+    @Slot()
+    def _allow(self) -> None:
+        self.send.setEnabled(bool(self.field.toPlainText().strip()))
+        self.hint.setText(tr("The old prompt and what followed stay as another version."))
+
+    @Slot()
+    def _refuse(self) -> None:
+        self.hint.setText(refusal())
+
+    @Slot()
+    def _submit(self) -> None:
+        text = self.field.toPlainText()
+        if not text.strip():
+            return
+        if text != self._original:
+            self.submitted.emit(text)
+        self.closed.emit()

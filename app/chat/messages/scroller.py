@@ -1,0 +1,469 @@
+"""A column of many parts of which only those near what is in sight have widgets. Knows nothing of conversations.
+
+The others are heights: guessed, then remembered once they were laid out. A guess that is set right above what is in
+sight moves nothing that is in sight. Widgets further off are made one by one when there is nothing else to do.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from time import perf_counter
+
+from PySide6.QtCore import QEvent, QRect, Qt, QTimer, QVariantAnimation, Signal, Slot
+from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtWidgets import QApplication, QFrame, QScrollArea, QWidget
+
+from app.chat.messages.heights import Heights, settled_value
+from app.design.controls import chain_tabs
+from app.design.theme import FADE_MS, Theme, color
+
+NEAR = 1.0
+"""Pages above and below what is in sight that are made ready."""
+FAR = 3.0
+"""Pages off at which a widget is given up."""
+FEW = 24
+"""Widgets that are kept however far off they are."""
+SLICE_SECONDS = 0.004
+SIDE = 24
+NEAR_END = 8  # pixels; closer than this is the end
+
+Make = Callable[[Hashable], QWidget]
+Guess = Callable[[Hashable, int], int]  # a part's height at a width
+Warm = Callable[[Hashable], Iterator[None]]
+Stops = Callable[[QWidget], Sequence[QWidget]]
+
+
+class _Column(QWidget):
+    """Holds the parts; tells when one wants another height."""
+
+    height_wanted = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[int] = []
+        self.line_span = (0, 0)  # left, width
+        self.line_color = ""
+
+    def event(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.LayoutRequest:
+            self.height_wanted.emit()
+            return True
+        return super().event(event)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        if self.line_color:
+            painter = QPainter(self)
+            exposed = event.rect()
+            first, last = bisect_left(self.lines, exposed.top()), bisect_right(self.lines, exposed.bottom())
+            for y in self.lines[first:last]:
+                painter.fillRect(QRect(self.line_span[0], y, self.line_span[1], 1), color(self.line_color))
+            painter.end()
+
+
+class Scroller(QScrollArea):
+    """Shows the parts named by ``set_items``; each name is given to ``make`` when its widget is needed.
+
+    The last part always has its widget. A part must say its height by ``heightForWidth`` or ``sizeHint``.
+    """
+
+    made = Signal(object)  # the widget of a part has come into being
+
+    def __init__(self, make: Make, guess: Guess, warm: Warm, stops: Stops, width: Callable[[], int]) -> None:
+        super().__init__()
+        self._make, self._guess, self._warm, self._stops, self._most_width = make, guess, warm, stops, width
+        self._items: list[Hashable] = []
+        self._places: dict[Hashable, int] = {}
+        self._views: dict[Hashable, QWidget] = {}
+        self._known: dict[Hashable, int] = {}  # heights at ``_known_width``
+        self._known_width = 0
+        self._heights = Heights()
+        self._slack = 0  # empty pixels under the last part, so that nothing moves when it became shorter
+        self._at_end = True
+        self._moving = False  # this class itself moves the bar
+        self._warming: tuple[Hashable, Iterator[None]] | None = None
+        self._warmed: set[Hashable] = set()
+        self.reduced_motion = False
+        self._column = _Column()
+        self._column.height_wanted.connect(self._measure_views)
+        self.setWidget(self._column)
+        self.setWidgetResizable(False)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.verticalScrollBar().setSingleStep(40)
+        self.verticalScrollBar().valueChanged.connect(self._moved)
+        self._idle = QTimer(self)
+        self._idle.setSingleShot(True)
+        self._idle.setInterval(0)
+        self._idle.timeout.connect(self._work)
+        self._glide = QVariantAnimation(self)
+        self._glide.setDuration(FADE_MS)
+        self._glide.valueChanged.connect(self._glided)
+        QApplication.instance().focusChanged.connect(self._focus_moved)  # type: ignore[union-attr]
+
+    # ---------------------------------------------------------------- what is shown
+
+    @property
+    def items(self) -> list[Hashable]:
+        return list(self._items)
+
+    @property
+    def views(self) -> dict[Hashable, QWidget]:
+        """The widgets there are, by their part."""
+        return dict(self._views)
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether the end is kept in sight."""
+        return self._at_end
+
+    @property
+    def slack(self) -> int:
+        """Empty pixels under the last part."""
+        return self._slack
+
+    def view(self, item: Hashable) -> QWidget | None:
+        """The widget of a part, if it has one now."""
+        return self._views.get(item)
+
+    def realise(self, item: Hashable) -> QWidget:
+        """The widget of a part, made if need be."""
+        if item not in self._views:
+            self._realise(item)
+        return self._views[item]
+
+    def set_items(self, items: Sequence[Hashable], *, follow: bool) -> None:
+        """Show other parts. Widgets of those that stay are kept; ``follow`` goes to the end, else nothing moves."""
+        anchor = self._anchor()
+        place_of_anchor = self._places.get(anchor[0], 0) if anchor is not None else 0
+        self._glide.stop()
+        self._items = list(items)
+        self._places = {item: place for place, item in enumerate(items)}
+        for item in [item for item in self._views if item not in self._places]:
+            self._drop(item)
+        self._known = {item: height for item, height in self._known.items() if item in self._places}
+        self._warmed &= self._places.keys()
+        self._warming = None
+        self._slack = 0
+        self._estimate()
+        if items:
+            self.realise(items[-1])
+        self._at_end = follow or anchor is None
+        if anchor is not None and anchor[0] not in self._places:  # its neighbour took its place
+            anchor = (items[min(place_of_anchor, len(items) - 1)], anchor[1]) if items else None
+        self._arrange(None if self._at_end else anchor)
+        bar = self.verticalScrollBar()
+        self._at_end = bar.value() >= bar.maximum() - NEAR_END
+
+    def set_theme(self, theme: Theme) -> None:
+        """The colour of the lines between the parts."""
+        self._column.line_color = theme.line
+        self._column.update()
+
+    def forget_heights(self) -> None:
+        """All parts may have other heights now, as when the size of text changed."""
+        self._known.clear()
+        self._warmed.clear()
+        self._estimate()
+        self._measure_views()
+
+    # ---------------------------------------------------------------- moving
+
+    def follow(self) -> None:
+        """Go to the end and keep it in sight from now on."""
+        self._glide.stop()
+        self._slack = 0
+        self._at_end = True
+        self._arrange(None)
+
+    def show_item(self, item: Hashable) -> None:
+        """Bring the beginning of a part to the top."""
+        self._at_end = False
+        self._arrange((item, 0))
+
+    def hold(self) -> tuple[int, bool]:
+        """Where things stand, for ``settle`` after the last part has changed its height."""
+        return self.verticalScrollBar().value(), self._at_end
+
+    def settle(self, held: tuple[int, bool]) -> None:
+        """The last part became another thing: what is in sight stays where it was as far as that is possible."""
+        value, was_at_end = held
+        if not self._items:
+            return
+        self._measure_views()
+        if not was_at_end:
+            return
+        page = self.viewport().height()
+        total = self._heights.total
+        aim = settled_value(value, page, total, self._heights.top(len(self._items) - 1))
+        if total - page >= value:
+            self._arrange(None)  # longer than before: its end stays in sight
+            return
+        self._slack = max(0, value + page - total)
+        self._arrange((self._items[0], value))
+        if aim != value:
+            self._glide_to(aim)
+
+    def _glide_to(self, aim: int) -> None:
+        if self.reduced_motion:
+            self._set_value(aim)
+            self._trim_slack()
+            return
+        self._glide.stop()
+        self._glide.setStartValue(self.verticalScrollBar().value())
+        self._glide.setEndValue(aim)
+        self._glide.start()
+
+    @Slot(object)
+    def _glided(self, value: int) -> None:
+        self._set_value(value)
+        if value == self._glide.endValue():
+            self._trim_slack()
+
+    def _set_value(self, value: int) -> None:
+        self._moving = True
+        self.verticalScrollBar().setValue(value)
+        self._moving = False
+        self._fill()
+
+    @Slot(int)
+    def _moved(self, value: int) -> None:
+        if self._moving:
+            return
+        self._glide.stop()
+        self._trim_slack()
+        bar = self.verticalScrollBar()
+        self._at_end = value >= bar.maximum() - NEAR_END
+        self._fill()
+
+    def _trim_slack(self) -> None:
+        """Empty space that has gone out of sight does not come back."""
+        if self._slack:
+            value = self.verticalScrollBar().value()
+            needed = max(0, value + self.viewport().height() - self._heights.total)
+            if needed < self._slack:
+                self._slack = needed
+                self._resize_column()
+
+    # ---------------------------------------------------------------- places
+
+    def _anchor(self) -> tuple[Hashable, int] | None:
+        """The first part in sight, and how far below its top the page begins; None without parts."""
+        if not self._items:
+            return None
+        value = self.verticalScrollBar().value()
+        bottom = value + self.viewport().height()
+        shown = self._heights.between(value, bottom)
+        # A part that begins in sight holds still better than one that is only half there.
+        place = next((place for place in shown if self._heights.top(place) >= value), shown[0])
+        if self._heights.top(place) > bottom - NEAR_END:
+            place = shown[0]
+        return self._items[place], value - self._heights.top(place)
+
+    def _span(self) -> tuple[int, int]:
+        """Left edge and width of the parts."""
+        room = self.viewport().width()
+        width = max(120, min(room - 2 * SIDE, self._most_width()))
+        return (room - width) // 2, width
+
+    def _estimate(self) -> None:
+        _, width = self._span()
+        if width != self._known_width:
+            self._known.clear()
+            self._known_width = width
+        self._heights = Heights([self._known.get(item) or self._guess(item, width) for item in self._items])
+
+    def _arrange(self, anchor: tuple[Hashable, int] | None) -> None:
+        """Put everything in its place with the anchor where it was, or with the end in sight."""
+        for _ in range(4):  # what comes into sight has other heights than were guessed
+            self._resize_column()
+            bar = self.verticalScrollBar()
+            value = bar.maximum() if anchor is None else self._heights.top(self._places[anchor[0]]) + anchor[1]
+            self._moving = True
+            bar.setValue(value)
+            self._moving = False
+            if not self._realise_shown():
+                break
+        self._resize_column()
+        self._place_views()
+        self._idle.start()
+
+    def _resize_column(self) -> None:
+        left, width = self._span()
+        page = self.viewport().height()
+        height = max(self._heights.total + self._slack, page)
+        self._moving = True
+        self._column.resize(self.viewport().width(), height)
+        bar = self.verticalScrollBar()
+        bar.setRange(0, max(0, height - page))  # Qt would do so only later
+        bar.setPageStep(page)
+        self._moving = False
+        self._column.lines = [self._heights.top(place) for place in range(1, len(self._heights))]
+        self._column.line_span = (left, width)
+
+    def _fill(self) -> None:
+        """Make what has come into sight, and go on with what is near in idle time."""
+        anchor = self._anchor()
+        if self._realise_shown() and anchor is not None:
+            self._arrange(anchor)
+        self._idle.start()
+
+    def _realise_shown(self) -> bool:
+        """Returns whether a height turned out otherwise."""
+        value = self.verticalScrollBar().value()
+        shown = self._heights.between(value, value + self.viewport().height())
+        changed = False
+        for place in shown:
+            item = self._items[place]
+            if item not in self._views:
+                changed |= self._realise(item)
+        return changed
+
+    def _realise(self, item: Hashable) -> bool:
+        """Make a part's widget. Returns whether its height turned out otherwise than guessed."""
+        view = self._make(item)
+        self._views[item] = view
+        view.setParent(self._column)
+        self._chain(item, view)
+        changed = self._measure(item, view)
+        view.show()
+        self._put(item, view)
+        self.made.emit(view)
+        return changed
+
+    def _measure(self, item: Hashable, view: QWidget) -> bool:
+        _, width = self._span()
+        height = view.heightForWidth(width) if view.hasHeightForWidth() else view.sizeHint().height()
+        self._known[item] = height
+        return self._heights.set(self._places[item], height)
+
+    @Slot()
+    def _measure_views(self) -> None:
+        """A part may want another height."""
+        anchor = None if self._at_end else self._anchor()
+        held = self.verticalScrollBar().value() if self._slack else None
+        changed = False
+        for item, view in self._views.items():
+            changed |= self._measure(item, view)
+        if not changed:
+            self._place_views()
+        elif held is not None and self._items:
+            self._slack = max(0, held + self.viewport().height() - self._heights.total)
+            self._arrange((self._items[0], held))
+        else:
+            self._arrange(anchor)
+
+    def _place_views(self) -> None:
+        for item, view in self._views.items():
+            self._put(item, view)
+
+    def _put(self, item: Hashable, view: QWidget) -> None:
+        left, width = self._span()
+        place = self._places[item]
+        view.setGeometry(left, self._heights.top(place), width, self._heights.height(place))
+
+    def _chain(self, item: Hashable, view: QWidget) -> None:
+        """Tab goes through the parts in their order, whenever they were made."""
+        place = self._places[item]
+        before = [known for known in self._views if self._places[known] < place]
+        first: QWidget = self
+        if before:
+            stops = self._stops(self._views[max(before, key=self._places.__getitem__)])
+            first = stops[-1] if stops else self
+        chain_tabs(first, self._stops(view))
+
+    def rechain(self, item: Hashable) -> None:
+        """A part has other controls than before."""
+        if item in self._views:
+            self._chain(item, self._views[item])
+
+    # ---------------------------------------------------------------- idle work
+
+    @Slot()
+    def _work(self) -> None:
+        """One slice: prepare a part near by, or make its widget, or give one up that is far."""
+        began = perf_counter()
+        while perf_counter() - began < SLICE_SECONDS:
+            item = self._next_near()
+            if item is None:
+                self._give_up_far()
+                return
+            if self._warming is None or self._warming[0] != item:
+                self._warming = (item, self._warm(item))
+            if item not in self._warmed:
+                if next(self._warming[1], True) is True:
+                    self._warmed.add(item)
+                continue
+            anchor = self._anchor()
+            if self._realise(item):
+                self._arrange(None if self._at_end and not self._slack else anchor)
+            break
+        self._idle.start()
+
+    def _next_near(self) -> Hashable | None:
+        """The nearest part without a widget."""
+        if not self._items:
+            return None
+        value, page = self.verticalScrollBar().value(), self.viewport().height()
+        reach = int(NEAR * page)
+        near = self._heights.between(max(0, value - reach), value + page + reach)
+        middle = self._heights.at(value + page // 2)
+        missing = [place for place in near if self._items[place] not in self._views]
+        return self._items[min(missing, key=lambda place: abs(place - middle))] if missing else None
+
+    def _give_up_far(self) -> None:
+        if len(self._views) <= FEW:
+            return
+        value, page = self.verticalScrollBar().value(), self.viewport().height()
+        reach = int(FAR * page)
+        kept = self._heights.between(max(0, value - reach), value + page + reach)
+        focus = QApplication.focusWidget()
+        for item in list(self._views):
+            place = self._places[item]
+            view = self._views[item]
+            if place in kept or place == len(self._items) - 1 or (focus is not None and view.isAncestorOf(focus)):
+                continue
+            if not getattr(view, "stays", False):
+                self._drop(item)
+
+    def _drop(self, item: Hashable) -> None:
+        view = self._views.pop(item)
+        view.hide()
+        view.deleteLater()
+
+    # ---------------------------------------------------------------- Qt's events
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        anchor = None if self._at_end else self._anchor()
+        super().resizeEvent(event)
+        self._estimate()
+        for item, view in self._views.items():
+            self._measure(item, view)
+        self._slack = 0
+        self._arrange(anchor if self._items else None)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        bar = self.verticalScrollBar()
+        if event.key() == Qt.Key.Key_Home:
+            bar.setValue(0)
+        elif event.key() == Qt.Key.Key_End:
+            bar.setValue(bar.maximum())
+        else:
+            super().keyPressEvent(event)
+
+    @Slot(QWidget, QWidget)
+    def _focus_moved(self, _before: QWidget | None, now: QWidget | None) -> None:
+        """The parts beside the one with the keyboard have widgets, so that Tab goes on from it."""
+        if now is None or not self._column.isAncestorOf(now):
+            return
+        for item, view in list(self._views.items()):
+            if item in self._places and (view.isAncestorOf(now) or view is now):  # not one that is being dropped
+                place = self._places[item]
+                anchor = self._anchor()
+                beside = [other for other in (place - 1, place + 1) if 0 <= other < len(self._items)]
+                missing = [self._items[other] for other in beside if self._items[other] not in self._views]
+                for other in missing:
+                    self._realise(other)
+                if missing:
+                    self._arrange(anchor)
+                return

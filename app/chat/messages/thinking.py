@@ -1,0 +1,64 @@
+"""What the model thought before it answered, folded until it is asked for."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Signal, Slot
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from app.chat.prose.widget import PAD, Prose
+from app.chat.words import words
+from app.design.controls import button
+from app.design.theme import Theme
+from app.system.i18n import tr, trn
+
+
+class Thinking(QWidget):
+    """Hidden without thoughts. Their text is laid out when it is unfolded for the first time."""
+
+    rebuilt = Signal()
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self._thoughts = ""
+        self.fold = button("", "")
+        self.fold.setCheckable(True)
+        self.fold.toggled.connect(self._show)
+        self.prose = Prose(tr("Thinking"), theme, markdown=False, quoted=True)
+        self.prose.hide()
+        self.prose.rebuilt.connect(self.rebuilt)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(4)
+        head = QVBoxLayout()
+        head.setContentsMargins(PAD, 0, PAD, 0)
+        head.addWidget(self.fold)
+        column.addLayout(head)
+        column.addWidget(self.prose)
+        self.hide()
+
+    def set_thoughts(self, thoughts: str) -> None:
+        """Other thoughts are folded again."""
+        if thoughts != self._thoughts:
+            self._thoughts = thoughts
+            self.fold.setChecked(False)
+            self.prose.set_text("")
+        self._show()
+
+    def set_theme(self, theme: Theme) -> None:
+        self.prose.set_theme(theme)
+
+    def tab_stops(self) -> list[QWidget]:
+        return [self.fold, *self.prose.tab_stops()]
+
+    @Slot()
+    def _show(self) -> None:
+        is_open = self.fold.isChecked()
+        number = words(self._thoughts)
+        said = trn("Thought for {count} word", "Thought for {count} words", number)
+        self.fold.setText(f"{said} {'▾' if is_open else '▸'}")
+        name = tr("Fold the thinking. {said}", said=said) if is_open else tr("Show the thinking. {said}", said=said)
+        self.fold.setAccessibleName(name)
+        if is_open:
+            self.prose.set_text(self._thoughts)
+        self.prose.setVisible(is_open)
+        self.updateGeometry()

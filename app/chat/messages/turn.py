@@ -1,0 +1,117 @@
+"""One turn of a conversation: what was asked, and the answer under it."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
+
+from app.bridge.messages import LoadedModel
+from app.chat.messages.answer import AnswerView
+from app.chat.messages.prompt import PromptView
+from app.chat.paint_options import CanvasLook
+from app.state.chat.conversation import Turn
+
+ABOVE, BELOW, BETWEEN = 24, 24, 20
+
+
+class TurnView(QWidget):
+    """Says with each signal which turn it is about."""
+
+    stop_asked = Signal()
+    again_asked = Signal(object)
+    edit_asked = Signal(object, str)
+    delete_asked = Signal(object)
+    answer_chosen = Signal(object, int)
+    prompt_chosen = Signal(object, int)
+    answer_delete_asked = Signal(object, int)
+    inspect_asked = Signal(object)
+    rebuilt = Signal(object)  # its turn: it has other controls than before
+
+    def __init__(self, turn: Turn, model: LoadedModel | None, look: CanvasLook) -> None:
+        super().__init__()
+        self.turn = turn
+        self.prompt = PromptView(turn, look)
+        self.answer = AnswerView(turn, model, look)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, ABOVE, 0, BELOW)
+        column.setSpacing(BETWEEN)
+        column.addWidget(self.prompt)
+        column.addWidget(self.answer)
+        column.addStretch(1)
+        policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
+        policy.setHeightForWidth(True)
+        self.setSizePolicy(policy)
+        self.prompt.edit_asked.connect(self._edit)
+        self.prompt.delete_asked.connect(self._delete)
+        self.prompt.chosen.connect(self._choose_prompt)
+        self.prompt.rebuilt.connect(self._rebuilt)
+        self.answer.stop_asked.connect(self.stop_asked)
+        self.answer.again_asked.connect(self._again)
+        self.answer.chosen.connect(self._choose_answer)
+        self.answer.delete_asked.connect(self._delete_answer)
+        self.answer.inspect_asked.connect(self._inspect)
+        self.answer.rebuilt.connect(self._rebuilt)
+
+    @property
+    def stays(self) -> bool:
+        """Whether its widgets hold something that would be lost with them."""
+        return self.prompt.is_editing or self.turn.answer.is_active
+
+    def tab_stops(self) -> list[QWidget]:
+        """What Tab goes through, in order."""
+        stops = [*self.prompt.tab_stops(), *self.answer.tab_stops()]
+        return [stop for stop in stops if stop.focusPolicy() != Qt.FocusPolicy.NoFocus]
+
+    def set_look(self, look: CanvasLook) -> None:
+        self.prompt.set_look(look)
+        self.answer.set_look(look)
+
+    def hasHeightForWidth(self) -> bool:
+        return True
+
+    def heightForWidth(self, width: int) -> int:
+        _activate(self)  # so that what changed a moment ago counts
+        layout = self.layout()
+        return layout.totalHeightForWidth(width) if layout is not None else 0
+
+    @Slot()
+    def _again(self) -> None:
+        self.again_asked.emit(self.turn)
+
+    @Slot(str)
+    def _edit(self, text: str) -> None:
+        self.edit_asked.emit(self.turn, text)
+
+    @Slot()
+    def _delete(self) -> None:
+        self.delete_asked.emit(self.turn)
+
+    @Slot()
+    def _inspect(self) -> None:
+        self.inspect_asked.emit(self.turn)
+
+    @Slot()
+    def _delete_answer(self) -> None:
+        self.answer_delete_asked.emit(self.turn, self.turn.answers.shown)
+
+    @Slot(int)
+    def _choose_prompt(self, index: int) -> None:
+        self.prompt_chosen.emit(self.turn, index)
+
+    @Slot(int)
+    def _choose_answer(self, index: int) -> None:
+        self.answer_chosen.emit(self.turn, index)
+
+    @Slot()
+    def _rebuilt(self) -> None:
+        self.rebuilt.emit(self.turn)
+
+
+def _activate(widget: QWidget) -> None:
+    """Settle layouts from the inside out; Qt would do so when it is next idle."""
+    for child in widget.findChildren(QWidget, options=Qt.FindChildOption.FindDirectChildrenOnly):
+        if child.layout() is not None and not child.isHidden():
+            _activate(child)
+    layout = widget.layout()
+    if layout is not None:
+        layout.activate()

@@ -1,0 +1,49 @@
+"""‹ 2/3 ›: walks through the versions of a prompt or an answer. Hidden where there is only one."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Signal, Slot
+from PySide6.QtWidgets import QHBoxLayout, QWidget
+
+from app.design.controls import button, label
+from app.system.i18n import tr
+
+
+class VersionSwitch(QWidget):
+    """Emits the index asked for; shows what ``show_versions`` says."""
+
+    chosen = Signal(int)
+
+    def __init__(self, earlier: str, later: str) -> None:
+        super().__init__()
+        self._shown = 0
+        self.before = button("‹", earlier)
+        self.place = label("", "caption")
+        self.after = button("›", later)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(4)
+        for widget in (self.before, self.place, self.after):
+            row.addWidget(widget)
+        for arrow in (self.before, self.after):
+            arrow.setMinimumWidth(24)
+        self.before.clicked.connect(self._earlier)
+        self.after.clicked.connect(self._later)
+        self.hide()
+
+    def show_versions(self, shown: int, versions: int, *, can_switch: bool) -> None:
+        """Which of how many is on show, counted from 0."""
+        self._shown = shown
+        self.place.setText(f"{shown + 1}/{versions}")
+        self.place.setAccessibleName(tr("Version {shown} of {versions}", shown=shown + 1, versions=versions))
+        self.before.setEnabled(can_switch and shown > 0)
+        self.after.setEnabled(can_switch and shown < versions - 1)
+        self.setVisible(versions > 1)
+
+    @Slot()
+    def _earlier(self) -> None:
+        self.chosen.emit(self._shown - 1)
+
+    @Slot()
+    def _later(self) -> None:
+        self.chosen.emit(self._shown + 1)

@@ -1,0 +1,238 @@
+"""``safelight bench``: how fast a model runs on this machine. Measuring is ``engine.benchmarks``'s; this prints."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from app.cli import options, running, terminal, window
+from engine import SKILLS, ModelConfig, SafelightError, catalog
+from engine.files import read_json
+
+if TYPE_CHECKING:
+    from engine.benchmarks.generation import BenchResult
+    from engine.benchmarks.step import ShapeResult
+
+EPILOG = """\
+The model's own tasks are run: Sudoku puzzles for the Sudoku model, held-out tasks for the skills model, and
+general questions for any other. The same seed asks the same.
+
+With --shape no model is needed: a model of that shape is made of random packed weights, checked against the plain
+oracle, and 16 forced steps a canvas are timed, with their parts. On a CPU that is one canvas and one step more;
+--steps takes fewer. What is done is told on standard error.
+
+examples:
+  safelight bench --model safelight-sudoku --runs 20
+  safelight bench --json --window
+  safelight bench --shape 26b-a4b --random-weights --context 1024 --compare transformers
+  safelight bench --shape 26b-a4b --random-weights --quantization int4 --context 256 --steps 3 --device cpu
+"""
+LAUNCH = "from app.main import measure_first_paint; print(measure_first_paint())"
+LONGEST_LAUNCH = 120.0  # seconds
+LEAST_PAUSE = 1.0  # seconds between two lines of progress
+
+
+def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[type-arg]
+    parser = commands.add_parser(
+        "bench", help="measure speed and memory", description="Measure speed and memory on this machine.", epilog=EPILOG
+    )
+    parser.add_argument(
+        "--runs", type=options.number("the runs", 1, 10_000), default=10, metavar="N", help="(default: 10)"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
+    parser.add_argument("--window", action="store_true", help="also time the window from launch to first paint")
+    shape = parser.add_argument_group("a shape with random weights")
+    shape.add_argument(
+        "--shape", type=options.place, metavar="ID_OR_DIR", help="26b-a4b, or a folder with a config.json"
+    )
+    shape.add_argument("--random-weights", action="store_true", help="required with --shape: its answers mean nothing")
+    shape.add_argument(
+        "--context", type=options.number("the context", 0), default=1024, metavar="N", help="tokens (default: 1024)"
+    )
+    shape.add_argument(
+        "--steps", type=options.number("the steps", 1, 1000), metavar="N", help="forced steps a canvas (default: 16)"
+    )
+    shape.add_argument(
+        "--int8",
+        action="append",
+        choices=("linears", "head", "soft"),
+        default=[],
+        metavar="PRODUCT",
+        help="round activations of linears, head or soft (the soft embedding) to int8; may be repeated",
+    )
+    shape.add_argument("--compare", choices=("transformers",), help="the same steps by transformers, in the same run")
+    options.add_model(parser, SKILLS)
+    options.add_sampler(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.shape is not None:
+        return _run_shape(args)
+    if args.random_weights or args.compare or args.steps is not None or args.int8:
+        names = "--random-weights, --steps, --int8 and --compare"
+        raise SafelightError(f"{names} go with --shape; give one, such as --shape 26b-a4b")
+    changes = options.sampler_changes(args)
+    launch = first_paint_seconds() if args.window else None  # before torch fills the memory
+    model = running.load(args, SKILLS)
+    config = options.settings(model.generation_defaults, changes)
+    from engine.benchmarks.generation import measure
+
+    with terminal.note(f"Running {model.name} {args.runs} times …"):
+        result = measure(model, args.runs, running.seed(args), config)
+    if args.json:
+        record = result.as_dict() | running.who(model)
+        if launch is not None:
+            record["window_seconds"] = launch
+        running.print_json(record)
+    else:
+        _print_table(result, launch)
+    return 0
+
+
+def _run_shape(args: argparse.Namespace) -> int:
+    if args.adapter is not None:
+        raise SafelightError("--adapter goes on a model with weights of its own; leave out --shape")
+    if not args.random_weights:
+        raise SafelightError("--shape is measured with random weights; add --random-weights to say that you know")
+    folder = catalog.resolve(args.shape, shapes=True)
+    from engine.benchmarks.step import STEPS, measure_shape
+    from engine.benchmarks.transformers import transformers_step_ms
+    from engine.memory.device import choose
+    from engine.memory.plan import plan, require_room
+    from engine.quant.schemes import DEFAULT, Activations
+
+    config = ModelConfig.from_dict(read_json(folder / "config.json"))
+    room = plan(folder, max(1, args.context), args.quantization, args.device, args.dtype)
+    if not room.precision.is_packed:  # it would fit unpacked, and packed weights are what is measured
+        room = plan(folder, max(1, args.context), DEFAULT, args.device, args.dtype)
+    require_room(room)
+    placement = choose(args.device, room.dtype)  # "auto" is bf16 for packed weights, also on a CPU
+    with terminal.note(f"Measuring {folder.name} on {placement.device} …"):
+        result = measure_shape(
+            folder.name,
+            config,
+            room.precision,
+            placement,
+            args.context,
+            args.steps or STEPS,
+            plan_bytes=room.total_bytes,
+            tell=_teller(),
+            activations=Activations(**dict.fromkeys(args.int8, True)),
+        )
+        if args.compare:
+            compared = transformers_step_ms(folder, placement, max(1, args.context))
+            result = dataclasses.replace(result, compared=compared)
+    if args.json:
+        running.print_json(result.as_dict())
+    else:
+        _print_shape(result)
+    return 0
+
+
+def _teller() -> Callable[[str], None]:
+    """Tells on standard error what has been done, a line a second at most: on a GPU steps take milliseconds."""
+    last = time.monotonic()
+
+    def tell(what: str) -> None:
+        nonlocal last
+        if time.monotonic() - last >= LEAST_PAUSE:
+            last = time.monotonic()
+            terminal.say(what)
+
+    return tell
+
+
+def first_paint_seconds() -> float:
+    """From launching a fresh process to its first painted window.
+
+    Raises:
+        SafelightError: no display, or the window did not come up.
+    """
+    if sys.platform.startswith(("linux", "freebsd")) and window.needs_xcb(os.environ):
+        window.require_libraries()
+    launch = ["--first-paint"] if getattr(sys, "frozen", False) else ["-c", LAUNCH]  # a bundle is no interpreter
+    try:
+        done = subprocess.run(
+            [sys.executable, *launch], capture_output=True, text=True, timeout=LONGEST_LAUNCH, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise SafelightError(f"the window did not come up within {LONGEST_LAUNCH:.0f} s") from None
+    try:
+        return float(done.stdout.split()[-1])
+    except (IndexError, ValueError):
+        last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        raise SafelightError(f"the window did not come up: {last}") from None
+
+
+def _print_shape(result: ShapeResult) -> None:
+    way = "one CUDA graph a step" if result.graph else f"plain path: {result.plain_reason}"
+    rows = [
+        ("experts", result.precision["experts"] or "not packed", ""),
+        ("activations in int8", ", ".join(result.int8) or "none", ""),
+        ("context", str(result.context), "tokens"),
+        ("run as", "", way),
+        ("denoising step, median", f"{result.step_ms_median:.2f}", "ms"),
+        ("denoising step, 95th percentile", f"{result.step_ms_p95:.2f}", "ms"),
+        ("a first step that commits, median", f"{result.commit_and_step_ms_median:.2f}", "ms"),
+        *((f"  {part}", f"{ms:.2f}", "ms") for part, ms in result.parts_ms.items()),
+        ("weights read a step", f"{result.weight_bytes / 1e9:.2f}", "GB"),
+        ("read rate", f"{result.read_gb_s:.0f}", "GB/s"),
+        ("a copy on this device", f"{result.bandwidth_gb_s:.0f}", "GB/s, read and written"),
+        ("share of the memory floor", f"{100 * result.floor_share:.0f}", "%"),
+        ("at 16 steps a canvas", f"{result.tokens_per_second:.0f}", "tokens/s"),
+        *((f"error of {layer} against the oracle", f"{100 * e:.2f}", "%") for layer, e in result.oracle_error.items()),
+    ]
+    if result.peak_memory_mb is not None:
+        rows.append(("peak memory", f"{result.peak_memory_mb / 1e3:.2f}", f"GB, {result.peak_memory_note}"))
+    if result.plan_bytes is not None:
+        share = "" if result.peak_of_plan is None else f"; the peak is {100 * result.peak_of_plan:.1f} % of it"
+        rows.append(("planned", f"{result.plan_bytes / 1e9:.2f}", f"GB{share}"))
+    if result.device_memory_mb is not None:
+        rows.append(
+            ("taken on the device", f"{result.device_memory_mb / 1e3:.2f}", "GB, by all programs, contexts included")
+        )
+    if result.compared is not None:
+        theirs = result.compared["step_ms"]
+        rows.append(
+            (result.compared["by"], f"{theirs:.2f}", f"ms, {result.compared['dtype']}, {result.compared['cache']}")
+        )
+        rows.append(("faster by", f"{theirs / result.step_ms_median:.1f}", "times"))
+    _print_rows(f"{result.shape} with random weights on {result.device}", rows)
+
+
+def _print_table(result: BenchResult, launch: float | None) -> None:
+    memory = "unknown" if result.peak_memory_mb is None else f"{result.peak_memory_mb:.0f}"
+    rows = [
+        ("number type", result.dtype, ""),
+        ("threads", str(result.threads), ""),
+        ("parameters", f"{result.parameters / 1e6:.2f}", "million"),
+        ("load", f"{result.load_seconds:.2f}", "s"),
+        ("prefill, median", f"{result.prefill_ms:.1f}", "ms"),
+        ("denoising step, median", f"{result.step_ms_median:.1f}", "ms"),
+        ("denoising step, 95th percentile", f"{result.step_ms_p95:.1f}", "ms"),
+        ("steps per canvas, mean", f"{result.steps_per_canvas_mean:.1f}", "steps"),
+        ("steps per canvas, median", f"{result.steps_per_canvas_median:.1f}", "steps"),
+        ("tokens per forward", f"{result.tokens_per_forward:.2f}", "tokens/step"),
+        ("tokens per second", f"{result.tokens_per_second:.1f}", "tokens/s"),
+        ("peak memory", memory, f"MB, {result.peak_memory_note}" if result.peak_memory_mb else result.peak_memory_note),
+        ("runs", str(result.runs), ""),
+    ]
+    if launch is not None:
+        rows.append(("launch to first painted window", f"{launch:.2f}", "s"))
+    _print_rows(f"{result.model} on {result.device}", rows)
+
+
+def _print_rows(title: str, rows: list[tuple[str, str, str]]) -> None:
+    """A table of measures with their values and units."""
+    table = terminal.table(title, "measure", "value", "unit")
+    table.columns[2].justify = "left"
+    for row in rows:
+        table.add_row(*row)
+    terminal.console(sys.stdout).print(table)

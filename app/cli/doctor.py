@@ -1,0 +1,116 @@
+"""``safelight doctor``: whether everything is right on this machine. Looking is ``engine.doctor``'s; this prints."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from typing import TYPE_CHECKING
+
+from app.cli import running, terminal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from engine.doctor.report import Report, Section
+
+EPILOG = """\
+Each section runs in a process of its own; what fails or crashes is told, and the others go on. On a GPU every kernel
+is held against its oracle at the real model's shapes, replayed graphs against steps taken one by one, and steps of
+random weights are timed. Without one, kernels run in an interpreter at tiny shapes, and figures of the processor are
+taken. Everywhere, kernels are compiled for three kinds of card where Triton brings its tools.
+
+Exit status: 0 if everything that was checked is right, 1 if not. Attach the output of --json to a report.
+
+examples:
+  safelight doctor --quick
+  safelight doctor --json > doctor.json
+"""
+MARKS = {True: "right", False: "WRONG", None: "not checked"}
+FIGURES = "For each card: registers · bytes spilled · KB of shared memory · instructions to decode a weight."
+
+
+def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[type-arg]
+    parser = commands.add_parser(
+        "doctor",
+        help="check kernels, steps and speed on this machine",
+        description="Check whether everything is right on this machine, and measure it.",
+        epilog=EPILOG,
+    )
+    parser.add_argument("--quick", action="store_true", help="leave out what takes long: below half a minute")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the tables")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    from engine.doctor.examine import examine
+
+    report = examine(args.quick, _progress())
+    if terminal.can_style(sys.stderr):
+        sys.stderr.write(terminal.CLEAR_LINE)
+        sys.stderr.flush()
+    if args.json:
+        running.print_json(report.as_dict())
+    else:
+        _print(report)
+    return 1 if report.failed else 0
+
+
+def _progress() -> Callable[[str], None]:
+    """Lines on standard error: each thing in turn on a terminal that can erase, else one for each section."""
+    if terminal.can_style(sys.stderr):
+
+        def show(text: str) -> None:
+            columns = shutil.get_terminal_size().columns
+            sys.stderr.write(f"{terminal.CLEAR_LINE}{terminal.printable(text)[: columns - 1]}")
+            sys.stderr.flush()
+
+        return show
+    return lambda text: terminal.say(text) if text.endswith("…") else None
+
+
+def _print(report: Report) -> None:
+    console = terminal.console(sys.stdout)
+    for section in report.sections:
+        title = f"{section.name}: {section.status}, {section.seconds:.0f} s"
+        if section.facts or section.rows:
+            table = terminal.table(title, "measure", "value", "unit")
+            for column in table.columns[1:]:
+                column.justify, column.no_wrap = "left", False
+            for fact in section.facts:
+                table.add_row(fact.name, "none" if fact.value is None else str(fact.value), fact.unit)
+            console.print(table)
+        if section.rows:
+            console.print(_machine_code(section))
+            console.print(FIGURES, soft_wrap=True)
+        told = [check for check in section.checks if not section.rows or not check.ok]
+        if told:
+            table = terminal.table("" if section.facts or section.rows else title, "check", "is", "what was found")
+            for column in table.columns[1:]:
+                column.justify, column.no_wrap = "left", False
+            for check in told:
+                table.add_row(check.name, MARKS[check.ok], terminal.printable(check.said))
+            console.print(table)
+        console.print()
+    console.print(terminal.printable(report.verdict), soft_wrap=True)
+
+
+def _machine_code(section: Section) -> object:
+    """A row a kernel, with its launches a step, a column a card; of this section's checks only failed ones are told."""
+    targets = list(dict.fromkeys(str(row["target"]) for row in section.rows))
+    table = terminal.table("kernels of a step", "kernel", "launches", *targets)
+    for kernel in dict.fromkeys(str(row["kernel"]) for row in section.rows):
+        cells = {str(row["target"]): row for row in section.rows if row["kernel"] == kernel}
+        launches = next(iter(cells.values())).get("launches")
+        table.add_row(
+            kernel, "" if launches is None else str(launches), *(_cell(cells.get(target)) for target in targets)
+        )
+    return table
+
+
+def _cell(row: dict[str, str | float | None] | None) -> str:
+    if row is None:
+        return "not built"
+    shared = f"{float(row['shared_bytes'] or 0) / 1e3:.0f}"
+    figures = [str(row["registers"]), str(row["spill_bytes"]), shared]
+    return " · ".join([*figures, *([f"{row['decoding']:.1f}"] if row["decoding"] else [])])

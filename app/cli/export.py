@@ -1,0 +1,129 @@
+"""``safelight export``: a recorded run to a page, a film, a picture or JSON. Runs no model."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from app.cli import terminal
+from app.cli.options import number, place
+from app.export.options import FORMATS, FPS_HIGH, FPS_LOW, Format, Options, format_of, frames_of, parse_steps
+from app.export.run import Exportable, Share
+from engine.errors import quoted
+
+EPILOG = """\
+examples:
+  safelight export run.sltrace run.html                        a page that replays it anywhere
+  safelight export run.sltrace run.gif --no-prompt --speed 8   an animation, eight steps a second
+  safelight export run.sltrace step.png --steps 12 --scale 2   one step
+  safelight export run.sltrace steps.png --format strip --steps noise,0-2,end
+"""
+DRAWN = ("gif", "mp4", "png", "strip")
+
+
+def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[type-arg]
+    parser = commands.add_parser(
+        "export",
+        help="turn a recorded run into a page, a film, a picture or JSON",
+        description="Turn a recorded run into a page that replays it, a GIF, an MP4, a PNG, or JSON.",
+        epilog=EPILOG,
+    )
+    parser.add_argument("trace", type=place, metavar="TRACE", help="a recorded run, or one that was exported as JSON")
+    parser.add_argument("out", type=place, metavar="OUT", help="the file to write; its ending chooses the format")
+    parser.add_argument("--format", choices=FORMATS, help="(default: as OUT ends; .png is one step)")
+    parser.add_argument("--no-prompt", action="store_true", help="leave out what was asked")
+    parser.add_argument(
+        "--speed",
+        type=_speed,
+        default=Options().fps,
+        metavar="FPS",
+        help=f"frames a second of a GIF or MP4, {FPS_LOW:g} to {FPS_HIGH:g} (default: {Options().fps:g})",
+    )
+    parser.add_argument("--steps", metavar="LIST", help="what to draw, such as 0,4-8, noise or end")
+    parser.add_argument("--block", type=number("the block", 1), metavar="N", help="of which block, from 1")
+    parser.add_argument("--theme", choices=("darkroom", "paper"), default="darkroom", help="(default: darkroom)")
+    parser.add_argument("--scale", type=number("the scale", 1, 2), default=1, metavar="N", help="1 or 2 (default: 1)")
+    parser.add_argument("--raw", action="store_true", help="draw the noise instead of the best guesses")
+    parser.add_argument("--entropy", action="store_true", help="colour the cells by their entropy")
+    parser.add_argument("--stacked", action="store_true", help="a strip from top to bottom")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    out = Path(args.out)
+    format: Format = args.format or format_of(out)
+    trace = _open(Path(args.trace))
+    options = Options(
+        format=format,
+        prompt=not args.no_prompt,
+        theme=args.theme,
+        calm=not args.raw,
+        layer="entropy" if args.entropy else "state",
+        scale=args.scale,
+        fps=args.speed,
+        frames=_frames(trace, args) if format in DRAWN else None,
+        stacked=args.stacked,
+    )
+    painting = _painting() if format in DRAWN else None
+    from app.export.writing import export
+
+    with terminal.note(f"Writing {out} …"):
+        missing = _finish(export(trace, out, options))
+    if missing:
+        terminal.say(missing)
+    del painting
+    return 0
+
+
+def _finish(work: Share) -> str:
+    """Do all of it; returns what is not in the file."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return str(end.value)
+
+
+def _open(path: Path) -> Exportable:
+    if path.suffix.lower() == ".json":
+        from app.export import json
+
+        return json.read(path)
+    from engine import open_trace
+
+    return open_trace(path)
+
+
+def _frames(trace: Exportable, args: argparse.Namespace) -> tuple[int, ...] | None:
+    from app.state.run.replay import Replay
+
+    if args.steps is None and args.block is None:
+        return None
+    replay = Replay(trace)
+    block = args.block - 1 if args.block is not None else replay.blocks - 1
+    within = frames_of(replay, block)
+    if args.steps is not None:
+        return parse_steps(args.steps, replay, block)
+    return within[-1:] if args.format == "png" else within
+
+
+def _painting() -> object:
+    """What Qt needs to draw letters, without a display."""
+    from PySide6.QtGui import QGuiApplication
+
+    if sys.platform.startswith("linux"):
+        os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+    return QGuiApplication.instance() or QGuiApplication([sys.argv[0]])
+
+
+def _speed(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not FPS_LOW <= value <= FPS_HIGH:
+        bounds = f"from {FPS_LOW:g} to {FPS_HIGH:g}"
+        raise argparse.ArgumentTypeError(f"the speed must be a number {bounds}, not {quoted(text)}")
+    return value

@@ -1,0 +1,115 @@
+"""The ``safelight`` command: parses, hands over to a subcommand, and turns every failure into one line.
+
+Exit codes: 0 done, 1 something unexpected, 2 bad input or no display, 130 stopped by Ctrl+C, 141 the reader of our
+output went away. Knows neither Qt nor torch: both are imported by what runs, after the arguments are found good.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import errno
+import os
+import sys
+import traceback
+from importlib.metadata import PackageNotFoundError, version
+
+from app.cli import bench, doctor, export, generate, plan, quantize, skills, sudoku, terminal, train, window
+from app.cli.options import LARGEST_SEED, Parser, number, place
+from engine import SafelightError
+
+DESCRIPTION = """\
+Run diffusion language models on your own machine and watch the text develop.
+Without a command, safelight opens its window."""
+EPILOG = """\
+examples:
+  safelight                                             the window
+  safelight generate "Reverse the word robot." --watch  watch an answer develop in the terminal
+  safelight sudoku --make 5 --givens 30-39              fresh puzzles
+  safelight sudoku --file puzzles.txt --json            solve them, one JSON object a line
+  safelight sudoku --eval --bin easy --count 200        how often the answers are exactly right
+  safelight skills --count 20                           the same of small text tasks
+  safelight train sudoku --out FOLDER                   teach a model Sudoku
+  safelight plan 26b-a4b                                how much memory a model takes
+  safelight quantize MODEL NEW_FOLDER                   pack a model into 4 bits
+  safelight bench                                       how fast this machine is
+  safelight doctor                                      whether everything is right on it
+  safelight export run.sltrace run.html                 a recorded run as a page that replays anywhere
+
+safelight COMMAND --help tells more. Results go to standard output, everything else to standard error.
+"""
+
+
+def parser() -> Parser:
+    """The whole command line."""
+    root = Parser(prog="safelight", description=DESCRIPTION, epilog=EPILOG)
+    root.add_argument("--version", action="version", version=f"safelight {_version()}")
+    root.add_argument(
+        "--model", dest="window_model", type=place, metavar="DIR_OR_ID", help="the model to open the window with"
+    )
+    root.add_argument(
+        "--seed",
+        dest="window_seed",
+        type=number("the seed", 0, LARGEST_SEED),
+        metavar="N",
+        help="the seed to open the window with",
+    )
+    root.add_argument("--self-test", dest="self_test", metavar="PROMPT", help=argparse.SUPPRESS)
+    root.set_defaults(run=window.run)
+    commands = root.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
+    for command in (generate, sudoku, skills, train, plan, quantize, bench, doctor, export):
+        command.add_parser(commands)
+    return root
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    terminal.prepare_streams()
+    try:
+        code = _run(argv)
+        sys.stdout.flush()
+        return code
+    except SafelightError as error:
+        terminal.say(str(error))
+        return 2
+    except KeyboardInterrupt:
+        terminal.say("stopped")
+        return 130
+    except BrokenPipeError:
+        _drop_stdout()
+        return 141
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            _drop_stdout()
+            terminal.say("the disk is full; the output could not be written")
+            return 1
+        if os.environ.get("SAFELIGHT_DEBUG"):
+            traceback.print_exc()
+        what = f"something went wrong: {type(error).__name__}: {error} (run with SAFELIGHT_DEBUG=1 for details)"
+        terminal.say(str(SafelightError(what)))
+        return 1
+
+
+def _run(argv: list[str] | None) -> int:
+    try:
+        args = parser().parse_args(argv)
+    except SystemExit as leaving:  # --help and --version
+        return leaving.code if isinstance(leaving.code, int) else 0
+    return int(args.run(args))
+
+
+def _version() -> str:
+    try:
+        return version("safelight")
+    except PackageNotFoundError:
+        return "(not installed)"
+
+
+def _drop_stdout() -> None:
+    """Nobody reads on: let the interpreter's last flush go nowhere instead of complaining."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""``safelight plan``: what a model would take, part by part, and whether it fits. Counting is ``engine.memory``'s."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from app.cli import options, running, terminal
+
+if TYPE_CHECKING:
+    from engine.memory.plan import Plan
+
+EPILOG = """\
+Nothing is loaded: config.json and the headers of the weights are enough, and config.json alone will do. Without a
+folder at hand, the shape 26b-a4b stands for DiffusionGemma 26B-A4B. Sizes are in decimal GB.
+
+examples:
+  safelight plan 26b-a4b
+  safelight plan ~/models/diffusiongemma-26B-A4B-it --context 8192 --quantization nf4
+  safelight plan safelight-skills --json
+"""
+CONTENT = {
+    "experts": "experts",
+    "attention": "attention projections",
+    "dense": "dense MLP, self-conditioning",
+    "embedding": "token table",
+    "other": "norms, router, scalars",
+    "vision": "vision",
+    "kv_cache": "keys and values",
+    "activations": "one pass through the layers",
+    "workspace": "vocabulary stage, what steps keep",
+    "process": "the program itself",
+    "cuda_context": "CUDA itself, code of kernels and libraries",
+    "reserve": "what allocators take besides",
+}
+NO_TENSORS = ("process", "cuda_context", "reserve")  # the first on a CPU alone, the second on a GPU
+
+
+def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[type-arg]
+    parser = commands.add_parser(
+        "plan",
+        help="tell how much memory a model takes",
+        description="Tell how much memory a model takes, and whether it fits.",
+        epilog=EPILOG,
+    )
+    parser.add_argument(
+        "model", type=options.place, metavar="MODEL", help="a model folder, an embedded model or the shape 26b-a4b"
+    )
+    parser.add_argument(
+        "--context",
+        type=options.number("the context", 1),
+        metavar="N",
+        help="tokens of text to have room for (default: 32768, or as many as the model takes)",
+    )
+    options.add_quantization(parser)
+    parser.add_argument("--device", default="auto", metavar="NAME", help="auto, cpu, cuda or cuda:N (default: auto)")
+    parser.add_argument("--dtype", default="auto", choices=("auto", "float32", "bfloat16"), help="(default: auto)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    with terminal.note(f"Counting {args.model} …"):
+        from engine.memory.plan import plan
+
+        found = plan(args.model, args.context, args.quantization, args.device, args.dtype)
+    if args.json:
+        running.print_json(found.as_dict())
+    else:
+        _print_table(found)
+    return 0
+
+
+def _print_table(plan: Plan) -> None:
+    title = f"{plan.model} on {plan.device}, context {plan.context}"
+    unit, scale = ("GB", 1e9) if plan.total_bytes >= 1e9 else ("MB", 1e6)
+    table = terminal.table(title, "part", unit, "as", "what")
+    for column in table.columns[2:]:
+        column.justify = "left"
+    packed = plan.precision.as_dict()
+    for part, count in plan.parts.items():
+        if part in NO_TENSORS:
+            if count:
+                table.add_row(part, f"{count / scale:.3f}", "", CONTENT[part])
+            continue
+        table.add_row(
+            part, f"{count / scale:.3f}", packed.get(part) or (plan.dtype if count else "skipped"), CONTENT[part]
+        )
+    table.add_section()
+    table.add_row("total", f"{plan.total_bytes / scale:.3f}", "", "fits" if plan.fits else "does not fit")
+    table.add_row("free now", f"{plan.free_bytes / scale:.3f}", "", "")
+    console = terminal.console(sys.stdout)
+    console.print(table)
+    console.print()
+    for sentence in (plan.advice, *(f"Note: {note}." for note in plan.notes)):
+        console.print(sentence, soft_wrap=True)

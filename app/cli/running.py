@@ -1,0 +1,114 @@
+"""Loads a model and drives one generation for the terminal: events in, one outcome out. Prints no results."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import engine
+from app.cli import terminal
+from app.state.run.canvas import before_end
+from engine import (
+    CanvasCommitted,
+    CanvasStarted,
+    Event,
+    GenerationConfig,
+    GenerationFinished,
+    PrefillFinished,
+    StepFinished,
+    catalog,
+)
+
+if TYPE_CHECKING:
+    from engine import Model
+
+Observer = Callable[[Event], None]
+
+
+@dataclass
+class Outcome:
+    """What a run wrote and what it took. Times leave out loading and whatever the observer did."""
+
+    text: str = ""
+    reason: str = "cancelled"
+    tokens: list[int] = field(default_factory=list)  # before the end token
+    blocks: int = 0  # committed
+    steps: int = 0
+    canvas_steps: list[int] = field(default_factory=list)  # of each committed canvas
+    prefill_seconds: float = 0.0
+    seconds: float = 0.0  # without prefill
+    stopped: bool = False  # by Ctrl+C; ``text`` then ends in the unfinished canvas's draft
+
+    @property
+    def tokens_per_forward(self) -> float:
+        return len(self.tokens) / self.steps if self.steps else 0.0
+
+
+def load(args: argparse.Namespace, default: str) -> Model:
+    """The model and adapter that the options name, with a note on a terminal's standard error while they load."""
+    if args.adapter is not None:
+        catalog.resolve_adapter(args.adapter)  # a mistyped one is told before a large model is loaded
+    bases = {adapter.id: adapter.base for adapter in engine.ADAPTERS}
+    name = args.model or getattr(args, "window_model", None) or bases.get(args.adapter, default)
+    with terminal.note(f"Loading {name} …"):
+        model = engine.load_model(
+            name, device=args.device, dtype=args.dtype, quantization=args.quantization, threads=args.threads
+        )
+        if args.adapter is not None:
+            engine.load_adapter(model, args.adapter)
+    return model
+
+
+def who(model: Model) -> dict[str, str]:
+    """What ran, for a JSON record: the model's name, and its adapter's where it has one."""
+    return {"model": model.name} | ({} if model.adapter is None else {"adapter": model.adapter.name})
+
+
+def seed(args: argparse.Namespace) -> int:
+    """The seed of the subcommand, else the one before it, else 0."""
+    given = args.seed if args.seed is not None else getattr(args, "window_seed", None)
+    return 0 if given is None else int(given)
+
+
+def run(
+    model: Model, ids: Sequence[int], config: GenerationConfig, seed: int, observe: Observer | None = None
+) -> Outcome:
+    """Drive a generation to its end, or to Ctrl+C, which takes effect within a step."""
+    outcome = Outcome()
+    draft: StepFinished | None = None
+    try:
+        for event in engine.generate(model, ids, config, seed):
+            match event:
+                case PrefillFinished():
+                    outcome.prefill_seconds = event.seconds
+                case CanvasStarted():
+                    draft = None
+                case StepFinished():
+                    outcome.steps += 1
+                    outcome.seconds += event.seconds
+                    draft = event
+                case CanvasCommitted():
+                    draft = None
+                    outcome.blocks += 1
+                    outcome.canvas_steps.append(event.steps)
+                    outcome.tokens += event.tokens[: event.text_length].tolist()
+                case GenerationFinished():
+                    outcome.reason, outcome.seconds = event.reason, event.seconds
+            if observe is not None:
+                observe(event)
+    except KeyboardInterrupt:
+        outcome.stopped, outcome.reason = True, "cancelled"
+        if draft is not None:
+            outcome.tokens += before_end(draft.argmax_canvas.tolist(), config.eos_token_ids)
+    outcome.text = model.tokenizer.decode(outcome.tokens)
+    return outcome
+
+
+def print_json(record: dict[str, Any]) -> None:
+    """One JSON object on one line of standard output, flushed."""
+    unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    print(json.dumps(record, ensure_ascii=not unicode), flush=True)

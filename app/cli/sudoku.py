@@ -1,0 +1,157 @@
+"""``safelight sudoku``: puzzles through the model, judged as it wrote them; fresh puzzles; scores over many.
+
+No solver ever helps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+import sys
+
+from app.cli import options, running, sudoku_runs, sudoku_scores, terminal
+from app.cli.watch import watcher
+from app.state.sudoku.scores import Result, Scoreboard, Span, only_solution
+from engine import SUDOKU, SafelightError
+from engine.errors import quoted
+from engine.tasks import sudoku
+
+EPILOG = """\
+A puzzle is 81 characters: the digits 1-9, and . or 0 for a blank. In a file, one a line; # starts a comment.
+
+examples:
+  safelight sudoku 53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79
+  safelight sudoku --make 20 --givens 30-39 --seed 1 > puzzles.txt
+  safelight sudoku --file puzzles.txt --json
+  safelight sudoku --eval --givens 36 --count 200 --seed 0 --json
+  safelight sudoku --eval --bin easy --csv easy.csv
+"""
+FEWEST, MOST = 22, 80  # givens of puzzles to make; fewer than 22 would take minutes each
+
+
+def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[type-arg]
+    parser = commands.add_parser(
+        "sudoku",
+        help="solve Sudoku puzzles, make some, or score a model",
+        description="Let the model solve Sudoku puzzles. What it writes is shown as it is, right or wrong.",
+        epilog=EPILOG,
+    )
+    parser.add_argument("puzzles", metavar="PUZZLE", nargs="*", help="81 characters")
+    parser.add_argument(
+        "--file", type=options.place, metavar="FILE", help="a file of puzzles, one a line; - reads standard input"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object a puzzle; with --eval, one in all")
+    group = parser.add_argument_group("making puzzles (no model runs)")
+    group.add_argument(
+        "--make", type=options.number("the count", 1, 100_000), metavar="N", help="print N fresh puzzles instead"
+    )
+    group.add_argument(
+        "--givens",
+        type=givens_range,
+        metavar="LOW-HIGH",
+        help=f"givens of puzzles to make, {FEWEST} to {MOST} (default: 25-50); under 25 they take long to find",
+    )
+    sudoku_scores.add_options(parser)
+    options.add_watch(parser)
+    options.add_model(parser, SUDOKU)
+    options.add_sampler(parser)
+    parser.set_defaults(run=run)
+
+
+def givens_range(text: str) -> Span:
+    """An argparse type: ``30-39`` or ``30``."""
+    found = re.fullmatch(r"(\d{1,3})(?:-(\d{1,3}))?", text.strip(), re.ASCII)
+    low, high = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
+    if not FEWEST <= low <= high <= MOST:
+        raise argparse.ArgumentTypeError(f"must be LOW-HIGH with {FEWEST} <= LOW <= HIGH <= {MOST}, not {quoted(text)}")
+    return Span(low, high)
+
+
+def run(args: argparse.Namespace) -> int:
+    changes = options.sampler_changes(args)
+    sudoku_scores.check(args)
+    if args.make is not None:
+        if args.puzzles or args.file is not None:
+            raise SafelightError("--make prints fresh puzzles; leave out PUZZLE and --file")
+        return make(args.make, args.givens or Span(25, 50), running.seed(args))
+    if args.eval:
+        return sudoku_scores.run(args, changes)
+    if args.givens is not None:
+        raise SafelightError("--givens is for making puzzles; add --make N or --eval")
+    return solve(args, changes)
+
+
+def solve(args: argparse.Namespace, changes: dict[str, int | float]) -> int:
+    """Run the puzzles that were given, one after the other."""
+    puzzles = read_puzzles(args.puzzles, args.file)
+    model = running.load(args, SUDOKU)
+    config = options.settings(model.generation_defaults, changes)
+    screen = terminal.console(sys.stdout)
+    done = Scoreboard()
+    for index, puzzle in enumerate(puzzles):
+        with watcher(args, model.tokenizer, config, columns=10) as watch:  # nine cells and a line break
+            result = sudoku_runs.solve(model, puzzle, only_solution(puzzle), config, running.seed(args), watch)
+        if result is None:
+            terminal.say(f"stopped; {index} of {len(puzzles)} puzzles were run")
+            break
+        done.add(result)
+        if args.json:
+            running.print_json(record(result))
+        else:
+            print(describe(result, index, len(puzzles)))
+            sys.stdout.flush()
+            screen.print(terminal.boards(puzzle, result.answer))
+    if len(done) > 1 and not args.json:
+        screen.print(sudoku_runs.table(done, "", screen.width))
+    return 0 if len(done) == len(puzzles) else 130
+
+
+def read_puzzles(arguments: list[str], file: str | None) -> list[str]:
+    """All puzzles, checked before the first one is run.
+
+    Raises:
+        SafelightError: naming the argument or the line, and what is wrong with it.
+    """
+    named = [(f"puzzle {number}", text) for number, text in enumerate(arguments, 1)]
+    if file is not None:
+        text, name = options.read_text(file)
+        lines = ((f"{name}, line {number}", line.partition("#")[0]) for number, line in enumerate(text.splitlines(), 1))
+        named += [(where, line) for where, line in lines if line.strip()]
+        if not named:
+            raise SafelightError(f"{name} has no puzzles in it")
+    if not named:
+        raise SafelightError("give a puzzle, --file FILE or --make N (see safelight sudoku --help)")
+    puzzles = []
+    for where, text in named:
+        try:
+            puzzles.append(sudoku.parse(text))
+        except sudoku.PuzzleError as error:
+            raise SafelightError(f"{where}: {error}") from None
+    return puzzles
+
+
+def record(result: Result) -> dict[str, object]:
+    """The JSON line of a puzzle that was given."""
+    everything = result.record()
+    return {key: everything[key] for key in ("puzzle", "answer", "valid", "givens_kept", "steps", "seconds")}
+
+
+def describe(result: Result, index: int, count: int) -> str:
+    """The line above a board."""
+    place = f"Puzzle {index + 1} of {count}: " if count > 1 else ""
+    words = terminal.verdict_in_words(result.puzzle, result.answer)
+    steps = f"{result.steps} step{'s' * (result.steps != 1)}"
+    return f"{place}{words} ({result.bin}, {result.givens} givens; {steps}, {result.seconds:.2f} s)"
+
+
+def make(count: int, span: Span, seed: int) -> int:
+    """Print fresh unique puzzles whose solved grids no model here was trained on; givens uniform over the range."""
+    rng = random.Random(seed)
+    seen: set[str] = set()
+    while len(seen) < count:
+        board = sudoku.generate(rng, span.low, span.high, held_out=True).board
+        if board not in seen:
+            seen.add(board)
+            print(board, flush=True)
+    return 0

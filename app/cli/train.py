@@ -1,0 +1,205 @@
+"""``safelight train sudoku``: an adapter that teaches a model Sudoku. The engine trains; this asks and prints."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import engine
+from app.cli import options, running, terminal
+from engine import BASE, ModelConfig, SafelightError, catalog
+from engine.errors import quoted
+from engine.files import read_json
+
+if TYPE_CHECKING:
+    from engine.training.recipes.adapter import TrainingRecord
+
+EPILOG = """\
+The model stays as it is; what is trained lies beside it, as LoRA matrices in PEFT's format. OUT gets the adapter, a
+log (log.jsonl), its plot (loss.png) and a checkpoint. A run that was stopped goes on when the same command is given
+again.
+
+With --states uniform, the default for large models, answers are corrupted at random, as in DiffusionGemma's public
+recipe. With walk, the default for small ones, the model learns on canvases on which the sampler is at work.
+
+A data file has a puzzle and its solution on each line, 81 digits each, with 0 or . for a blank; CSV will do. Without
+one, puzzles are made, with one solution each.
+
+examples:
+  safelight train sudoku --out sudoku-adapter
+  safelight train sudoku --model ~/models/diffusiongemma-26B-A4B-it --quantization nf4 --out adapter --format digits
+  safelight train sudoku --model safelight-base --out adapter --data puzzles.csv --steps 4000
+"""
+STATES, FORMS = ("uniform", "walk"), ("rows", "digits")  # the engine's, named here so that --help is quick
+
+
+def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[type-arg]
+    parser = commands.add_parser(
+        "train",
+        help="train an adapter that solves Sudoku",
+        description="Train an adapter that teaches a model Sudoku.",
+        epilog=EPILOG,
+    )
+    whole = options.number
+    parser.add_argument("task", choices=("sudoku",), metavar="TASK", help="what to teach: sudoku")
+    parser.add_argument(
+        "--out",
+        type=options.place,
+        required=True,
+        metavar="FOLDER",
+        help="the adapter's folder; new, or of a stopped run",
+    )
+    parser.add_argument("--steps", type=whole("the steps", 1), metavar="N", help="(default: as the recipe has it)")
+    parser.add_argument("--rank", type=whole("the rank", 1), metavar="N", help="of the matrices")
+    parser.add_argument(
+        "--causal-rank", type=whole("the rank", 0), metavar="N", help="of those that read text (default: as --rank)"
+    )
+    parser.add_argument("--rate", type=_rate, metavar="X", help="highest learning rate")
+    parser.add_argument("--batch", type=whole("the batch", 1), metavar="N", help="examples a step")
+    parser.add_argument("--states", choices=STATES, help="what it learns on (default: by the model's size)")
+    parser.add_argument("--format", choices=FORMS, default="rows", help="nine lines, or 81 digits (default: rows)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object a record")
+    data = parser.add_argument_group("data")
+    data.add_argument("--data", type=options.place, metavar="FILE", help="puzzles and solutions (default: make some)")
+    data.add_argument(
+        "--puzzles", type=whole("the puzzles", 1), metavar="N", help="how many to make and vary (default: 24000)"
+    )
+    measuring = parser.add_argument_group("measuring, on held-out puzzles")
+    measuring.add_argument(
+        "--eval-every", type=whole("the steps", 0), default=500, metavar="N", help="in steps; 0: never (default: 500)"
+    )
+    measuring.add_argument(
+        "--eval-count", type=whole("the count", 1), metavar="N", help="puzzles each time (default: 20)"
+    )
+    parser.add_argument("--compile", action="store_true", help="walks twice as fast; needs a C++ compiler")
+    model = parser.add_argument_group("model")  # without --adapter: what is trained is a new one
+    model.add_argument(
+        "--model",
+        type=options.place,
+        metavar="DIR_OR_ID",
+        help=f"a model folder or an embedded model (default: {BASE})",
+    )
+    model.add_argument("--device", default="auto", metavar="NAME", help="auto, cpu, cuda or cuda:N (default: auto)")
+    model.add_argument("--dtype", default="auto", choices=("auto", "float32", "bfloat16"), help="(default: auto)")
+    options.add_quantization(model)
+    options.add_seed(model)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    from engine.training.recipes.adapter import STEPS, AdapterRun, TrainingEnded, recipe_for
+
+    name = args.model or getattr(args, "window_model", None) or BASE
+    config = ModelConfig.from_dict(read_json(catalog.resolve(name) / "config.json"))
+    recipe = recipe_for(config, args.states)
+    changes = {
+        "rank_denoise": args.rank,
+        "rank_causal": args.causal_rank if args.causal_rank is not None or not recipe.rank_causal else args.rank,
+        "rate": args.rate,
+        "batch": args.batch,
+        "form": args.format,
+        "puzzles": args.puzzles,
+        "eval_count": args.eval_count,
+        "compiled": args.compile or None,
+    }
+    if args.data is not None and args.puzzles is not None:
+        raise SafelightError("--puzzles says how many to make; leave it out with --data")
+    plan = AdapterRun(
+        model=name,
+        out=Path(args.out),
+        recipe=recipe.replace(**{field: value for field, value in changes.items() if value is not None}),
+        steps=args.steps or STEPS[recipe.states],
+        data=None if args.data is None else Path(args.data),
+        eval_every=args.eval_every,
+        seed=running.seed(args),
+        device=args.device,
+        dtype=args.dtype,
+        quantization=args.quantization,
+    )
+    ended: TrainingEnded | None = None
+    with _stopping() as cancel:
+        for record in engine.train_adapter(plan, cancel):
+            if isinstance(record, TrainingEnded):
+                ended = record
+            elif args.json:
+                running.print_json(_fields(record))
+            else:
+                print(in_words(record), flush=True)
+    if ended is None or not ended.is_finished:
+        step = 0 if ended is None else ended.step
+        terminal.say(f"stopped at step {step} of {plan.steps}; give the same command again to go on")
+        return 130
+    if not args.json:
+        print(f"{ended.out} holds the adapter.")
+    return 0
+
+
+def in_words(record: TrainingRecord) -> str:
+    """One line of the run."""
+    from engine.training.recipes import adapter as told
+
+    match record:
+        case told.PuzzlesMade():
+            return f"{record.done} of {record.of} puzzles made"
+        case told.TrainingStarted():
+            begun = f"going on at step {record.step}" if record.step else "beginning"
+            return (
+                f"training {record.parameters / 1e6:.2f} million numbers on {record.device}: takes about "
+                f"{record.bytes_needed / 1e9:.1f} GB of {record.bytes_free / 1e9:.1f} GB free; {begun}"
+            )
+        case told.TrainingProgress():
+            parts = [f"step {record.step} of {record.steps}: loss {record.loss:.4f}"]
+            if record.causal_loss is not None:
+                parts.append(f"causal {record.causal_loss:.4f}")
+            if record.right is not None:
+                parts.append(f"right {100 * record.right:.1f} %")
+            return ", ".join([*parts, f"rate {record.rate:.2g}", f"{record.steps_per_second:.2f} steps/s"])
+        case told.TrainingMeasured():
+            return (
+                f"step {record.step}, {record.count} held-out puzzles: {100 * record.exact:.1f} % solved, "
+                f"{100 * record.cells:.1f} % of the blanks right, givens kept in {100 * record.givens_kept:.1f} %, "
+                f"{record.steps_mean:.1f} steps on average"
+            )
+        case told.TrainingEnded():
+            return f"step {record.step} of {record.steps}"
+
+
+def _fields(record: TrainingRecord) -> dict[str, object]:
+    return {"record": type(record).__name__, **vars(record)}
+
+
+@contextmanager
+def _stopping() -> Iterator[threading.Event]:
+    """A flag that Ctrl+C sets; a second Ctrl+C stops at once, and costs the steps since the last checkpoint."""
+    flag = threading.Event()
+
+    def stop(*_: object) -> None:
+        flag.set()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if sys.stderr.isatty():
+            terminal.say("stopping after this step; Ctrl+C again stops at once")
+
+    if threading.current_thread() is not threading.main_thread():
+        yield flag
+        return
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield flag
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _rate(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.0 < value <= 10.0:
+        raise argparse.ArgumentTypeError(f"the rate must be a number above 0 and at most 10, not {quoted(text)}")
+    return value

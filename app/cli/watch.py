@@ -1,0 +1,172 @@
+"""``--watch``: a canvas that develops in the terminal, folded by the same reducer as the window's. Runs no model.
+
+Live on standard error, or on standard output where only that is a terminal; without a terminal (or with NO_COLOR) the
+last frame is printed once, plain. Standard output is left to results otherwise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from typing import Protocol
+
+import numpy as np
+from rich.cells import cell_len
+from rich.live import Live
+from rich.text import Text
+
+from app.cli import terminal
+from app.state.run.canvas import BlockState, CanvasState, CellState
+from engine import CanvasCommitted, CanvasStarted, Event, GenerationConfig, StepFinished
+
+STYLES = {  # never colour alone
+    CellState.NOISE: "dim",
+    CellState.CANDIDATE: "",
+    CellState.ACCEPTED: "underline",
+    CellState.REMELTED: "strike reverse red",
+    CellState.SETTLED: "bold",
+    CellState.GIVEN: "bold italic cyan",
+    CellState.PADDING: "dim",
+}
+CONTROL = "¤"  # end, padding, turn marks
+BREAK = "↵"
+
+
+class Pieces(Protocol):
+    """What is asked of a tokenizer."""
+
+    def piece(self, token: int) -> str: ...
+    def is_special(self, token: int) -> bool: ...
+
+
+class Watcher:
+    """Folds each event and shows the block under way. A context manager: leaving it leaves the terminal in order."""
+
+    def __init__(
+        self, pieces: Pieces, config: GenerationConfig, columns: int | None, pace: float, *, raw: bool
+    ) -> None:
+        self.state = CanvasState()
+        self.pieces, self.config, self.columns, self.pace, self.raw = pieces, config, columns, pace, raw
+        only_stdout = sys.stdout.isatty() and not sys.stderr.isatty()
+        self.console = terminal.console(sys.stdout if only_stdout else sys.stderr)
+        self.live: Live | None = None
+        self._next_frame = 0.0
+
+    def __enter__(self) -> Watcher:
+        if self.console.is_terminal:
+            # Where the answer follows on the same terminal, the canvas makes way for it.
+            self.live = Live(
+                console=self.console,
+                auto_refresh=False,
+                transient=sys.stdout.isatty(),
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
+            self.live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        block = self.state.current
+        if self.live is not None:
+            self.live.stop()
+            if self.live.transient and block is not None:
+                self.console.print(status(block, self.config, len(self.state.blocks)))
+        elif block is not None:
+            self.console.print(self.frame(block))
+
+    def __call__(self, event: Event) -> None:
+        """Show what an event changes; each step stays in view for ``pace`` seconds at least."""
+        self.state.fold(event)
+        block = self.state.current
+        if self.live is None or block is None or not isinstance(event, CanvasStarted | StepFinished | CanvasCommitted):
+            return
+        time.sleep(max(0.0, self._next_frame - time.monotonic()))
+        self._next_frame = time.monotonic() + self.pace
+        self.live.update(self.frame(block), refresh=True)
+
+    def frame(self, block: BlockState) -> Text:
+        """Status, states with their counts, and the canvas."""
+        width = min(terminal.MOST_COLUMNS, self.console.width - 1)
+        text = Text(overflow="ellipsis", no_wrap=True)
+        text.append(status(block, self.config, len(self.state.blocks)))
+        text.append("\n")
+        text.append(legend(block, calm=not self.raw))
+        text.append("\n\n")
+        text.append(canvas(block, self.pieces, width, self.columns, calm=not self.raw))
+        text.append("\n")
+        return text
+
+
+def status(block: BlockState, config: GenerationConfig, blocks: int) -> Text:
+    """One line of numbers about a block."""
+    parts = [f"block {block.block_index}"] if blocks > 1 or block.block_index else []
+    if block.temperature is None:
+        parts.append("noise, no step yet")
+    else:
+        parts.append(f"steps {block.steps}/{config.max_denoising_steps}")
+        parts.append(f"accepted {block.accepted_count}/{block.length}")
+        if block.mean_entropy is not None:
+            parts.append(f"mean entropy {block.mean_entropy:.3f} nats")
+        parts.append(f"temperature {block.temperature:.2f}")
+        if block.committed:
+            parts.append("converged" if block.reason == "converged" else "step limit")
+    return Text(" · ".join(parts), style="dim", overflow="ellipsis", no_wrap=True)
+
+
+def legend(block: BlockState, *, calm: bool) -> Text:
+    """How many positions are in which state, each written in its own style."""
+    text = Text()
+    counts = np.bincount(block.states(calm=calm), minlength=len(CellState))
+    for state in CellState:
+        if counts[state]:
+            text.append("  " if text else "")
+            text.append(state.name.lower(), style=STYLES[state])
+            text.append(f" {counts[state]}")
+    return text
+
+
+def canvas(block: BlockState, pieces: Pieces, width: int, columns: int | None, *, calm: bool) -> Text:
+    """The tokens of a block in order: ``columns`` a row where given (one sign each), else flowing to ``width``."""
+    text = Text()
+    used = 0
+    for position in range(block.length):
+        cell = block.cell(position, calm)
+        shown = glyph(cell.token, cell.state, pieces)
+        if columns is not None and cell_len(shown) != 1:
+            shown = CONTROL
+        room = columns if columns is not None else width
+        if used and used + cell_len(shown) > room:
+            text.append("\n")
+            used = 0
+        text.append(shown, style=STYLES[cell.state])
+        used += cell_len(shown)
+    return text
+
+
+def glyph(token: int, state: CellState, pieces: Pieces) -> str:
+    """A token as one visible, harmless piece without line breaks."""
+    if state is CellState.PADDING:
+        return " "
+    if pieces.is_special(token):
+        return CONTROL
+    return terminal.printable(pieces.piece(token)).replace("\n", BREAK).replace("\t", " ") or CONTROL
+
+
+class _Silent:
+    """Without ``--watch``: a context manager that gives no observer."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+def watcher(
+    args: argparse.Namespace, pieces: Pieces, config: GenerationConfig, columns: int | None = None
+) -> Watcher | _Silent:
+    """The observer that the options ask for."""
+    if not args.watch:
+        return _Silent()
+    return Watcher(pieces, config, columns, args.pace / 1000, raw=args.raw)

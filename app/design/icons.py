@@ -1,0 +1,96 @@
+"""Icons of one family, Material Design 6, in the colour that is wanted. The family loads after the first paint.
+
+Reading the font and its library takes about 0.2 s, so a control gets an empty picture of the right size at once, and
+its icon when ``load`` has been called, once the window is there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import warnings
+import weakref
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtGui import QIcon, QPixmap
+from PySide6.QtWidgets import QAbstractButton
+
+from app.design.theme import px
+
+if TYPE_CHECKING:
+    from qtawesome.iconic_font import IconicFont
+
+SIZE = 18  # pixels, at 100 %
+_FAMILY = "mdi6"
+
+_font: IconicFont | None = None
+_shown: weakref.WeakKeyDictionary[QAbstractButton, tuple[str, str]] = weakref.WeakKeyDictionary()
+
+
+def icon(name: str, colour: str) -> QIcon:
+    """An icon by its name in the family, as "cog-outline", in ``#rrggbb``; loads the family if need be.
+
+    Raises:
+        ValueError: the family has no such icon.
+    """
+    family = _family()
+    if name not in family.charmap[_FAMILY]:
+        raise ValueError(f"there is no icon {name!r}")
+    made: QIcon = family.icon(f"{_FAMILY}.{name}", color=colour)
+    return made
+
+
+def set_icon(control: QAbstractButton, name: str, colour: str) -> None:
+    """Give a button its icon: at once if the family is loaded, else when it is. Call again for another colour."""
+    _shown[control] = (name, colour)
+    control.setIconSize(QSize(px(SIZE), px(SIZE)))
+    control.setIcon(_empty() if _font is None else icon(name, colour))
+
+
+def load() -> None:
+    """Load the family and show the icons that wait for it. To be called once the window has been painted."""
+    if _font is None:
+        _family()
+        for control, (name, colour) in list(_shown.items()):
+            with contextlib.suppress(RuntimeError):  # Qt has deleted the button before Python has
+                control.setIcon(icon(name, colour))
+
+
+def is_loaded() -> bool:
+    """Whether icons are shown at once."""
+    return _font is not None
+
+
+def _family() -> IconicFont:
+    global _font
+    if _font is None:
+        with _pyside_chosen(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the library behind it speaks of other bindings of Qt
+            from qtawesome import _BUNDLED_FONTS
+            from qtawesome.iconic_font import IconicFont
+
+            # Of all its families only ours is read, which takes a fifth of the time.
+            _font = IconicFont(*(font for font in _BUNDLED_FONTS if font[0] == _FAMILY))
+    return _font
+
+
+@contextlib.contextmanager
+def _pyside_chosen() -> Iterator[None]:
+    """The library takes its binding of Qt from the environment, which may name one for another program."""
+    before = os.environ.get("QT_API")
+    os.environ["QT_API"] = "pyside6"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["QT_API"]
+        else:
+            os.environ["QT_API"] = before
+
+
+def _empty() -> QIcon:
+    picture = QPixmap(px(SIZE), px(SIZE))
+    picture.fill(Qt.GlobalColor.transparent)
+    return QIcon(picture)

@@ -1,0 +1,100 @@
+"""A line for what went wrong, with the details to copy where there are any; or for what was done, with its undo."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtCore import Slot
+from PySide6.QtGui import QFontDatabase, QGuiApplication
+from PySide6.QtWidgets import QDialog, QFrame, QHBoxLayout, QPlainTextEdit, QVBoxLayout, QWidget
+
+from app.design.controls import button, label
+from app.system.i18n import tr
+
+
+class DetailsDialog(QDialog):
+    """A read-only text with a Copy button."""
+
+    def __init__(self, text: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWindowTitle(tr("Details"))
+        self.resize(720, 420)
+        self._text = text
+        shown = QPlainTextEdit(text)
+        shown.setReadOnly(True)
+        shown.setAccessibleName(tr("Details of the error"))
+        shown.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
+        copy = button(tr("Copy"), tr("Copy the details"), role="primary")
+        copy.clicked.connect(self._copy)
+        close = button(tr("Close"), tr("Close the details"))
+        close.clicked.connect(self.accept)
+        buttons = QHBoxLayout()
+        buttons.addStretch(1)
+        buttons.addWidget(close)
+        buttons.addWidget(copy)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(16, 16, 16, 16)
+        column.setSpacing(16)
+        column.addWidget(shown, 1)
+        column.addLayout(buttons)
+
+    @Slot()
+    def _copy(self) -> None:
+        QGuiApplication.clipboard().setText(self._text)
+
+
+class Notice(QFrame):
+    """Hidden until ``show_message``; stays until it is dismissed or replaced."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setProperty("role", "notice")
+        self._details = ""
+        self._undo: Callable[[], object] | None = None
+        self.message = label("", wrap=True, selectable=True)
+        self.message.setAccessibleName(tr("Message"))
+        self.details = button(tr("Details"), tr("Show the details of the error"))
+        self.details.clicked.connect(self._open_details)
+        self.undo = button(tr("Undo"), tr("Undo the deletion"))
+        self.undo.clicked.connect(self._undo_it)
+        self.dismiss = button(tr("Dismiss"), tr("Dismiss the message"))
+        self.dismiss.clicked.connect(self.hide)
+        buttons = QHBoxLayout()
+        buttons.setSpacing(16)
+        for widget in (self.undo, self.details, self.dismiss):
+            buttons.addWidget(widget)
+        buttons.addStretch(1)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(12, 8, 12, 8)
+        column.setSpacing(4)
+        column.addWidget(self.message)
+        column.addLayout(buttons)
+        self.hide()
+
+    def show_message(self, message: str, details: str = "") -> None:
+        """Say what went wrong; ``details`` may hold a traceback."""
+        self._show(message, details, None)
+
+    def show_undo(self, message: str, undo: Callable[[], object]) -> None:
+        """Say what was done; ``undo`` takes it back."""
+        self._show(message, "", undo)
+
+    def _show(self, message: str, details: str, undo: Callable[[], object] | None) -> None:
+        self._details, self._undo = details, undo
+        self.message.setText(message)
+        self.details.setVisible(bool(details))
+        self.undo.setVisible(undo is not None)
+        self.show()
+
+    @Slot()
+    def _undo_it(self) -> None:
+        undo, self._undo = self._undo, None
+        self.hide()
+        if undo is not None:
+            undo()
+
+    @Slot()
+    def _open_details(self) -> None:
+        dialog = DetailsDialog(self._details, self.window())
+        dialog.finished.connect(dialog.deleteLater)
+        dialog.open()

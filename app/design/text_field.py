@@ -1,0 +1,42 @@
+"""A field for texts of several lines, from which no text can freeze the window."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QMimeData, Signal
+from PySide6.QtGui import QTextCursor
+from PySide6.QtWidgets import QPlainTextEdit
+
+from app.state.chat.fitting import fits
+
+PARAGRAPH = "\u2029"
+"""What Qt has between the lines of a selection."""
+
+
+class TextField(QPlainTextEdit):
+    """Takes texts that fit, pasted, dropped or set; ``overlong`` hands back one that does not, whole."""
+
+    overlong = Signal(str)
+
+    def setPlainText(self, text: str) -> None:
+        """Put a text in place of what is there; nothing in place of it where it does not fit."""
+        is_short = fits(text)
+        super().setPlainText(text if is_short else "")
+        if not is_short:
+            self.overlong.emit(text)
+
+    def insertFromMimeData(self, source: QMimeData) -> None:
+        text = source.text()
+        if self._has_room(text):
+            super().insertFromMimeData(source)
+        else:
+            self.overlong.emit(text)
+
+    def _has_room(self, text: str) -> bool:
+        """Whether all that is in the field fits once a text has come in place of what is selected."""
+        there = self.textCursor()
+        before, behind = QTextCursor(self.document()), QTextCursor(self.document())
+        before.setPosition(there.selectionStart(), QTextCursor.MoveMode.KeepAnchor)
+        behind.setPosition(there.selectionEnd())
+        behind.movePosition(QTextCursor.MoveOperation.End, QTextCursor.MoveMode.KeepAnchor)
+        around = [part.selectedText().replace(PARAGRAPH, "\n") for part in (before, behind)]
+        return fits(text.join(around))

@@ -1,0 +1,243 @@
+"""The canvas of the frame on show: raw or calm, in one of the layers, as a picture and as a table. Knows the player."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+from PySide6.QtCore import QEvent, QObject, QRect, Qt, Slot
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+
+from app.canvas.accessibility import speak
+from app.canvas.view import CanvasView
+from app.design.controls import button, label
+from app.design.theme import TEXT_CANVAS, Theme, canvas_font
+from app.inspector.canvas.layers import LAYERS, LayerName, Seen, heat, title
+from app.inspector.cell.cells import CellsTable
+from app.player.player import NOTHING, Player
+from app.state.run.replay import NOISE
+from app.system.i18n import tr
+
+FONT_SIZES = (30, 24, TEXT_CANVAS)  # pixels at 100 %
+RESERVED_TOKENS = 512  # that the cells are made wide enough for when a block comes into view
+
+
+_MOVES = (Qt.Key.Key_Left, Qt.Key.Key_Right, Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_Home, Qt.Key.Key_End)
+
+
+class Cells(CanvasView):
+    """The arrows are the page's; Up, Down and whatever is pressed with Ctrl move from cell to cell."""
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        key = Qt.Key(event.key())
+        modifiers = event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
+        if modifiers == Qt.KeyboardModifier.ControlModifier and key in _MOVES:
+            super().keyPressEvent(QKeyEvent(event.type(), key, Qt.KeyboardModifier.NoModifier))
+        elif not modifiers and (key in (Qt.Key.Key_Up, Qt.Key.Key_Down) or self._lets_go(key)):
+            super().keyPressEvent(event)
+        else:
+            event.ignore()
+
+    def _lets_go(self, key: Qt.Key) -> bool:
+        return key == Qt.Key.Key_Escape and self.selected != NOTHING
+
+
+class _Scroll(QScrollArea):
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() in (Qt.Key.Key_PageUp, Qt.Key.Key_PageDown):
+            super().keyPressEvent(event)
+        else:
+            event.ignore()
+
+
+class InspectorCanvas(QWidget):
+    """What is pointed at and selected here is so in all views."""
+
+    def __init__(self, player: Player, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._player = player
+        self._reduced_motion = False
+        self._font_size = 0  # of the type scale
+        self._reserved: tuple[int, bool] | None = None
+        self.layer: LayerName = "state"
+        self.view = Cells()
+        self.view.setAccessibleName(tr("Canvas of the frame on show"))
+        self.view.setObjectName("inspector-canvas")
+        speak(self.view)
+        self.table = CellsTable(player)
+        self.table.hide()
+        self.calm = button(tr("Calm"), tr("Calm view"), tip=tr("The best guess where nothing is accepted"))
+        self.raw = button(tr("Raw"), tr("Raw view"), tip=tr("What stands on the canvas, noise included"))
+        self.as_table = button(tr("Table"), tr("Cells as a table"), tip=tr("The same cells in words, a row each"))
+        self.layers = QComboBox()
+        self._build()
+        self._connect()
+
+    def _build(self) -> None:
+        for made in (self.calm, self.raw):  # in no group, of which Tab would reach one alone
+            made.setCheckable(True)
+        self.calm.setChecked(True)
+        self.as_table.setCheckable(True)
+        for layer in LAYERS:
+            self.layers.addItem(title(layer), layer)
+        self.layers.setAccessibleName(tr("Layer of the canvas"))
+        self.layers.setToolTip(tr("What the colour of a cell shows"))
+        bar = QHBoxLayout()
+        bar.setContentsMargins(16, 4, 16, 4)
+        bar.setSpacing(16)
+        bar.addWidget(self.calm)
+        bar.addWidget(self.raw)
+        caption = label(tr("Layer"), "caption")
+        caption.setBuddy(self.layers)
+        bar.addStretch(1)
+        bar.addWidget(caption)
+        bar.addWidget(self.layers)
+        bar.addWidget(self.as_table)
+        self.scroll = _Scroll()
+        self.scroll.setWidgetResizable(True)
+        self.scroll.setFrameShape(QFrame.Shape.NoFrame)
+        self.scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.scroll.setWidget(self.view)
+        self.scroll.setObjectName("canvas-scroll")
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addLayout(bar)
+        column.addWidget(self.scroll, 3)
+        column.addWidget(self.table, 2)
+        self.scroll.viewport().installEventFilter(self)
+        for first, second in itertools.pairwise((self.calm, self.raw, self.layers, self.as_table, self.view)):
+            QWidget.setTabOrder(first, second)
+
+    def _connect(self) -> None:
+        player = self._player
+        self.calm.clicked.connect(lambda: self.set_calm(True))
+        self.raw.clicked.connect(lambda: self.set_calm(False))
+        self.as_table.toggled.connect(self.table.setVisible)
+        self.layers.currentIndexChanged.connect(self._choose_layer)
+        self.view.cellSelected.connect(player.select)
+        self.view.cellHovered.connect(player.point)
+        player.opened.connect(self._on_opened)
+        player.placed.connect(self.refresh)
+        player.selected.connect(self._on_selected)
+        player.hovered.connect(self._on_hovered)
+        player.playing_changed.connect(self._on_playing)
+
+    # ---------------------------------------------------------------- how it is shown
+
+    def set_theme(self, theme: Theme) -> None:
+        self.view.set_theme(theme)
+
+    def set_reduced_motion(self, reduced: bool) -> None:
+        self._reduced_motion = reduced
+        self._on_playing(self._player.is_playing)
+
+    @Slot(bool)
+    def set_calm(self, calm: bool) -> None:
+        """The best guess instead of noise, or the canvas as the model had it."""
+        self.calm.setChecked(calm)
+        self.raw.setChecked(not calm)
+        self._player.calm = calm
+        self.view.set_calm(calm)
+        self.table.refresh()
+        self.refresh()
+
+    def set_layer(self, layer: LayerName) -> None:
+        """What the colour of a cell shows."""
+        self.layers.setCurrentIndex(LAYERS.index(layer))
+
+    @Slot(int)
+    def _choose_layer(self, index: int) -> None:
+        self.layer = LAYERS[index]
+        self.refresh()
+
+    # ---------------------------------------------------------------- following the player
+
+    @Slot()
+    def _on_opened(self) -> None:
+        trace: Any = self._player.trace
+        self._reserved = None
+        if trace is not None:
+            self.view.set_piece(trace.piece, trace.is_special)
+        if self._player.frame is None:
+            self.view.set_heat(None)
+            self.view.set_block(None)
+
+    @Slot()
+    def refresh(self) -> None:
+        """Show the frame on show."""
+        player = self._player
+        frame, record, now = player.frame, player.block, player.snapshot
+        if frame is None or record is None or now is None:
+            return
+        before = record.snapshots[frame.step] if NOISE < frame.step < len(record.snapshots) else None
+        seen = Seen(record, frame.step, now, before, player.calm, _vocabulary(player.trace))
+        other = self.view.block is None or self.view.block.length != now.length
+        self.view.set_block(now)
+        if self._reserved != (frame.block, player.calm):
+            self._reserved = (frame.block, player.calm)
+            self._reserve()
+        if other:
+            self._fit_font()
+        self.view.set_heat(heat(self.layer, seen))
+
+    def _reserve(self) -> None:
+        """Cells wide enough for all of a block at once, so that they do not jump while it develops."""
+        record = self._player.block
+        if record is not None:
+            tokens = np.unique(record.argmax if self._player.calm and record.steps else record.noise)
+            self.view.reserve(tokens[:RESERVED_TOKENS].tolist())
+
+    # ---------------------------------------------------------------- size
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.Resize:
+            self._fit_font()
+        return super().eventFilter(watched, event)
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._font_size = 0
+            self._fit_font()
+
+    def _fit_font(self) -> None:
+        """The largest cells with which the whole block is seen at once."""
+        if self._player.frame is None:
+            return
+        room = self.scroll.viewport().size()
+        for size in FONT_SIZES:
+            self._take_font(size)
+            if self.view.heightForWidth(room.width()) <= room.height():
+                break
+
+    def _take_font(self, size: int) -> None:
+        if size != self._font_size:
+            self._font_size = size
+            self.view.set_font(canvas_font(size))
+            self._reserve()
+
+    @Slot(int)
+    def _on_selected(self, position: int) -> None:
+        self.view.selected = position
+        if position != NOTHING and position < self.view.grid.count:
+            rect = QRect(*self.view.grid.rect_of(position))
+            self.scroll.ensureVisible(rect.center().x(), rect.center().y(), 8, rect.height())
+
+    @Slot(int)
+    def _on_hovered(self, position: int) -> None:
+        self.view.hovered = position
+
+    @Slot(bool)
+    def _on_playing(self, playing: bool) -> None:
+        # A tint shows what a step did; under the hand that scrubs it would only trail behind.
+        self.view.set_reduced_motion(self._reduced_motion or not playing)
+
+
+def _vocabulary(trace: Any) -> int | None:
+    """How many tokens the run's model knows, where the trace says it."""
+    header = getattr(trace, "header", None)
+    return getattr(getattr(header, "model", None), "vocab_size", 0) or None

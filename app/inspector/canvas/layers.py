@@ -1,0 +1,163 @@
+"""The layers of the canvas: which figure of a cell its colour shows, and on what scale. Pure; knows no widget."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.canvas.heat import Heat
+from app.state.run.canvas import BlockState
+from app.state.run.replay import NOISE, BlockRecord
+from app.system.i18n import tr, trn
+
+LayerName = Literal["state", "entropy", "confidence", "settling", "remelts", "change"]
+LAYERS: tuple[LayerName, ...] = ("state", "entropy", "confidence", "settling", "remelts", "change")
+_OTHER_STATE, _OTHER_TOKEN = 0.45, 0.85  # on the scale of changes
+
+Shares = NDArray[np.float32]
+
+
+def title(layer: LayerName) -> str:
+    """What a layer is called."""
+    return {
+        "state": tr("State"),
+        "entropy": tr("Entropy"),
+        "confidence": tr("Confidence"),
+        "settling": tr("Step of settling"),
+        "remelts": tr("Remelts"),
+        "change": tr("Change since the last step"),
+    }[layer]
+
+
+class Seen(NamedTuple):
+    """What a layer is made from: a block, how it stood at the frame on show, and at the frame before in it."""
+
+    record: BlockRecord
+    step: int  # NOISE before the first, the record's steps at the commit
+    now: BlockState
+    before: BlockState | None  # None at the noise
+    calm: bool
+    vocabulary: int | None  # tokens that the model knows, where that was recorded
+
+
+def heat(layer: LayerName, seen: Seen) -> Heat | None:
+    """The colours of a layer; None for the states, which have shapes and colours of their own."""
+    match layer:
+        case "state":
+            return None
+        case "entropy":
+            found = _entropy(seen)
+        case "confidence":
+            found = _confidence(seen)
+        case "settling":
+            found = _settling(seen)
+        case "remelts":
+            found = _remelts(seen)
+        case "change":
+            found = _change(seen)
+    if seen.now.text_length is not None:
+        found.shares[seen.now.text_length :] = np.nan  # there is no text
+    return found
+
+
+def _nothing(seen: Seen) -> Shares:
+    return np.full(seen.now.length, np.nan, dtype=np.float32)
+
+
+def _most_entropy(record: BlockRecord) -> float:
+    counted = record.entropy[:, record.counted]
+    return float(counted.max()) if counted.size else 0.0
+
+
+def _entropy(seen: Seen) -> Heat:
+    most = _most_entropy(seen.record)
+    entropy = seen.now.entropy
+    shares = _nothing(seen) if entropy is None else _divided(entropy, most)
+    return Heat(
+        shares,
+        tr("entropy"),
+        "0",
+        tr("{limit} nats (most in this block)", limit=f"{most:.2f}"),
+    )
+
+
+def _confidence(seen: Seen) -> Heat:
+    """As everywhere certainty recedes, so the scale is one of doubt, written as confidence."""
+    top = seen.now.top_probabilities
+    if top is not None and top.shape[1]:
+        doubt = 1.0 - top[:, 0].astype(np.float32)
+        name = tr("probability of the likeliest token")
+    else:
+        known = seen.vocabulary is not None and seen.vocabulary > 1
+        most = math.log(seen.vocabulary) if known and seen.vocabulary else _most_entropy(seen.record)
+        entropy = seen.now.entropy
+        doubt = _nothing(seen) if entropy is None else np.clip(_divided(entropy, most), 0.0, 1.0)
+        if known:
+            name = tr("confidence, 1 − entropy / ln {count}", count=seen.vocabulary)
+        else:
+            name = tr("confidence, 1 − entropy / most in this block")
+
+    def words(index: int) -> str:
+        share = doubt[index]
+        return tr("Confidence: not known") if np.isnan(share) else tr("Confidence: {share}", share=f"{1 - share:.1%}")
+
+    return Heat(doubt, name, "100 %", "0 %", words=words)
+
+
+def _settling(seen: Seen) -> Heat:
+    settled, steps = seen.record.settled_at, seen.record.steps
+    shares = _nothing(seen)
+    if steps and seen.step != NOISE:
+        reached = settled <= seen.step
+        shares[reached] = settled[reached] / max(1, steps - 1)
+
+    def words(index: int) -> str:
+        return tr("Settled at step {step} of {steps}", step=int(settled[index]), steps=steps)
+
+    return Heat(
+        shares,
+        tr("settled for good at step"),
+        "1",
+        tr("{count} (no colour: not yet)", count=max(1, steps)),
+        words=words,
+    )
+
+
+def _remelts(seen: Seen) -> Heat:
+    counts = seen.record.remelted[:, seen.record.counted].sum(axis=0)
+    most = int(counts.max()) if counts.size else 0
+    shares = _divided(seen.now.remelts.astype(np.float32), max(1, most))
+    shares[seen.now.remelts == 0] = np.nan
+    high = trn("{count} remelt so far", "{count} remelts so far", most) if most else tr("no remelts in this block")
+    return Heat(shares, tr("remelts"), "0", high)
+
+
+def _change(seen: Seen) -> Heat:
+    shares = _nothing(seen)
+    now, before = seen.now, seen.before
+    if before is not None:
+        shares[now.states(calm=seen.calm) != before.states(calm=seen.calm)] = _OTHER_STATE
+        shares[now.tokens(calm=seen.calm) != before.tokens(calm=seen.calm)] = _OTHER_TOKEN
+
+    def words(index: int) -> str:
+        share = shares[index]
+        if np.isnan(share):
+            return tr("As at the step before")
+        return tr("Another token than at the step before") if share > 0.5 else tr("Another state, the same token")
+
+    return Heat(
+        shares,
+        tr("since the step before"),
+        "",
+        "",
+        ((_OTHER_TOKEN, tr("another token")), (_OTHER_STATE, tr("another state"))),
+        words,
+    )
+
+
+def _divided(values: NDArray[np.float32], most: float) -> Shares:
+    found: Shares = (values / most if most > 0 else np.zeros_like(values)).astype(np.float32)
+    return found

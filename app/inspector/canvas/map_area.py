@@ -1,0 +1,303 @@
+"""The scrolling part of the map: a row a position, a column a step, coloured by entropy and marked."""
+
+from __future__ import annotations
+
+import html
+from functools import cache
+
+import numpy as np
+from PySide6.QtCore import QEvent, QPointF, QRect, QSize, Qt, Slot
+from PySide6.QtGui import QColor, QHelpEvent, QImage, QKeyEvent, QMouseEvent, QPainter, QPen
+from PySide6.QtWidgets import QToolTip, QWidget
+
+from app.design.theme import Theme, color, entropy_color, px, readable_on
+from app.inspector.cell.history_words import history_in_words, moment_in_words
+from app.inspector.timeline.steps_area import StepsArea, small_font
+from app.player.player import NOTHING, Player
+from app.state.run.cell_history import history_of
+from app.state.run.replay import BlockRecord
+from app.system.i18n import tr, trn
+
+ROW, NUMBERS, GUTTER = 10, 20, 40  # pixels, at 100 %
+LEAST_COLUMN, MOST_COLUMN = 6, 32
+NAMED = 8  # positions from one written number to the next
+SHADES = 256
+QUIET = 0.62  # opacity of the marks of acceptance, which are most cells in the end and must not outshine the colours
+
+
+def entropy_top(record: BlockRecord) -> float:
+    """The end of the colour scale, nats: the most that a counted position had, at least 0.1."""
+    return max(float(record.entropy[:, record.counted].max(initial=0.0)), 0.1)
+
+
+def heat(record: BlockRecord, theme: Theme) -> QImage:
+    """A pixel a cell: S wide, C high; padding in one flat shade."""
+    shades, _ = _shades(theme)
+    places = np.clip(record.entropy.T / entropy_top(record) * (SHADES - 1), 0, SHADES - 1).astype(np.uint8)  # (C, S)
+    pixels = np.ascontiguousarray(shades[places])
+    if record.text_length is not None:
+        pixels[record.text_length :] = color(theme.line).rgb()
+    high, wide = pixels.shape
+    return QImage(pixels.data, wide, high, wide * 4, QImage.Format.Format_RGB32).copy()  # the array does not stay
+
+
+@cache
+def _shades(theme: Theme) -> tuple[np.ndarray, np.ndarray]:
+    """The colour scale as pixels, and for each whether black is what is readable on it."""
+    colors = [entropy_color(place / (SHADES - 1), theme) for place in range(SHADES)]
+    pixels = np.array([shade.rgb() for shade in colors], dtype=np.uint32)
+    return pixels, np.array([readable_on(shade).lightness() == 0 for shade in colors])
+
+
+class MapArea(StepsArea):
+    """Positions downwards, steps to the right."""
+
+    def __init__(self, player: Player, parent: QWidget | None = None) -> None:
+        super().__init__(player, LEAST_COLUMN, MOST_COLUMN, parent)
+        self._image: QImage | None = None
+        self._dark = np.zeros((0, 0), dtype=np.bool_)  # (S, C) whether a mark on the cell is black
+        self._marks = np.zeros((0, 0), dtype=np.uint8)  # (S, C) 1 accepted, 2 remelted
+        self._rows: set[int] = set()  # lit
+        self.setAccessibleName(tr("Map of positions and steps"))
+        player.selected.connect(self._choose)
+        player.hovered.connect(self._light)
+        self._reload()
+
+    # ---------------------------------------------------------------- what is shown
+
+    def gutter(self) -> int:
+        return px(GUTTER)
+
+    def top(self) -> int:
+        return px(NUMBERS)
+
+    @property
+    def row(self) -> int:
+        return px(ROW)
+
+    def content_height(self) -> int:
+        return 0 if self.record is None else self.record.length * self.row
+
+    def y_of(self, position: int) -> int:
+        """The top of a position's row in the viewport."""
+        return self.top() + position * self.row - self.verticalScrollBar().value()
+
+    def position_at(self, y: float) -> int:
+        """The position under a point of the viewport, -1 for none."""
+        if self.record is None or y < self.top():
+            return NOTHING
+        position = int((y - self.y_of(0)) // self.row)
+        return position if 0 <= position < self.record.length else NOTHING
+
+    def load(self) -> None:
+        record = self.record
+        self._image = None
+        self._rows = self._lit()
+        if record is None or not record.steps:
+            return
+        self._image = heat(record, self._theme)
+        self._marks = record.accepted.astype(np.uint8) + 2 * record.remelted
+        self._marks[:, record.counted.stop :] = 0
+        places = np.clip(record.entropy / entropy_top(record) * (SHADES - 1), 0, SHADES - 1).astype(np.uint8)
+        self._dark = _shades(self._theme)[1][places]
+
+    def _lit(self) -> set[int]:
+        length = 0 if self.record is None else self.record.length
+        return {position for position in (self.player.selection, self.player.hover) if 0 <= position < length}
+
+    def describe(self) -> None:
+        words = self.words()
+        if words != self.accessibleDescription():
+            self.setAccessibleDescription(words)
+
+    def words(self) -> str:
+        """The step on show in words, and the selected position's history."""
+        record, frame = self.record, self.player.frame
+        if record is None or frame is None:
+            return tr("Open a trace or ask for something; every position and step of a block is shown here.")
+        size = tr(
+            "Block {block}: {positions} by {steps}.",
+            block=record.index + 1,
+            positions=trn("{count} position", "{count} positions", record.length),
+            steps=trn("{count} step", "{count} steps", record.steps),
+        )
+        said = [size]
+        if 0 <= frame.step < record.steps:
+            said.append(
+                tr(
+                    "Step {step}: {accepted} accepted, {remelted} remelted, {entropy} nats a position.",
+                    step=frame.step,
+                    accepted=int(record.accepted_counts[frame.step]),
+                    remelted=int(record.remelt_counts[frame.step]),
+                    entropy=f"{record.mean_entropy[frame.step]:.3f}",
+                )
+            )
+        position = self.player.selection
+        if 0 <= position < record.length:
+            told = history_in_words(history_of(record, position), self.player.piece)
+            said.append(tr("Position {position}: {history}", position=position, history=told))
+        return " ".join(said)
+
+    # ---------------------------------------------------------------- following
+
+    @Slot(int)
+    def _choose(self, position: int) -> None:
+        self._light(position)
+        self.describe()
+        if self.record is not None and 0 <= position < self.record.length:
+            bar, y = self.verticalScrollBar(), self.y_of(position)
+            if y < self.top():
+                bar.setValue(bar.value() + y - self.top())
+            elif y + self.row > self.viewport().height():
+                bar.setValue(bar.value() + y + self.row - self.viewport().height())
+
+    @Slot(int)
+    def _light(self, _position: int) -> None:
+        now = self._lit()
+        for position in now | self._rows:
+            self.viewport().update(QRect(0, self.y_of(position) - 3, self.viewport().width(), self.row + 6))
+        self._rows = now
+
+    # ---------------------------------------------------------------- painting
+
+    def paint(self, painter: QPainter, clip: QRect) -> None:
+        theme = self._theme
+        painter.fillRect(clip, color(theme.surface_sunken))
+        if self._image is None or self.record is None:
+            painter.setFont(small_font())
+            painter.setPen(color(theme.faint_ink))
+            area = self.viewport().rect().adjusted(px(16), 0, -px(16), 0)
+            said = self.words() if self.record is None else tr("No step was taken yet.")
+            painter.drawText(area, Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap, said)
+            self.paint_ring(painter)
+            return
+        first, last = self._visible(clip, self.record)
+        self._paint_cells(painter, clip, first, last)
+        self._paint_rows(painter, clip)
+        painter.fillRect(QRect(0, 0, self.gutter(), self.viewport().height()) & clip, color(theme.surface_sunken))
+        self._paint_numbers(painter, first, last)
+        painter.fillRect(QRect(0, 0, self.viewport().width(), self.top()) & clip, color(theme.surface_sunken))
+        self.paint_step_numbers(painter, px(3), self.top() - px(3), clip)
+        rect = self.cursor_rect()
+        if rect is not None and rect.left() >= self.gutter() - 3:
+            self.paint_cursor(painter, rect, color(theme.ink))  # the accent is a colour of the scale
+        self.paint_ring(painter)
+
+    def _visible(self, clip: QRect, record: BlockRecord) -> tuple[int, int]:
+        top = max(clip.top(), self.top())
+        first = max(0, (top - self.y_of(0)) // self.row)
+        return first, min(record.length, (clip.bottom() - self.y_of(0)) // self.row + 1)
+
+    def _paint_cells(self, painter: QPainter, clip: QRect, first: int, last: int) -> None:
+        assert self._image is not None
+        left = max(clip.left(), self.gutter())
+        begin = max(0, (left - self.x_of(0)) // self.column)
+        end = min(self.steps, (clip.right() - self.x_of(0)) // self.column + 1)
+        if begin >= end or first >= last:
+            return
+        x, y, wide, high = self.x_of(begin), self.y_of(first), self.column, self.row
+        target = QRect(x, y, (end - begin) * wide, (last - first) * high)
+        painter.drawImage(target, self._image, QRect(begin, first, end - begin, last - first))
+        ground = color(self._theme.surface_sunken)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(ground)
+        painter.drawRects([QRect(x, y + row * high + high - 1, target.width(), 1) for row in range(last - first)])
+        painter.drawRects([QRect(x + step * wide + wide - 1, y, 1, target.height()) for step in range(end - begin)])
+        marks, dark = self._marks[begin:end, first:last], self._dark[begin:end, first:last]
+        for black, ink in ((True, "#000000"), (False, "#ffffff")):
+            steps, rows = np.nonzero((marks == 1) & (dark == black))
+            quiet = QColor(ink)
+            quiet.setAlphaF(QUIET)
+            painter.setBrush(quiet)
+            painter.drawRects(
+                [
+                    QRect(x + step * wide + 1, y + row * high + high - 4, wide - 3, 2)
+                    for step, row in zip(steps.tolist(), rows.tolist(), strict=True)
+                ]
+            )
+        self._paint_dots(painter, x, y, *np.nonzero(marks == 2), dark)
+
+    def _paint_dots(
+        self, painter: QPainter, x: int, y: int, steps: np.ndarray, rows: np.ndarray, dark: np.ndarray
+    ) -> None:
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        radius = min(self.column, self.row) * 0.28
+        for step, row in zip(steps.tolist(), rows.tolist(), strict=True):
+            painter.setBrush(color("#000000" if dark[step, row] else "#ffffff"))
+            middle = QPointF(x + (step + 0.5) * self.column - 0.5, y + (row + 0.5) * self.row - 0.5)
+            painter.drawEllipse(middle, radius, radius)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+
+    def _paint_rows(self, painter: QPainter, clip: QRect) -> None:
+        """The hovered row between two lines, the selected one in a frame."""
+        wide = self.steps * self.column
+        for position in sorted(self._rows):
+            y = self.y_of(position)
+            if y + self.row + 3 < clip.top() or y - 3 > clip.bottom():
+                continue
+            if position == self.player.selection:
+                painter.setPen(QPen(color(self._theme.focus), 2))
+                painter.setBrush(Qt.BrushStyle.NoBrush)
+                painter.drawRect(QRect(self.x_of(0) - 1, y - 1, wide + 1, self.row + 1))
+            else:
+                line = color(self._theme.ink)
+                painter.fillRect(self.x_of(0), y - 1, wide, 1, line)
+                painter.fillRect(self.x_of(0), y + self.row - 1, wide, 1, line)
+
+    def _paint_numbers(self, painter: QPainter, first: int, last: int) -> None:
+        """Numbers of positions: every eighth, and those that are lit."""
+        painter.setFont(small_font())
+        lit = {position for position in self._rows if first - 2 <= position <= last + 2}
+        named = set(range(first - first % NAMED, last, NAMED))
+        quiet = {position for position in named if all(abs(position - other) > 1 for other in lit)}
+        right = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight
+        for position in sorted(quiet | lit):
+            painter.setPen(color(self._theme.ink if position in lit else self._theme.faint_ink))
+            place = QRect(0, self.y_of(position) - self.row, self.gutter() - px(6), 3 * self.row)
+            painter.drawText(place, right, str(position))
+
+    def sizeHint(self) -> QSize:
+        return QSize(px(420), px(320))
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(px(200), px(72))
+
+    # ---------------------------------------------------------------- pointing and keys
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        inside = self.step_at(event.position().x()) >= 0 or event.position().x() < self.gutter()
+        self.player.point(self.position_at(event.position().y()) if inside else NOTHING)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        position = self.position_at(event.position().y())
+        if event.button() == Qt.MouseButton.LeftButton and position != NOTHING:
+            self.player.select(position)
+        super().mousePressEvent(event)
+
+    def viewportEvent(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.Leave:
+            self.player.point(NOTHING)
+        elif isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
+            words = self.cell_words(self.position_at(event.pos().y()), self.step_at(event.pos().x()))
+            if words:
+                QToolTip.showText(event.globalPos(), f"<qt>{html.escape(words)}</qt>", self)
+            else:
+                QToolTip.hideText()
+            return True
+        return super().viewportEvent(event)
+
+    def cell_words(self, position: int, step: int) -> str:
+        """A cell in words; empty outside."""
+        if self.record is None or position == NOTHING or step < 0:
+            return ""
+        told = moment_in_words(history_of(self.record, position), step, self.player.piece)
+        return tr("Position {position}. {told}", position=position, told=told)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        by = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}.get(Qt.Key(event.key()))
+        plain = not event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
+        if by is None or not plain or self.record is None:
+            super().keyPressEvent(event)
+            return
+        now = self.player.selection
+        self.player.select(0 if now == NOTHING else max(0, min(now + by, self.record.length - 1)))

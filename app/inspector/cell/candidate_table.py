@@ -1,0 +1,89 @@
+"""The likeliest tokens of one position at one step, as a table. Knows plain texts only."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+
+from PySide6.QtCore import QEvent, QSize, Qt
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QSizePolicy, QTableWidget, QTableWidgetItem, QWidget
+
+from app.design.theme import px
+from app.system.i18n import tr
+
+
+class CandidateTable(QTableWidget):
+    """The likeliest tokens at one step."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(0, 4, parent)
+        self.setHorizontalHeaderLabels([tr("rank"), tr("token"), tr("probability"), tr("at this step")])
+        self.setAccessibleName(tr("Candidates at this step"))
+        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.setShowGrid(False)
+        self.setTabKeyNavigation(False)
+        self.verticalHeader().hide()
+        header = self.horizontalHeader()
+        header.setSectionResizeMode(QHeaderView.ResizeMode.Interactive)
+        header.setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
+        header.setHighlightSections(False)
+        header.setStretchLastSection(True)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        self._fit()
+
+    def set_rows(self, rows: Sequence[tuple[str, str, str, str]]) -> None:
+        """Rank, token, probability, and what it was; only what differs is written."""
+        if self.rowCount() != len(rows):
+            self.setRowCount(len(rows))
+            self.updateGeometry()
+        for place, row in enumerate(rows):
+            for column, text in enumerate(row):
+                item = self.item(place, column)
+                if item is None:
+                    item = QTableWidgetItem(text)
+                    item.setToolTip(_plain(text))
+                    self.setItem(place, column, item)
+                elif item.text() != text:
+                    item.setText(text)
+                    item.setToolTip(_plain(text))
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """What it says."""
+        return [
+            tuple(item.text() if (item := self.item(row, column)) else "" for column in range(4))
+            for row in range(self.rowCount())
+        ]
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._fit()
+
+    def _fit(self) -> None:
+        self.verticalHeader().setDefaultSectionSize(px(26))
+        self.verticalHeader().setMinimumSectionSize(px(20))
+        self._share_width()
+
+    def _share_width(self) -> None:
+        rank = px(52)
+        rest = max(self.viewport().width() - rank, px(180))
+        for column, width in enumerate((rank, 0.32 * rest, 0.29 * rest)):  # the last takes what is left
+            self.setColumnWidth(column, round(width))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._share_width()
+
+    def sizeHint(self) -> QSize:
+        return QSize(px(380), px(34) + max(self.rowCount(), 4) * px(26))
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(px(240), px(34) + 3 * px(26))
+
+
+def _plain(text: str) -> str:
+    """For a tool tip, which would take some tokens for markup."""
+    return f"<qt>{html.escape(text)}</qt>" if text else ""

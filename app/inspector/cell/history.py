@@ -1,0 +1,180 @@
+"""The history of the selected position: a chart over the steps, in words, and the candidates at the step on show."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QPointF, QRectF, Qt, Slot
+from PySide6.QtGui import QPainter, QPen, QResizeEvent
+from PySide6.QtWidgets import QBoxLayout, QScrollArea, QVBoxLayout, QWidget
+
+from app.canvas.legend import Entry, Legend
+from app.design.controls import label
+from app.design.theme import DARKROOM, SPACE_2, SPACE_4, Theme, color, px
+from app.inspector.cell.candidate_table import CandidateTable
+from app.inspector.cell.history_words import Piece, history_in_words, moment_in_words, percent, quoted
+from app.inspector.cell.rank_chart import BumpChart
+from app.inspector.cell.rank_paths import paint_argmax, paint_remelt, paint_sample
+from app.player.player import Player
+from app.state.run.cell_history import OUTSIDE, History
+from app.system.i18n import tr
+
+WIDE = 880  # pixels at 100 %; from here on the table stands beside the chart
+
+
+class Biography(QWidget):
+    """Chart, words and table of one position."""
+
+    def __init__(self, player: Player, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._player = player
+        self.title = label("", "lead")
+        self.chart = BumpChart(player)
+        self.legend = Legend()
+        self.sentence = label("", wrap=True, selectable=True)
+        self.now = label("", "caption", wrap=True, selectable=True)
+        self.note = label("", "caption", wrap=True)
+        self.table = CandidateTable()
+        self.sentence.setAccessibleName(tr("The history in words"))
+        self.now.setAccessibleName(tr("The step on show in words"))
+        left, right = QVBoxLayout(), QVBoxLayout()
+        for part in (self.chart, self.legend, self.sentence):
+            left.addWidget(part)
+        for part in (self.now, self.table, self.note):
+            right.addWidget(part)
+        self._split = QBoxLayout(QBoxLayout.Direction.TopToBottom)
+        self._split.setSpacing(SPACE_4)
+        self._split.addLayout(left)
+        self._split.addLayout(right)
+        contents = QWidget()
+        column = QVBoxLayout(contents)
+        column.setContentsMargins(SPACE_4, SPACE_2, SPACE_4, SPACE_4)
+        column.addWidget(self.title)
+        column.addLayout(self._split)
+        column.addStretch()
+        self.area = QScrollArea()  # where the panel is lower than all of it
+        self.area.setWidgetResizable(True)
+        self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.area.setWidget(contents)
+        whole = QVBoxLayout(self)
+        whole.setContentsMargins(0, 0, 0, 0)
+        whole.addWidget(self.area)
+        for layout in (left, right, column):
+            layout.setSpacing(SPACE_2)
+            layout.setAlignment(Qt.AlignmentFlag.AlignTop)
+        self.setAccessibleName(tr("Biography of a position"))
+        self.chart.shown.connect(self._tell)
+        self.set_theme(DARKROOM)
+        self._tell()
+
+    def set_theme(self, theme: Theme) -> None:
+        self.chart.set_theme(theme)
+        self.legend.set_theme(theme)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.chart.set_room(self.height() - self.title.sizeHint().height() - 3 * SPACE_2)
+        wide = self.width() >= px(WIDE)
+        way = QBoxLayout.Direction.LeftToRight if wide else QBoxLayout.Direction.TopToBottom
+        if way != self._split.direction():
+            self._split.setDirection(way)
+            for part in (0, 1):
+                self._split.setStretch(part, int(wide))  # side by side they share the width
+
+    # ---------------------------------------------------------------- in words
+
+    @Slot()
+    def _tell(self) -> None:
+        bio, frame, piece = self.chart.bio, self._player.frame, self._player.piece
+        if bio is None or frame is None:
+            self._say(tr("History of a token"), "", "", "")
+            self._show_table(None, 0)
+            self.chart.setAccessibleDescription(self.chart.empty_text())
+            self.setAccessibleDescription(self.chart.empty_text())
+            return
+        title = tr("Position {position}, block {block}", position=bio.position, block=bio.block + 1)
+        if self.chart.is_light:
+            title = tr("{title}, under the pointer", title=title)
+        note = ""
+        if not bio.depth and bio.steps:
+            note = tr("Top candidates were not recorded in this run; argmax and sampled candidate only.")
+        whole, now = history_in_words(bio, piece), moment_in_words(bio, frame.step, piece)
+        self._say(title, whole, now, note)
+        self._show_table(bio, frame.step)
+        words = " ".join(text for text in (title + ".", whole, now, note) if text)
+        self.chart.setAccessibleDescription(words)
+        self.setAccessibleDescription(words)
+
+    def _say(self, title: str, whole: str, now: str, note: str) -> None:
+        for part, text in ((self.title, title), (self.sentence, whole), (self.now, now), (self.note, note)):
+            if part.text() != text:
+                part.setText(text)
+            if part.isHidden() == bool(text):
+                part.setVisible(bool(text))
+        if self.chart.bio is None:
+            self.legend.hide()
+        else:
+            self.legend.set_entries(_entries(bool(self.chart.bio.depth)))
+            self.legend.show()
+
+    def _show_table(self, bio: History | None, step: int) -> None:
+        if bio is None or not bio.depth:
+            self.table.hide()
+            return
+        self.table.show()
+        self.table.set_rows(_rows(bio, min(step, bio.steps - 1), self._player.piece) if step >= 0 else [])
+
+
+def _rows(bio: History, step: int, piece: Piece) -> list[tuple[str, str, str, str]]:
+    sample, guess = int(bio.candidates[step]), int(bio.argmax[step])
+    accepted = bool(bio.accepted[step])
+    fate = tr("sampled, accepted") if accepted else tr("sampled, re-noised")
+    both = tr("argmax, accepted") if accepted else tr("argmax, re-noised")  # what has a fate was sampled
+    rows = []
+    for rank, (token, share) in enumerate(bio.top(step)):
+        of_guess = both if token == sample else tr("argmax")
+        was = of_guess if token == guess else fate if token == sample else ""
+        rows.append((str(rank + 1), quoted(piece(token)), percent(share), was))
+    if bio.candidate_ranks[step] == OUTSIDE:
+        rows.append((f">{bio.depth}", quoted(piece(sample)), tr("not recorded"), fate))
+    return rows
+
+
+def _draw_argmax(painter: QPainter, rect: QRectF, theme: Theme) -> None:
+    paint_argmax(painter, rect.center(), px(7), color(theme.ink))
+
+
+def _draw_accepted(painter: QPainter, rect: QRectF, theme: Theme) -> None:
+    paint_sample(painter, rect.center() - QPointF(0, 1), px(5), theme, True)
+
+
+def _draw_renoised(painter: QPainter, rect: QRectF, theme: Theme) -> None:
+    paint_sample(painter, rect.center(), px(5), theme, False)
+
+
+def _draw_remelt(painter: QPainter, rect: QRectF, theme: Theme) -> None:
+    paint_remelt(painter, rect.center(), px(4), theme)
+
+
+def _draw_line(painter: QPainter, rect: QRectF, theme: Theme) -> None:
+    for share, width in ((0.25, 1.2), (0.7, 5.0)):
+        painter.setPen(QPen(color(theme.faint_ink), width))
+        y = rect.top() + share * rect.height()
+        painter.drawLine(QPointF(rect.left() + 1, y), QPointF(rect.right() - 1, y))
+
+
+def _draw_entropy(painter: QPainter, rect: QRectF, theme: Theme) -> None:
+    painter.setPen(QPen(color(theme.faint_ink), 1.4))
+    points = [(0, 0.2), (0.4, 0.35), (0.7, 0.8), (1, 0.85)]
+    painter.drawPolyline([QPointF(rect.left() + x * rect.width(), rect.top() + y * rect.height()) for x, y in points])
+
+
+def _entries(with_lines: bool) -> tuple[Entry, ...]:
+    lines = (Entry(tr("by rank, thicker: likelier"), _draw_line),) if with_lines else ()
+    return (
+        Entry(tr("argmax"), _draw_argmax),
+        Entry(tr("sampled, accepted"), _draw_accepted),
+        Entry(tr("sampled, re-noised"), _draw_renoised),
+        Entry(tr("remelted"), _draw_remelt),
+        *lines,
+        Entry(tr("entropy, nats"), _draw_entropy),
+    )

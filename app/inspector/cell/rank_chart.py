@@ -1,0 +1,189 @@
+"""The chart of a position's candidates over the steps. Knows where its history comes from and what was clicked."""
+
+from __future__ import annotations
+
+import html
+
+from PySide6.QtCore import QEvent, QRect, QRectF, QSize, Qt, Signal, Slot
+from PySide6.QtGui import QHelpEvent, QPainter, QPixmap
+from PySide6.QtWidgets import QToolTip, QWidget
+
+from app.design.theme import color, px
+from app.inspector.cell.history_words import moment_in_words, written
+from app.inspector.cell.rank_paths import TAIL, Plot, paint_history, paint_row_names
+from app.inspector.timeline.steps_area import StepsArea, small_font
+from app.player.player import NOTHING, Player
+from app.state.run.cell_history import History, history_of
+from app.system.i18n import tr
+
+ROW, ENTROPY, LABELS, NUMBERS, GAP = 24, 40, 20, 20, 12  # pixels, at 100 %
+LEAST_ROW, LEAST_ENTROPY = 15, 28  # where there is little room
+LEAST_COLUMN, MOST_COLUMN = 12, 56
+LIGHT = 0.6  # opacity of a history that is only pointed at
+
+
+class BumpChart(StepsArea):
+    """Candidates by rank over the steps, with the entropy underneath."""
+
+    shown = Signal()  # another history, or more of it
+
+    def __init__(self, player: Player, parent: QWidget | None = None) -> None:
+        super().__init__(player, LEAST_COLUMN, MOST_COLUMN, parent)
+        self.bio: History | None = None
+        self._light = True
+        self._room = 0  # pixels of height to fit into, if that can be; 0 for as much as is wanted
+        self._picture: QPixmap | None = None
+        self._picture_of: tuple[object, ...] = ()
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setAccessibleName(tr("History of the position"))
+        player.selected.connect(self._look)
+        player.hovered.connect(self._look)
+        self._reload()
+
+    @property
+    def position(self) -> int:
+        """Whose history is on show: the selected cell, or the one pointed at; -1 for none."""
+        return self.player.selection if self.player.selection != NOTHING else self.player.hover
+
+    @property
+    def is_light(self) -> bool:
+        """The cell is only pointed at."""
+        return self.player.selection == NOTHING
+
+    # ---------------------------------------------------------------- what is shown
+
+    def gutter(self) -> int:
+        return px(32) if self.bio is None or self.bio.depth else px(72)
+
+    def tail(self) -> int:
+        return px(TAIL)
+
+    def has_columns(self) -> bool:
+        return self.bio is not None
+
+    def plot(self) -> Plot | None:
+        """Where everything stands now; None without a history."""
+        if self.bio is None:
+            return None
+        return Plot(
+            left=self.x_of(0),
+            column=self.column,
+            steps=self.bio.steps,
+            top=px(LABELS) if self.bio.depth else px(4),
+            row=self._row(),
+            depth=self.bio.depth,
+            outside=self.bio.samples_outside,
+            gap=px(GAP),
+            entropy=px(LEAST_ENTROPY if self._is_tight else ENTROPY),
+            gutter=self.gutter(),
+        )
+
+    def set_room(self, height: int) -> None:
+        """The height it should fit into; rows come closer together for it, as far as they can be told apart."""
+        if height != self._room:
+            self._room = height
+            self._picture = None
+            self.setFixedHeight(self.sizeHint().height())
+            self.viewport().update()
+
+    @property
+    def _is_tight(self) -> bool:
+        return 0 < self._room < px(LABELS + 8 * ROW + GAP + ENTROPY + NUMBERS)
+
+    def _row(self) -> int:
+        if self.bio is not None and not self.bio.depth:
+            return px(2 * ROW)
+        if not self._is_tight:
+            return px(ROW)
+        rows = 8 if self.bio is None else self.bio.depth + self.bio.samples_outside
+        return max(px(LEAST_ROW), min(px(ROW), (self._room - px(LABELS + GAP + LEAST_ENTROPY + NUMBERS)) // rows))
+
+    def load(self) -> None:
+        record, position = self.record, self.position
+        known = record is not None and 0 <= position < record.length
+        self.bio = history_of(record, position) if record is not None and known else None
+        self._light = self.is_light
+        self._picture = None
+        self.setFixedHeight(self.sizeHint().height())
+
+    def describe(self) -> None:
+        self.shown.emit()
+
+    @Slot(int)
+    def _look(self, _position: int) -> None:
+        record, position = self.record, self.position
+        now = position if record is not None and position < record.length else NOTHING
+        if (now, self.is_light) == (NOTHING if self.bio is None else self.bio.position, self._light):
+            return
+        self._reload()
+
+    def sizeHint(self) -> QSize:
+        plot = self.plot()
+        tall = self._empty_height() if plot is None else plot.bottom
+        return QSize(px(420), round(tall + px(NUMBERS)) + self.horizontalScrollBar().sizeHint().height())
+
+    def _empty_height(self) -> int:
+        whole = px(LABELS + 8 * ROW + GAP + ENTROPY)
+        return max(px(96), min(whole, self._room - px(NUMBERS + GAP))) if self._room > 0 else whole
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(px(200), self.sizeHint().height())
+
+    # ---------------------------------------------------------------- painting
+
+    def paint(self, painter: QPainter, clip: QRect) -> None:
+        view, ratio = self.viewport().size(), self.devicePixelRatioF()
+        of = (self.bio, view, ratio, self._theme.name, self.x_of(0), self.column)
+        if self._picture is None or self._picture_of != of:
+            self._picture, self._picture_of = self._draw(view, ratio), of
+        target = QRectF(clip)
+        source = QRectF(target.topLeft() * ratio, target.size() * ratio)
+        painter.drawPixmap(target, self._picture, source)
+        rect, plot = self.cursor_rect(), self.plot()
+        if rect is not None and plot is not None and rect.left() >= self.gutter() - 3:
+            self.paint_cursor(painter, rect, color(self._theme.accent))
+        self.paint_ring(painter)
+
+    def _draw(self, view: QSize, ratio: float) -> QPixmap:
+        """Everything that stays while the cursor moves."""
+        picture = QPixmap(view * ratio)
+        picture.setDevicePixelRatio(ratio)
+        picture.fill(color(self._theme.surface_sunken))
+        plot, bio = self.plot(), self.bio
+        painter = QPainter(picture)
+        if plot is None or bio is None:
+            painter.setFont(small_font())
+            painter.setPen(color(self._theme.faint_ink))
+            area = QRect(0, 0, view.width(), view.height()).adjusted(px(16), 0, -px(16), 0)
+            painter.drawText(area, Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap, self.empty_text())
+        else:
+            painter.setOpacity(LIGHT if self._light else 1.0)
+            painter.setClipRect(QRectF(plot.gutter, 0, view.width(), view.height()))
+            paint_history(painter, plot, bio, self._theme, self.text_of, small_font())
+            painter.setClipping(False)
+            paint_row_names(painter, plot, bio, self._theme, small_font())
+            self.paint_step_numbers(painter, round(plot.bottom) + px(2), px(NUMBERS - 2), QRect(0, 0, 1 << 20, 1))
+        painter.end()
+        return picture
+
+    def empty_text(self) -> str:
+        """What to do to see something here."""
+        if self.record is None:
+            return tr("Open a trace or ask for something; the history of each token is shown here.")
+        return tr("Select a cell: its candidates, what was sampled of them and what became of it appear here, by step.")
+
+    def text_of(self, token: int) -> str:
+        return written(self.player.piece(token), bool(self.player.trace.is_special(token)))
+
+    # ---------------------------------------------------------------- pointing
+
+    def viewportEvent(self, event: QEvent) -> bool:
+        if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
+            step = self.step_at(event.pos().x())
+            if self.bio is None or step < 0:
+                QToolTip.hideText()
+            else:
+                words = moment_in_words(self.bio, step, self.player.piece)
+                QToolTip.showText(event.globalPos(), f"<qt>{html.escape(words)}</qt>", self)
+            return True
+        return super().viewportEvent(event)

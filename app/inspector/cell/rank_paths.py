@@ -1,0 +1,312 @@
+"""Paints a position's history: candidates by rank over the steps, what was sampled of them, and the entropy.
+
+Functions of their arguments. Every state has the shape it has on the canvas: accepted filled and underlined, re-noised
+hollow, remelted in a dashed outline. A token is told by its text; its colour only helps the eye along a line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+
+from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen, QPolygonF
+
+from app.design.theme import Theme, color, luminance, px
+from app.state.run.cell_history import OUTSIDE, History, Line, Run
+from app.system.i18n import tr
+
+COLORED = 8
+"""Tokens with a colour of their own: those with the most probability over all steps."""
+_HUES = (205, 28, 140, 325, 55, 265, 175, 0)  # degrees; neighbours in the list are far apart
+TAIL = 76  # pixels at 100 % behind the last step, for the tokens at the ends of the lines
+_PLAIN_LABEL = 12  # characters of a token that are written
+Text = Callable[[int], str]
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Where everything of the chart stands, in logical pixels. Rows are ranks, from the top."""
+
+    left: float  # of step 0's column
+    column: float
+    steps: int
+    top: float  # of the first row
+    row: float
+    depth: int  # recorded candidates a step; 0: a row of the argmax and one of the sampled candidate
+    outside: bool  # a row for samples that are not among the recorded
+    gap: float  # between the rows and the entropy
+    entropy: float  # height
+    gutter: float  # what names the rows, on the left
+
+    @property
+    def rows(self) -> int:
+        return self.depth + self.outside if self.depth else 2
+
+    @property
+    def entropy_top(self) -> float:
+        return self.top + self.rows * self.row + self.gap
+
+    @property
+    def bottom(self) -> float:
+        return self.entropy_top + self.entropy
+
+    @property
+    def right(self) -> float:
+        """Behind the last column."""
+        return self.left + self.steps * self.column
+
+    def x(self, step: int) -> float:
+        """The middle of a step's column."""
+        return self.left + step * self.column + self.column // 2
+
+    def y(self, rank: int) -> float:
+        """The middle of a rank's row; what is outside the recorded lies below all of them."""
+        return self.top + ((self.depth if rank == OUTSIDE else rank) + 0.5) * self.row
+
+    @property
+    def radius(self) -> float:
+        """Of the mark of a sampled candidate."""
+        return max(2.0, min(self.column * 0.36, self.row * 0.24, px(6)))
+
+
+def line_colors(theme: Theme) -> tuple[QColor, ...]:
+    """Colours for tokens' lines, alike in weight and readable on the sunken surface of the theme."""
+    made = []
+    for hue in _HUES:
+        lightness = 0.66 if theme.dark else 0.40
+        shade = QColor.fromHslF(hue / 360, 0.62, lightness)
+        while not theme.dark and luminance(shade) > 0.16 and lightness > 0.1:
+            lightness -= 0.02
+            shade = QColor.fromHslF(hue / 360, 0.62, lightness)
+        made.append(shade)
+    return tuple(made)
+
+
+def color_of_tokens(bio: History, theme: Theme) -> dict[int, QColor]:
+    """The colour of each token that has one."""
+    return {line.token: shade for line, shade in zip(bio.lines[:COLORED], line_colors(theme), strict=False)}
+
+
+def paint_history(painter: QPainter, plot: Plot, bio: History, theme: Theme, text: Text, font: QFont) -> None:
+    """All but the cursor and what names the rows. The background is the caller's."""
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    painter.setFont(font)
+    _paint_rules(painter, plot, theme)
+    if bio.depth:
+        shades = color_of_tokens(bio, theme)
+        _paint_lines(painter, plot, bio.lines[COLORED:], color(theme.noise))
+        for line in reversed(bio.lines[:COLORED]):  # the likeliest on top
+            _paint_lines(painter, plot, [line], shades[line.token])
+        _paint_marks(painter, plot, bio, theme, shades)
+        _paint_names(painter, plot, bio, theme, shades, text, QFontMetricsF(font))
+    else:
+        _paint_runs(painter, plot, bio, theme, text, QFontMetricsF(font))
+    _paint_entropy(painter, plot, bio, theme)
+
+
+def paint_row_names(painter: QPainter, plot: Plot, bio: History, theme: Theme, font: QFont) -> None:
+    """The ranks, and the entropy's scale, in the gutter."""
+    painter.setFont(font)
+    painter.setPen(color(theme.faint_ink))
+    names = [str(rank + 1) for rank in range(plot.depth)] if plot.depth else [tr("argmax"), tr("sampled")]
+    if plot.outside:
+        names.append(f">{plot.depth}")
+    right = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight
+    for row, name in enumerate(names):
+        painter.drawText(QRectF(0, plot.top + row * plot.row, plot.gutter - px(8), plot.row), right, name)
+    if plot.steps:
+        high = QRectF(0, plot.entropy_top - px(2), plot.gutter - px(8), px(16))
+        painter.drawText(high, right, f"{entropy_limit(bio):.1f}")
+        painter.drawText(QRectF(0, plot.bottom - px(14), plot.gutter - px(8), px(16)), right, "0")
+
+
+def entropy_limit(bio: History) -> float:
+    """The top of the entropy's scale, nats: its most, and never so little that noise would fill the height."""
+    return max(float(bio.entropy.max(initial=0.0)), 0.1)
+
+
+def _paint_rules(painter: QPainter, plot: Plot, theme: Theme) -> None:
+    painter.setPen(QPen(color(theme.line), 1))
+    for row in range(plot.rows):
+        y = round(plot.y(row if row < plot.depth or not plot.depth else OUTSIDE)) + 0.5
+        painter.drawLine(QPointF(plot.left, y), QPointF(plot.right, y))
+
+
+_LEVELS = 16
+
+
+def _pen(shade: QColor, share: float, plot: Plot) -> QPen:
+    """Thicker and fuller the likelier."""
+    faded = QColor(shade)
+    faded.setAlphaF(0.35 + 0.65 * share)
+    pen = QPen(faded, 1.2 + (plot.row * 0.3 - 1.2) * share)
+    pen.setCapStyle(Qt.PenCapStyle.FlatCap)  # rounded ends of two faint pieces would add up to a dot
+    return pen
+
+
+def _paint_lines(painter: QPainter, plot: Plot, lines: Sequence[Line], shade: QColor) -> None:
+    """Straight pieces, those of one pen together: an antialiased curve costs a hundred times as much."""
+    pieces: list[list[QLineF]] = [[] for _ in range(_LEVELS + 1)]
+    xs = [plot.x(step) for step in range(plot.steps)]
+    ys = [plot.y(rank) for rank in range(plot.depth)]
+    half = plot.column * 0.25
+    for line in lines:
+        for stretch in line.stretches:
+            for a, b in pairwise(stretch):
+                level = round(_LEVELS * (a.share + b.share) / 2)
+                pieces[level].append(QLineF(xs[a.step], ys[a.rank], xs[b.step], ys[b.rank]))
+            if len(stretch) == 1:
+                step, rank, share = stretch[0]
+                piece = QLineF(xs[step] - half, ys[rank], xs[step] + half, ys[rank])
+                pieces[round(_LEVELS * share)].append(piece)
+    for level, found in enumerate(pieces):
+        if found:
+            painter.setPen(_pen(shade, level / _LEVELS, plot))
+            painter.drawLines(found)
+
+
+def _paint_marks(painter: QPainter, plot: Plot, bio: History, theme: Theme, shades: dict[int, QColor]) -> None:
+    ink = color(theme.ink)
+    for step, (token, rank) in enumerate(zip(bio.candidates.tolist(), bio.candidate_ranks.tolist(), strict=True)):
+        where = QPointF(plot.x(step), plot.y(rank))
+        paint_sample(painter, where, plot.radius, theme, bool(bio.accepted[step]), shades.get(token, ink))
+        if bio.remelted[step]:
+            paint_remelt(painter, where, plot.radius, theme)
+    for step, rank in enumerate(bio.argmax_ranks.tolist()):
+        at = bio.accepted[step] and rank == bio.candidate_ranks[step]
+        if rank != OUTSIDE:
+            shade = color(theme.surface_sunken if at else theme.ink)
+            paint_argmax(painter, QPointF(plot.x(step), plot.y(rank)), plot.radius, shade)
+
+
+def paint_sample(
+    painter: QPainter, where: QPointF, radius: float, theme: Theme, accepted: bool, shade: QColor | None = None
+) -> None:
+    """A sampled candidate: filled and underlined where it was accepted, hollow where it was re-noised."""
+    ink = shade or color(theme.accepted if accepted else theme.candidate)
+    painter.setPen(QPen(ink, 1.4))
+    painter.setBrush(ink if accepted else color(theme.surface_sunken))
+    painter.drawEllipse(where, radius, radius)
+    if accepted:
+        line = color(theme.accepted)
+        painter.fillRect(QRectF(where.x() - radius, where.y() + radius + 2, 2 * radius, 2), line)
+
+
+def paint_remelt(painter: QPainter, where: QPointF, radius: float, theme: Theme) -> None:
+    """A dashed outline, dash by dash: a dashed pen costs a hundred times as much."""
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(color(theme.remelted))
+    painter.translate(where)
+    painter.drawRects(_dashes(radius + 3))
+    painter.translate(-where)
+
+
+@cache
+def _dashes(half: float) -> list[QRectF]:
+    """Along the sides of a square around the origin; each side begins and ends with one."""
+    count = max(2, round(2 * half / 5))
+    dash = 2 * half / (2 * count - 1)
+    starts = [-half + 2 * place * dash for place in range(count)]
+    wide = 1.4
+    across = [QRectF(start, side, dash, wide) for start in starts for side in (-half, half - wide)]
+    down = [QRectF(side, start, wide, dash) for start in starts for side in (-half, half - wide)]
+    return across + down
+
+
+def paint_argmax(painter: QPainter, where: QPointF, radius: float, shade: QColor) -> None:
+    """A small square."""
+    half = max(1.5, radius * 0.4)
+    painter.fillRect(QRectF(where.x() - half, where.y() - half, 2 * half, 2 * half), shade)
+
+
+def _paint_names(
+    painter: QPainter,
+    plot: Plot,
+    bio: History,
+    theme: Theme,
+    shades: dict[int, QColor],
+    text: Text,
+    metrics: QFontMetricsF,
+) -> None:
+    """Tokens at the ends of their lines, and above the line wherever the best guess changes."""
+    last = bio.steps - 1
+    for rank, token in enumerate(bio.top_tokens[last].tolist() if bio.steps else ()):
+        place = QRectF(plot.right + px(6), plot.top + rank * plot.row, px(TAIL), plot.row)
+        painter.setPen(shades.get(token, color(theme.faint_ink)))
+        painter.drawText(
+            place, _LEFT, metrics.elidedText(text(token), Qt.TextElideMode.ElideRight, place.width() - px(8))
+        )
+    _paint_labels(painter, plot, bio.argmax_runs, plot.top - px(16), theme, text, metrics, shades)
+
+
+_LEFT = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
+
+
+def _paint_labels(
+    painter: QPainter,
+    plot: Plot,
+    runs: tuple[Run, ...],
+    top: float,
+    theme: Theme,
+    text: Text,
+    metrics: QFontMetricsF,
+    shades: dict[int, QColor],
+) -> None:
+    """Each run's token where it begins, with a tick; a text that would touch its neighbour is left out."""
+    free = plot.left
+    later = [run.start for run in runs[1:]] + [None]
+    for run, following in zip(runs, later, strict=True):
+        x = plot.left + run.start * plot.column
+        shade = shades.get(run.token, color(theme.ink))
+        painter.setPen(QPen(shade, 1))
+        painter.drawLine(QPointF(x + 1.5, top + px(2)), QPointF(x + 1.5, top + px(14)))
+        room = (plot.right + px(TAIL - 12) if following is None else plot.left + following * plot.column) - x - px(6)
+        written = metrics.elidedText(short(text(run.token)), Qt.TextElideMode.ElideRight, room)
+        if x >= free and written and (written != "…"):
+            painter.drawText(QRectF(x + px(5), top, room + px(2), px(16)), _LEFT, written)
+            free = x + px(5) + metrics.horizontalAdvance(written)
+
+
+def _paint_runs(painter: QPainter, plot: Plot, bio: History, theme: Theme, text: Text, metrics: QFontMetricsF) -> None:
+    """Without recorded candidates: the best guesses in one row, what was sampled in the other."""
+    for row, runs in enumerate((bio.argmax_runs, bio.candidate_runs)):
+        painter.setPen(QPen(color(theme.line_strong), 2))
+        for run in runs:
+            painter.drawLine(QPointF(plot.x(run.start), plot.y(row)), QPointF(plot.x(run.stop - 1), plot.y(row)))
+        _paint_labels(painter, plot, runs, plot.top + row * plot.row, theme, text, metrics, {})
+    for step in range(bio.steps):
+        paint_argmax(painter, QPointF(plot.x(step), plot.y(0)), plot.radius, color(theme.ink))
+        where = QPointF(plot.x(step), plot.y(1))
+        paint_sample(painter, where, plot.radius, theme, bool(bio.accepted[step]))
+        if bio.remelted[step]:
+            paint_remelt(painter, where, plot.radius, theme)
+
+
+def _paint_entropy(painter: QPainter, plot: Plot, bio: History, theme: Theme) -> None:
+    base = plot.bottom
+    painter.setPen(QPen(color(theme.line_strong), 1))
+    painter.drawLine(QPointF(plot.left, round(base) + 0.5), QPointF(plot.right, round(base) + 0.5))
+    if not bio.steps:
+        return
+    scale = plot.entropy / entropy_limit(bio)
+    points = [QPointF(plot.x(step), base - value * scale) for step, value in enumerate(bio.entropy.tolist())]
+    if len(points) == 1:
+        points = [points[0] - QPointF(plot.column / 4, 0), points[0] + QPointF(plot.column / 4, 0)]
+    area = QPolygonF([QPointF(points[0].x(), base), *points, QPointF(points[-1].x(), base)])
+    wash = QColor(color(theme.faint_ink))
+    wash.setAlphaF(0.22)
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(wash)
+    painter.drawPolygon(area)
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    painter.setPen(QPen(color(theme.faint_ink), 1.4))
+    for a, b in pairwise(points):  # one by one: a polyline is joined at great cost
+        painter.drawLine(a, b)
+
+
+def short(text: str) -> str:
+    """A token's text, cut to what is written in a chart."""
+    return text if len(text) <= _PLAIN_LABEL else text[: _PLAIN_LABEL - 1] + "…"

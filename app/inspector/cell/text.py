@@ -1,0 +1,225 @@
+"""The text as it reads at the frame on show, and which of it the selected and the hovered cell are.
+
+The committed blocks, then the draft of the current one: accepted tokens, and the best guess everywhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from PySide6.QtCore import QEvent, Slot
+from PySide6.QtGui import QColor, QTextCharFormat
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from app.design.controls import label
+from app.design.theme import DARKROOM, SPACE_2, SPACE_4, Theme, color
+from app.inspector.cell.history_words import quoted
+from app.inspector.cell.text_pane import TextPane
+from app.player.player import NOTHING, Player
+from app.state.run.text_map import Reading, read, units
+from app.system.i18n import tr
+from engine import CanvasCommitted, SafelightError
+
+
+class RenderedText(QWidget):
+    """The text with a line that says which cell of it is selected."""
+
+    def __init__(self, player: Player, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._player = player
+        self._theme = DARKROOM
+        self._before = ""  # the text of the committed blocks
+        self._start = 0  # its length in UTF-16 units
+        self._block = NOTHING
+        self._commits: list[tuple[int, str]] = []  # each committed block's number and text
+        self._commits_read = 0  # events of the trace that were looked through
+        self._reading = Reading("", (0,))
+        self._draft_end = 0  # offset in the draft from which it is behind the end token
+        self.pane = TextPane()
+        self.caption = label("", "caption", wrap=True, selectable=True)
+        self.caption.setAccessibleName(tr("The selected cell in the text"))
+        column = QVBoxLayout(self)
+        column.setContentsMargins(SPACE_4, SPACE_2, SPACE_4, SPACE_4)
+        column.setSpacing(SPACE_2)
+        column.addWidget(self.pane, 1)
+        column.addWidget(self.caption)
+        self.setAccessibleName(tr("The text at this step"))
+        self.setFocusProxy(self.pane)
+        self.pane.pointed.connect(self._point)
+        self.pane.chosen.connect(self._choose)
+        player.placed.connect(self._show)
+        player.grown.connect(self._show)
+        player.opened.connect(self._open)
+        player.selected.connect(self._select)
+        player.hovered.connect(self._mark)
+        self.set_theme(DARKROOM)
+        self._open()
+
+    def set_theme(self, theme: Theme) -> None:
+        self._theme = theme
+        self.pane.dress()
+        self._mark()
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:  # the size of all text was changed
+            self.pane.dress()
+
+    @property
+    def text(self) -> str:
+        """What is shown."""
+        return self._before + self._reading.text
+
+    # ---------------------------------------------------------------- what is shown
+
+    @Slot()
+    def _open(self) -> None:
+        self._commits, self._commits_read = [], 0
+        self._show()
+
+    @Slot()
+    def _show(self) -> None:
+        """Bring the text to the frame on show; only what differs is laid out again."""
+        player, snapshot, frame = self._player, self._player.snapshot, self._player.frame
+        if snapshot is None or frame is None:
+            self._before, self._reading, self._draft_end = "", Reading("", (0,)), 0
+        else:
+            self._read_commits()
+            self._before = "".join(text for block, text in self._commits if block < snapshot.block_index)
+            tokens = snapshot.tokens(calm=True).tolist()
+            if snapshot.committed:
+                tokens = tokens[: snapshot.text_length]
+            self._reading = read(tokens, player.piece, player.trace.is_special)
+            self._draft_end = self._reading.edges[_end(tokens, _end_tokens(player.trace))]
+        self._start = units(self._before) if self._before else 0
+        self.pane.bring(self.text)
+        block = NOTHING if frame is None else frame.block
+        if block != self._block:
+            self._block = block
+            self.pane.bring_into_sight(self._start)
+        words = self._words()
+        if words != self.pane.accessibleDescription():
+            self.pane.setAccessibleDescription(words)
+            self.setAccessibleDescription(words)
+        self._mark()
+
+    def _read_commits(self) -> None:
+        """The texts of the committed blocks; the steps in between stay unread where the trace knows what is where."""
+        trace, piece = self._player.trace, self._player.piece
+        stop = len(trace.events)  # before looking at any of them: a live run goes on meanwhile
+        for place, block in _commits(trace, self._commits_read, stop):
+            try:
+                event = trace.events[place]
+            except SafelightError:  # a damaged record in a file; what comes after it can be read
+                self._commits.append((block, tr("[Block {block} cannot be read.]", block=block + 1)))
+                continue
+            text = read(event.tokens[: event.text_length].tolist(), piece, trace.is_special).text
+            self._commits.append((event.block_index, text))
+        self._commits_read = stop
+
+    def _words(self) -> str:
+        frame = self._player.frame
+        if frame is None:
+            return tr("No text yet.")
+        record = self._player.block
+        if record is not None and frame.step >= record.steps and record.final is not None:
+            return tr("Block {block}, committed.", block=frame.block + 1)
+        if frame.step < 0:
+            return tr("Block {block}, before the first step: noise.", block=frame.block + 1)
+        return tr("Block {block}, draft at step {step}.", block=frame.block + 1, step=frame.step)
+
+    @Slot()
+    def _mark(self, _position: int = NOTHING) -> None:
+        """Tint the places of the selected and the hovered cell, and what is behind the draft's end."""
+        theme, marks, start = self._theme, [], self._start
+        count = len(self._reading.edges) - 1
+        if self._draft_end < self._reading.edges[-1]:
+            behind = QTextCharFormat()
+            behind.setForeground(color(theme.noise))
+            marks.append(self.pane.mark(start + self._draft_end, start + self._reading.edges[-1], behind))
+        hovered, selected = self._player.hover, self._player.selection
+        if 0 <= hovered < count and hovered != selected:
+            marks.append(self.pane.mark(*self._place(hovered), _tint(color(theme.line_strong), theme, False)))
+        if 0 <= selected < count:
+            marks.append(self.pane.mark(*self._place(selected), _tint(color(theme.selection), theme, True)))
+        self.pane.setExtraSelections(marks)
+        self._caption()
+
+    @Slot(int)
+    def _select(self, position: int) -> None:
+        if 0 <= position < len(self._reading.edges) - 1:
+            self.pane.bring_into_sight(self._place(position)[0])
+        self._mark()
+
+    def _place(self, position: int) -> tuple[int, int]:
+        low, high = self._reading.span(position)
+        return self._start + low, self._start + high
+
+    def _caption(self) -> None:
+        position = self._player.selection if self._player.selection != NOTHING else self._player.hover
+        snapshot = self._player.snapshot
+        if snapshot is None:
+            text = tr("The text appears here as it reads at the step on show.")
+        elif not 0 <= position < snapshot.length:
+            text = tr(
+                "{frame} Click in the text, or press Enter at the cursor, to select the cell that it comes from.",
+                frame=self._words(),
+            )
+        else:
+            token = int(snapshot.tokens(calm=True)[position])
+            piece = quoted(self._player.piece(token))
+            text = tr("Position {position}: {piece}", position=position, piece=piece)
+            if position >= len(self._reading.edges) - 1:
+                text = tr("{cell}, padding behind the end of the text.", cell=text)
+            elif len(set(self._reading.span(position))) == 1:
+                text = tr("{cell}, which has no text of its own.", cell=text)
+        if text != self.caption.text():
+            self.caption.setText(text)
+
+    # ---------------------------------------------------------------- pointing
+
+    def _position(self, offset: int) -> int:
+        return self._reading.position_at(offset - self._start)
+
+    @Slot(int)
+    def _point(self, offset: int) -> None:
+        self._player.point(NOTHING if offset < 0 else self._position(offset))
+
+    @Slot(int)
+    def _choose(self, offset: int) -> None:
+        position = self._position(offset)
+        if position != NOTHING:
+            self._player.select(position)
+
+
+def _commits(trace: Any, start: int, stop: int) -> list[tuple[int, int]]:
+    """Where the commits among a trace's events are, and their blocks; a trace in a file knows that without reading."""
+    entries = getattr(trace, "entries", None)
+    places = range(start, stop)
+    if entries is not None:
+        return [(place, entries[place].block) for place in places if entries[place].kind == "commit"]
+    events = [(place, trace.events[place]) for place in places]
+    return [(place, event.block_index) for place, event in events if isinstance(event, CanvasCommitted)]
+
+
+def _end_tokens(trace: Any) -> Collection[int]:
+    """The tokens that end a text, where the trace says."""
+    found: Collection[int] = getattr(getattr(trace, "config", None), "eos_token_ids", ())
+    return found
+
+
+def _end(tokens: Sequence[int], ends: Collection[int]) -> int:
+    """The place of the first end token; their number where there is none."""
+    return next((place for place, token in enumerate(tokens) if token in ends), len(tokens))
+
+
+def _tint(shade: QColor, theme: Theme, chosen: bool) -> QTextCharFormat:
+    """A background, and for the selected cell a line under it, as colour alone says nothing to some."""
+    look = QTextCharFormat()
+    look.setBackground(shade)
+    look.setForeground(color(theme.ink))
+    if chosen:
+        look.setUnderlineStyle(QTextCharFormat.UnderlineStyle.SingleUnderline)
+        look.setUnderlineColor(color(theme.focus))
+    return look

@@ -1,0 +1,119 @@
+"""Plain text that can be read, copied and pointed at. Knows offsets, not what they stand for."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, QPoint, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QMouseEvent, QTextCharFormat, QTextCursor, QTextOption
+from PySide6.QtWidgets import QPlainTextEdit, QTextEdit
+
+from app.design.theme import TEXT_LEAD, px, ui_font
+from app.state.run.text_map import units
+from app.system.i18n import tr
+
+
+class TextPane(QPlainTextEdit):
+    """Plain text that can be read, copied and pointed at, not changed."""
+
+    pointed = Signal(int)  # an offset in UTF-16 units; -1 beside the text
+    chosen = Signal(int)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setReadOnly(True)
+        self.setUndoRedoEnabled(False)
+        self.setTextInteractionFlags(
+            Qt.TextInteractionFlag.TextSelectableByMouse | Qt.TextInteractionFlag.TextSelectableByKeyboard
+        )
+        self.setWordWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setTabChangesFocus(True)
+        self.viewport().setMouseTracking(True)
+        self.setAccessibleName(tr("The text at this step"))
+        self.setPlaceholderText(tr("No text at this step."))
+        self._text = ""
+
+    def dress(self) -> None:
+        """Take the size the user reads at."""
+        font = ui_font()
+        font.setPixelSize(px(TEXT_LEAD))
+        self.setFont(font)
+
+    def bring(self, text: str) -> None:
+        """Show a text, changing only what is between the beginning and the end that it shares with the present one."""
+        if text == self._text:
+            return
+        old, self._text = self._text, text
+        low = _shared(old, text)
+        tail = _shared(old[low:][::-1], text[low:][::-1])
+        cursor = QTextCursor(self.document())
+        cursor.setPosition(units(old[:low]))
+        cursor.setPosition(units(old[: len(old) - tail]), QTextCursor.MoveMode.KeepAnchor)
+        cursor.insertText(text[low : len(text) - tail])
+
+    def bring_into_sight(self, offset: int) -> None:
+        """Scroll to an offset and put the cursor there, unless somebody has selected text to copy."""
+        if not self.textCursor().hasSelection():
+            cursor = QTextCursor(self.document())
+            cursor.setPosition(offset)
+            self.setTextCursor(cursor)
+            self.ensureCursorVisible()
+
+    def mark(self, low: int, high: int, look: QTextCharFormat) -> QTextEdit.ExtraSelection:
+        """A stretch of the text in another look."""
+        made = QTextEdit.ExtraSelection()
+        cursor = QTextCursor(self.document())
+        cursor.setPosition(low)
+        cursor.setPosition(high, QTextCursor.MoveMode.KeepAnchor)
+        made.cursor, made.format = cursor, look
+        return made
+
+    def offset_at(self, point: QPoint) -> int:
+        """The offset of the character under a point of the viewport; -1 beside the text."""
+        near = self.cursorForPosition(point)
+        # It stands between characters, at the nearer side: what is under the point may be before or behind it.
+        for backwards in (True, False):
+            here, there = QTextCursor(near), QTextCursor(near)
+            if backwards:
+                here.movePosition(QTextCursor.MoveOperation.PreviousCharacter)
+            else:
+                there.movePosition(QTextCursor.MoveOperation.NextCharacter)
+            a, b = self.cursorRect(here), self.cursorRect(there)
+            same_line = a.top() == b.top() and a.top() <= point.y() <= a.bottom()
+            if same_line and min(a.left(), b.left()) <= point.x() < max(a.left(), b.left()):
+                return here.position()
+        return -1
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        super().mouseMoveEvent(event)
+        self.pointed.emit(self.offset_at(event.position().toPoint()))
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        super().mouseReleaseEvent(event)
+        if event.button() == Qt.MouseButton.LeftButton and not self.textCursor().hasSelection():
+            offset = self.offset_at(event.position().toPoint())
+            if offset >= 0:
+                self.chosen.emit(offset)
+
+    def viewportEvent(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.Leave:
+            self.pointed.emit(-1)
+        return super().viewportEvent(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        super().keyPressEvent(event)
+        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space):
+            self.chosen.emit(self.textCursor().position())
+
+
+def _shared(a: str, b: str) -> int:
+    """Characters that both begin with."""
+    if a == b[: len(a)]:
+        return len(a)
+    low, high = 0, min(len(a), len(b))
+    while low < high:  # the longest beginning that is alike, by halves
+        middle = (low + high + 1) // 2
+        if a[:middle] == b[:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

@@ -1,0 +1,376 @@
+"""A second run beside the one that is looked at, in step with it: what differs, in cells, in figures and in words."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Sequence
+from typing import Any
+
+import numpy as np
+from PySide6.QtCore import QEvent, Qt, QTimer, Signal, Slot
+from PySide6.QtGui import QResizeEvent, QShowEvent
+from PySide6.QtWidgets import (
+    QFrame,
+    QGridLayout,
+    QHBoxLayout,
+    QScrollArea,
+    QSplitter,
+    QStackedWidget,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.design.controls import Hairline, button, label
+from app.design.theme import DARKROOM, SPACE_2, SPACE_4, TEXT_BODY, Theme, px
+from app.inspector.canvas.canvas import FONT_SIZES, RESERVED_TOKENS
+from app.inspector.compare.figures import CompareFigures
+from app.inspector.compare.side import Side
+from app.inspector.compare.words import asked_in_words, divergence_in_words, here_in_words, run_title
+from app.inspector.run_cards import Offer, RunCards
+from app.inspector.timeline.overview import Overview
+from app.inspector.words import frame_words
+from app.player.player import Player
+from app.state.run.comparison import counterpart, differing, first_divergence, has
+from app.state.run.replay import BlockRecord, Frame
+from app.system.i18n import tr
+
+SIZES = (*FONT_SIZES, TEXT_BODY)  # of the cells, the largest first
+CONTENT_WIDTH = 960  # pixels at 100 %; of the runs to choose from
+SLICE_SECONDS = 0.008  # of looking for the divergence, between two looks at what the user does
+
+
+class Compare(QStackedWidget):
+    """The run of ``player`` at the left, another at the right; going through the left takes the right along.
+
+    Without another run it shows those that there are to choose from. Nothing is read while it is not seen.
+    """
+
+    wanted = Signal()  # which runs can be chosen? The receiver calls ``offer``
+    chosen = Signal(str)  # the key of an offered run
+    file_asked = Signal()
+
+    def __init__(self, player: Player, overview: Overview) -> None:
+        super().__init__()
+        self._player = player
+        self._trace: Any = None  # the other run
+        self._same = 0  # frames at the beginning that are known to be the same
+        self._search: Generator[int, None, Frame | None] | None = None  # for the divergence, under way
+        self._searching = QTimer(self)  # without an interval: once no other event waits
+        self._searching.timeout.connect(self._look_further)
+        self._divergence: Frame | None = None
+        self._parted = False  # at the divergence both runs have a frame, so that it stays
+        self._fitted: tuple[object, ...] = ()
+        self.other = Player(self)
+        self._overview, self._other_overview = overview, Overview(self.other, self)
+        self.setAccessibleName(tr("Two runs side by side"))
+        self.chooser = self._build_chooser()
+        self.addWidget(self.chooser)
+        self.both = self._build_both()
+        self.addWidget(self.both)
+        self._connect()
+
+    # ---------------------------------------------------------------- building
+
+    def _build_chooser(self) -> QScrollArea:
+        self.runs = RunCards(lambda title: tr("Compare with {title}", title=title))
+        self.open_file = button(tr("Open a file…"), tr("Compare with a run from a file"), role="plain")
+        self.back = button(tr("Back to the comparison"))
+        self.back.hide()
+        content = QWidget()
+        column = QVBoxLayout(content)
+        column.setContentsMargins(24, 24, 24, 24)
+        column.setSpacing(12)
+        column.addWidget(label(tr("Compare with another run"), "title", wrap=True))
+        column.addWidget(
+            label(
+                tr(
+                    "Both runs stand side by side and go through their steps together: another seed, one setting "
+                    "changed, a fork, the model with an adapter and without. Cells that differ are marked."
+                ),
+                wrap=True,
+            )
+        )
+        buttons = QHBoxLayout()
+        buttons.setSpacing(16)
+        buttons.addWidget(self.open_file)
+        buttons.addWidget(self.back)
+        buttons.addStretch(1)
+        column.addLayout(buttons)
+        column.addSpacing(8)
+        column.addWidget(self.runs)
+        column.addStretch(1)
+        self._content = content
+        inside = QWidget()
+        around = QGridLayout(inside)
+        around.setContentsMargins(0, 0, 0, 0)
+        around.setColumnStretch(0, 1)
+        around.setColumnStretch(1, 1000)
+        around.setColumnStretch(2, 1)
+        around.addWidget(content, 0, 1)
+        content.setMaximumWidth(px(CONTENT_WIDTH))
+        area = QScrollArea()
+        area.setWidgetResizable(True)
+        area.setFrameShape(QFrame.Shape.NoFrame)
+        area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        area.setWidget(inside)
+        return area
+
+    def _build_both(self) -> QWidget:
+        self.asked = label("", wrap=True, selectable=True)
+        self.asked.setAccessibleName(tr("What was asked otherwise"))
+        self.facts = label("", "caption", wrap=True, selectable=True)
+        self.facts.setAccessibleName(tr("What differs here"))
+        self.diverge = button(tr("First divergence"), tr("Go to where the two runs first differ"))
+        self.choose = button(tr("Another run…"), tr("Choose another run to compare with"))
+        self.left, self.right = Side(tr("Canvas of the run at the left")), Side(tr("Canvas of the run at the right"))
+        self.figures = CompareFigures(self._overview, self._other_overview)
+        words = QVBoxLayout()
+        words.setSpacing(2)
+        words.addWidget(self.asked)
+        words.addWidget(self.facts)
+        head = QHBoxLayout()
+        head.setContentsMargins(SPACE_4, SPACE_2, SPACE_4, SPACE_2)
+        head.setSpacing(SPACE_4)
+        head.addLayout(words, 1)
+        for made in (self.diverge, self.choose):
+            head.addWidget(made, 0, Qt.AlignmentFlag.AlignTop)
+        sides = QHBoxLayout()
+        sides.setContentsMargins(0, 0, 0, 0)
+        sides.setSpacing(0)
+        sides.addWidget(self.left, 1)
+        sides.addWidget(Hairline(Qt.Orientation.Vertical))
+        sides.addWidget(self.right, 1)
+        canvases = QWidget()
+        canvases.setLayout(sides)
+        self.down = QSplitter(Qt.Orientation.Vertical)
+        self.down.setChildrenCollapsible(False)
+        self.down.setHandleWidth(5)
+        self.down.addWidget(canvases)
+        self.down.addWidget(self.figures)
+        self.down.setStretchFactor(0, 1)
+        self.down.setSizes([420, 150])
+        both = QWidget()
+        column = QVBoxLayout(both)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addLayout(head)
+        column.addWidget(Hairline())
+        column.addWidget(self.down, 1)
+        return both
+
+    def _connect(self) -> None:
+        player = self._player
+        self.choose.clicked.connect(self.show_chooser)
+        self.back.clicked.connect(self.show_both)
+        self.diverge.clicked.connect(self.go_to_divergence)
+        self.open_file.clicked.connect(self.file_asked)
+        self.runs.chosen.connect(self.chosen)
+        for side in (self.left, self.right):
+            side.view.cellSelected.connect(player.select)
+            side.view.cellHovered.connect(player.point)
+        self.down.splitterMoved.connect(self._fit)
+        player.opened.connect(self._opened)
+        player.placed.connect(self._show)
+        player.grown.connect(self._grown)
+        player.selected.connect(self._select)
+        player.hovered.connect(self._point)
+
+    def set_theme(self, theme: Theme = DARKROOM) -> None:
+        for side in (self.left, self.right):
+            side.view.set_theme(theme)
+        self.figures.set_theme(theme)
+
+    # ---------------------------------------------------------------- which other run
+
+    @property
+    def trace(self) -> Any:
+        """The run at the right; None where none was chosen."""
+        return self._trace
+
+    def offer(self, offers: Sequence[Offer]) -> None:
+        """The runs that can be chosen."""
+        self.runs.offer(offers)
+
+    def set_other(self, trace: Any) -> None:
+        """Compare with this run; None takes it away."""
+        self._trace = trace
+        self.back.setVisible(trace is not None)
+        if trace is None:
+            self._search = None
+            self.other.open(None)
+            self.show_chooser()
+        else:
+            self.show_both()
+            self._load()
+
+    @Slot()
+    def show_chooser(self) -> None:
+        """Show the runs that can be chosen."""
+        if self.isVisible():
+            self.wanted.emit()
+        self.setCurrentWidget(self.chooser)
+
+    @Slot()
+    def show_both(self) -> None:
+        """Show the two runs."""
+        self.setCurrentWidget(self.both)
+
+    @Slot()
+    def _opened(self) -> None:
+        self._load()
+
+    def _load(self) -> None:
+        """Read what is compared, if it is seen."""
+        self._search = None
+        if not self.isVisible() or self._trace is None or self._player.trace is None:
+            return
+        if self.other.trace is not self._trace:
+            self.other.open(self._trace, 0)
+        for side, player in ((self.left, self._player), (self.right, self.other)):
+            side.set_run(player.trace, run_title(player.trace.header))
+        self.asked.setText(asked_in_words(self._player.trace.header, self._trace.header))
+        self._divergence, self._parted, self._same, self._fitted = None, False, 0, ()
+        self._grown()
+
+    @Slot()
+    def _grown(self) -> None:
+        """Find where they part; what was found the same stays so in a run that only grows."""
+        one, other = self._player.replay, self.other.replay
+        if not self.isVisible() or one is None or other is None:
+            return
+        if not self._parted and self._search is None:
+            self._search = first_divergence(one, other, self._same)
+            self._look()
+        self._tell()
+
+    def _look(self) -> None:
+        """Look for the divergence for a moment; the timer goes on with what is left."""
+        search, one, other = self._search, self._player.replay, self.other.replay
+        if search is None or one is None or other is None or not self.isVisible():  # once it is seen, it begins anew
+            self._searching.stop()
+            return
+        until = time.monotonic() + SLICE_SECONDS
+        try:
+            self._same = next(search)
+            while time.monotonic() < until:
+                self._same = next(search)
+            self._searching.start()
+        except StopIteration as end:
+            self._search, self._divergence = None, end.value
+            self._parted = end.value is not None and has(one, end.value) and has(other, end.value)
+            self._searching.stop()
+
+    @Slot()
+    def _look_further(self) -> None:
+        was_looking = self._search is not None
+        self._look()
+        if was_looking and self._search is None:
+            self._tell()
+
+    def _tell(self) -> None:
+        self.diverge.setEnabled(self._search is None and self._divergence is not None)
+        self.figures.refresh()
+        self._show()
+
+    @Slot()
+    def go_to_divergence(self) -> None:
+        """Show the first frame that differs, or the last one before it where only the other run has it."""
+        replay, found = self._player.replay, self._divergence
+        if replay is None or found is None:
+            return
+        self._player.pause()
+        if has(replay, found):
+            self._player.go(replay.place(found))
+        elif found.block < replay.blocks:
+            self._player.go_to_block(found.block)
+        else:
+            self._player.go(len(replay.frames) - 1)
+
+    # ---------------------------------------------------------------- the frame on show
+
+    @Slot()
+    def _show(self) -> None:
+        frame, one, other = self._player.frame, self._player.replay, self.other.replay
+        if not self.isVisible() or frame is None or one is None or other is None:
+            return
+        place = counterpart(frame, other)
+        mine, theirs = self._player.snapshot, None if place is None else other.snapshot(place)
+        if place is not None:
+            self.other.go(place)
+        self._fit_block()
+        calm = self._player.calm
+        ends = (*self._player.trace.config.eos_token_ids, self._player.trace.config.pad_token_id)
+        marks = differing(mine, theirs, calm=calm, no_text=ends)
+        here = frame_words(frame, self._overview.steps[frame.block], mine)
+        there = tr("This run has no block {block}.", block=frame.block + 1)
+        if place is not None:
+            found = other.frames[place]
+            there = frame_words(found, self._other_overview.steps[found.block], theirs)
+        self.left.show_frame(mine, here, marks, calm=calm)
+        self.right.show_frame(theirs, there, differing(theirs, mine, calm=calm, no_text=ends), calm=calm)
+        parting = tr("Looking for the first difference…")
+        if self._search is None:
+            parting = divergence_in_words(self._divergence, one, other)
+        self.facts.setText(here_in_words(int(marks.sum()), len(marks), [parting]))
+        self.figures.show_block(frame.block, frame.step)
+        self._select(self._player.selection)
+
+    @Slot(int)
+    def _select(self, position: int) -> None:
+        for side in (self.left, self.right):
+            side.view.selected = position if position < side.view.grid.count else -1
+
+    @Slot(int)
+    def _point(self, position: int) -> None:
+        for side in (self.left, self.right):
+            side.view.hovered = position if position < side.view.grid.count else -1
+
+    # ---------------------------------------------------------------- size
+
+    def _fit_block(self) -> None:
+        """Both in cells of one size, the largest with which both blocks are seen whole; kept over a block."""
+        frame, record = self._player.frame, self._player.block
+        assert frame is not None
+        block = frame.block
+        rooms = self.left.scroll.viewport().size(), self.right.scroll.viewport().size()
+        now = (block, self._player.calm, rooms, None if record is None else record.steps)
+        if now == self._fitted:
+            return
+        self._fitted = now
+        other = self.other.replay
+        records = [record, other.record(block) if other is not None and block < other.blocks else None]
+        tokens = _tokens(records, self._player.calm)
+        for side, snapshot in ((self.left, self._player.snapshot), (self.right, self.other.snapshot)):
+            if side.view.block is None:  # what is laid out is what is there
+                side.view.set_block(snapshot)
+        for size in SIZES:
+            if all([side.fits(size, tokens) for side in (self.left, self.right)]):  # noqa: C419 - each takes the size
+                break
+
+    @Slot()
+    def _fit(self) -> None:
+        self._show()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._show()
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange and hasattr(self, "_content"):
+            self._content.setMaximumWidth(px(CONTENT_WIDTH))
+            self._fitted = ()
+            self._show()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        if self._trace is None:
+            self.show_chooser()
+        self._load()
+
+
+def _tokens(records: Sequence[BlockRecord | None], calm: bool) -> list[int]:
+    """The tokens that come up in these blocks, for cells as wide in both."""
+    found = [record.argmax if calm and record.steps else record.noise for record in records if record is not None]
+    return np.unique(np.concatenate([part.ravel() for part in found]))[:RESERVED_TOKENS].tolist() if found else []

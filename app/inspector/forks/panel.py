@@ -1,0 +1,299 @@
+"""What else could it have been: changes at the frame on show, from which the run goes on; and the tree of such runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtWidgets import (
+    QComboBox,
+    QGridLayout,
+    QHBoxLayout,
+    QListWidget,
+    QListWidgetItem,
+    QTreeWidget,
+    QTreeWidgetItem,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.design.controls import Hairline, button, label
+from app.design.theme import px
+from app.inspector.forks.spans import Spans, fit_rows
+from app.player.player import NOTHING, Player
+from app.settings.fields import NumberBox, number_box
+from app.settings.spec import SAMPLER, SEED
+from app.system.i18n import tr
+from engine import Fork, Mark, SafelightError
+
+KNOBS = ("entropy_bound", "t_max", "t_min", "max_denoising_steps")
+PIN, PUT, BAN = "pin", "put", "ban"
+Encode = Callable[[str], Sequence[int]]
+
+
+@dataclass(frozen=True)
+class Change:
+    """Something that is otherwise from a step on. ``position`` is -1 for a ban."""
+
+    kind: str  # PIN, PUT or BAN
+    position: int
+    token: int
+
+
+@dataclass(frozen=True)
+class RunItem:
+    """A run in the tree. ``parent`` is the key of the one it was forked from, empty for a root."""
+
+    key: str
+    parent: str
+    title: str
+
+
+class ForkPanel(QWidget):
+    """Emits what is asked for; ``block`` says why nothing can be run now."""
+
+    fork_asked = Signal(object)  # engine.Fork
+    infill_asked = Signal(object)  # a tuple of engine.Mark
+    run_chosen = Signal(str)  # key
+
+    def __init__(self, player: Player) -> None:
+        super().__init__()
+        self._player = player
+        self._encode: Encode | None = None
+        self._changes: list[Change] = []
+        self._blocked = ""
+        self.setAccessibleName(tr("Fork the run"))
+        self.place = label("", "setting", wrap=True)
+        self.token = QComboBox()
+        self.token.setEditable(True)
+        self.token.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
+        self.token.setAccessibleName(tr("Token"))
+        self.token.setToolTip(tr("One of the recorded candidates, or any text that is one token"))
+        self.pin = button(tr("Pin"), tr("Pin the selected cell to the token"), tip=tr("It never changes from here on"))
+        self.put = button(tr("Put"), tr("Put the token into the selected cell"), tip=tr("It may change again"))
+        self.ban = button(tr("Ban"), tr("Ban the token"), tip=tr("It appears nowhere from here on"))
+        self.changes = QListWidget()
+        self.changes.setAccessibleName(tr("Changes"))
+        self.remove = button(tr("Remove"), tr("Remove the selected change"))
+        self.boxes: dict[str, NumberBox] = {s.name: number_box(s) for s in SAMPLER if s.name in KNOBS}
+        self.seed = number_box(SEED)
+        self.run = button(tr("Go on from here"), tr("Run on from this step with the changes"), role="primary")
+        self.spans = Spans(player)
+        self.problem = label("", "error", wrap=True)
+        self.problem.setAccessibleName(tr("Problem"))
+        self.problem.hide()
+        self.tree = QTreeWidget()
+        self.tree.setHeaderHidden(True)
+        self.tree.setAccessibleName(tr("Runs"))
+        self.tree.setMinimumHeight(px(120))
+        self._lay_out()
+        self._connect()
+        self._show_place()
+
+    def _lay_out(self) -> None:
+        tokens = QHBoxLayout()
+        tokens.setSpacing(12)
+        tokens.addWidget(self.token, 1)
+        for widget in (self.pin, self.put, self.ban):
+            tokens.addWidget(widget)
+        grid = QGridLayout()
+        grid.setHorizontalSpacing(12)
+        grid.setVerticalSpacing(4)
+        settings = [s for s in SAMPLER if s.name in KNOBS]
+        for row, setting in enumerate((*settings, SEED)):
+            grid.addWidget(label(tr(setting.label), "caption"), row, 0)
+            grid.addWidget(self.seed if setting is SEED else self.boxes[setting.name], row, 1)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(16, 16, 16, 16)
+        column.setSpacing(8)
+        column.addWidget(self.place)
+        column.addLayout(tokens)
+        column.addWidget(self.changes)
+        column.addWidget(self.remove, 0, Qt.AlignmentFlag.AlignRight)
+        column.addLayout(grid)
+        column.addWidget(self.run, 0, Qt.AlignmentFlag.AlignLeft)
+        column.addWidget(self.problem)
+        column.addWidget(Hairline())
+        column.addWidget(self.spans)
+        column.addWidget(Hairline())
+        column.addWidget(label(tr("Runs"), "setting"))
+        column.addWidget(self.tree, 1)
+
+    def _connect(self) -> None:
+        self.pin.clicked.connect(lambda: self._add(PIN))
+        self.put.clicked.connect(lambda: self._add(PUT))
+        self.ban.clicked.connect(lambda: self._add(BAN))
+        self.remove.clicked.connect(self._remove)
+        self.run.clicked.connect(self._ask)
+        self.spans.asked.connect(self._ask_infill)
+        self.tree.itemActivated.connect(self._choose)
+        self._player.opened.connect(self._opened)
+        self._player.placed.connect(self._show_place)
+        self._player.selected.connect(self._show_place)
+
+    # ---------------------------------------------------------------- what is shown
+
+    def set_encoder(self, encode: Encode | None) -> None:
+        """How a text becomes tokens; None without a model, when only recorded candidates can be taken."""
+        self._encode = encode
+
+    def block(self, reason: str) -> None:
+        """Why nothing can be run now; empty if something can."""
+        self._blocked = reason
+        self.spans.block(reason)
+        self._show_place()
+
+    def say(self, problem: str) -> None:
+        """Why it could not be done; empty takes it away."""
+        self.problem.setText(problem)
+        self.problem.setVisible(bool(problem))
+
+    def show_runs(self, runs: Sequence[RunItem], current: str) -> None:
+        """The tree of runs; ``current`` is the one that is looked at."""
+        self.tree.clear()
+        items = {run.key: QTreeWidgetItem([run.title]) for run in runs}
+        for run in runs:
+            items[run.key].setData(0, Qt.ItemDataRole.UserRole, run.key)
+            parent = items.get(run.parent)
+            if parent is None:
+                self.tree.addTopLevelItem(items[run.key])
+            else:
+                parent.addChild(items[run.key])
+        self.tree.expandAll()
+        if current in items:
+            self.tree.setCurrentItem(items[current])
+
+    @Slot()
+    def _opened(self) -> None:
+        self._changes.clear()
+        trace = self._player.trace
+        if trace is not None:
+            for name, box in self.boxes.items():
+                box.setValue(getattr(trace.config, name))
+            self.seed.setValue(trace.seed)
+        self._show_changes()
+        self._show_place()
+
+    @Slot()
+    def _show_place(self) -> None:
+        frame, record, selection = self._player.frame, self._player.block, self._player.selection
+        has_cell = record is not None and 0 <= selection < record.length
+        for widget in (self.pin, self.put):
+            widget.setEnabled(has_cell)
+        self.ban.setEnabled(record is not None)
+        can_run = frame is not None and not self._blocked
+        self.run.setEnabled(can_run)
+        self.run.setToolTip(self._blocked)
+        if frame is None or record is None:
+            self.place.setText(tr("Open a run to fork it."))
+            return
+        step = min(frame.step + 1, record.steps)
+        where = tr("From block {block}, step {step} on", block=frame.block + 1, step=step)
+        cell = tr("cell {position} is selected", position=selection) if has_cell else tr("select a cell to pin it")
+        self.place.setText(f"{where}; {cell}." + (f" {self._blocked}" if self._blocked else ""))
+        self._offer_tokens(step, selection if has_cell else NOTHING)
+
+    def _offer_tokens(self, step: int, position: int) -> None:
+        record, kept = self._player.block, self.token.currentText()
+        self.token.clear()
+        if record is None or position == NOTHING or record.top_tokens is None or not record.steps:
+            self.token.setEditText(kept)
+            return
+        place = min(step, record.steps - 1)
+        assert record.top_probabilities is not None
+        for token, share in zip(
+            record.top_tokens[place, position], record.top_probabilities[place, position], strict=True
+        ):
+            self.token.addItem(f"{self._player.piece(int(token))!r}  {share:.1%}", int(token))
+
+    # ---------------------------------------------------------------- changes
+
+    def _token(self) -> int:
+        """The token that is chosen or typed.
+
+        Raises:
+            SafelightError: the text is not one token.
+        """
+        index = self.token.currentIndex()
+        if index >= 0 and self.token.currentText() == self.token.itemText(index):
+            return int(self.token.itemData(index))
+        text = self.token.currentText()
+        if self._encode is None:
+            raise SafelightError(tr("Load the model of this run to type a token, or choose a recorded one."))
+        ids = self._encode(text) if text else []
+        if len(ids) != 1:
+            raise SafelightError(tr("{text} is {count} tokens; it must be one.", text=repr(text), count=len(ids)))
+        return int(ids[0])
+
+    def _add(self, kind: str) -> None:
+        try:
+            change = Change(kind, NOTHING if kind == BAN else self._player.selection, self._token())
+        except SafelightError as error:
+            self.say(str(error))
+            return
+        self.say("")
+        same = [old for old in self._changes if kind != BAN and old.kind != BAN and old.position == change.position]
+        self._changes = [old for old in self._changes if old not in same and old != change] + [change]
+        self._show_changes()
+
+    @Slot()
+    def _remove(self) -> None:
+        row = self.changes.currentRow()
+        if row >= 0:
+            del self._changes[row]
+            self._show_changes()
+
+    def _show_changes(self) -> None:
+        self.changes.clear()
+        for change in self._changes:
+            piece = repr(self._player.piece(change.token))
+            match change.kind:
+                case "pin":
+                    text = tr("Cell {position} pinned to {token}", position=change.position, token=piece)
+                case "put":
+                    text = tr("{token} put into cell {position}", position=change.position, token=piece)
+                case _:
+                    text = tr("{token} banned", token=piece)
+            self.changes.addItem(QListWidgetItem(text))
+        fit_rows(self.changes)
+        self.changes.setVisible(bool(self._changes))
+        self.remove.setVisible(bool(self._changes))
+
+    def draft(self) -> Fork | None:
+        """What is asked for at the frame on show."""
+        frame, record, trace = self._player.frame, self._player.block, self._player.trace
+        if frame is None or record is None:
+            return None
+
+        def of(kind: str) -> tuple[tuple[int, int], ...]:
+            return tuple((change.position, change.token) for change in self._changes if change.kind == kind)
+
+        settings = tuple(
+            (name, box.value()) for name, box in self.boxes.items() if box.value() != getattr(trace.config, name)
+        )
+        return Fork(
+            block=frame.block,
+            step=min(frame.step + 1, record.steps),
+            pinned=of(PIN),
+            edits=of(PUT),
+            banned=tuple(token for _, token in of(BAN)),
+            seed=None if self.seed.value() == trace.seed else int(self.seed.value()),
+            settings=settings,
+        )
+
+    @Slot()
+    def _ask(self) -> None:
+        fork = self.draft()
+        if fork is not None and not self._blocked:
+            self.say("")
+            self.fork_asked.emit(fork)
+
+    @Slot(object)
+    def _ask_infill(self, marks: tuple[Mark, ...]) -> None:
+        self.say("")
+        self.infill_asked.emit(marks)
+
+    @Slot(QTreeWidgetItem, int)
+    def _choose(self, item: QTreeWidgetItem, _column: int) -> None:
+        self.run_chosen.emit(item.data(0, Qt.ItemDataRole.UserRole))

@@ -1,0 +1,189 @@
+"""Spans of settled text that are to be written anew: chosen, listed, taken away again. Runs nothing itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtWidgets import QApplication, QHBoxLayout, QListWidget, QListWidgetItem, QSpinBox, QVBoxLayout, QWidget
+
+from app.design.controls import button, label
+from app.design.theme import SPACE_2, px
+from app.player.player import NOTHING, Player
+from app.system.i18n import tr, trn
+from engine import Mark
+
+MOST_ROWS = 4  # of a list, before it scrolls
+MOST_SHOWN = 48  # characters of a span's text
+
+
+class Spans(QWidget):
+    """A selected cell is a span; Shift takes its other end; more of them are listed. ``block`` says why not now."""
+
+    asked = Signal(object)  # a tuple of engine.Mark
+
+    def __init__(self, player: Player) -> None:
+        super().__init__()
+        self._player = player
+        self._marks: list[Mark] = []
+        self._blocked = ""
+        self.setAccessibleName(tr("Spans to write anew"))
+        self.first, self.last = QSpinBox(), QSpinBox()
+        self.first.setAccessibleName(tr("First position"))
+        self.last.setAccessibleName(tr("Last position"))
+        self.add = button(tr("Add span"), tr("Add this span to those that are written anew"))
+        self.text = label("", "caption", wrap=True)
+        self.text.setAccessibleName(tr("The text of the span"))
+        self.list = QListWidget()
+        self.list.setAccessibleName(tr("Spans to write anew"))
+        self.remove = button(tr("Remove span"), tr("Remove the selected span"))
+        self.run = button(tr("Write anew"), tr("Re-noise these positions and keep all others"), role="plain")
+        self._lay_out()
+        self.add.clicked.connect(self._add)
+        self.remove.clicked.connect(self._remove)
+        self.run.clicked.connect(self._ask)
+        for box in (self.first, self.last):
+            box.valueChanged.connect(self._tell)
+        player.opened.connect(self._open)
+        player.placed.connect(self._show_place)
+        player.grown.connect(self._show_place)
+        player.selected.connect(self._take_cell)
+        self._open()
+
+    def _lay_out(self) -> None:
+        row = QHBoxLayout()
+        row.setSpacing(SPACE_2)
+        for part in (label(tr("Positions"), "caption"), self.first, label(tr("to"), "caption"), self.last):
+            row.addWidget(part)
+        row.addStretch(1)
+        row.addWidget(self.add)
+        hint = tr("Everything around them is pinned. Select a cell, and another with Shift, or type the positions.")
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(SPACE_2)
+        column.addWidget(label(tr("Write spans of settled blocks anew"), "setting", wrap=True))
+        column.addWidget(label(hint, "caption", wrap=True))
+        column.addLayout(row)
+        column.addWidget(self.text)
+        column.addWidget(self.list)
+        column.addWidget(self.remove, 0, Qt.AlignmentFlag.AlignRight)
+        column.addWidget(self.run, 0, Qt.AlignmentFlag.AlignLeft)
+
+    def block(self, reason: str) -> None:
+        """Why nothing can be run now; empty if something can."""
+        self._blocked = reason
+        self._show_place()
+
+    def marks(self) -> tuple[Mark, ...]:
+        """What is to be written anew: the listed spans, or the one in the boxes where none is listed."""
+        mark = self._mark()
+        return tuple(self._marks) if self._marks or mark is None else (mark,)
+
+    # ---------------------------------------------------------------- the span in the boxes
+
+    @Slot()
+    def _open(self) -> None:
+        self._marks.clear()
+        self._show_marks()
+
+    @Slot()
+    def _show_place(self) -> None:
+        record = self._player.block
+        settled = record is not None and record.final is not None
+        if record is not None:
+            for box in (self.first, self.last):
+                box.setRange(0, record.length - 1)
+        self.add.setEnabled(settled)
+        self.run.setEnabled(not self._blocked and (settled or bool(self._marks)))
+        self.run.setToolTip(self._blocked)
+        self._tell()
+
+    @Slot(int)
+    def _take_cell(self, position: int) -> None:
+        """The selected cell begins and ends the span; with Shift it is the span's other end."""
+        if position == NOTHING:
+            return
+        if not QApplication.keyboardModifiers() & Qt.KeyboardModifier.ShiftModifier:
+            self.first.setValue(position)
+        self.last.setValue(position)
+
+    def _mark(self) -> Mark | None:
+        frame = self._player.frame
+        first, last = sorted((self.first.value(), self.last.value()))
+        return None if frame is None else Mark(frame.block, first, last + 1)
+
+    @Slot()
+    def _tell(self) -> None:
+        mark = self._mark()
+        words = "" if mark is None else self._words(mark)
+        if words != self.text.text():
+            self.text.setText(words)
+
+    def _words(self, mark: Mark) -> str:
+        """A span and its text, where it is settled."""
+        replay = self._player.replay
+        record = replay.peek(mark.block) if replay is not None and mark.block < replay.blocks else None
+        if mark.stop - mark.start == 1:
+            where = tr("Block {block}, position {first}", block=mark.block + 1, first=mark.start)
+        else:
+            where = tr(
+                "Block {block}, positions {first} to {last}", block=mark.block + 1, first=mark.start, last=mark.stop - 1
+            )
+        if record is None or record.final is None:
+            return tr("{where}: this block is not settled", where=where)
+        text = "".join(self._player.piece(token) for token in record.final[mark.start : mark.stop].tolist())
+        if len(text) > MOST_SHOWN:
+            text = f"{text[: MOST_SHOWN - 1]}…"
+        return tr("{where}: {text}", where=where, text=repr(text))
+
+    # ---------------------------------------------------------------- the list
+
+    @Slot()
+    def _add(self) -> None:
+        mark = self._mark()
+        if mark is not None:
+            self._marks = merged([*self._marks, mark])
+            self._show_marks()
+
+    @Slot()
+    def _remove(self) -> None:
+        row = self.list.currentRow()
+        if row >= 0:
+            del self._marks[row]
+            self._show_marks()
+
+    def _show_marks(self) -> None:
+        self.list.clear()
+        for mark in self._marks:
+            self.list.addItem(QListWidgetItem(self._words(mark)))
+        if self._marks:
+            self.list.setCurrentRow(len(self._marks) - 1)
+        fit_rows(self.list)
+        for part in (self.list, self.remove):
+            part.setVisible(bool(self._marks))
+        many = trn("Write {count} span anew", "Write {count} spans anew", len(self._marks))
+        self.run.setText(many if self._marks else tr("Write anew"))
+        self._show_place()
+
+    @Slot()
+    def _ask(self) -> None:
+        marks = self.marks()
+        if marks and not self._blocked:
+            self.asked.emit(marks)
+
+
+def fit_rows(rows: QListWidget) -> None:
+    """Make a list as high as what is in it, up to ``MOST_ROWS``."""
+    row = max(rows.sizeHintForRow(0), px(20))
+    rows.setFixedHeight(row * min(max(rows.count(), 1), MOST_ROWS) + 2 * rows.frameWidth() + 2)
+
+
+def merged(marks: Sequence[Mark]) -> list[Mark]:
+    """The spans in order; those that overlap or touch as one."""
+    found: list[Mark] = []
+    for mark in sorted(marks, key=lambda one: (one.block, one.start)):
+        if found and found[-1].block == mark.block and mark.start <= found[-1].stop:
+            found[-1] = Mark(mark.block, found[-1].start, max(found[-1].stop, mark.stop))
+        else:
+            found.append(mark)
+    return found

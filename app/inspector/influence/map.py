@@ -1,0 +1,199 @@
+"""A canvas whose cells are coloured by how far their distributions moved. Knows not how that was measured."""
+
+from __future__ import annotations
+
+import html
+
+from PySide6.QtCore import QEvent, QRect, QSize, Qt, Signal
+from PySide6.QtGui import QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+
+from app.canvas.geometry import Geometry
+from app.canvas.paint import Glyph, Glyphs
+from app.design.theme import DARKROOM, TEXT_BODY, Theme, canvas_font, color, entropy_color, px, readable_on
+from app.inspector.influence.scale import Influence
+from app.inspector.words import in_nats
+from app.system.i18n import tr
+
+
+class InfluenceMap(QWidget):
+    """A wrapped grid of cells, each with its token."""
+
+    pointed = Signal(int)
+    chosen = Signal(int)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = DARKROOM
+        self._glyphs = Glyphs(canvas_font(TEXT_BODY))
+        self._influence: Influence | None = None
+        self._texts: list[Glyph] = []
+        self._selected = self._hovered = -1
+        self._grid = self._lay_out(max(self.width(), 1))
+        self.setMouseTracking(True)
+        self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        policy = QSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
+        policy.setHeightForWidth(True)
+        self.setSizePolicy(policy)
+        self.setAccessibleName(tr("Map of measured influence"))
+
+    def show_influence(self, influence: Influence, texts: list[Glyph]) -> None:
+        """Show a measurement; ``texts`` has how each position's token is drawn."""
+        self._influence, self._texts = influence, texts
+        self._relay()
+
+    def set_theme(self, theme: Theme) -> None:
+        if theme != self._theme:
+            self._theme = theme
+            self.update()
+
+    def light(self, selected: int, hovered: int) -> None:
+        """Frame the selected and the hovered cell; -1 for none."""
+        if (selected, hovered) != (self._selected, self._hovered):
+            changed = {selected, hovered, self._selected, self._hovered}
+            self._selected, self._hovered = selected, hovered
+            bounds = self._grid.bounds(changed, 4)
+            if bounds is not None:
+                self.update(QRect(*bounds))
+
+    @property
+    def grid(self) -> Geometry:
+        """Where everything stands at the present size."""
+        return self._grid
+
+    # ---------------------------------------------------------------- size
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:  # the size of all text was changed
+            self._glyphs = Glyphs(canvas_font(TEXT_BODY))
+            self._relay()
+
+    def _lay_out(self, width: int) -> Geometry:
+        widest = self._glyphs.cell_width([glyph.text for glyph in self._texts], self._glyphs.cell_width(["00"]))
+        return Geometry.from_width(width, len(self._texts), widest, self._glyphs.cell_height())
+
+    def _relay(self) -> None:
+        self._grid = self._lay_out(max(self.width(), 1))
+        self.updateGeometry()
+        self.update()
+
+    def resizeEvent(self, event: QEvent) -> None:  # type: ignore[override]
+        super().resizeEvent(event)  # type: ignore[arg-type]
+        self._grid = self._lay_out(max(self.width(), 1))
+
+    def hasHeightForWidth(self) -> bool:
+        return True
+
+    def heightForWidth(self, width: int) -> int:
+        return self._lay_out(width).height
+
+    def sizeHint(self) -> QSize:
+        return QSize(px(420), self.heightForWidth(max(self.width(), px(200))))
+
+    # ---------------------------------------------------------------- painting
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        theme, grid, clip = self._theme, self._grid, event.rect()
+        painter = QPainter(self)
+        painter.fillRect(clip, color(theme.surface_sunken))
+        if self._influence is None:
+            return
+        shares = self._influence.scale.shares(self._influence.kl)
+        painter.setFont(self._glyphs.font)
+        for place, rect in enumerate(grid.cells):
+            cell = QRect(*rect)
+            if not cell.intersects(clip):
+                continue
+            glyph = self._texts[place]
+            if place == self._influence.excluded:
+                self._paint_changed(painter, cell)
+                ink = color(theme.ink)
+            else:
+                shade = entropy_color(float(shares[place]), theme)
+                painter.fillRect(cell, shade)
+                ink = readable_on(shade)
+            painter.setPen(ink)
+            text = glyph.text or "∎"
+            layout, width, ascent = self._glyphs.layout(text, "plain", rect.width - 4)
+            left = rect.x + (rect.width - width) / 2
+            painter.drawStaticText(round(left), round(rect.y + self._glyphs.baseline(rect.height) - ascent), layout)
+        self._paint_frames(painter)
+
+    def _paint_changed(self, painter: QPainter, cell: QRect) -> None:
+        """The changed cell: no colour of the scale, and a dashed outline."""
+        painter.fillRect(cell, color(self._theme.surface_raised))
+        painter.setPen(QPen(color(self._theme.accent), 2, Qt.PenStyle.DashLine))
+        painter.drawRect(cell.adjusted(1, 1, -1, -1))
+
+    def _paint_frames(self, painter: QPainter) -> None:
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        shade = color(self._theme.focus if self.hasFocus() else self._theme.ink)
+        for place, width in ((self._hovered, 1), (self._selected, 2)):
+            if 0 <= place < self._grid.count:
+                painter.setPen(QPen(shade, width))
+                painter.drawRect(QRect(*self._grid.rect_of(place)).adjusted(-1, -1, 0, 0))
+        if self.hasFocus():
+            painter.setPen(QPen(shade, 2))
+            painter.drawRect(self.rect().adjusted(1, 1, -1, -1))
+
+    # ---------------------------------------------------------------- pointing and keys
+
+    def _at(self, event: QMouseEvent) -> int:
+        return self._grid.cell_at(event.position().x(), event.position().y())
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        self.pointed.emit(self._at(event))
+
+    def leaveEvent(self, event: QEvent) -> None:
+        self.pointed.emit(-1)
+        super().leaveEvent(event)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        if event.button() == Qt.MouseButton.LeftButton and self._at(event) >= 0:
+            self.chosen.emit(self._at(event))
+        else:
+            super().mousePressEvent(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        moves = {
+            Qt.Key.Key_Left: (-1, 0),
+            Qt.Key.Key_Right: (1, 0),
+            Qt.Key.Key_Up: (0, -1),
+            Qt.Key.Key_Down: (0, 1),
+        }
+        key = Qt.Key(event.key())
+        if self._grid.count and key in moves:
+            self.chosen.emit(self._grid.moved(self._selected, *moves[key]) if self._selected >= 0 else 0)
+        else:
+            super().keyPressEvent(event)
+
+    def focusInEvent(self, event: QEvent) -> None:  # type: ignore[override]
+        super().focusInEvent(event)  # type: ignore[arg-type]
+        self.update()
+
+    def focusOutEvent(self, event: QEvent) -> None:  # type: ignore[override]
+        super().focusOutEvent(event)  # type: ignore[arg-type]
+        self.update()
+
+    def cell_words(self, place: int) -> str:
+        """A cell in words. Raises IndexError outside."""
+        if self._influence is None:
+            raise IndexError("nothing was measured")
+        if place == self._influence.excluded:
+            return tr("Position {position}: its token was changed.", position=place)
+        moved = float(self._influence.kl[place])
+        if not moved:
+            return tr("Position {position} did not move.", position=place)
+        return tr("Position {position} moved by {nats} nats.", position=place, nats=in_nats(moved))
+
+    def event(self, event: QEvent) -> bool:
+        if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
+            place = self._grid.cell_at(event.pos().x(), event.pos().y())
+            if place >= 0:
+                QToolTip.showText(event.globalPos(), f"<qt>{html.escape(self.cell_words(place))}</qt>", self)
+            else:
+                QToolTip.hideText()
+            return True
+        return super().event(event)

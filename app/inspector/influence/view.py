@@ -1,0 +1,333 @@
+"""Measured influence: change one token, run one step, see which distributions moved. Measures nothing itself."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from PySide6.QtCore import QRectF, Qt, Signal, Slot
+from PySide6.QtGui import QPainter, QPen
+from PySide6.QtWidgets import (
+    QComboBox,
+    QGridLayout,
+    QLineEdit,
+    QListWidget,
+    QListWidgetItem,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.canvas.legend import Entry, Legend
+from app.canvas.paint import glyph_of
+from app.design.controls import button, label
+from app.design.theme import DARKROOM, SPACE_2, SPACE_4, Theme, color
+from app.inspector.cell.history_words import percent, quoted
+from app.inspector.influence.map import InfluenceMap
+from app.inspector.influence.scale import Influence
+from app.inspector.words import in_nats
+from app.player.player import NOTHING, Player
+from app.system.i18n import tr, trn
+
+MOST_LISTED = 24
+NOTABLE = 0.01  # nats; what moved less is not counted in words
+_TOKEN, _POSITION = Qt.ItemDataRole.UserRole, Qt.ItemDataRole.UserRole
+
+
+class InfluenceView(QWidget):
+    """Asks for a measurement by signals and shows the latest one."""
+
+    asked = Signal(int, int)  # position, token to put there
+    asked_text = Signal(int, str)  # position, text that must be one token: the receiver says if it is not
+
+    def __init__(self, player: Player, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._player = player
+        self._influence: Influence | None = None
+        self._place: tuple[int, int] | None = None  # block and frame that were measured
+        self._busy = False
+        self._refusal = ""
+        self._offered: tuple[int, ...] = ()
+        self._build_form()
+        self.problem = label("", "error", wrap=True)
+        self.teaching = label(
+            tr(
+                "What hangs on one token? Select a cell, choose another token for it, and measure: one denoising step"
+                " is run with this token changed, and every position shows how far its distribution moved."
+            ),
+            "caption",
+            wrap=True,
+        )
+        self.what = label("", wrap=True, selectable=True)
+        self.what.setAccessibleName(tr("What was measured"))
+        self.how = label(
+            tr(
+                "Measured: one step with this token changed; KL of each position's distribution, in nats."
+                " Without self-conditioning."
+            ),
+            "caption",
+            wrap=True,
+        )
+        self.map = InfluenceMap()
+        self.legend = Legend()
+        self.scale = label("", "caption", wrap=True)
+        self.list = QListWidget()
+        self.list.setAccessibleName(tr("Positions that moved most"))
+        self.list.setUniformItemSizes(True)
+        self._area = QScrollArea()
+        self._area.setWidgetResizable(True)
+        self._area.setWidget(self.map)
+        self._area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(SPACE_4, SPACE_2, SPACE_4, SPACE_4)
+        column.setSpacing(SPACE_2)
+        column.addLayout(self._form)
+        for part in (self.problem, self.teaching, self.what, self.how):
+            column.addWidget(part)
+        column.addWidget(self.legend)  # over the map, where it is in sight however large that is
+        column.addWidget(self.scale)
+        column.addWidget(self._area, 3)
+        column.addWidget(self.list, 2)
+        column.addStretch()
+        self.setAccessibleName(tr("Measured influence"))
+        self._connect()
+        self.set_theme(DARKROOM)
+        self._open()
+
+    def _build_form(self) -> None:
+        self.cell = label("", wrap=True)
+        self.tokens = QComboBox()
+        self.tokens.setAccessibleName(tr("Token to put there"))
+        self.tokens.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.tokens.setMinimumContentsLength(12)
+        self.text = QLineEdit()
+        self.text.setMaxLength(200)
+        self.text.setAccessibleName(tr("Text of the token to put there"))
+        self.text.setPlaceholderText(tr("or one token, as text"))
+        self.text.setClearButtonEnabled(True)
+        self.measure = button(tr("Measure"), tr("Measure the influence of this change"), role="primary")
+        self._form = QGridLayout()
+        self._form.setHorizontalSpacing(SPACE_2)
+        self._form.setVerticalSpacing(SPACE_2)
+        self._form.addWidget(self.cell, 0, 0, 1, 2)
+        self._form.addWidget(self.tokens, 1, 0, 1, 2)
+        self._form.addWidget(self.text, 2, 0)
+        self._form.addWidget(self.measure, 2, 1)
+        self._form.setColumnStretch(0, 1)
+
+    def _connect(self) -> None:
+        player = self._player
+        player.opened.connect(self._open)
+        player.placed.connect(self._offer)
+        player.grown.connect(self._offer)
+        player.selected.connect(self._offer)
+        player.selected.connect(self._light)
+        player.hovered.connect(self._light)
+        self.map.pointed.connect(player.point)
+        self.map.chosen.connect(player.select)
+        self.measure.clicked.connect(self._ask)
+        self.text.returnPressed.connect(self._ask)
+        self.text.textChanged.connect(self._enable)
+        self.tokens.currentIndexChanged.connect(self._enable)
+        self.list.currentItemChanged.connect(self._pick)
+
+    def set_theme(self, theme: Theme) -> None:
+        self.map.set_theme(theme)
+        self.legend.set_theme(theme)
+
+    # ---------------------------------------------------------------- what the owner tells
+
+    def show_influence(
+        self, position: int, before: int, after: int, kl: NDArray[np.floating], excluded: int | None = None
+    ) -> None:
+        """Show a measurement at the frame on show.
+
+        Args:
+            position: whose token was changed from ``before`` to ``after``
+            kl: (C,) KL of each position's distribution, nats
+            excluded: the position left out, ``position`` where it is not given
+
+        Raises:
+            ValueError: ``kl`` is not of the canvas on show.
+        """
+        snapshot, frame = self._player.snapshot, self._player.frame
+        if snapshot is None or frame is None or kl.shape != (snapshot.length,):
+            raise ValueError(f"a measurement of shape {kl.shape} is not of the canvas on show")
+        left_out = position if excluded is None else excluded
+        clean = np.nan_to_num(np.maximum(kl.astype(np.float64), 0.0))
+        self._influence = Influence(position, before, after, clean, left_out)
+        tokens = snapshot.tokens(calm=True).tolist()
+        tokens[position] = after
+        special = self._player.trace.is_special
+        self.map.show_influence(
+            self._influence, [glyph_of(self._player.piece(token), special(token)) for token in tokens]
+        )
+        self.set_busy(False)
+        self.show_problem("")
+        self._tell(tokens, frame.block, frame.step)
+        self._light()
+
+    def show_problem(self, text: str) -> None:
+        """Say why a measurement was not made; an empty text takes it away."""
+        self.problem.setText(text)
+        self.problem.setVisible(bool(text))
+        if text:
+            self.set_busy(False)
+
+    def set_busy(self, busy: bool) -> None:
+        """A measurement is under way."""
+        self._busy = busy
+        self.measure.setText(tr("Measuring") if busy else tr("Measure"))
+        self._enable()
+
+    def set_refusal(self, reason: str) -> None:
+        """Why nothing can be measured now (no model is loaded); empty where it can."""
+        self._refusal = reason
+        self.measure.setToolTip(reason)
+        self.measure.setAccessibleDescription(reason)
+        self.show_problem("")
+        self._offer()
+
+    def clear(self) -> None:
+        """Forget the measurement."""
+        self._influence = None
+        self._show_parts()
+        self.setAccessibleDescription(self.teaching.text())
+
+    @property
+    def influence(self) -> Influence | None:
+        """What is shown."""
+        return self._influence
+
+    # ---------------------------------------------------------------- the form
+
+    @Slot()
+    def _open(self) -> None:
+        self.text.clear()
+        self.show_problem("")
+        self.clear()
+        self._offer()
+
+    @Slot()
+    def _offer(self, _position: int = NOTHING) -> None:
+        """The selected cell's recorded candidates at the step on show, but for the token that is there."""
+        player, snapshot, position = self._player, self._player.snapshot, self._player.selection
+        offered: list[int] = []
+        shares: list[float] = []
+        if snapshot is None or not 0 <= position < snapshot.length:
+            told = tr("Select a cell to change its token.")
+        else:
+            now = int(snapshot.tokens(calm=True)[position])
+            told = tr("Position {position}: change {token} to", position=position, token=quoted(player.piece(now)))
+            if snapshot.top_tokens is not None and snapshot.top_probabilities is not None:
+                top = snapshot.top_tokens[position].tolist()
+                kept = [place for place, token in enumerate(top) if token != now]
+                offered = [top[place] for place in kept]
+                shares = [float(snapshot.top_probabilities[position, place]) for place in kept]
+        if self._refusal:
+            told = self._refusal
+        if told != self.cell.text():
+            self.cell.setText(told)
+        self._fill(offered, shares)
+        self._enable()
+
+    def _fill(self, tokens: list[int], shares: list[float]) -> None:
+        player = self._player
+        words = [
+            f"{quoted(player.piece(token))}   {percent(share)}" for token, share in zip(tokens, shares, strict=True)
+        ]
+        if words == [self.tokens.itemText(place) for place in range(self.tokens.count())]:
+            return
+        chosen = self.tokens.currentData(_TOKEN)
+        self.tokens.blockSignals(True)
+        self.tokens.clear()
+        for token, text in zip(tokens, words, strict=True):
+            self.tokens.addItem(text, token)
+        if chosen in tokens:
+            self.tokens.setCurrentIndex(tokens.index(chosen))
+        self.tokens.blockSignals(False)
+
+    @Slot()
+    def _enable(self) -> None:
+        snapshot, position = self._player.snapshot, self._player.selection
+        cell = snapshot is not None and 0 <= position < snapshot.length and not self._refusal
+        typed = bool(self.text.text())
+        self.tokens.setEnabled(cell and not typed and self.tokens.count() > 0)
+        self.text.setEnabled(cell)
+        self.measure.setEnabled(cell and not self._busy and (typed or self.tokens.count() > 0))
+
+    @Slot()
+    def _ask(self) -> None:
+        if not self.measure.isEnabled():
+            return
+        self.show_problem("")
+        position = self._player.selection
+        if self.text.text():
+            self.asked_text.emit(position, self.text.text())
+        else:
+            self.asked.emit(position, int(self.tokens.currentData(_TOKEN)))
+
+    # ---------------------------------------------------------------- the measurement
+
+    def _tell(self, tokens: list[int], block: int, step: int) -> None:
+        influence, piece = self._influence, self._player.piece
+        assert influence is not None
+        listed = influence.moved(MOST_LISTED)
+        head = tr(
+            "Position {position} changed from {before} to {after}, block {block}, {frame}.",
+            position=influence.position,
+            before=quoted(piece(influence.before)),
+            after=quoted(piece(influence.after)),
+            block=block + 1,
+            frame=tr("step {step}", step=step) if step >= 0 else tr("before the first step"),
+        )
+        if listed:
+            most, nats = listed[0]
+            count = int((np.delete(influence.kl, influence.excluded) >= NOTABLE).sum())
+            moved = trn("{count} position moved", "{count} positions moved", count)
+            head += " " + tr("Position {most} moved most, by {nats} nats.", most=most, nats=in_nats(nats))
+            head += " " + tr("{moved} by {notable} nats or more.", moved=moved, notable=NOTABLE)
+        else:
+            head += " " + tr("No other position moved.")
+        self.what.setText(head)
+        self.list.blockSignals(True)
+        self.list.clear()
+        for place, nats in listed:
+            text = tr(
+                "{nats} nats   position {position}   {token}",
+                nats=in_nats(nats),
+                position=place,
+                token=quoted(piece(tokens[place])),
+            )
+            item = QListWidgetItem(text, self.list)
+            item.setData(_POSITION, place)
+        self.list.setCurrentRow(-1)
+        self.list.blockSignals(False)
+        scale = Entry(influence.scale.ends(), None, influence.scale.marks)
+        self.scale.setText(influence.scale.kind())
+        self.legend.set_entries([scale, Entry(tr("the changed token, left out"), _draw_changed)])
+        self.map.setAccessibleDescription(head)
+        self.setAccessibleDescription(f"{head} {self.how.text()} {influence.scale.ends()}. {influence.scale.kind()}")
+        self._show_parts()
+
+    def _show_parts(self) -> None:
+        measured = self._influence is not None
+        for part in (self.what, self.how, self._area, self.legend, self.scale):
+            part.setVisible(measured)
+        self.list.setVisible(self._influence is not None and self._influence.most > 0)
+        self.teaching.setVisible(not measured)
+
+    @Slot()
+    def _light(self, _position: int = NOTHING) -> None:
+        self.map.light(self._player.selection, self._player.hover)
+
+    @Slot()
+    def _pick(self) -> None:
+        item = self.list.currentItem()
+        if item is not None:
+            self._player.select(int(item.data(_POSITION)))
+
+
+def _draw_changed(painter: QPainter, rect: QRectF, theme: Theme) -> None:
+    painter.setPen(QPen(color(theme.accent), 2, Qt.PenStyle.DashLine))
+    painter.setBrush(color(theme.surface_raised))
+    painter.drawRect(rect.adjusted(2, 2, -2, -2))

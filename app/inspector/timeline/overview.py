@@ -1,0 +1,203 @@
+"""The figures of every block of a run, small enough to be kept for all of them, worked out in idle time. No painting.
+
+A long run is read a block at a time while nobody waits, so that it is on screen at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from PySide6.QtCore import QObject, QTimer, Signal, Slot
+
+from app.player.player import Player
+from app.state.run.canvas import CellState
+from app.state.run.replay import NOISE, BlockRecord, Floats
+
+IDLE_MS = 30  # after the last move, before more is read
+PLAYING_MS = 500  # until it is looked again whether frames still follow each other
+LIVE_MS = 300  # between two looks at the block that is being developed
+AT_ONCE = 50_000  # steps times positions that are worked out without a rest; an ordinary block has a quarter of that
+BURST_SHARE = 0.04
+"""A remelt burst is a step that remelts this share of the counted positions, and two of them at least."""
+
+
+@dataclass(frozen=True, eq=False)
+class BlockFigures:
+    """One block. S is its steps, C its length. Padding enters none of the figures."""
+
+    index: int
+    steps: int
+    committed: bool
+    reason: str
+    counted: int  # positions
+    mean_entropy: Floats  # (S,) nats
+    accepted: NDArray[np.int64]  # (S,)
+    changes: NDArray[np.int64]  # (S,)
+    remelts: NDArray[np.int64]  # (S,)
+    temperature: Floats  # (S,)
+    states: NDArray[np.uint8]  # (C,) in the last frame, calm
+    settled_at: NDArray[np.int32]  # (C,)
+    kl_to_previous: Floats | None  # (S,) nats
+    kl_to_final: Floats | None  # (S,) nats
+
+    @property
+    def bursts(self) -> NDArray[np.int64]:
+        """The steps that remelt many positions at once."""
+        return np.flatnonzero(self.remelts >= max(2, BURST_SHARE * self.counted))
+
+    @property
+    def stopped_early(self) -> bool:
+        """Whether it was committed for being sure, before the cap on steps."""
+        return self.reason == "converged"
+
+
+def figures_of(record: BlockRecord) -> BlockFigures:
+    """A block's figures."""
+    last = record.snapshots[-1]
+    return BlockFigures(
+        index=record.index,
+        steps=record.steps,
+        committed=record.final is not None,
+        reason=record.reason,
+        counted=len(range(record.length)[record.counted]),
+        mean_entropy=record.mean_entropy,
+        accepted=record.accepted_counts,
+        changes=record.change_counts,
+        remelts=record.remelt_counts,
+        temperature=record.temperature,
+        states=last.states(calm=True),
+        settled_at=record.settled_at,
+        kl_to_previous=record.kl_to_previous,
+        kl_to_final=record.kl_to_final,
+    )
+
+
+def state_counts(figures: BlockFigures) -> dict[CellState, int]:
+    """How many positions were in which state in the end."""
+    states, counts = np.unique(figures.states, return_counts=True)
+    return {CellState(int(state)): int(count) for state, count in zip(states, counts, strict=True)}
+
+
+class Overview(QObject):
+    """Figures block by block, the ones on show first. ``known`` says that a block's have come or changed."""
+
+    known = Signal(int)
+
+    def __init__(self, player: Player, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._player = player
+        self._figures: dict[int, BlockFigures] = {}
+        self._made_of: dict[int, tuple[int, bool]] = {}  # steps, and whether it was committed
+        self._reading: Iterator[None] = iter(())  # of the block that is being worked out
+        self.steps: list[int] = []  # of each block, known at once
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.timeout.connect(self._work)
+        player.opened.connect(self._on_opened)
+        player.grown.connect(self._on_grown)
+        player.placed.connect(self._on_placed)
+
+    def __getitem__(self, block: int) -> BlockFigures | None:
+        """A block's figures, None where they are not worked out yet."""
+        return self._figures.get(block)
+
+    @property
+    def complete(self) -> bool:
+        return len(self._figures) == len(self.steps)
+
+    def finish(self) -> None:
+        """Work out all that is missing, now."""
+        for _ in self._reading:
+            pass
+        while (block := self._wanted()) is not None:
+            for _ in self._read(block):
+                pass
+
+    @Slot()
+    def _on_opened(self) -> None:
+        self._figures.clear()
+        self._made_of.clear()
+        self._reading = iter(())
+        self._count()
+        self._later(0)
+
+    @Slot()
+    def _on_grown(self) -> None:
+        before = len(self.steps)
+        self._count()
+        self._later(0 if len(self.steps) != before else LIVE_MS)
+
+    @Slot()
+    def _on_placed(self) -> None:
+        if self._timer.isActive() and self._wanted() is not None:
+            self._later(IDLE_MS, again=True)
+
+    def _count(self) -> None:
+        self.steps = []
+        replay = self._player.replay
+        if replay is None:
+            return
+        for frame in replay.frames:
+            if frame.step == NOISE:
+                self.steps.append(0)
+            else:
+                self.steps[frame.block] = frame.step + 1
+        for block in range(len(self.steps)):
+            if replay.committed(block):  # its frame stands one behind the last step
+                self.steps[block] -= 1
+
+    def _wanted(self) -> int | None:
+        replay = self._player.replay
+        if replay is None or not self.steps:
+            return None
+        frame = self._player.frame
+        here = 0 if frame is None else frame.block
+        order = sorted(range(len(self.steps)), key=lambda block: abs(block - here))
+        return next((block for block in order if not self._is_current(block)), None)
+
+    def _is_current(self, block: int) -> bool:
+        replay = self._player.replay
+        assert replay is not None
+        return self._made_of.get(block) == (self.steps[block], replay.committed(block))
+
+    def _later(self, milliseconds: int, *, again: bool = False) -> None:
+        if again or not self._timer.isActive() or self._timer.remainingTime() > milliseconds:
+            self._timer.start(milliseconds)
+
+    def _read(self, block: int) -> Iterator[None]:
+        """Work out a block's figures, with a rest after each piece of work: a long block takes a moment for each."""
+        replay = self._player.replay
+        assert replay is not None
+        made_of = (self.steps[block], replay.committed(block))
+        record = replay.peek(block)
+        if record.steps * record.length > AT_ONCE:
+            yield
+            _ = record.kl_to_previous  # it keeps what was worked out
+            yield
+            _ = record.kl_to_final
+            yield
+        self._made_of[block] = made_of
+        self._figures[block] = figures_of(record)
+        self.known.emit(block)
+
+    @Slot()
+    def _work(self) -> None:
+        if self._goes_on():
+            self._later(0)
+            return
+        block, frame = self._wanted(), self._player.frame
+        if block is None:
+            return
+        if self._player.is_playing and frame is not None and block != frame.block:
+            self._later(PLAYING_MS)  # a block takes longer than a frame may
+            return
+        self._reading = self._read(block)
+        if self._goes_on() or self._wanted() is not None:
+            self._later(0)
+
+    def _goes_on(self) -> bool:
+        """Do the next piece of the block that is being worked out; whether there was one and more may come."""
+        return next(self._reading, True) is None

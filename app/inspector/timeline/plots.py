@@ -1,0 +1,322 @@
+"""A run's figures over its steps, with the frame on show marked. pyqtgraph draws them, once each time they change.
+
+What is drawn is kept as a picture, over which the mark moves: a frame costs a strip of that picture, not three plots.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from PySide6.QtCore import QEvent, Qt, QTimer, Slot
+from PySide6.QtGui import (
+    QFontMetrics,
+    QHideEvent,
+    QShowEvent,
+)
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+
+from app.design.controls import button, label
+from app.design.theme import DARKROOM, TEXT_SMALL, Theme, px
+from app.inspector.timeline.overview import BlockFigures, Overview
+from app.inspector.timeline.plot_sheet import HEADROOM, Sheet, small_font
+from app.player.player import Player
+from app.state.run.replay import NOISE, Frame
+from app.system.i18n import tr
+
+REDRAW_MS = 120  # between two drawings while figures still come in
+
+
+def round_up(value: float) -> float:
+    """The next of 1, 2, 5, 10, 20 and so on; 1 for nothing."""
+    if value <= 0:
+        return 1.0
+    unit = 10.0 ** math.floor(math.log10(value))
+    return next(step * unit for step in (1, 2, 5, 10) if value <= step * unit * (1 + 1e-9))
+
+
+class Plots(QWidget):
+    """Mean entropy; positions accepted, changed and remelted; KL to the step before and to the last one."""
+
+    def __init__(self, player: Player, overview: Overview, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._player, self._overview = player, overview
+        self._theme = DARKROOM
+        self._graph: Any = None  # a pyqtgraph layout, once it is needed
+        self._rows: list[Any] = []
+        self.tops: dict[Any, float] = {}  # the last mark of each plot's scale
+        self.whole = button(tr("Whole run"), tr("Plot the whole run"))
+        self.one = button(tr("This block"), tr("Plot the block on show"))
+        self.missing = label("", "caption")
+        self._block = -1  # the one drawn; -1 for all
+        for made in (self.whole, self.one):
+            made.setCheckable(True)  # in no group, of which Tab would reach one alone
+        self.whole.setChecked(True)
+        bar = QHBoxLayout()
+        bar.setContentsMargins(16, 4, 16, 0)
+        bar.setSpacing(16)
+        for made in (self.whole, self.one):
+            bar.addWidget(made)
+        bar.addStretch(1)
+        bar.addWidget(self.missing)
+        self.sheet = Sheet(self)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addLayout(bar)
+        column.addWidget(self.sheet, 1)
+        self.setAccessibleName(tr("Plots over the steps"))
+        self._redraw = QTimer(self)
+        self._redraw.setSingleShot(True)
+        self._redraw.timeout.connect(self.draw)
+        self.whole.clicked.connect(lambda: self.show_span(whole=True))
+        self.one.clicked.connect(lambda: self.show_span(whole=False))
+        player.opened.connect(self._on_opened)
+        player.grown.connect(self._later)
+        player.placed.connect(self._on_placed)
+        overview.known.connect(self._later)
+
+    def set_theme(self, theme: Theme) -> None:
+        self._theme = theme
+        self._forget()
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._forget()
+
+    def _forget(self) -> None:
+        """What is drawn is drawn anew, in other colours or sizes."""
+        if self._graph is not None:
+            self._graph.deleteLater()
+            self._graph, self._rows, self.tops = None, [], {}
+        self._later()
+
+    # ---------------------------------------------------------------- following
+
+    @Slot()
+    def _on_opened(self) -> None:
+        self.sheet.clear()
+        self._later()
+
+    def show_span(self, *, whole: bool) -> None:
+        """Plot the whole run, or the block on show."""
+        self.whole.setChecked(whole)
+        self.one.setChecked(not whole)
+        self._later(at_once=True)
+
+    @Slot()
+    def _on_placed(self) -> None:
+        frame = self._player.frame
+        if self.one.isChecked() and frame is not None and frame.block != self._block:
+            self._later()
+        self.sheet.move_mark()
+
+    @Slot()
+    def _later(self, *_: object, at_once: bool = False) -> None:
+        if self.isVisible() and (at_once or not self._redraw.isActive()):
+            self._redraw.start(0 if at_once or self._overview.complete else REDRAW_MS)
+
+    def redraw(self) -> None:
+        """Draw the plots again, soon."""
+        self._later()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self._later()
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        self._redraw.stop()
+        super().hideEvent(event)
+
+    # ---------------------------------------------------------------- steps and frames
+
+    def x_of(self, frame: Frame) -> float:
+        """Where a frame stands: a step at its number, noise before it, a commit behind it."""
+        steps = self._overview.steps[frame.block]
+        start = sum(self._overview.steps[: frame.block]) if self._block < 0 else 0
+        if frame.step == NOISE:
+            return start - 0.5
+        return start + steps - 0.5 if frame.step >= steps else float(start + frame.step)
+
+    def place_at(self, x: float) -> int | None:
+        """The frame of the step nearest to a place on the axis; None in an empty run."""
+        replay = self._player.replay
+        if replay is None or not replay.frames:
+            return None
+        before = 0
+        blocks = range(len(self._overview.steps)) if self._block < 0 else (self._block,)
+        found = None
+        for block in blocks:
+            steps = self._overview.steps[block]
+            if steps:
+                step = max(0, min(round(x - before), steps - 1))
+                found = replay.first_of(block) + 1 + step
+                if x < before + steps - 0.5:
+                    return found
+            before += steps
+        return found
+
+    # ---------------------------------------------------------------- drawing
+
+    @Slot()
+    def draw(self) -> None:
+        """Draw the plots with all figures that are known."""
+        frame = self._player.frame
+        if frame is None or self.sheet.width() < 40 or self.sheet.height() < 40:
+            self.sheet.clear()
+            return
+        if self._graph is None:
+            self._build()
+        self._block = frame.block if self.one.isChecked() else -1
+        blocks = list(range(len(self._overview.steps))) if self._block < 0 else [self._block]
+        self._fill(blocks)
+        self.sheet.take(self._graph, self._rows)
+        self._say_missing(blocks)
+
+    def _build(self) -> None:
+        import pyqtgraph
+
+        theme = self._theme
+        pyqtgraph.setConfigOptions(antialias=True)
+        self._graph = pyqtgraph.GraphicsLayoutWidget()
+        self._graph.setBackground(theme.surface_sunken)
+        self._graph.ci.layout.setSpacing(0)
+        font = small_font()
+        metrics = QFontMetrics(font)
+        names = max(metrics.horizontalAdvance(text) for row in self.legend() for text, _, _ in row)
+        self._graph.ci.layout.setContentsMargins(8, 4, names + 28 + 20, 4)
+        for row, title in enumerate((tr("nats"), tr("cells"), tr("nats"))):
+            plot = self._graph.addPlot(row=row, col=0)
+            plot.hideButtons()
+            plot.setMenuEnabled(False)
+            plot.setMouseEnabled(False, False)
+            plot.showGrid(y=True, alpha=0.12)
+            for side in ("left", "bottom"):
+                axis = plot.getAxis(side)
+                axis.setPen(theme.line_strong)
+                axis.setTextPen(theme.faint_ink)
+                axis.setTickFont(font)
+                axis.enableAutoSIPrefix(False)
+            left = plot.getAxis("left")
+            left.setWidth(px(68))
+            left.setStyle(showValues=False)  # two are enough, and ``Sheet`` writes them
+            left.setLabel(title, color=theme.faint_ink, **{"font-size": f"{px(TEXT_SMALL)}px"})
+            bottom = plot.getAxis("bottom")
+            if row < 2:
+                bottom.setStyle(showValues=False)
+                bottom.setHeight(6)
+            else:
+                bottom.setLabel(tr("step"), color=theme.faint_ink, **{"font-size": f"{px(TEXT_SMALL)}px"})
+            self._rows.append(plot)
+
+    def _fill(self, blocks: list[int]) -> None:
+        import pyqtgraph
+
+        theme = self._theme
+        for plot in self._rows:
+            plot.clear()
+        total = sum(self._overview.steps[block] for block in blocks)
+        solid, dashed = Qt.PenStyle.SolidLine, Qt.PenStyle.DashLine
+        self._line(0, blocks, "mean_entropy", theme.ink, solid)
+        self._line(1, blocks, "accepted", theme.accepted, solid)
+        self._line(1, blocks, "changes", theme.remelted, dashed)
+        self._line(2, blocks, "kl_to_previous", theme.accent, solid)
+        self._line(2, blocks, "kl_to_final", theme.ink, dashed)
+        edge = 0
+        for block in blocks[:-1]:
+            edge += self._overview.steps[block]
+            for plot in self._rows:
+                plot.addItem(pyqtgraph.InfiniteLine(edge - 0.5, pen=pyqtgraph.mkPen(theme.line_strong, width=1)))
+        for plot in self._rows:
+            plot.setXRange(-0.5, max(1, total) - 0.5, padding=0)
+            top = round_up(self._most(plot))
+            plot.setYRange(0, HEADROOM * top, padding=0)
+            plot.getAxis("left").setTicks([[(0, ""), (top, "")]])
+            self.tops[plot] = top
+
+    @staticmethod
+    def _most(plot: Any) -> float:
+        tops = [np.nanmax(item.yData) for item in plot.listDataItems() if item.yData is not None]
+        return max(tops, default=0.0) or 1.0
+
+    def _line(self, row: int, blocks: list[int], name: str, shade: str, style: Qt.PenStyle) -> None:
+        import pyqtgraph
+
+        xs: list[Any] = []
+        ys: list[Any] = []
+        before = 0
+        for block in blocks:
+            figures = self._overview[block]
+            values = None if figures is None else getattr(figures, name)
+            steps = self._overview.steps[block]
+            if values is not None and len(values):
+                xs += [before + np.arange(len(values)), [before + len(values) - 0.5]]
+                ys += [np.asarray(values, dtype=np.float64), [np.nan]]  # no line from block to block
+            before += steps
+        if not xs:
+            return
+        pen = pyqtgraph.mkPen(shade, width=1.5, style=style)
+        few = sum(len(part) for part in xs) < 80
+        self._rows[row].plot(
+            np.concatenate(xs),
+            np.concatenate(ys),
+            pen=pen,
+            connect="finite",
+            symbol="o" if few else None,
+            symbolSize=4,
+            symbolBrush=shade,
+            symbolPen=None,
+        )
+
+    def _say_missing(self, blocks: list[int]) -> None:
+        known = [figures for block in blocks if (figures := self._overview[block]) is not None]
+        lacking = [figures for figures in known if figures.kl_to_previous is None]
+        text = ""
+        if len(known) < len(blocks):
+            text = tr("{known} of {count} blocks read", known=len(known), count=len(blocks))
+        elif lacking:
+            text = tr("KL is missing: the likeliest tokens were not recorded")
+        self.missing.setText(text)
+
+    # ---------------------------------------------------------------- in words
+
+    def legend(self) -> list[list[tuple[str, str, bool]]]:
+        """The lines of each row: what they are called, their colour, whether they are dashed."""
+        theme = self._theme
+        return [
+            [(tr("mean entropy"), theme.ink, False)],
+            [(tr("accepted"), theme.accepted, False), (tr("best guess changed"), theme.remelted, True)],
+            [(tr("KL to the step before"), theme.accent, False), (tr("KL to the last step"), theme.ink, True)],
+        ]
+
+    def words_at(self, place: int) -> list[str]:
+        """The figures of a frame, a line each."""
+        replay = self._player.replay
+        assert replay is not None
+        frame = replay.frames[place]
+        lines = [tr("Block {block}, step {step}", block=frame.block + 1, step=frame.step)]
+        figures: BlockFigures | None = self._overview[frame.block]
+        if figures is None or not 0 <= frame.step < figures.steps:
+            return lines
+        step = frame.step
+        lines += [
+            tr("Mean entropy: {value} nats", value=f"{figures.mean_entropy[step]:.3f}"),
+            tr("Accepted: {value} of {count}", value=int(figures.accepted[step]), count=figures.counted),
+            tr("Best guess changed: {value}", value=int(figures.changes[step])),
+        ]
+        if figures.kl_to_previous is not None and figures.kl_to_final is not None:
+            lines += [
+                tr("KL to the step before: {value} nats or more", value=f"{figures.kl_to_previous[step]:.3f}"),
+                tr("KL to the last step: {value} nats or more", value=f"{figures.kl_to_final[step]:.3f}"),
+            ]
+        return lines
+
+    @property
+    def player(self) -> Player:
+        return self._player
+
+    @property
+    def theme(self) -> Theme:
+        return self._theme

@@ -1,0 +1,260 @@
+"""What a chart over the steps of a block has in common: columns, the cursor on the frame on show, going to a step.
+
+Everything is painted into the viewport, so what names the rows and the steps stays in sight while the rest scrolls.
+"""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, QRect, Qt, Slot
+from PySide6.QtGui import QColor, QFont, QFontMetrics, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QWidget
+
+from app.design.theme import DARKROOM, TEXT_SMALL, Theme, color, px, ui_font
+from app.player.player import Player
+from app.state.run.replay import NOISE, BlockRecord, Frame
+
+
+class StepsArea(QAbstractScrollArea):
+    """Base of the charts over steps. A subclass says how wide columns are, and paints."""
+
+    def __init__(self, player: Player, least: int, most: int, parent: QWidget | None = None) -> None:
+        """A column is ``least`` to ``most`` logical pixels wide at 100 %."""
+        super().__init__(parent)
+        self.player = player
+        self._theme = DARKROOM
+        self._least, self._most = least, most
+        self._record: BlockRecord | None = None
+        self._cursor: QRect | None = None  # where it was last painted, in the viewport
+        self.column = px(least)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.viewport().setMouseTracking(True)
+        self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
+        self.horizontalScrollBar().valueChanged.connect(self._scrolled)
+        self.verticalScrollBar().valueChanged.connect(self._scrolled)
+        player.placed.connect(self._follow)
+        player.grown.connect(self._reload)
+        player.opened.connect(self._reload)
+
+    # ---------------------------------------------------------------- for the subclass
+
+    def gutter(self) -> int:
+        """Pixels on the left that stay while the columns scroll."""
+        return px(32)
+
+    def tail(self) -> int:
+        """Pixels behind the last column."""
+        return 0
+
+    def content_height(self) -> int:
+        """Pixels of all that scrolls up and down, in a viewport of the present width."""
+        return 0
+
+    def top(self) -> int:
+        """Pixels above that stay while the rows scroll."""
+        return 0
+
+    def has_columns(self) -> bool:
+        """Whether there is something to scroll through."""
+        return self._record is not None
+
+    def load(self) -> None:
+        """Another block, or more of it; ``record`` has changed."""
+
+    def describe(self) -> None:
+        """Say what is shown, after each change."""
+
+    def paint(self, painter: QPainter, clip: QRect) -> None:
+        """Paint the viewport within ``clip``."""
+
+    # ---------------------------------------------------------------- columns
+
+    @property
+    def record(self) -> BlockRecord | None:
+        """The block on show."""
+        return self._record
+
+    @property
+    def steps(self) -> int:
+        return 0 if self._record is None else self._record.steps
+
+    def x_of(self, step: int) -> int:
+        """The left edge of a step's column in the viewport."""
+        return self.gutter() + step * self.column - self.horizontalScrollBar().value()
+
+    def step_at(self, x: float) -> int:
+        """The step under a point of the viewport, -1 for none."""
+        if x < self.gutter():
+            return -1
+        step = int((x - self.x_of(0)) // self.column)
+        return step if 0 <= step < self.steps else -1
+
+    def cursor_rect(self) -> QRect | None:
+        """The column of the frame on show; a thin one before the first at the noise, behind the last at the commit."""
+        frame = self.player.frame
+        if frame is None or self._record is None or frame.block != self._record.index:
+            return None
+        height = self.viewport().height()
+        if NOISE < frame.step < self.steps:
+            return QRect(self.x_of(frame.step), 0, self.column, height)
+        edge = self.x_of(max(frame.step, 0)) - (0 if frame.step == NOISE else 1)
+        return QRect(edge - 1, 0, 3, height)
+
+    def paint_cursor(self, painter: QPainter, rect: QRect, edge: QColor) -> None:
+        """The frame on show: two lines under a cap, or one line at the noise and at the commit."""
+        if rect.width() > 3:
+            for x in (rect.left() - 1, rect.right()):
+                painter.fillRect(x, rect.top(), 1, rect.height(), edge)
+        else:
+            painter.fillRect(rect.left() + 1, rect.top(), 1, rect.height(), edge)
+        painter.fillRect(rect.left() - 1, rect.top(), rect.width() + 1, px(4), color(self._theme.accent))
+
+    def paint_ring(self, painter: QPainter) -> None:
+        """Where the keyboard is."""
+        if self.hasFocus():
+            ring = color(self._theme.focus)
+            width, height = self.viewport().width(), self.viewport().height()
+            for side in ((0, 0, width, 2), (0, height - 2, width, 2), (0, 0, 2, height), (width - 2, 0, 2, height)):
+                painter.fillRect(*side, ring)
+
+    def paint_step_numbers(self, painter: QPainter, y: int, height: int, clip: QRect) -> None:
+        """The number of a step over its column, as many as fit."""
+        metrics = QFontMetrics(small_font())
+        wide = metrics.horizontalAdvance("000")
+        every = next((n for n in (1, 2, 5, 10, 20, 50) if n * self.column >= wide), 100)
+        painter.setFont(small_font())
+        painter.setPen(color(self._theme.faint_ink))
+        for step in range(0, self.steps, every):
+            middle = self.x_of(step) + self.column // 2
+            if middle < self.gutter() or middle + wide < clip.left() or middle - wide > clip.right():
+                continue
+            place = QRect(middle - wide, y, 2 * wide, height)
+            painter.drawText(place, Qt.AlignmentFlag.AlignCenter, str(step))
+
+    # ---------------------------------------------------------------- following
+
+    def set_theme(self, theme: Theme) -> None:
+        if theme != self._theme:
+            self._theme = theme
+            self.load()
+            self.viewport().update()
+
+    @Slot()
+    def _reload(self) -> None:
+        self._record = self.player.block
+        self.load()
+        self.relayout()
+        self._cursor = self.cursor_rect()
+        self.describe()
+        self.viewport().update()
+
+    @Slot(int)
+    def _follow(self, _place: int) -> None:
+        if self.player.block is not self._record:
+            self._reload()
+            return
+        self.show_cursor()
+        now = self.cursor_rect()
+        for rect in (self._cursor, now):
+            if rect is not None:
+                self.viewport().update(rect.adjusted(-2, 0, 2, 0))
+        self._cursor = now
+        self.describe()
+
+    def show_cursor(self) -> None:
+        """Scroll so far that the frame on show is in sight."""
+        rect, bar = self.cursor_rect(), self.horizontalScrollBar()
+        if rect is None or not bar.maximum():
+            return
+        left, right = self.gutter(), self.viewport().width()
+        if rect.left() < left:
+            bar.setValue(bar.value() + rect.left() - left - self.column)
+        elif rect.right() > right:
+            bar.setValue(bar.value() + rect.right() - right + self.column)
+
+    def relayout(self) -> None:
+        """Fit the columns and the scroll bars to the size."""
+        view = self.viewport().size()
+        room = view.width() - self.gutter() - self.tail()
+        self.column = max(px(self._least), min(room // max(self.steps, 1), px(self._most)))
+        wide = self.gutter() + self.steps * self.column + self.tail()
+        across, down = self.horizontalScrollBar(), self.verticalScrollBar()
+        across.setRange(0, max(0, wide - view.width()) if self.has_columns() else 0)
+        across.setPageStep(view.width())
+        across.setSingleStep(self.column)
+        room_down = view.height() - self.top()
+        down.setRange(0, max(0, self.content_height() - room_down))
+        down.setPageStep(max(room_down, 1))
+        down.setSingleStep(px(16))
+
+    def _scrolled(self) -> None:
+        self._cursor = self.cursor_rect()
+        self.viewport().update()
+
+    # ---------------------------------------------------------------- events
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.relayout()
+        self._cursor = self.cursor_rect()
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:  # the size of all text was changed
+            self.load()
+            self.relayout()
+            self.viewport().update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self.viewport())
+        for rect in event.region():  # two columns far apart are not all that is between them
+            painter.setClipRect(rect)
+            self.paint(painter, rect)
+
+    def focusInEvent(self, event: QEvent) -> None:  # type: ignore[override]
+        super().focusInEvent(event)
+        self.viewport().update()
+
+    def focusOutEvent(self, event: QEvent) -> None:  # type: ignore[override]
+        super().focusOutEvent(event)
+        self.viewport().update()
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        if event.button() == Qt.MouseButton.LeftButton:
+            self.go_to_step(self.step_at(event.position().x()))
+        else:
+            super().mousePressEvent(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        plain = not event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
+        record = self._record
+        if plain and event.key() == Qt.Key.Key_Left:
+            self.player.step(-1)
+        elif plain and event.key() == Qt.Key.Key_Right:
+            self.player.step(1)
+        elif plain and event.key() == Qt.Key.Key_Home and record is not None and self.player.replay is not None:
+            self.player.pause()
+            self.player.go(self.player.replay.first_of(record.index))
+        elif plain and event.key() == Qt.Key.Key_End and record is not None:
+            self.player.pause()
+            self.player.go_to_block(record.index)
+        else:
+            super().keyPressEvent(event)
+
+    def go_to_step(self, step: int) -> None:
+        """Show a step of the block on show; nothing happens for -1."""
+        if self._record is not None and self.player.replay is not None and 0 <= step < self.steps:
+            self.player.pause()
+            self.player.go(self.player.replay.place(Frame(self._record.index, step)))
+
+
+_small: QFont | None = None
+
+
+def small_font() -> QFont:
+    """The general face in small; shared, so never change it."""
+    global _small
+    if _small is None or _small.pixelSize() != px(TEXT_SMALL):
+        _small = ui_font()
+        _small.setPixelSize(px(TEXT_SMALL))
+    return _small

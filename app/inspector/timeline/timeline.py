@@ -1,0 +1,285 @@
+"""The run as one line: every frame a place on it, block ends, early stops and remelt bursts marked. A slider to Qt."""
+
+from __future__ import annotations
+
+import html
+
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSize, Qt, Slot
+from PySide6.QtGui import (
+    QFocusEvent,
+    QFont,
+    QFontMetrics,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QPen,
+    QPolygonF,
+    QWheelEvent,
+)
+from PySide6.QtWidgets import QAbstractSlider, QSizePolicy, QToolTip, QWidget
+
+from app.design.theme import DARKROOM, TEXT_SMALL, Theme, color, px, ui_font
+from app.inspector.timeline.overview import Overview
+from app.inspector.words import facts
+from app.player.player import Player
+from app.state.run.replay import Frame
+from app.system.i18n import tr
+
+MARGIN = 12  # at both ends, where the handle stands out
+TRACK = 6
+LEAST_LABEL = 48  # pixels between two blocks' numbers
+
+
+class Timeline(QAbstractSlider):
+    """Click or drag to go; point for a frame's facts. Its keys are the page's."""
+
+    def __init__(self, player: Player, overview: Overview, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._player, self._overview = player, overview
+        self._theme = DARKROOM
+        self._pointed = -1
+        self.setOrientation(Qt.Orientation.Horizontal)
+        self.setMouseTracking(True)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setAccessibleName(tr("Timeline"))
+        self.setAccessibleDescription(tr("Every frame of the run. The arrow keys go to the one before or after."))
+        self.setSingleStep(1)
+        self._resize_labels()
+        player.opened.connect(self._on_frames)
+        player.grown.connect(self._on_frames)
+        player.placed.connect(self._on_placed)
+        overview.known.connect(self._on_known)
+        self.valueChanged.connect(player.go)
+
+    def set_theme(self, theme: Theme) -> None:
+        self._theme = theme
+        self.update()
+
+    def _resize_labels(self) -> None:
+        self._label = ui_font()
+        self._label.setPixelSize(px(TEXT_SMALL))
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._resize_labels()
+            self.updateGeometry()
+
+    def sizeHint(self) -> QSize:
+        return QSize(400, 30 + px(TEXT_SMALL) + 4)
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(120, self.sizeHint().height())
+
+    # ---------------------------------------------------------------- following the player
+
+    @property
+    def _frames(self) -> list[Frame]:
+        return [] if self._player.replay is None else self._player.replay.frames
+
+    @Slot()
+    def _on_frames(self) -> None:
+        self.blockSignals(True)
+        self.setRange(0, max(0, len(self._frames) - 1))
+        self.setValue(self._player.place)
+        self.blockSignals(False)
+        self.update()
+
+    @Slot(int)
+    def _on_placed(self, place: int) -> None:
+        before = self.x_of(self.value())
+        if place > self.maximum():
+            self._on_frames()
+        self.setValue(place)
+        after = self.x_of(place)
+        for x in (before, after):
+            self.update(QRect(round(x) - 12, 0, 24, self.height()))
+        lower, upper = sorted((before, after))
+        self.update(QRect(round(lower), self._middle - TRACK, round(upper - lower) + 1, 2 * TRACK))
+
+    @Slot(int)
+    def _on_known(self, _block: int) -> None:
+        self.update()
+
+    # ---------------------------------------------------------------- places
+
+    @property
+    def _middle(self) -> int:
+        return 18
+
+    def x_of(self, place: int) -> float:
+        """Where a frame stands, in pixels from the left."""
+        return MARGIN + (self.width() - 2 * MARGIN) * (place / max(1, self.maximum()))
+
+    def place_at(self, x: float) -> int:
+        """The frame nearest to a point."""
+        share = (x - MARGIN) / max(1, self.width() - 2 * MARGIN)
+        return max(0, min(round(share * self.maximum()), self.maximum()))
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        if event.button() == Qt.MouseButton.LeftButton and self._frames:
+            self._player.pause()
+            self._player.go(self.place_at(event.position().x()))
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        if not self._frames:
+            return
+        place = self.place_at(event.position().x())
+        if event.buttons() & Qt.MouseButton.LeftButton:
+            self._player.go(place)
+        self._point(place, event.globalPosition().toPoint())
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        turned = event.angleDelta().y() or event.angleDelta().x()
+        if turned:
+            self._player.step(-1 if turned > 0 else 1)
+        event.accept()
+
+    def leaveEvent(self, event: QEvent) -> None:
+        self._point(-1, QPoint())
+        super().leaveEvent(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        event.ignore()  # to the page, which has these keys everywhere
+
+    def _point(self, place: int, where: QPoint) -> None:
+        if place == self._pointed:
+            return
+        for old in (self._pointed, place):
+            if old >= 0:
+                self.update(QRect(round(self.x_of(old)) - 2, 0, 5, self.height()))
+        self._pointed = place
+        if place < 0:
+            QToolTip.hideText()
+        else:
+            lines = "<br>".join(html.escape(line) for line in self.facts(place))
+            QToolTip.showText(where, f"<qt>{lines}</qt>", self)
+
+    def facts(self, place: int) -> list[str]:
+        """What is known of a frame, a line each; what pointing at it shows."""
+        frame = self._frames[place]
+        return facts(frame, self._overview.steps[frame.block], self._overview[frame.block])
+
+    # ---------------------------------------------------------------- painting
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        theme, middle = self._theme, self._middle
+        left, right = self.x_of(0), self.x_of(self.maximum())
+        painter.fillRect(QRectF(left, middle - 1, right - left, 2), color(theme.line_strong))
+        if self._frames:
+            here = self.x_of(self.value())
+            painter.fillRect(QRectF(left, middle - 1, here - left, 2), color(theme.accent))
+            self._paint_blocks(painter, event.rect())
+            if self._pointed >= 0:
+                painter.fillRect(QRectF(self.x_of(self._pointed) - 0.5, 4, 1, 28), color(theme.faint_ink))
+            painter.setPen(QPen(color(theme.surface), 2))
+            painter.setBrush(color(theme.ink))
+            painter.drawEllipse(QPointF(here, middle), 8, 8)
+        if self.hasFocus():
+            painter.setPen(QPen(color(theme.focus), 2))
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.drawRoundedRect(QRectF(self.rect()).adjusted(1, 1, -1, -1), 4, 4)
+        painter.end()
+
+    def _paint_blocks(self, painter: QPainter, clip: QRect) -> None:
+        replay = self._player.replay
+        assert replay is not None
+        theme, middle = self._theme, self._middle
+        painter.setFont(QFont(self._label))
+        last_label = -1e9
+        for block, steps in enumerate(self._overview.steps):
+            first = replay.first_of(block)
+            start, end = self.x_of(first), self.x_of(first + steps + (1 if replay.committed(block) else 0))
+            if start - last_label >= LEAST_LABEL:
+                last_label = start
+                painter.setPen(color(theme.faint_ink))
+                text = tr("block {number}", number=block + 1) if not block else str(block + 1)
+                painter.drawText(QPointF(start, self.height() - 5), text)
+            if end < clip.left() - 12 or start > clip.right() + 12:
+                continue
+            painter.fillRect(QRectF(start - 0.5, middle - 5, 1, 10), color(theme.line_strong))
+            if replay.committed(block):
+                painter.fillRect(QRectF(end - 1, middle - 8, 2, 16), color(theme.faint_ink))
+            figures = self._overview[block]
+            if figures is None:
+                continue
+            shade = color(theme.remelted)
+            most = max(1, int(figures.remelts.max(initial=1)))
+            for step in figures.bursts.tolist():
+                high = 3 + 7 * figures.remelts[step] / most
+                painter.fillRect(QRectF(self.x_of(first + 1 + step) - 1.5, middle - 4 - high, 3, high), shade)
+            if figures.stopped_early:
+                self._diamond(painter, end)
+
+    def _diamond(self, painter: QPainter, x: float) -> None:
+        y = self._middle - 13
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(color(self._theme.accepted))
+        points = ((x, y - 5), (x + 5, y), (x, y + 5), (x - 5, y))
+        painter.drawPolygon(QPolygonF([QPointF(*point) for point in points]))
+
+    def sliderChange(self, _change: QAbstractSlider.SliderChange) -> None:
+        """Repaints only what a move touches, where Qt would repaint all."""
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        super().focusInEvent(event)
+        self.update()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
+        self.update()
+
+
+class TimelineKey(QWidget):
+    """What the timeline's marks mean."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = DARKROOM
+        self.setAccessibleName(", ".join(self._texts()))
+        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
+
+    @staticmethod
+    def _texts() -> tuple[str, str, str]:
+        return tr("end of a block"), tr("stopped early"), tr("many remelts at once")
+
+    def set_theme(self, theme: Theme) -> None:
+        self._theme = theme
+        self.update()
+
+    def _font(self) -> QFont:
+        font = ui_font()
+        font.setPixelSize(px(TEXT_SMALL))
+        return font
+
+    def sizeHint(self) -> QSize:
+        metrics = QFontMetrics(self._font())
+        width = sum(metrics.horizontalAdvance(text) + 16 + 20 for text in self._texts())
+        return QSize(width, px(TEXT_SMALL) + 12)
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(0, self.sizeHint().height())
+
+    def paintEvent(self, _event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setFont(self._font())
+        theme, x, middle = self._theme, 4.0, self.height() / 2
+        for kind, text in enumerate(self._texts()):
+            painter.setPen(Qt.PenStyle.NoPen)
+            if kind == 0:
+                painter.fillRect(QRectF(x + 3, middle - 7, 2, 14), color(theme.faint_ink))
+            elif kind == 1:
+                painter.setBrush(color(theme.accepted))
+                points = ((x + 4, middle - 5), (x + 9, middle), (x + 4, middle + 5), (x - 1, middle))
+                painter.drawPolygon(QPolygonF([QPointF(*point) for point in points]))
+            else:
+                painter.fillRect(QRectF(x + 2, middle - 5, 3, 10), color(theme.remelted))
+            painter.setPen(color(theme.faint_ink))
+            painter.drawText(QPointF(x + 16, middle + painter.fontMetrics().ascent() / 2 - 1), text)
+            x += painter.fontMetrics().horizontalAdvance(text) + 16 + 20
+        painter.end()

@@ -1,0 +1,170 @@
+"""Going through a run: buttons, speed, the timeline and the frame in words. Knows the player and no canvas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from PySide6.QtCore import Qt, Slot
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+
+from app.design import icons
+from app.design.controls import button, chain_tabs
+from app.design.elided import Elided
+from app.design.theme import DARKROOM, Theme, px
+from app.inspector.timeline.overview import Overview
+from app.inspector.timeline.timeline import Timeline, TimelineKey
+from app.inspector.words import frame_words
+from app.player.player import NOTHING, SPEEDS, Player
+from app.system.i18n import tr
+
+
+@dataclass(frozen=True)
+class Deed:
+    """A button of the transport: its name says all that its picture does."""
+
+    id: str
+    icon: str
+    title: str
+    keys: str  # as people read them
+    run: Callable[[], object]
+
+
+class Transport(QWidget):
+    """Every key has its button, and every button its name."""
+
+    def __init__(self, player: Player, overview: Overview, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("transport")
+        self._player, self._overview = player, overview
+        self._theme = DARKROOM
+        self.buttons: dict[str, QPushButton] = {}
+        self._deeds = {deed.id: deed for deed in self._declare()}
+        self.timeline = Timeline(player, overview)
+        self.key = TimelineKey()
+        self.frame = Elided("frame")
+        self.speed = QComboBox()
+        for speed in SPEEDS:
+            self.speed.addItem(tr("{speed}×", speed=f"{speed:g}"), speed)
+        self.speed.setCurrentIndex(SPEEDS.index(1.0))
+        self.speed.setAccessibleName(tr("Speed"))
+        self.speed.setToolTip(tr("How fast the frames follow each other; 1× is five a second"))
+        self._lay_out()
+        self.speed.activated.connect(self._choose_speed)
+        player.opened.connect(self._show)
+        player.grown.connect(self._show)
+        player.placed.connect(self._show)
+        player.selected.connect(self._show)
+        player.playing_changed.connect(self._show_playing)
+        player.speed_changed.connect(self._show_speed)
+        player.loop_changed.connect(self.buttons["loop"].setChecked)
+        self._show()
+
+    def _declare(self) -> list[Deed]:
+        player = self._player
+        last = 1 << 30
+        return [
+            Deed("first", "skip-backward", tr("First frame"), tr("Home"), lambda: player.step(-last)),
+            Deed(
+                "change-back",
+                "chevron-double-left",
+                tr("Previous change of the selected cell"),
+                tr("Shift+Left"),
+                lambda: player.next_change(-1),
+            ),
+            Deed("back", "step-backward", tr("One frame back"), tr("Left"), lambda: player.step(-1)),
+            Deed("reverse", "rewind", tr("Play backwards"), tr("J"), lambda: player.play(-1)),
+            Deed("play", "play", tr("Play"), tr("Space or L; K pauses"), player.toggle),
+            Deed("on", "step-forward", tr("One frame on"), tr("Right"), lambda: player.step(1)),
+            Deed(
+                "change-on",
+                "chevron-double-right",
+                tr("Next change of the selected cell"),
+                tr("Shift+Right"),
+                lambda: player.next_change(1),
+            ),
+            Deed("last", "skip-forward", tr("Last frame"), tr("End"), lambda: player.step(last)),
+            Deed("loop", "repeat", tr("Loop"), tr("O"), self._toggle_loop),
+        ]
+
+    def _lay_out(self) -> None:
+        row = QHBoxLayout()
+        row.setSpacing(4)
+        for deed in self._deeds.values():
+            made = button("", deed.title, role="plain", tip=f"{deed.title} ({deed.keys})")
+            made.setObjectName("transport-button")
+            # A click leaves the keyboard where it is, so that the arrows go on being the page's.
+            made.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+            made.clicked.connect(deed.run)
+            self.buttons[deed.id] = made
+            row.addWidget(made)
+        self.buttons["loop"].setCheckable(True)
+        row.addSpacing(4)
+        row.addWidget(self.speed)
+        row.addSpacing(12)
+        row.addWidget(self.frame, 1)
+        row.addWidget(self.key)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(16, 4, 16, 8)
+        column.setSpacing(0)
+        column.addWidget(self.timeline)
+        column.addLayout(row)
+        chain_tabs(self.timeline, [*self.buttons.values(), self.speed])
+
+    # ---------------------------------------------------------------- doing
+
+    def run(self, deed: str) -> None:
+        """What a button does, by its id."""
+        self._deeds[deed].run()
+
+    def _toggle_loop(self) -> None:
+        self._player.set_loop(not self._player.loop)
+
+    @Slot(int)
+    def _choose_speed(self, index: int) -> None:
+        self._player.set_speed(SPEEDS[index])
+
+    # ---------------------------------------------------------------- showing
+
+    @Slot()
+    def _show(self) -> None:
+        player = self._player
+        frame = player.frame
+        self.setEnabled(frame is not None)
+        if frame is None:
+            self.frame.set_whole("")
+            return
+        self.frame.set_whole(frame_words(frame, self._overview.steps[frame.block], player.snapshot))
+        for deed in ("change-back", "change-on"):
+            self.buttons[deed].setEnabled(player.selection != NOTHING)
+
+    @Slot(bool)
+    def _show_playing(self, playing: bool) -> None:
+        made = self.buttons["play"]
+        title = tr("Pause") if playing else tr("Play")
+        made.setAccessibleName(title)
+        tip = tr("{title} (Space)", title=title)
+        made.setToolTip(tip)
+        made.setAccessibleDescription(tip)
+        self._set_icons()
+
+    @Slot(float)
+    def _show_speed(self, speed: float) -> None:
+        nearest = min(range(len(SPEEDS)), key=lambda index: abs(SPEEDS[index] - speed))
+        self.speed.setCurrentIndex(nearest)
+
+    def set_theme(self, theme: Theme) -> None:
+        self._theme = theme
+        self.timeline.set_theme(theme)
+        self.key.set_theme(theme)
+        self._set_icons()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.key.setVisible(self.width() >= px(1150))
+
+    def _set_icons(self) -> None:
+        for deed in self._deeds.values():
+            name = "pause" if deed.id == "play" and self._player.is_playing else deed.icon
+            icons.set_icon(self.buttons[deed.id], name, self._theme.ink)

@@ -1,0 +1,225 @@
+"""Keeps a conversation in the library as it is on screen: its tree to rows, and rows to its tree. Knows no Qt."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+from app.library import Library, LibraryError, NewMessage, StoredMessage, Summary, Whole, title_of
+from app.library.rows import details_of
+from app.settings.values import SETTING_NAMES
+from app.state.chat.conversation import Answer, ChatState, Decode, Status, Turn
+from app.state.chat.versions import Versions
+from app.state.run.figures import Figures
+from engine import GenerationConfig, SafelightError
+from engine.files import is_bare_name
+
+TRACE = "trace"  # among a message's settings
+TurnPath = Sequence[tuple[Turn, Answer]]
+"""Turns, and of each the answer that the next one follows."""
+
+STATUSES: dict[str, Status] = {"done": "done", "stopped": "stopped", "failed": "failed"}
+
+
+class Keeper:
+    """Writes through to one library. Every method may raise ``LibraryError``; the tree in memory stands then too.
+
+    Each can be tried again after a failure: nothing is stored twice, not even where the failure came after the writing.
+    """
+
+    def __init__(self, library: Library) -> None:
+        self.library = library
+        self._begun: dict[object, float] = {}  # when the storing of what is not stored yet was first tried
+        self._begun_last = 0.0
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    def open(self, conversation: int) -> ChatState:
+        """The whole tree of a conversation, the path on show as it was left."""
+        children: dict[int | None, list[StoredMessage]] = defaultdict(list)
+        for message in self.library.messages(conversation):
+            children[message.parent].append(message)
+        summary = self.library.conversation(conversation)
+        chat = ChatState(system_prompt=summary.system_prompt, preset=summary.preset, id=conversation)
+        pending: list[tuple[Versions[Turn], int | None]] = [(chat.first, None)]
+        while pending:  # a loop, since a conversation may be deeper than Python's stack
+            branch, parent = pending.pop()
+            for row in children[parent]:
+                turn = Turn(row.content, row.attachments, id=row.id)
+                for reply in children[row.id]:
+                    answer = _answer(reply)
+                    turn.answers.items.append(answer)
+                    pending.append((answer.following, reply.id))
+                if not turn.answers.items:  # it was stored, and the app ended before its answer was
+                    turn.answers.items.append(Answer(row.model, 0, GenerationConfig(), status="stopped"))
+                turn.answers.show(_place_shown(children[row.id]))
+                branch.items.append(turn)
+            branch.show(_place_shown(children[parent]))
+        return chat
+
+    # --- writing -----------------------------------------------------------------------------------------------------
+
+    def ask(self, chat: ChatState, path: TurnPath, model: str) -> None:
+        """Store what is asked at the end of a path, and the conversation where it is new; ``model`` is a path or an id.
+
+        What is not stored of the path before it is stored as well.
+        """
+        if chat.id is None:
+            created = self._begin(chat)
+            chat.id = self.library.create(
+                title=title_of(path[0][0].prompt),
+                system_prompt=chat.system_prompt,
+                preset=chat.preset,
+                model=model,
+                created=created,
+            )
+            del self._begun[chat]
+        parent = None
+        for turn, answer in path:
+            if turn.id is None:
+                turn.id = self._add(chat.id, turn, _prompt_row(parent, turn))
+            if answer.id is None:
+                answer.id = self._add(chat.id, answer, _row(turn.id, answer))
+            parent = answer.id
+
+    def _add(self, conversation: int, item: Turn | Answer, row: NewMessage) -> int:
+        id = self.library.add(conversation, row, self._begin(item))
+        del self._begun[item]
+        return id
+
+    def _begin(self, item: object) -> float:
+        """When the storing of something was first tried, which nothing else shares: by that it is known again."""
+        if item not in self._begun:
+            self._begun[item] = self._begun_last = max(self.library.now(), self._begun_last + 1e-5)
+        return self._begun[item]
+
+    def describe(self, chat: ChatState) -> None:
+        """Store what a conversation is asked with."""
+        if chat.id is not None:
+            self.library.describe(chat.id, system_prompt=chat.system_prompt, preset=chat.preset)
+
+    def keep(self, answer: Answer, decode: Decode) -> None:
+        """Store an answer as it stands: its draft while it develops, its text and figures when it has ended."""
+        if answer.id is None:
+            return
+        text, thinking = decode(answer.draft_tokens()) if answer.is_active else (answer.text, answer.thinking)
+        self.library.update(
+            answer.id,
+            content=text,
+            thinking=thinking,
+            status=answer.status,
+            error=answer.error,
+            figures=answer.figures.to_json(),
+            settings=_settings(answer),
+        )
+
+    def show(self, item: Turn | Answer) -> None:
+        """This version is on show."""
+        if item.id is not None:
+            self.library.show(item.id)
+
+    def remove(self, item: Turn | Answer) -> None:
+        """Take it out, with all that follows it."""
+        if item.id is not None:
+            self.library.remove(item.id)
+
+    def put_back(self, item: Turn | Answer) -> None:
+        """Undo ``remove``."""
+        if item.id is not None:
+            self.library.put_back(item.id)
+
+    # --- elsewhere ---------------------------------------------------------------------------------------------------
+
+    def whole(self, chat: ChatState) -> Whole:
+        """A conversation as it stands in memory, to be exported where the library cannot be written."""
+        now = self.library.now()
+        messages = tuple(_messages(chat, now))
+        summary = Summary(0, title_of(messages[0].content) if messages else "", now, now)
+        if chat.id is not None:
+            with contextlib.suppress(LibraryError):
+                summary = self.library.conversation(chat.id)
+        return Whole(replace(summary, system_prompt=chat.system_prompt, preset=chat.preset), messages)
+
+
+def _settings(answer: Answer) -> str:
+    """What the run was asked with, and which trace it left."""
+    settings: dict[str, object] = {name: getattr(answer.config, name) for name in SETTING_NAMES}
+    return json.dumps(settings | {TRACE: answer.trace_id})
+
+
+def _messages(chat: ChatState, now: float) -> Iterator[StoredMessage]:
+    """The tree as messages, parents before their children."""
+    pending: list[tuple[Versions[Turn], int | None]] = [(chat.first, None)]
+    count = 0
+    while pending:
+        branch, parent = pending.pop()
+        for turn in branch.items:
+            count += 1
+            prompt = count
+            yield _stored(_prompt_row(parent, turn), prompt, now, turn is branch.current)
+            for answer in turn.answers.items:
+                count += 1
+                yield _stored(_row(prompt, answer), count, now, answer is turn.answers.current)
+                pending.append((answer.following, count))
+
+
+def _stored(row: NewMessage, id: int, created: float, shown: bool) -> StoredMessage:
+    return StoredMessage(**vars(row), id=id, created=created, shown=shown)
+
+
+def _prompt_row(parent: int | None, turn: Turn) -> NewMessage:
+    return NewMessage(parent, "user", turn.prompt, attachments=turn.attachments)
+
+
+def _row(parent: int, answer: Answer) -> NewMessage:
+    return NewMessage(
+        parent,
+        "assistant",
+        answer.text,
+        answer.thinking,
+        answer.status,
+        answer.model_title,
+        answer.seed,
+        _settings(answer),
+        answer.figures.to_json(),
+        answer.error,
+    )
+
+
+def _answer(row: StoredMessage) -> Answer:
+    config, trace_id = _read_settings(row.settings)
+    answer = Answer(row.model, row.seed or 0, config, trace_id=trace_id, id=row.id)
+    answer.status = STATUSES.get(row.status, "stopped")
+    answer.text, answer.thinking, answer.error = row.content, row.thinking, row.error
+    answer.kept = Figures.from_json(row.figures)
+    return answer
+
+
+def _read_settings(settings: str) -> tuple[GenerationConfig, str]:
+    """The settings of a stored run, as far as they can be read (they are for reading only), and its trace's id."""
+    try:
+        stored = details_of(settings, "settings")
+    except SafelightError:
+        return GenerationConfig(), ""
+    trace_id = stored.get(TRACE)
+    values = tuple(stored.get(name) for name in SETTING_NAMES)
+    known = all(value is None or type(value) in (int, float) for value in values)
+    return _config(*values) if known else GenerationConfig(), trace_id if is_bare_name(trace_id) else ""
+
+
+@lru_cache(256, typed=True)
+def _config(*values: float | None) -> GenerationConfig:
+    """The settings of those values, in the order of ``SETTING_NAMES``; a long conversation has most of them often."""
+    given = {name: value for name, value in zip(SETTING_NAMES, values, strict=True) if value is not None}
+    try:
+        return GenerationConfig().replace(**given)
+    except SafelightError:
+        return GenerationConfig()
+
+
+def _place_shown(rows: list[StoredMessage]) -> int:
+    return next((index for index, row in enumerate(rows) if row.shown), len(rows) - 1)

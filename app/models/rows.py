@@ -1,0 +1,154 @@
+"""One model on the page: what it is, what it takes, what can be done. Knows no jobs: it is told and asks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QProgressBar, QPushButton, QVBoxLayout, QWidget
+
+from app.design.controls import button, label
+from app.design.flow import FlowLayout
+from app.design.notice import Notice
+from app.models.actions import ACTIONS, Action
+from app.models.entries import Entry
+from app.models.token_field import TokenField
+from app.models.words import action_text, action_tip
+from app.system.i18n import tr
+
+MAIN: tuple[Action, ...] = ("load", "download", "resume", "pause")  # at most one of them shows
+
+
+@dataclass(frozen=True)
+class RowState:
+    """All that a row shows besides its entry."""
+
+    status: str
+    memory: str = ""
+    memory_tip: str = ""
+    disk: str = ""
+    actions: tuple[Action, ...] = ()
+    blocked: dict[Action, str] = field(default_factory=dict)  # why a button cannot be pressed now
+    loaded: bool = False
+    bar: float | None = None  # share done; None hides the bar
+    progress: str = ""
+    wants_token: bool = False
+
+
+class ModelRow(QFrame):
+    """Emits ``asked`` with what was pressed."""
+
+    asked = Signal(str, str)  # key, action
+
+    def __init__(self, entry: Entry, licence_page: str = "") -> None:
+        super().__init__()
+        self.setProperty("role", "model")
+        self.entry = entry
+        self.title = label(entry.title, "model-title", wrap=True)
+        self.status = label("", "fact")
+        self.purpose = label("", "fact", wrap=True)
+        self.memory = label("", "fact", wrap=True)
+        self.disk = label("", "fact", wrap=True)
+        self.bar = QProgressBar()
+        self.bar.setProperty("role", "bar")
+        self.bar.setTextVisible(False)
+        self.bar.setRange(0, 1000)
+        self.progress = label("", "fact", wrap=True)
+        self.notice = Notice()
+        self.token = TokenField(licence_page) if licence_page else None
+        self.buttons: dict[Action, QPushButton] = {action: self._button(action) for action in ACTIONS}
+        self._lay_out()
+        self.show_state(entry, RowState(""))
+
+    def _button(self, action: Action) -> QPushButton:
+        made = button("", role="plain" if action in MAIN else "link")
+        made.clicked.connect(partial(self._press, action))
+        return made
+
+    def _lay_out(self) -> None:
+        heading = QHBoxLayout()
+        heading.setSpacing(16)
+        heading.addWidget(self.title, 1)
+        heading.addWidget(self.status, 0, Qt.AlignmentFlag.AlignTop)
+        strip = QWidget()
+        flow = FlowLayout(strip, gap=16)
+        for made in self.buttons.values():
+            flow.addWidget(made)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(20, 16, 20, 16)
+        column.setSpacing(4)
+        column.addLayout(heading)
+        for widget in (self.purpose, self.memory, self.disk):
+            column.addWidget(widget)
+        column.addSpacing(4)
+        for widget in (self.bar, self.progress, self.notice):
+            column.addWidget(widget)
+        if self.token is not None:
+            column.addWidget(self.token)
+        column.addSpacing(4)
+        column.addWidget(strip)
+
+    def show_state(self, entry: Entry, state: RowState) -> None:
+        """Show everything anew; the keyboard stays in the row when its button goes."""
+        self.entry = entry
+        focused = self.window().focusWidget()  # also while another window is in front
+        had_focus = focused is self or focused in self.buttons.values()
+        self.title.setText(entry.title)
+        self.setAccessibleName(entry.title)
+        self.setAccessibleDescription(state.status)
+        self.status.setText(state.status)
+        _show(self.purpose, entry.purpose[:1].upper() + entry.purpose[1:])
+        _show(self.memory, state.memory)
+        self.memory.setToolTip(state.memory_tip)
+        self.memory.setAccessibleDescription(state.memory_tip)
+        _show(self.disk, state.disk)
+        self.show_progress(state.bar, state.progress)
+        if self.token is not None:
+            self.token.setVisible(state.wants_token)
+        for action, made in self.buttons.items():
+            text, why = action_text(action, entry), state.blocked.get(action, "")
+            made.setText(text)
+            made.setAccessibleName(f"{text.rstrip('…')}: {entry.title}")
+            made.setToolTip(why or action_tip(action))
+            made.setAccessibleDescription(why or action_tip(action))
+            made.setEnabled(not why)
+            if action in state.actions:
+                made.show()
+        if self.property("loaded") != state.loaded:
+            self.setProperty("loaded", state.loaded)
+            self.style().unpolish(self)  # style sheets look at properties only when polishing
+            self.style().polish(self)
+        if had_focus:  # before its button goes, as Qt would look for another one anywhere
+            self._keep_focus(state.actions)
+        for action, made in self.buttons.items():
+            if action not in state.actions:
+                made.hide()
+
+    def show_progress(self, bar: float | None, text: str) -> None:
+        """Show how far a job is; None hides the bar. The line below it shows in any case."""
+        self.bar.setVisible(bar is not None)
+        self.bar.setValue(round(1000 * (bar or 0.0)))
+        self.bar.setAccessibleName(tr("Progress of {title}", title=self.entry.title))
+        self.bar.setAccessibleDescription(text)
+        _show(self.progress, text)
+
+    def tab_order(self) -> tuple[QWidget, ...]:
+        """What Tab goes through, in order."""
+        token = self.token
+        fields = (token.edit, token.save, token.open, token.forget) if token is not None else ()
+        return (self.notice.details, self.notice.dismiss, *fields, *self.buttons.values())
+
+    def _keep_focus(self, actions: tuple[Action, ...]) -> None:
+        """Give the keyboard to the first button that there will be, or else to the row, until there is one again."""
+        usable = [self.buttons[action] for action in ACTIONS if action in actions and self.buttons[action].isEnabled()]
+        if self.window().focusWidget() not in usable:
+            (usable[0] if usable else self).setFocus()
+
+    def _press(self, action: Action, _checked: bool = False) -> None:
+        self.asked.emit(self.entry.key, action)
+
+
+def _show(widget: QWidget, text: str) -> None:
+    widget.setText(text)  # type: ignore[attr-defined]
+    widget.setVisible(bool(text))

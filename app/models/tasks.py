@@ -1,0 +1,178 @@
+"""What the page's jobs do, each a function for a thread of ``app.models.jobs``. Knows no widgets.
+
+The engine's heavy parts are imported here, in the thread, and not before.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from secrets import token_hex
+
+from app.models.entries import Entry
+from app.models.hub_token import TokenStore
+from app.models.jobs import Control
+from app.system.i18n import tr
+from engine import SafelightError
+from engine.files import clear, is_plain_file
+from engine.hub import download as downloads
+from engine.hub.download import DownloadProgress
+from engine.hub.names import is_token
+from engine.weights.store_files import PARTIAL, is_of_a_conversion
+
+Work = Callable[[Control], object]
+GOING = ".safelight-deleted"  # ends the name of a folder that is being removed
+
+
+def download(entry: Entry, folder: Path, endpoint: str | None, tokens: TokenStore, offline: threading.Event) -> Work:
+    """Fetch a model, or go on with it."""
+
+    def work(control: Control) -> object:
+        return downloads.download(
+            entry.repo,
+            folder,
+            endpoint=endpoint,
+            token=None if offline.is_set() else tokens.read() or None,
+            offline=offline.is_set(),
+            progress=_passed_on(control),
+            pause=control.pause,
+            cancel=control.cancel,
+        )
+
+    return work
+
+
+def verify(entry: Entry) -> Work:
+    """Compare all hashes."""
+
+    def work(control: Control) -> object:
+        return downloads.verify(entry.folder, _passed_on(control), control)
+
+    return work
+
+
+def convert(source: Path, destination: Path) -> Work:
+    """Pack a model into 4 bits; cancelling removes what was written, pausing keeps it."""
+
+    def work(control: Control) -> object:
+        from engine.memory.device import choose
+        from engine.weights.loader import quantize
+
+        control.tell(0.0, stage="starting", now=True)
+        try:
+            quantize(source, destination, "auto", choose("auto").device, control.tell, control)
+        except SafelightError:
+            if not control.stopped:
+                raise
+            if control.cancel.is_set():
+                _discard_conversion(destination)
+        return None
+
+    return work
+
+
+def delete(entry: Entry, folder: Path) -> Work:
+    """Remove a model from the data folder ``folder``."""
+
+    def work(_control: Control) -> object:
+        if entry.folder.parent != folder:
+            raise SafelightError(f"{entry.folder} is not in {folder}, so it is not deleted")
+        _remove(entry.folder)
+        return None
+
+    return work
+
+
+def discard(entry: Entry, folder: Path) -> Work:
+    """Remove what an unfinished download or conversion has written."""
+
+    def work(_control: Control) -> object:
+        if entry.state == "unpacked":
+            _discard_conversion(entry.folder)
+        else:
+            downloads.discard(entry.repo, folder)
+        return None
+
+    return work
+
+
+def plan(entry: Entry) -> Work:
+    """Count the memory it takes."""
+
+    def work(_control: Control) -> object:
+        from engine.memory.plan import plan as count
+
+        if entry.is_ready:
+            return count(entry.load_id)
+        return count(entry.shape, quantization="int4" if entry.is_packed else "auto")
+
+    return work
+
+
+def keep_token(tokens: TokenStore, token: str) -> Work:
+    """Store the token, or forget an empty one's predecessor; the result says where it is."""
+
+    def work(_control: Control) -> object:
+        if token and not is_token(token):
+            raise SafelightError(tr("This is no access token: it holds characters that no token has. Enter it again."))
+        return tokens.write(token)
+
+    return work
+
+
+def _passed_on(control: Control) -> Callable[[DownloadProgress], None]:
+    def tell(progress: DownloadProgress) -> None:
+        control.tell(
+            progress.share,
+            progress.done_bytes,
+            progress.total_bytes,
+            progress.bytes_per_second,
+            progress.stage,
+        )
+
+    return tell
+
+
+def _discard_conversion(folder: Path) -> None:
+    """
+    Raises:
+        SafelightError: a file cannot be removed, or there are others than a conversion writes.
+    """
+    if not os.path.lexists(folder):
+        return
+    if not is_plain_file(folder / PARTIAL) or folder.is_symlink():
+        raise SafelightError(
+            tr("{folder} is no conversion of ours, so nothing in it is removed; remove it by hand", folder=folder)
+        )
+    clear(folder, is_of_a_conversion, PARTIAL)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder with all that is in it; of a link, the link.
+
+    Raises:
+        SafelightError: a file cannot be removed.
+    """
+    try:
+        if folder.is_symlink():
+            folder.unlink()
+        elif folder.exists():
+            going = folder.with_name(f".{token_hex(8)}{GOING}")  # half a model must not look like one
+            folder.rename(going)
+            shutil.rmtree(going)
+    except OSError as error:
+        raise SafelightError(f"{folder} cannot be removed ({error.strerror or error}); remove it by hand") from error
+
+
+def sweep(folder: Path) -> Work:
+    """Finish deletions that were interrupted."""
+
+    def work(_control: Control) -> object:
+        for going in folder.glob("." + "[0-9a-f]" * 16 + GOING):
+            shutil.rmtree(going, ignore_errors=True)  # which leaves a link alone
+        return None
+
+    return work

@@ -1,0 +1,74 @@
+"""``--self-test``: asks the real window one prompt by the keyboard, prints the answer and closes. Knows no engine.
+
+This is how a bundle is tested on a machine that has nothing else: window, model, engine's thread and library take part.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QElapsedTimer, QEvent, QObject, Qt, QTimer, Slot
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import QApplication
+
+if TYPE_CHECKING:
+    from app.window.main_window import MainWindow
+
+LOOK_MS = 50  # how often it is looked whether something can be asked
+PATIENCE_SECONDS = 300  # for the model and the answer together; a slow disk may have to read gigabytes
+
+
+class SelfTest(QObject):
+    """Waits for the model, asks, waits for the answer. Afterwards ``code`` is 0, or 1 with the reason on stderr."""
+
+    def __init__(self, window: MainWindow, prompt: str) -> None:
+        super().__init__(window)
+        self.code = 1  # a window that is closed before the answer has failed
+        self._window, self._prompt = window, prompt
+        self._clock = QElapsedTimer()
+        self._clock.start()
+        self._asked = False
+        window.session.ended.connect(self._answered)
+        window.session.failed.connect(self._failed)
+        self._timer = QTimer(self)
+        self._timer.timeout.connect(self._look)
+        self._timer.start(LOOK_MS)
+
+    @Slot()
+    def _look(self) -> None:
+        notice, composer = self._window.page.notice, self._window.page.composer
+        if self._clock.elapsed() > 1000 * PATIENCE_SECONDS:
+            self._failed(f"no answer within {PATIENCE_SECONDS} seconds")
+        elif notice.isVisible():  # it did not come up as it should
+            self._failed(notice.message.text())
+        elif not self._asked and self._window.model is not None and not self._window.reason_to_wait():
+            self._asked = True
+            composer.set_text(self._prompt)
+            for kind in (QEvent.Type.KeyPress, QEvent.Type.KeyRelease):
+                key = QKeyEvent(kind, Qt.Key.Key_Return, Qt.KeyboardModifier.NoModifier)
+                QApplication.sendEvent(composer.edit, key)
+            if not self._window.session.chat.turns:
+                self._failed(f"the prompt was not taken: {self._window.reason_to_wait() or 'Return did nothing'}")
+
+    @Slot()
+    def _answered(self) -> None:
+        answer = self._window.session.chat.turns[-1].answer
+        if answer.status != "done" or not answer.text.strip():
+            self._failed(f"the answer is {answer.status}: {answer.error or answer.text or 'empty'}")
+            return
+        print(answer.text, flush=True)
+        self._end(0)
+
+    @Slot(str, str)
+    def _failed(self, message: str, details: str = "") -> None:
+        print(f"safelight: the self-test failed: {message}", file=sys.stderr, flush=True)
+        if details:
+            print(details, file=sys.stderr, flush=True)
+        self._end(1)
+
+    def _end(self, code: int) -> None:
+        if self._timer.isActive():
+            self._timer.stop()
+            self.code = code
+            QTimer.singleShot(0, self._window.close)  # once everyone else has heard of the end

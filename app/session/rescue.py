@@ -1,0 +1,103 @@
+"""Conversations that the library could not take when the app ended: to files, and back at the next start. Knows no Qt.
+
+The files are exports, beside the library, or in the folder for temporary files where the disk is full there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import time
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from app.library import Library, Whole, transfer
+from app.library.opening import free_name
+from app.library.rows import storable
+from app.system.i18n import tr, trn
+from engine import SafelightError
+from engine.files import is_plain_file, write_text
+
+NAME = "library-rescued-"
+MOST_BYTES = 4 * 2**20  # brought in at a start, which waits for it: about 0.2 s
+
+
+def write(library: Library, whole: Whole) -> Path:
+    """Write a conversation to a file of its own.
+
+    Raises:
+        SafelightError: there is room for it nowhere.
+    """
+    text = storable(transfer.to_json(whole))
+    failure: SafelightError | None = None
+    for folder in _folders(library):
+        path = free_name(folder / f"{_prefix(library)}{time.strftime('%Y%m%d-%H%M%S')}.json")
+        try:
+            write_text(path, text, private=True)
+        except SafelightError as error:
+            failure = failure or error
+        else:
+            return path
+    assert failure is not None
+    raise failure
+
+
+def bring_in(library: Library) -> str:
+    """Take what was rescued back into the library; returns what to tell the user, empty where there was nothing.
+
+    What cannot be taken back now stays where it is, and is named.
+    """
+    taken, left, size = 0, [], 0
+    for path in _files(library):
+        try:
+            size += path.stat().st_size
+            if size > MOST_BYTES:
+                left.append(path)
+                continue
+            library.take(transfer.read_file(path))
+            taken += 1
+            path.unlink()
+        except (SafelightError, OSError):
+            left.append(path)
+    said = []
+    if taken:
+        said.append(
+            trn(
+                "{count} conversation that could not be saved when Safelight ended is here again, whole.",
+                "{count} conversations that could not be saved when Safelight ended are here again, whole.",
+                taken,
+            )
+        )
+    if left:
+        names = ", ".join(str(path) for path in left[:3])
+        said.append(tr("What could not be saved when Safelight ended is in {names}. Import it.", names=names))
+    return " ".join(said)
+
+
+def _prefix(library: Library) -> str:
+    """Tells the files of one library from another's, which may share the folder for temporary files."""
+    return f"{NAME}{zlib.crc32(os.fsencode(str(library.folder))):08x}-"
+
+
+def _folders(library: Library) -> Iterator[Path]:
+    if library.folder is not None:
+        yield library.folder
+    yield Path(tempfile.gettempdir())
+
+
+def _files(library: Library) -> list[Path]:
+    """What ``write`` has left: regular files of the user's own."""
+    found: list[Path] = []
+    if library.folder is None:
+        return found
+    for folder in _folders(library):
+        prefix = NAME if folder == library.folder else _prefix(library)  # a data folder may have been moved
+        with contextlib.suppress(OSError):
+            found += sorted(path for path in folder.glob(f"{prefix}*.json") if _is_ours(path))
+    return found
+
+
+def _is_ours(path: Path) -> bool:
+    return is_plain_file(path) and (not hasattr(os, "getuid") or path.lstat().st_uid == os.getuid())

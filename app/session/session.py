@@ -1,0 +1,311 @@
+"""Asking: the conversation on show, the answer under way, and what of both is kept. Draws nothing.
+
+An answer goes on developing while another conversation is on show; it is folded into its own. What cannot be written
+now, as while another program holds the library or the disk is full, waits in its order and is tried again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import Any
+
+from PySide6.QtCore import QObject, Signal, Slot
+
+from app.bridge.engine_thread import EngineLink
+from app.bridge.messages import LoadedModel, Message, RunFailed, RunRequest, RunStarted
+from app.library import Library, LibraryError
+from app.library.conversations import Keeper
+from app.presets.preset import DEFAULT
+from app.session import rescue
+from app.session.saving import Saving
+from app.settings.values import SettingsValues
+from app.state.chat.attachment import Attachment
+from app.state.chat.conversation import Answer, ChatState, Turn
+from app.state.chat.versions import Versions
+from app.system.i18n import tr
+from engine import GenerationConfig, SafelightError
+
+
+@dataclass(frozen=True)
+class _Run:
+    """The answer under way."""
+
+    chat: ChatState
+    turn: Turn
+    answer: Answer
+    model: LoadedModel
+
+
+@dataclass(frozen=True)
+class _Removed:
+    """What was deleted last, a turn or a version of an answer, and where it was."""
+
+    chat: ChatState
+    branch: Versions[Any]
+    item: Turn | Answer
+    place: int
+
+
+def reserve(config: GenerationConfig, model: LoadedModel) -> int:
+    """Tokens of the context that are held back for an answer: whole canvases, half of the context at most.
+
+    A longer answer than that ends where the context does.
+    """
+    blocks = -(-config.max_new_tokens // model.canvas_length)
+    return max(model.canvas_length, min(blocks * model.canvas_length, model.context // 2))
+
+
+class Session(QObject):
+    """One conversation on show, at most one answer under way."""
+
+    path_changed = Signal()  # other turns are on show
+    progressed = Signal()  # the answer under way has moved on, and is on show
+    ended = Signal()  # a run has ended; ``progressed`` came before where it is on show
+    listed = Signal()  # the library's list of conversations has changed
+    returned = Signal(str, object)  # a prompt that could not be asked, and its attachments: back into the composer
+    failed = Signal(str, str)  # what went wrong in a sentence, and details
+
+    def __init__(self, library: Library, link: EngineLink, values: SettingsValues) -> None:
+        super().__init__()
+        self.library = library
+        self.chat = ChatState(preset=DEFAULT)
+        self.think = False
+        self._keeper = Keeper(library)
+        self.saving = Saving(self._keeper)
+        self.saving.failed.connect(self.failed)
+        self.saving.problem_changed.connect(self._saved_or_not)
+        self._keep = self.saving.keep
+        self._link = link
+        self._values = values
+        self._run: _Run | None = None
+        self._removed: _Removed | None = None
+        self._is_closed = False
+        library.notice = " ".join(said for said in (library.notice, rescue.bring_in(library)) if said)
+
+    # ---------------------------------------------------------------- which conversation
+
+    @property
+    def conversation(self) -> int | None:
+        """The conversation on show, as the library knows it; None until its first prompt is stored."""
+        return self.chat.id
+
+    @property
+    def preset(self) -> str:
+        """The id of the preset by which the conversation on show is asked."""
+        return self.chat.preset
+
+    def begin(self, system_prompt: str = "") -> None:
+        """Show a new, empty conversation; it enters the library with its first prompt."""
+        self.chat = ChatState(system_prompt=system_prompt, preset=self.chat.preset)
+        self._removed = None
+        self.path_changed.emit()
+
+    def open(self, conversation: int) -> None:
+        """Show a stored conversation; one that is being answered, or is not all saved, as it is in memory."""
+        in_memory = self.saving.chats if self._run is None else [self._run.chat, *self.saving.chats]
+        chat = next((chat for chat in in_memory if chat.id == conversation), None)
+        try:
+            self.chat = chat or self._keeper.open(conversation)
+        except SafelightError as error:
+            self.failed.emit(str(error), "")
+            return
+        self._removed = None
+        self.path_changed.emit()
+
+    def describe(self, *, system_prompt: str, preset: str, think: bool) -> None:
+        """Ask otherwise from now on, by the preset of that id."""
+        chat = self.chat
+        chat.system_prompt, chat.preset, self.think = system_prompt, preset, think
+        self._keep("describe", chat, chat, lambda: self._keeper.describe(chat))
+
+    @property
+    def active(self) -> Answer | None:
+        """The answer under way, on show or not."""
+        return self._run.answer if self._run is not None and self._run.answer.is_active else None
+
+    @property
+    def active_conversation(self) -> int | None:
+        """The conversation that is being answered."""
+        return self._run.chat.id if self._run is not None and self.active is not None else None
+
+    # ---------------------------------------------------------------- asking
+
+    def ask(self, prompt: str, attachments: tuple[Attachment, ...], model: LoadedModel) -> None:
+        """Ask a prompt at the end of the path.
+
+        Raises:
+            SafelightError: the settings do not go together, or another window is answering the conversation. Whether it
+                fits the model is seen in the engine's thread; if it does not, the run fails and the prompt is
+                ``returned``.
+        """
+        turn = self.chat.ask(prompt, self._new_answer(model), attachments)
+        self._start(turn, model)
+
+    def ask_again(self, turn: Turn, model: LoadedModel) -> None:
+        """Answer a turn on the path once more, with another seed. Raises as ``ask``."""
+        self.chat.ask_again(turn, self._new_answer(model, len(turn.answers)))
+        self._start(turn, model)
+
+    def edit(self, turn: Turn, prompt: str, model: LoadedModel) -> None:
+        """Ask another version of a turn's prompt, on a branch of its own. Raises as ``ask``."""
+        self._start(self.chat.edit(turn, prompt, self._new_answer(model)), model)
+
+    def _new_answer(self, model: LoadedModel, version: int = 0) -> Answer:
+        return Answer(model.title, self._values.next_seed(version), self._values.config(model.defaults))
+
+    def _start(self, turn: Turn, model: LoadedModel) -> None:
+        chat, answer = self.chat, turn.answer
+        problem = self._claim(chat)
+        if problem:
+            chat.fail(problem, model.decode)
+            raise SafelightError(problem)
+        self._removed = None
+        self._run = _Run(chat, turn, answer, model)
+        turns = chat.turns
+        path = [(earlier, earlier.answer) for earlier in turns[: turns.index(turn) + 1]]
+        self._keep("ask", answer, chat, lambda: self._store(chat, path, model))
+        room = reserve(answer.config, model)
+        self._link.run(RunRequest(chat.messages(turn), answer.config, answer.seed, self.think, room))
+        self.path_changed.emit()
+        self.listed.emit()
+
+    def _store(self, chat: ChatState, path: list[tuple[Turn, Answer]], model: LoadedModel) -> None:
+        self._keeper.ask(chat, path, model.path_or_id)
+        if self._run is not None and self._run.chat is chat:
+            self._claim(chat)  # of a new conversation no other window knew
+
+    def _claim(self, chat: ChatState) -> str:
+        """Keep other windows from writing to a conversation; returns why it cannot be written to here."""
+        if chat.id is None or self.library.claim(chat.id):
+            return ""
+        return tr(
+            "This conversation is being answered in another window. Wait until that has ended, then open it again."
+        )
+
+    def _release(self, chat: ChatState) -> None:
+        """Once all of the answer is written, and no other has begun."""
+        if chat.id is not None and not (self._run is not None and self._run.chat is chat):
+            self.library.release(chat.id)
+
+    @Slot(str)
+    def _saved_or_not(self, problem: str) -> None:
+        if not problem:
+            self.listed.emit()  # a conversation may have come in
+
+    @Slot()
+    def stop(self) -> None:
+        """Stop the answer under way within one denoising step; what it has so far stays."""
+        self._link.cancel()
+
+    # ---------------------------------------------------------------- what arrives
+
+    def take(self, messages: list[Message]) -> None:
+        """Fold what arrived of a run, store it and tell once."""
+        run = self._run
+        if run is None:
+            return
+        was_active = run.answer.is_active
+        for message in messages:
+            match message:
+                case RunStarted(trace):
+                    run.answer.trace = trace
+                    run.answer.trace_id = trace.header.id if trace.path is not None else ""
+                case RunFailed(text, details):
+                    self._fail(run, text, details)
+                case _:
+                    run.chat.fold(message, run.model.decode)  # type: ignore[arg-type]
+        if not was_active:
+            return
+        self._keep("answer", run.answer, run.chat, lambda: self._keeper.keep(run.answer, run.model.decode))
+        if run.chat is self.chat:
+            self.progressed.emit()
+        if not run.answer.is_active:
+            self._run = None
+            self._keep("release", run.chat, run.chat, lambda: self._release(run.chat))
+            self.ended.emit()
+            self.listed.emit()
+
+    def _fail(self, run: _Run, text: str, details: str) -> None:
+        developing = run.answer.status == "developing"
+        turn = run.chat.fail(text, run.model.decode)
+        if not developing:
+            run.answer.status = "failed"
+            self._keep("remove", turn or run.answer, run.chat, lambda: self._keeper.remove(turn or run.answer))
+        self.failed.emit(text, details)
+        if turn is not None:
+            self.returned.emit(turn.prompt, turn.attachments)
+        if not developing and run.chat is self.chat:
+            self.path_changed.emit()
+
+    # ---------------------------------------------------------------- versions and deletion
+
+    @Slot(object, int)
+    def choose_answer(self, turn: Turn, index: int) -> None:
+        """Put another version of an answer on show, with what follows it."""
+        turn.answers.show(index)
+        shown = turn.answer
+        self._keep("show", turn.answers, self.chat, lambda: self._keeper.show(shown))
+        self.path_changed.emit()
+
+    @Slot(object, int)
+    def choose_prompt(self, turn: Turn, index: int) -> None:
+        """Put another version of a prompt on show, with what follows it."""
+        branch = self.chat.alternatives(turn)
+        branch.show(index)
+        shown = branch.current
+        if shown is not None:
+            self._keep("show", branch, self.chat, lambda: self._keeper.show(shown))
+        self.path_changed.emit()
+
+    def remove(self, turn: Turn) -> None:
+        """Delete a turn on the path with all that follows it; ``undo_remove`` brings it back.
+
+        Raises:
+            SafelightError: an answer of this conversation is under way, here or in another window.
+        """
+        self._remove(self.chat.alternatives(turn), turn)
+
+    def remove_answer(self, turn: Turn, index: int) -> None:
+        """Delete a version of an answer with all that follows it; the only one takes its turn along. As ``remove``."""
+        if len(turn.answers) == 1:
+            self.remove(turn)
+        else:
+            self._remove(turn.answers, turn.answers.items[index])
+
+    def _remove(self, branch: Versions[Any], item: Turn | Answer) -> None:
+        if self.chat.active is not None:
+            raise SafelightError(tr("Stop the answer first; it may follow what you delete."))
+        chat = self.chat
+        if problem := self._claim(chat):
+            raise SafelightError(problem)
+        self._removed = _Removed(chat, branch, item, branch.remove(item))
+        self._keep("remove", item, chat, lambda: self._keeper.remove(item))
+        self._keep("release", chat, chat, lambda: self._release(chat))
+        self.path_changed.emit()
+
+    @Slot()
+    def undo_remove(self) -> None:
+        """Bring back what was deleted last, if nothing was asked since."""
+        removed, self._removed = self._removed, None
+        if removed is None or removed.chat is not self.chat:
+            return
+        removed.branch.put_back(removed.item, removed.place)
+        self._keep("put back", removed.item, removed.chat, lambda: self._keeper.put_back(removed.item))
+        self.path_changed.emit()
+
+    # ---------------------------------------------------------------- the end
+
+    def close(self) -> None:
+        """Store what is there and close the library; what was deleted is gone then. May be called twice."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        run, self._run = self._run, None
+        if run is not None:
+            run.answer.stop(run.model.decode)
+            self._keep("answer", run.answer, run.chat, lambda: self._keeper.keep(run.answer, run.model.decode))
+        self.saving.close()
+        with contextlib.suppress(LibraryError):  # what was deleted stays out of sight, and goes next time
+            self.library.purge()
+        self.library.close()

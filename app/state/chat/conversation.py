@@ -1,0 +1,282 @@
+"""Folds a conversation's events into what is on show. Knows neither Qt nor torch.
+
+A conversation is a tree: a prompt has versions of its answer, and an answer has versions of the prompt after it. What
+is on show is one path through it, the ``turns``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from app.state.chat.attachment import Attachment, with_attachments
+from app.state.chat.versions import Versions
+from app.state.run.canvas import CanvasState, before_end
+from app.state.run.figures import Figures
+from app.state.run.stats import RunStats
+from app.system.i18n import tr, trn
+from engine import (
+    CanvasCommitted,
+    Event,
+    GenerationConfig,
+    GenerationFinished,
+    PrefillFinished,
+    Reply,
+    Trace,
+)
+
+Status = Literal["waiting", "developing", "done", "stopped", "failed"]
+Decode = Callable[[Iterable[int]], Reply]
+
+
+@dataclass(eq=False, repr=False)
+class Answer:
+    """One version of an answer. ``text`` is what is read, copied and remembered; empty until the run has ended."""
+
+    model_title: str
+    seed: int
+    config: GenerationConfig
+    stats: RunStats = field(init=False)
+    status: Status = "waiting"
+    text: str = ""
+    thinking: str = ""
+    error: str = ""
+    kept: Figures | None = None  # of an answer that was read from the library
+    trace: Trace | None = None  # of a run of this session
+    trace_id: str = ""  # of its file
+    following: Versions[Turn] = field(default_factory=Versions)
+    id: int | None = None  # in the library
+
+    def __post_init__(self) -> None:
+        self.stats = RunStats(self.config.max_denoising_steps)
+        self._capped_blocks = 0
+
+    @property
+    def canvas(self) -> CanvasState:
+        """What its canvases show; empty for an answer that was read from the library."""
+        return self.stats.canvases
+
+    @property
+    def figures(self) -> Figures:
+        """What the run came to so far."""
+        stats = self.stats
+        return self.kept or Figures(
+            stats.total_steps,
+            stats.blocks,
+            self._capped_blocks,
+            stats.seconds,
+            stats.tokens_per_forward,
+            stats.tokens_per_second,
+        )
+
+    @property
+    def has_trace(self) -> bool:
+        """Whether it can be looked into how it came about."""
+        return self.trace is not None or bool(self.trace_id)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether its run is under way."""
+        return self.status in ("waiting", "developing")
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the run ended by itself without a visible character."""
+        return self.status == "done" and not self.text.strip()
+
+    def fold(self, event: Event, decode: Decode) -> None:
+        """Take in one event of the run."""
+        self.stats.fold(event)
+        if isinstance(event, PrefillFinished):
+            self.status = "developing"
+        elif isinstance(event, CanvasCommitted):
+            self._capped_blocks += event.reason == "step_cap"
+        elif isinstance(event, GenerationFinished):
+            stopped = event.reason == "cancelled"
+            self._read(decode(self.draft_tokens() if stopped else event.tokens))
+            self.status = "stopped" if stopped else "done"
+
+    def fail(self, message: str, decode: Decode) -> None:
+        """The run ended early; what it had so far stands."""
+        self.status = "failed"
+        self.error = message
+        self._read(decode(self.draft_tokens()))
+
+    def stop(self, decode: Decode) -> None:
+        """The run is given up; what it had so far stands."""
+        self.status = "stopped"
+        self._read(decode(self.draft_tokens()))
+
+    def _read(self, reply: Reply) -> None:
+        self.text, self.thinking = reply
+
+    def draft_tokens(self) -> list[int]:
+        """The text so far, up to the end token where there is one."""
+        return before_end(self.canvas.draft_tokens(), self.config.eos_token_ids)
+
+    def notices(self) -> list[str]:
+        """What went otherwise than one would expect, in sentences."""
+        said = [self.error] if self.error else []
+        if self.is_empty and self.thinking:
+            said.append(tr("The model only thought and wrote no answer. Regenerate, or allow more new tokens."))
+        elif self.is_empty:
+            said.append(tr("The model ended without writing anything. Try another seed or a lower entropy bound."))
+        capped, blocks = self.figures.capped_blocks, self.figures.blocks
+        if capped and blocks == 1:
+            said.append(tr("The canvas stopped at the step limit without converging."))
+        elif capped:
+            said.append(
+                trn(
+                    "{count} of {blocks} blocks stopped at the step limit without converging.",
+                    "{count} of {blocks} blocks stopped at the step limit without converging.",
+                    capped,
+                    blocks=blocks,
+                )
+            )
+        return said
+
+
+@dataclass(eq=False, repr=False)
+class Turn:
+    """A prompt with the versions of its answer; there is always one."""
+
+    prompt: str
+    attachments: tuple[Attachment, ...] = ()
+    answers: Versions[Answer] = field(default_factory=Versions)
+    id: int | None = None  # in the library
+
+    @property
+    def answer(self) -> Answer:
+        """The version on show."""
+        answer = self.answers.current
+        assert answer is not None
+        return answer
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What is being answered, wherever the path on show goes meanwhile."""
+
+    turn: Turn
+    answer: Answer
+    branch: Versions[Turn]  # that the turn is in
+
+
+@dataclass(eq=False)
+class ChatState:
+    """The tree of one conversation. At most one answer is under way."""
+
+    first: Versions[Turn] = field(default_factory=Versions)
+    system_prompt: str = ""
+    preset: str = ""  # its id
+    id: int | None = None  # in the library
+    _asked: _Asked | None = None
+
+    @property
+    def turns(self) -> list[Turn]:
+        """The path on show."""
+        path: list[Turn] = []
+        branch = self.first
+        while branch.current is not None:
+            path.append(branch.current)
+            branch = branch.current.answer.following
+        return path
+
+    @property
+    def active(self) -> Answer | None:
+        """The answer under way."""
+        return self._asked.answer if self._asked is not None and self._asked.answer.is_active else None
+
+    @property
+    def active_turn(self) -> Turn | None:
+        """The turn of the answer under way."""
+        return self._asked.turn if self._asked is not None and self.active is not None else None
+
+    def alternatives(self, turn: Turn) -> Versions[Turn]:
+        """The versions of a prompt on the path, itself included."""
+        branch = self.first
+        while branch.current is not None and branch.current is not turn:
+            branch = branch.current.answer.following
+        return branch
+
+    # --- asking ------------------------------------------------------------------------------------------------------
+
+    def ask(self, prompt: str, answer: Answer, attachments: tuple[Attachment, ...] = ()) -> Turn:
+        """Add a turn at the end of the path, which waits for its first answer."""
+        turns = self.turns
+        return self._begin(turns[-1].answer.following if turns else self.first, Turn(prompt, attachments), answer)
+
+    def ask_again(self, turn: Turn, answer: Answer) -> None:
+        """Add another version to a turn's answers and put it on show; what followed the others stays with them."""
+        self._require_idle()
+        turn.answers.add(answer)
+        self._asked = _Asked(turn, answer, self.alternatives(turn))
+
+    def edit(self, turn: Turn, prompt: str, answer: Answer) -> Turn:
+        """Ask another version of a prompt, beside it: the conversation branches there."""
+        return self._begin(self.alternatives(turn), Turn(prompt, turn.attachments), answer)
+
+    def _begin(self, branch: Versions[Turn], turn: Turn, answer: Answer) -> Turn:
+        self._require_idle()
+        turn.answers.add(answer)
+        branch.add(turn)
+        self._asked = _Asked(turn, answer, branch)
+        return turn
+
+    # --- the run under way -------------------------------------------------------------------------------------------
+
+    def fold(self, event: Event, decode: Decode) -> None:
+        """Take in an event of the run under way; without one, nothing happens."""
+        if self.active is not None:
+            self.active.fold(event, decode)
+
+    def fail(self, message: str, decode: Decode) -> Turn | None:
+        """The run under way failed.
+
+        Returns:
+            The turn, where the run failed before it began and there was no other answer: the turn is gone, its text
+            belongs back into the composer. None where something stays on show.
+        """
+        asked = self._asked
+        if asked is None or not asked.answer.is_active:
+            return None
+        self._asked = None
+        if asked.answer.status == "developing":
+            asked.answer.fail(message, decode)
+            return None
+        if len(asked.turn.answers) > 1:
+            asked.turn.answers.remove(asked.answer)
+            return None
+        asked.branch.remove(asked.turn)
+        return asked.turn
+
+    # --- what the model is told --------------------------------------------------------------------------------------
+
+    def messages(self, turn: Turn) -> tuple[dict[str, str], ...]:
+        """What the model is told to answer a turn on the path: all before it, then its prompt."""
+        turns = self.turns
+        place = next(index for index, other in enumerate(turns) if other is turn)
+        return self._told(turns[:place], with_attachments(turn.prompt, turn.attachments))
+
+    def messages_with(self, prompt: str) -> tuple[dict[str, str], ...]:
+        """What the model would be told if this were asked next."""
+        return self._told(self.turns, prompt)
+
+    def _told(self, earlier: list[Turn], prompt: str) -> tuple[dict[str, str], ...]:
+        """The system prompt, earlier turns, the prompt.
+
+        Turns whose answer is empty are left out, as templates want the roles to take turns. Thinking is not told.
+        """
+        told: list[dict[str, str]] = []
+        if self.system_prompt.strip():
+            told.append({"role": "system", "content": self.system_prompt})
+        for turn in earlier:
+            if turn.answer.text.strip():
+                told.append({"role": "user", "content": with_attachments(turn.prompt, turn.attachments)})
+                told.append({"role": "assistant", "content": turn.answer.text})
+        return (*told, {"role": "user", "content": prompt})
+
+    def _require_idle(self) -> None:
+        if self.active is not None:
+            raise RuntimeError("an answer is under way; stop it first")

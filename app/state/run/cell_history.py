@@ -1,0 +1,181 @@
+"""One position's history over the steps of its block. Knows neither Qt nor how a token is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.state.run.canvas import Mask, Tokens
+from app.state.run.replay import BlockRecord, Floats
+
+Ranks = NDArray[np.int32]
+OUTSIDE = -1
+"""The rank of a token that is not among the recorded top candidates."""
+
+
+class Ranked(NamedTuple):
+    """A candidate and its probability."""
+
+    token: int
+    probability: float
+
+
+class Run(NamedTuple):
+    """Steps ``start`` to ``stop`` - 1, over which something stays as it is."""
+
+    start: int
+    stop: int
+    token: int
+
+
+class Point(NamedTuple):
+    """Where a token stands at a step: 0 is the likeliest."""
+
+    step: int
+    rank: int
+    share: float  # its probability
+
+
+@dataclass(frozen=True)
+class Line:
+    """One token's way through the ranks: a point for each step at which it is among the recorded."""
+
+    token: int
+    points: tuple[Point, ...]
+
+    @cached_property
+    def weight(self) -> float:
+        """Probability over all steps together: how much there is to see of it."""
+        return sum(point.share for point in self.points)
+
+    @cached_property
+    def stretches(self) -> tuple[tuple[Point, ...], ...]:
+        """Its points, parted where it is not among the recorded for a step or more."""
+        pairs = enumerate(pairwise(self.points), start=1)
+        cuts = [place for place, (before, point) in pairs if point.step > before.step + 1]
+        return tuple(self.points[a:b] for a, b in zip([0, *cuts], [*cuts, len(self.points)], strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """What happened at a position: S steps, K recorded top candidates a step, 0 where none were recorded."""
+
+    block: int
+    position: int
+    argmax: Tokens  # (S,)
+    candidates: Tokens  # (S,) sampled
+    following: Tokens  # (S,) what stood there after the step
+    accepted: Mask  # (S,)
+    remelted: Mask  # (S,)
+    entropy: Floats  # (S,) nats
+    top_tokens: Tokens  # (S, K), likeliest first
+    top_probabilities: Floats  # (S, K)
+    settled_at: int  # the first step from which the argmax stays what it is in the end
+    pinned: bool
+    padding: bool  # behind the end of the text
+    final: int | None  # None where the block was not committed
+
+    @property
+    def steps(self) -> int:
+        return len(self.argmax)
+
+    @property
+    def depth(self) -> int:
+        """Recorded top candidates a step; 0 where none were."""
+        return int(self.top_tokens.shape[1])
+
+    @property
+    def accepted_count(self) -> int:
+        """Steps at which it was accepted."""
+        return int(self.accepted.sum())
+
+    @property
+    def remelt_count(self) -> int:
+        return int(self.remelted.sum())
+
+    @cached_property
+    def lines(self) -> tuple[Line, ...]:
+        """Every recorded token's way, the one with the most probability over all steps first."""
+        points: dict[int, list[Point]] = {}
+        tops, shares = self.top_tokens.tolist(), self.top_probabilities.tolist()
+        for step, (row, row_shares) in enumerate(zip(tops, shares, strict=True)):
+            for rank, (token, share) in enumerate(zip(row, row_shares, strict=True)):
+                points.setdefault(token, []).append(Point(step, rank, share))
+        found = [Line(token, tuple(way)) for token, way in points.items()]
+        return tuple(sorted(found, key=lambda line: (-line.weight, line.token)))
+
+    @cached_property
+    def argmax_ranks(self) -> Ranks:
+        """(S,) where the argmax stands among the recorded."""
+        return self._ranks_of(self.argmax)
+
+    @cached_property
+    def candidate_ranks(self) -> Ranks:
+        """(S,) where the sampled candidate stands among the recorded."""
+        return self._ranks_of(self.candidates)
+
+    def _ranks_of(self, tokens: Tokens) -> Ranks:
+        if not self.depth:
+            return np.full(self.steps, OUTSIDE, dtype=np.int32)
+        here = self.top_tokens == tokens[:, None]
+        return np.where(here.any(axis=1), here.argmax(axis=1), OUTSIDE).astype(np.int32)
+
+    @property
+    def samples_outside(self) -> bool:
+        """Whether a sampled candidate was ever less likely than all that is recorded."""
+        return bool(self.depth) and bool((self.candidate_ranks == OUTSIDE).any())
+
+    @cached_property
+    def argmax_runs(self) -> tuple[Run, ...]:
+        """The best guesses one after the other."""
+        return runs_of(self.argmax)
+
+    @cached_property
+    def candidate_runs(self) -> tuple[Run, ...]:
+        """The sampled candidates one after the other."""
+        return runs_of(self.candidates)
+
+    def top(self, step: int) -> list[Ranked]:
+        """The recorded candidates at a step, likeliest first. Raises IndexError."""
+        tokens, shares = self.top_tokens[step].tolist(), self.top_probabilities[step].tolist()
+        return [Ranked(token, share) for token, share in zip(tokens, shares, strict=True)]
+
+
+def history_of(record: BlockRecord, position: int) -> History:
+    """The history of a position. Raises IndexError outside the canvas."""
+    if not 0 <= position < record.length:
+        raise IndexError(f"position {position} is outside the canvas of {record.length} tokens")
+    steps = record.steps
+    tops, shares = record.top_tokens, record.top_probabilities
+    recorded = tops is not None and shares is not None
+    return History(
+        block=record.index,
+        position=position,
+        argmax=record.argmax[:, position],
+        candidates=record.candidates[:, position],
+        following=record.following[:, position],
+        accepted=record.accepted[:, position],
+        remelted=record.remelted[:, position],
+        entropy=record.entropy[:, position],
+        top_tokens=tops[:, position] if recorded and tops is not None else np.zeros((steps, 0), dtype=np.int32),
+        top_probabilities=(
+            shares[:, position] if recorded and shares is not None else np.zeros((steps, 0), dtype=np.float32)
+        ),
+        settled_at=int(record.settled_at[position]),
+        pinned=bool(record.pinned[position]),
+        padding=record.text_length is not None and position >= record.text_length,
+        final=None if record.final is None else int(record.final[position]),
+    )
+
+
+def runs_of(tokens: Tokens) -> tuple[Run, ...]:
+    """Equal tokens in a row, as steps from and to."""
+    if not len(tokens):
+        return ()
+    starts = [0, *(np.flatnonzero(tokens[1:] != tokens[:-1]) + 1).tolist()]
+    return tuple(Run(a, b, int(tokens[a])) for a, b in zip(starts, [*starts[1:], len(tokens)], strict=True))

@@ -1,0 +1,418 @@
+"""A recorded run, to be gone through forwards and backwards. Knows neither Qt nor torch, and not where it is recorded.
+
+What is shown at a place comes from the reducer that the live view uses, fed with the same events. The arrays of a block
+over its steps are what every plot and every history is read from. Padding behind the end token enters no figure.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.state.run.canvas import BlockState, CanvasState, Mask, Tokens
+from app.system.i18n import tr
+from engine import CanvasCommitted, CanvasStarted, Event, SafelightError, StepFinished
+
+Floats = NDArray[np.float32]
+NOISE = -1
+"""The step of a block's first frame, before any step was taken."""
+KEPT_BLOCKS = 6  # whose arrays are held at once
+BLOCK_BYTES = 16 * 2**20  # of one block's arrays: some fourteen times what 48 steps on a canvas of 256 take
+BLOCK_STEPS = 1_000  # of a block that are read, which happens while the window waits
+
+
+class Recorded(Protocol):
+    """What is asked of a trace: its events in order, which may be read from a file one at a time."""
+
+    @property
+    def events(self) -> Sequence[Event]: ...
+
+
+class Frame(NamedTuple):
+    """Something to be seen: a block's noise (step ``NOISE``), one of its steps, or its commit (step = its steps)."""
+
+    block: int
+    step: int
+
+
+@dataclass(frozen=True, eq=False)
+class BlockRecord:
+    """One block over its S steps of C positions. Nothing in it is made up; what was not recorded is None."""
+
+    index: int
+    noise: Tokens  # (C,)
+    pinned: Mask  # (C,)
+    argmax: Tokens  # (S, C)
+    candidates: Tokens  # (S, C)
+    accepted: Mask  # (S, C)
+    following: Tokens  # (S, C) the canvas after the step
+    entropy: Floats  # (S, C) nats
+    temperature: Floats  # (S,)
+    seconds: Floats  # (S,)
+    top_tokens: Tokens | None  # (S, C, K), likeliest first
+    top_probabilities: Floats | None  # (S, C, K)
+    final: Tokens | None  # (C,) None where it was not committed
+    text_length: int | None
+    reason: str
+    snapshots: tuple[BlockState, ...]  # noise, each step, and the commit where there is one
+
+    @property
+    def steps(self) -> int:
+        return len(self.argmax)
+
+    @property
+    def length(self) -> int:
+        return len(self.noise)
+
+    @property
+    def counted(self) -> slice:
+        """Positions that enter figures: those before the end token, all where that is not known."""
+        return slice(0, self.text_length)
+
+    @cached_property
+    def remelted(self) -> Mask:
+        """(S, C) accepted at the step before and re-noised at this one."""
+        before = np.vstack([np.zeros((1, self.length), dtype=np.bool_), self.accepted[:-1]])[: self.steps]
+        return before & ~self.accepted
+
+    @cached_property
+    def changed(self) -> Mask:
+        """(S, C) the argmax is another than at the step before; none at the first."""
+        changed = np.zeros((self.steps, self.length), dtype=np.bool_)
+        changed[1:] = self.argmax[1:] != self.argmax[:-1]
+        return changed
+
+    @cached_property
+    def settled_at(self) -> NDArray[np.int32]:
+        """(C,) the first step from which the argmax stays what it is in the end; 0 where no step was taken."""
+        if not self.steps:
+            return np.zeros(self.length, dtype=np.int32)
+        places = np.arange(self.steps)[:, None]
+        return np.where(self.changed, places, 0).max(axis=0).astype(np.int32)
+
+    # --- figures, one a step ---------------------------------------------------------------------------------------
+
+    @cached_property
+    def mean_entropy(self) -> Floats:
+        """(S,) nats a counted position."""
+        counted = self.entropy[:, self.counted]
+        return counted.mean(axis=1) if counted.shape[1] else np.zeros(self.steps, dtype=np.float32)
+
+    @cached_property
+    def accepted_counts(self) -> NDArray[np.int64]:
+        """(S,) counted positions accepted."""
+        return np.asarray(self.accepted[:, self.counted].sum(axis=1))
+
+    @cached_property
+    def change_counts(self) -> NDArray[np.int64]:
+        """(S,) counted positions whose argmax changed."""
+        return np.asarray(self.changed[:, self.counted].sum(axis=1))
+
+    @cached_property
+    def remelt_counts(self) -> NDArray[np.int64]:
+        """(S,) counted positions remelted."""
+        return np.asarray(self.remelted[:, self.counted].sum(axis=1))
+
+    @cached_property
+    def kl_to_previous(self) -> Floats | None:
+        """(S,) mean KL of a step's distributions from those of the step before, over the recorded top and the rest.
+
+        Nats a counted position, 0 at the first step. A lower bound of the true one, as the rest is taken together.
+        """
+        steps = np.arange(self.steps)
+        return self._kl(steps, np.maximum(steps - 1, 0))
+
+    @cached_property
+    def kl_to_final(self) -> Floats | None:
+        """(S,) mean KL of the last step's distributions from each step's; as ``kl_to_previous``."""
+        steps = np.arange(self.steps)
+        return self._kl(np.full_like(steps, self.steps - 1), steps)
+
+    def _kl(self, of: NDArray[np.int_], against: NDArray[np.int_]) -> Floats | None:
+        """The mean over the counted positions for each of some steps (S,), against another step of each."""
+        if self.top_tokens is None or self.top_probabilities is None:
+            return None
+        tokens, shares = self.top_tokens[:, self.counted], self.top_probabilities[:, self.counted]
+        _, positions, count = tokens.shape
+        found = np.zeros(len(of), dtype=np.float32)
+        lot = max(1, LOT // max(1, positions * count))
+        for first in range(0, len(of) if positions else 0, lot):
+            here = slice(first, first + lot)
+            pairs = (tokens[of[here]], shares[of[here]], tokens[against[here]], shares[against[here]])
+            rows = top_kl(*(part.reshape(len(part) * positions, count) for part in pairs))
+            found[here] = rows.reshape(-1, positions).mean(axis=1)
+        return found
+
+
+def top_kl(tokens: Tokens, shares: Floats, other_tokens: Tokens, other_shares: Floats) -> NDArray[np.float64]:
+    """KL(p || q) a position from two top-K lists (C, K), likeliest first, in nats: the least that it can be.
+
+    Tokens that both lists have are known. Of those that only p's has, q gives each at most its last listed share, and
+    the other way round; all others are taken together. Merging outcomes never raises KL, nor does it to give what is
+    not known the value that makes KL least.
+    """
+    p, q = shares.astype(np.float64), other_shares.astype(np.float64)
+    in_both, in_both_of_q, q_there = np.zeros(p.shape, bool), np.zeros(q.shape, bool), np.zeros(p.shape)
+    rows, here, there = _shared(tokens, other_tokens)
+    in_both[rows, here] = in_both_of_q[rows, there] = True
+    q_there[rows, here] = q[rows, there]
+    known = np.where(in_both, _term(p, q_there), 0.0).sum(axis=1)
+    p_out = np.clip(1.0 - np.where(in_both, p, 0.0).sum(axis=1), 0.0, 1.0)
+    q_out = np.clip(1.0 - q_there.sum(axis=1), 0.0, 1.0)
+    p_alone = np.minimum(np.where(in_both, 0.0, p).sum(axis=1), p_out)
+    q_alone = np.minimum(np.where(in_both_of_q, 0.0, q).sum(axis=1), q_out)
+    q_most = (~in_both).sum(axis=1) * q.min(axis=1, initial=1.0)
+    p_most = (~in_both_of_q).sum(axis=1) * p.min(axis=1, initial=1.0)
+    q_given = np.minimum(q_most, q_out * p_alone / np.maximum(p_out, _TINY))
+    p_given = np.minimum(p_most, p_out * q_alone / np.maximum(q_out, _TINY))
+    by_p = _term(p_alone, q_given) + _term(p_out - p_alone, q_out - q_given)
+    by_q = _term(p_given, q_alone) + _term(p_out - p_given, q_out - q_alone)
+    found: NDArray[np.float64] = np.maximum(known + np.maximum(by_p, by_q), 0.0)
+    return found
+
+
+_TINY = 1e-12
+LOT = 2**17  # entries that are compared at once, which bounds the memory
+
+
+def _shared(tokens: Tokens, others: Tokens) -> tuple[NDArray[np.int_], ...]:
+    """Rows, and the places in the lists (C, K) and (C, K) of the tokens that both have; sorted, so no (C, K, K)."""
+    count = tokens.shape[1]
+    bits = (2 * count).bit_length()  # a token and its place in one number, as such are sorted fastest
+    both = np.concatenate([tokens, others], axis=1).astype(np.int64) << bits
+    both += np.arange(2 * count)
+    both.sort(axis=1)
+    named, order = both >> bits, both & ((1 << bits) - 1)
+    meets = (named[:, 1:] == named[:, :-1]) & (order[:, :-1] < count) & (order[:, 1:] >= count)
+    rows, places = np.nonzero(meets)
+    return rows, order[rows, places], order[rows, places + 1] - count
+
+
+def _term(p: NDArray[np.float64], q: NDArray[np.float64]) -> NDArray[np.float64]:
+    """p ln(p / q), 0 where p is."""
+    found: NDArray[np.float64] = np.where(p > _TINY, p * np.log(np.maximum(p, _TINY) / np.maximum(q, _TINY)), 0.0)
+    return found
+
+
+class Replay:
+    """Random access to a run. A block is read when it is first looked at; ``refresh`` sees what was recorded since."""
+
+    def __init__(self, trace: Recorded) -> None:
+        self._trace = trace
+        self._ranges: list[range] = []  # of each block's events
+        self._committed: set[int] = set()
+        self.problem = ""  # why a part that was looked at cannot be read, in a sentence
+        self.cut: dict[int, str] = {}  # of each block that was looked at and could not be read whole: why
+        self._read = 0
+        self._records: OrderedDict[int, BlockRecord] = OrderedDict()
+        self.frames: list[Frame] = []
+        self._sources: list[int] = []  # of each frame, the place of its event
+        self._places: dict[Frame, int] = {}
+        self.refresh()
+
+    @property
+    def blocks(self) -> int:
+        return len(self._ranges)
+
+    def refresh(self) -> None:
+        """Take in the events that were recorded since; frames are only ever added."""
+        for place, (kind, step) in enumerate(_kinds(self._trace, self._read), start=self._read):
+            if kind == "canvas":
+                self._ranges.append(range(place, place + 1))
+                self._add(Frame(self.blocks - 1, NOISE), place)
+            elif kind in ("step", "commit"):
+                self._ranges[-1] = range(self._ranges[-1].start, place + 1)
+                self._records.pop(self.blocks - 1, None)
+                self._add(Frame(self.blocks - 1, step if kind == "step" else self._next_step()), place)
+                if kind == "commit":
+                    self._committed.add(self.blocks - 1)
+            self._read = place + 1
+
+    def _next_step(self) -> int:
+        return self.frames[-1].step + 1 if self.frames else 0
+
+    def _add(self, frame: Frame, source: int) -> None:
+        self._places[frame] = len(self.frames)
+        self.frames.append(frame)
+        self._sources.append(source)
+
+    def place(self, frame: Frame) -> int:
+        """Where a frame stands among all. Raises KeyError where there is none."""
+        return self._places[frame]
+
+    def first_of(self, block: int) -> int:
+        """The place of a block's noise."""
+        return self._places[Frame(block, NOISE)]
+
+    def committed(self, block: int) -> bool:
+        """Whether a block came to its end; without reading it."""
+        return block in self._committed
+
+    def record(self, block: int) -> BlockRecord:
+        """A block over all its steps. Raises IndexError."""
+        if block not in self._records:
+            self._records[block] = self.peek(block)
+            while len(self._records) > KEPT_BLOCKS:
+                self._records.popitem(last=False)
+        self._records.move_to_end(block)
+        return self._records[block]
+
+    def peek(self, block: int) -> BlockRecord:
+        """As ``record``, for a single look: what is held stays held, and this is not. Raises IndexError."""
+        if not 0 <= block < self.blocks:
+            raise IndexError(f"there is no block {block} among {self.blocks}")
+        if block in self._records:
+            return self._records[block]
+        found = self._ranges[block]
+        events: list[Event] = []
+        room = BLOCK_BYTES
+        try:
+            for place in found:
+                event = self._trace.events[place]
+                if isinstance(event, StepFinished):
+                    room -= _room(event)
+                    if len(events) > 1 and (room < 0 or event.step >= BLOCK_STEPS):
+                        said = tr(
+                            "Block {block} is too long to be shown whole; its first {count} steps are.",
+                            block=block + 1,
+                            count=event.step,
+                        )
+                        raise SafelightError(said)
+                events.append(event)
+        except SafelightError as error:  # what was read before it stays
+            self.problem = self.cut[block] = str(error)
+        if not events:
+            nothing = np.zeros(0, dtype=np.int32)
+            events = [CanvasStarted(block, nothing, np.zeros(0, dtype=np.bool_))]
+        return _record(block, events)
+
+    def canvas(self, place: int) -> Tokens | None:
+        """The tokens on the canvas at a frame, from its event alone; None where that cannot be read."""
+        try:
+            event = self._trace.events[self._sources[place]]
+        except SafelightError:
+            return None
+        match event:
+            case CanvasStarted():
+                return event.canvas
+            case StepFinished():
+                return event.next_canvas
+            case CanvasCommitted():
+                return event.tokens
+        return None
+
+    def snapshot(self, place: int) -> BlockState:
+        """What the canvas showed at a frame, exactly as it was shown live.
+
+        Where that part of the record cannot be read (``problem``), the last that can be.
+        """
+        frame = self.frames[place]
+        snapshots = self.record(frame.block).snapshots
+        return snapshots[min(frame.step + 1, len(snapshots) - 1)]
+
+    def next_change(self, place: int, position: int, direction: int, *, calm: bool = False) -> int | None:
+        """The nearest frame after (1) or before (-1) that shows another token or state at a position; None without.
+
+        ``calm`` looks at the calm view, in which noise that gives way to other noise is no change.
+        """
+        now = self._shown(place, position, calm)
+        place += direction
+        while 0 <= place < len(self.frames):
+            if position < self.snapshot(place).length and self._shown(place, position, calm) != now:
+                return place
+            place += direction
+        return None
+
+    def _shown(self, place: int, position: int, calm: bool) -> tuple[int, int, int]:
+        state = self.snapshot(place)
+        if position >= state.length:
+            return -1, -1, -1
+        return state.block_index, int(state.tokens(calm=calm)[position]), int(state.states(calm=calm)[position])
+
+
+def _kinds(trace: Recorded, start: int) -> list[tuple[str, int]]:
+    """What the events from ``start`` on are, without reading more of them than must be."""
+    entries = getattr(trace, "entries", None)
+    if entries is not None:
+        return [(entry.kind, entry.step) for entry in entries[start:]]
+    found = []
+    for event in trace.events[start:]:
+        match event:
+            case CanvasStarted():
+                found.append(("canvas", NOISE))
+            case StepFinished(step=step):
+                found.append(("step", step))
+            case CanvasCommitted():
+                found.append(("commit", -1))
+            case _:
+                found.append(("other", -1))
+    return found
+
+
+def _room(step: StepFinished) -> int:
+    """Bytes that a step takes: its arrays, and what the reducer makes of them."""
+    tops = 0 if step.top_tokens is None else 8 * step.top_tokens.size
+    return 31 * len(step.argmax_canvas) + tops
+
+
+def _record(index: int, events: list[Event]) -> BlockRecord:
+    started = events[0]
+    assert isinstance(started, CanvasStarted)
+    steps = [event for event in events if isinstance(event, StepFinished)]
+    committed = next((event for event in events if isinstance(event, CanvasCommitted)), None)
+    length = len(started.canvas)
+
+    def stack(name: str, like: type) -> NDArray[Any]:
+        return np.stack([getattr(step, name) for step in steps]) if steps else np.zeros((0, length), dtype=like)
+
+    tops = [step.top_tokens for step in steps if step.top_tokens is not None]
+    shares = [step.top_probabilities for step in steps if step.top_probabilities is not None]
+    has_top = len(tops) == len(shares) == len(steps) and len({top.shape for top in tops}) == 1
+    arrays = {
+        "argmax_canvas": stack("argmax_canvas", np.int32),
+        "candidates": stack("candidates", np.int32),
+        "accepted_mask": stack("accepted_mask", np.bool_),
+        "next_canvas": stack("next_canvas", np.int32),
+        "entropy": stack("entropy", np.float32),
+    }
+    if has_top:
+        arrays |= {"top_tokens": np.stack(tops), "top_probabilities": np.stack(shares)}
+    return BlockRecord(
+        index=index,
+        noise=started.canvas,
+        pinned=started.pinned_mask,
+        argmax=arrays["argmax_canvas"],
+        candidates=arrays["candidates"],
+        accepted=arrays["accepted_mask"],
+        following=arrays["next_canvas"],
+        entropy=arrays["entropy"],
+        temperature=np.array([step.temperature for step in steps], dtype=np.float32),
+        seconds=np.array([step.seconds for step in steps], dtype=np.float32),
+        top_tokens=arrays.get("top_tokens"),
+        top_probabilities=arrays.get("top_probabilities"),
+        final=None if committed is None else committed.tokens,
+        text_length=None if committed is None else committed.text_length,
+        reason="" if committed is None else committed.reason,
+        snapshots=_snapshots(events, arrays),
+    )
+
+
+def _snapshots(events: list[Event], arrays: dict[str, NDArray[Any]]) -> tuple[BlockState, ...]:
+    """What the reducer shows after each event. The rows of ``arrays`` (S, ...) stand for the steps' own, held once."""
+    canvases = CanvasState()
+    found = []
+    step = 0
+    for event in events:
+        if isinstance(event, StepFinished):
+            event = replace(event, **{name: rows[step] for name, rows in arrays.items()})
+            step += 1
+        canvases.fold(event)
+        found.append(copy.copy(canvases.blocks[-1]))
+    return tuple(found)

@@ -1,0 +1,131 @@
+"""Folds a run's events into the numbers beside the canvas. Knows neither Qt nor torch; None where nothing is known.
+
+Padding behind an end token enters no figure once it is known to be padding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from app.state.run.canvas import BlockState, CanvasState
+from engine import Event, GenerationFinished, PrefillFinished, StepFinished
+
+
+@dataclass(eq=False)
+class RunStats:
+    """Figures of one run. ``max_steps`` is the run's setting; events do not tell it."""
+
+    max_steps: int | None = None
+    canvases: CanvasState = field(default_factory=CanvasState)
+    prefill_seconds: float | None = None
+    total_steps: int = 0  # of all blocks
+    step_seconds: float = 0.0  # of all blocks
+
+    @staticmethod
+    def of(events: Iterable[Event], max_steps: int | None = None) -> RunStats:
+        """The figures after these events, which begin a run."""
+        stats = RunStats(max_steps)
+        for event in events:
+            stats.fold(event)
+        return stats
+
+    def fold(self, event: Event) -> None:
+        """Take in the next event of the run."""
+        self.canvases.fold(event)
+        if isinstance(event, PrefillFinished):
+            self.prefill_seconds = event.seconds
+        elif isinstance(event, StepFinished):
+            self.total_steps += 1
+            self.step_seconds += event.seconds
+
+    @property
+    def prompt_tokens(self) -> int | None:
+        return self.canvases.prompt_tokens
+
+    @property
+    def step(self) -> int | None:
+        """The latest finished step of the current block, 0 upward."""
+        block = self._current
+        return block.step if block is not None and block.step >= 0 else None
+
+    @property
+    def temperature(self) -> float | None:
+        return self._current.temperature if self._current is not None else None
+
+    @property
+    def mean_entropy(self) -> float | None:
+        """Nats a position, at the latest step of the current block."""
+        return self._current.mean_entropy if self._current is not None else None
+
+    @property
+    def accepted_count(self) -> int | None:
+        """Positions accepted at the latest step of the current block."""
+        return self._current.accepted_count if self.step is not None and self._current is not None else None
+
+    @property
+    def canvas_length(self) -> int | None:
+        return self._current.length if self._current is not None else None
+
+    @property
+    def remelts(self) -> int:
+        """Remelts of the whole run."""
+        return sum(block.remelt_total for block in self.canvases.blocks)
+
+    @property
+    def blocks(self) -> int:
+        """Canvases started."""
+        return len(self.canvases.blocks)
+
+    @property
+    def committed_blocks(self) -> int:
+        return sum(block.committed for block in self.canvases.blocks)
+
+    @property
+    def steps_per_block(self) -> list[int]:
+        return [block.steps for block in self.canvases.blocks]
+
+    @property
+    def seconds_per_block(self) -> list[float]:
+        """Denoising time of each block."""
+        return [block.seconds for block in self.canvases.blocks]
+
+    @property
+    def text_tokens(self) -> int | None:
+        """Committed tokens before the end token; None before the first commit."""
+        if self._finished is not None:
+            return len(self._finished.tokens)
+        lengths = [block.text_length for block in self.canvases.blocks if block.text_length is not None]
+        return sum(lengths) if lengths else None
+
+    @property
+    def seconds(self) -> float | None:
+        """The run without its prefill; while it is under way, the denoising steps alone."""
+        if self._finished is not None:
+            return self._finished.seconds
+        return self.step_seconds if self.total_steps else None
+
+    @property
+    def tokens_per_forward(self) -> float | None:
+        """Committed tokens a denoising step spent on them; at the end, over all steps of the run."""
+        if self._finished is not None:
+            return self._finished.tokens_per_forward if self._finished.steps else None
+        steps = sum(block.steps for block in self.canvases.blocks if block.committed)
+        return self.text_tokens / steps if self.text_tokens is not None and steps else None
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """Committed tokens a second, without prefill."""
+        if self._finished is not None:
+            spent = self._finished.seconds
+        else:
+            spent = sum(block.seconds for block in self.canvases.blocks if block.committed)
+        return self.text_tokens / spent if self.text_tokens is not None and spent > 0 else None
+
+    @property
+    def _current(self) -> BlockState | None:
+        return self.canvases.current
+
+    @property
+    def _finished(self) -> GenerationFinished | None:
+        return self.canvases.finished

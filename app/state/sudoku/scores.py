@@ -1,0 +1,339 @@
+"""Sudoku puzzles in a batch: which ones, what came of each, and the figures of a bin. Knows neither Qt nor torch.
+
+A puzzle counts as solved if what the model wrote is a complete grid without conflicts that keeps every given. The
+puzzles made here have one solution, so for them that is the same as being exactly right.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import random
+import statistics
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from app.state.sudoku import board
+from app.state.sudoku.board import BINS, RANGES, Bin
+from engine.tasks import sudoku
+
+ALL = "all"
+MOST = 100_000  # puzzles of a bin
+NORMAL_95 = 1.959963984540054  # standard deviations that hold 95 % of a normal distribution
+
+
+@dataclass(frozen=True)
+class Span:
+    """Numbers of givens, both ends included."""
+
+    low: int
+    high: int
+
+    def __str__(self) -> str:
+        return str(self.low) if self.low == self.high else f"{self.low}-{self.high}"
+
+
+SPANS: dict[Bin, Span] = {name: Span(*RANGES[name]) for name in BINS}
+"""The givens of a bin's puzzles."""
+
+
+# --- which puzzles -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Task:
+    """A puzzle to run: its bin, its number in the bin from 0, the board and its only solution (81 digits each)."""
+
+    bin: Bin
+    index: int
+    puzzle: str
+    solution: str
+
+
+@dataclass(frozen=True)
+class Request:
+    """A batch: ``count`` puzzles of each bin. The seed chooses the puzzles, and is the sampler's as well."""
+
+    bins: tuple[Bin, ...]
+    count: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        if not self.bins or len(set(self.bins)) < len(self.bins) or not set(self.bins) <= set(BINS):
+            raise ValueError(f"bins must be some of {BINS}, each once, not {self.bins}")
+        if not 1 <= self.count <= MOST:
+            raise ValueError(f"count must be from 1 to {MOST}, not {self.count}")
+
+    def __len__(self) -> int:
+        """Puzzles in all."""
+        return self.count * len(self.bins)
+
+    def tasks(self) -> Iterator[Task]:
+        """The puzzles, made one at a time as they are asked for (20 to 200 ms each), a bin after the other in turns.
+
+        In turns, so that a batch that is stopped early has something of every bin.
+        """
+        for index in range(self.count):
+            for name in self.bins:
+                yield make_task(name, self.seed, index)
+
+
+def make_puzzle(span: Span, seed: int, index: int) -> sudoku.Puzzle:
+    """A fresh puzzle with one solution, of a grid that no model here was trained on; a function of its arguments."""
+    return sudoku.generate(random.Random(f"{seed} {span} {index}"), span.low, span.high, held_out=True)
+
+
+def make_task(name: Bin, seed: int, index: int) -> Task:
+    """Puzzle number ``index`` of a bin, whoever is to solve it and whatever else is run."""
+    made = make_puzzle(SPANS[name], seed, index)
+    return Task(name, index, made.board, made.solution)
+
+
+# --- what came of them ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Result:
+    """One puzzle, what a model wrote, and what it took.
+
+    Args:
+        puzzle: 81 digits, 0 for a blank.
+        answer: 81 characters, ``.`` where no digit stands.
+        solution: the puzzle's only one; empty where it has none or several.
+        steps: denoising steps.
+        seconds: of prefill and denoising.
+        contender: who wrote it, as it is to be called.
+    """
+
+    puzzle: str
+    answer: str
+    solution: str
+    steps: int
+    seconds: float
+    contender: str = ""
+
+    @cached_property
+    def verdict(self) -> sudoku.Verdict:
+        return sudoku.judge(self.puzzle, self.answer)
+
+    @property
+    def solved(self) -> bool:
+        """Whether the answer is valid."""
+        return self.verdict.valid
+
+    @property
+    def exact(self) -> bool:
+        """Whether the answer is the only solution."""
+        return self.answer == self.solution
+
+    @property
+    def givens_kept(self) -> bool:
+        """Whether every given stands where it stood."""
+        return self.verdict.givens_kept
+
+    @cached_property
+    def bin(self) -> Bin:
+        return sudoku.bin_of(self.puzzle)  # type: ignore[return-value]
+
+    @property
+    def givens(self) -> int:
+        return sudoku.givens(self.puzzle)
+
+    @cached_property
+    def blanks(self) -> int:
+        return self.puzzle.count("0")
+
+    @cached_property
+    def cells_right(self) -> int | None:
+        """Blanks with the solution's digit; None without a solution to hold against."""
+        if not self.solution:
+            return None
+        cells = zip(self.puzzle, self.answer, self.solution, strict=True)
+        return sum(given == "0" and cell == right for given, cell, right in cells)
+
+    def record(self) -> dict[str, Any]:
+        """Everything about it, for JSON and CSV."""
+        return {
+            "contender": self.contender,
+            "bin": self.bin,
+            "givens": self.givens,
+            "puzzle": self.puzzle,
+            "answer": self.answer,
+            "solution": self.solution,
+            "valid": self.solved,
+            "exact": self.exact,
+            "givens_kept": self.givens_kept,
+            "cells_right": self.cells_right,
+            "blanks": self.blanks,
+            "steps": self.steps,
+            "seconds": self.seconds,
+        }
+
+
+def only_solution(puzzle: str) -> str:
+    """The puzzle's solution if it is known to have just one, else an empty text."""
+    found = board.solutions(puzzle)
+    return found[0] if found is not None and len(found) == 1 else ""
+
+
+def wilson(solved: int, count: int) -> tuple[float, float]:
+    """Wilson's 95 % interval of a rate, as shares. Without a trial it is 0 to 1.
+
+    Unlike the normal approximation it stays within 0 to 1 and keeps its width where all or none are solved.
+    """
+    if count == 0:
+        return 0.0, 1.0
+    rate, spread = solved / count, NORMAL_95**2 / count
+    middle = rate + spread / 2
+    reach = math.sqrt(spread * rate * (1 - rate) + spread**2 / 4)
+    low, high = (middle - reach) / (1 + spread), (middle + reach) / (1 + spread)
+    return (0.0 if solved == 0 else low), (1.0 if solved == count else high)
+
+
+@dataclass(frozen=True)
+class Row:
+    """The figures of a contender in a bin, or in ``all`` of them. Shares are from 0 to 1.
+
+    Args:
+        solved, count: puzzles solved, puzzles run.
+        low, high: the rate's 95 % interval.
+        cell_accuracy: blanks with the right digit, of all blanks of puzzles with one solution; None without any.
+        givens_kept: share of puzzles in whose answers every given stands where it stood.
+        mean_steps, median_steps: denoising steps a puzzle.
+        mean_seconds: a puzzle.
+    """
+
+    contender: str
+    bin: str
+    solved: int
+    count: int
+    low: float
+    high: float
+    cell_accuracy: float | None
+    givens_kept: float
+    mean_steps: float
+    median_steps: float
+    mean_seconds: float
+
+    @property
+    def rate(self) -> float:
+        """Share of puzzles solved."""
+        return self.solved / self.count
+
+    @staticmethod
+    def of(contender: str, name: str, results: list[Result]) -> Row:
+        """The row of these results, of which there is at least one."""
+        count, solved = len(results), sum(result.solved for result in results)
+        low, high = wilson(solved, count)
+        known = [result for result in results if result.cells_right is not None and result.blanks]
+        steps = [result.steps for result in results]
+        return Row(
+            contender,
+            name,
+            solved,
+            count,
+            low,
+            high,
+            sum(r.cells_right or 0 for r in known) / sum(r.blanks for r in known) if known else None,
+            sum(result.givens_kept for result in results) / count,
+            sum(steps) / count,
+            statistics.median(steps),
+            sum(result.seconds for result in results) / count,
+        )
+
+    def record(self) -> dict[str, Any]:
+        """The row for JSON."""
+        return {
+            "contender": self.contender,
+            "bin": self.bin,
+            "solved": self.solved,
+            "count": self.count,
+            "exact": self.rate,
+            "low": self.low,
+            "high": self.high,
+            "cell_accuracy": self.cell_accuracy,
+            "givens_kept": self.givens_kept,
+            "mean_steps": self.mean_steps,
+            "median_steps": self.median_steps,
+            "mean_seconds": self.mean_seconds,
+        }
+
+
+@dataclass(eq=False)
+class Scoreboard:
+    """Results in the order they came in, and rows of figures by contender and bin."""
+
+    results: list[Result] = field(default_factory=list)
+
+    def add(self, result: Result) -> None:
+        self.results.append(result)
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    def drop(self, contenders: Iterable[str], bins: Iterable[str] = BINS) -> None:
+        """Forget what these contenders did in these bins."""
+        names, places = set(contenders), set(bins)
+        self.results = [r for r in self.results if r.contender not in names or r.bin not in places]
+
+    @property
+    def contenders(self) -> list[str]:
+        """In the order of their first results."""
+        return list(dict.fromkeys(result.contender for result in self.results))
+
+    @property
+    def bins(self) -> list[Bin]:
+        """Those with results, easy first."""
+        found = {result.bin for result in self.results}
+        return [name for name in BINS if name in found]
+
+    def of(self, contender: str, name: str) -> list[Result]:
+        """A contender's results in a bin, or in ``all`` of them."""
+        return [r for r in self.results if r.contender == contender and name in (ALL, r.bin)]
+
+    def rows(self) -> list[Row]:
+        """A row for each contender and bin with results, by contender, and ``all`` at the end of each."""
+        return [
+            Row.of(contender, name, results)
+            for contender in self.contenders
+            for name in (*BINS, ALL)
+            if (results := self.of(contender, name))
+        ]
+
+    def rows_to_show(self) -> list[Row]:
+        """The rows bin by bin, so that contenders stand under each other; ``all`` only where there are several bins."""
+        names = [*self.bins, ALL] if len(self.bins) > 1 else self.bins
+        rows = self.rows()
+        return [row for name in names for row in rows if row.bin == name]
+
+    def running(self, contender: str, name: str) -> list[float]:
+        """The rate after each of a contender's puzzles in a bin, in the order they were run."""
+        solved, rates = 0, []
+        for number, result in enumerate(self.of(contender, name), 1):
+            solved += result.solved
+            rates.append(solved / number)
+        return rates
+
+    def document(self) -> dict[str, Any]:
+        """Rows and single results, for JSON."""
+        return {
+            "rows": [row.record() for row in self.rows()],
+            "results": [result.record() for result in self.results],
+        }
+
+    def to_json(self, request: Request | None = None) -> str:
+        """The document as text, with what was asked for before it where that is given."""
+        asked = {} if request is None else {"bins": request.bins, "count": request.count, "seed": request.seed}
+        return json.dumps(asked | self.document(), ensure_ascii=False, indent=1) + "\n"
+
+    def to_csv(self) -> str:
+        """The single results, a line each under a line of names."""
+        text = io.StringIO()
+        writer = csv.DictWriter(text, list(Result("0" * 81, "." * 81, "", 0, 0.0).record()), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(result.record() for result in self.results)
+        return text.getvalue()

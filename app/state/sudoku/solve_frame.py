@@ -1,0 +1,237 @@
+"""What a board shows of a run at one frame: digits, pencil marks, noise, conflicts, changed givens, and the verdict.
+
+Folds nothing itself: a ``BlockState`` comes from the same reducer as everywhere. Knows neither Qt nor torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from app.state.run.canvas import BlockState, CellState
+from app.state.sudoku.board import BLANK, SIZE
+from app.state.sudoku.verdict import Verdict, verdict
+from engine.tasks import sudoku
+
+POSITIONS: tuple[int, ...] = tuple(10 * (cell // 9) + cell % 9 for cell in range(SIZE))
+"""Where the cells stand on the canvas: nine lines of nine tokens with a line break after each."""
+
+DOMINATES = 0.5
+"""From this probability on a candidate is shown as the cell's digit before it is accepted."""
+LEAST_MARK = 0.02
+"""Less likely digits leave no pencil mark."""
+
+_DIGITS = frozenset(sudoku.DIGITS)
+_FIRM = (CellState.ACCEPTED, CellState.SETTLED, CellState.GIVEN)
+
+
+class Mark(NamedTuple):
+    """A pencil mark: a digit that the model holds possible."""
+
+    digit: str
+    probability: float
+
+
+class ShownCell(NamedTuple):
+    """One cell of the board at a frame."""
+
+    state: CellState  # of its position on the canvas; GIVEN only where it was pinned
+    text: str  # what stands there on the canvas, noise included; "" where nothing does
+    digit: str  # the digit shown large: accepted, or a best guess that dominates; "" for none
+    given: str  # what the puzzle has there; "" for a blank
+    marks: tuple[Mark, ...]  # likeliest first; empty where the run does not report them
+    entropy: float | None  # nats; None before the first step
+    remelts: int
+    in_conflict: bool  # another cell of its row, column or box shows the same digit
+    violated: bool  # the model writes another digit where the puzzle has a given
+    wrong: bool  # the verdict is against it
+
+    @property
+    def is_firm(self) -> bool:
+        """Whether the digit was kept at this step, and is not a guess."""
+        return self.state in _FIRM
+
+
+@dataclass(frozen=True, eq=False)
+class SolveFrame:
+    """A board at one frame."""
+
+    puzzle: str  # 81 digits, 0 for a blank
+    cells: tuple[ShownCell, ...]
+    conflicts: tuple[tuple[int, int], ...]  # pairs of cells that show one digit in a row, column or box
+    started: bool  # False where there is no run, only a puzzle
+    step: int  # the latest finished step, counted from 0; -1 before the first
+    entropy: float | None  # mean over the board's cells, nats; None before the first step
+    accepted: int  # of the 81 cells, accepted at this step
+    committed: bool
+    verdict: Verdict | None  # once committed
+
+    @property
+    def steps(self) -> int:
+        """Denoising steps done."""
+        return self.step + 1
+
+    @cached_property
+    def answer(self) -> str:
+        """What is written, 81 characters; ``.`` where no digit is."""
+        return "".join(cell.text if cell.text in _DIGITS else "." for cell in self.cells)
+
+    @cached_property
+    def violated(self) -> tuple[int, ...]:
+        """Cells whose given the model has changed."""
+        return tuple(index for index, cell in enumerate(self.cells) if cell.violated)
+
+
+def entered(puzzle: str) -> SolveFrame:
+    """A board without a run: its digits are givens, its conflicts are shown."""
+    givens = [given.strip(BLANK) for given in puzzle]
+    pairs = _conflicts(givens)
+    clashing = {cell for pair in pairs for cell in pair}
+    cells = tuple(
+        ShownCell(CellState.NOISE, "", "", given, (), None, 0, cell in clashing, False, False)
+        for cell, given in enumerate(givens)
+    )
+    return SolveFrame(puzzle, cells, pairs, False, -1, None, 0, False, None)
+
+
+def frame(
+    puzzle: str,
+    block: BlockState | None,
+    piece: Callable[[int], str],
+    positions: Sequence[int] = POSITIONS,
+) -> SolveFrame:
+    """What a board shows of a canvas.
+
+    ``piece`` says how a token is written (``Trace.piece``); ``positions`` has the canvas position of each of the 81
+    cells, and may reach beyond the canvas: such cells stay empty. Without a block only the puzzle is shown.
+    """
+    if block is None:
+        return entered(puzzle)
+    places = [place if place < block.length else -1 for place in positions]
+    states, texts = _on_canvas(block, piece, places)
+    marks = _marks(block, piece, places)
+    digits = [_digit(block, state, text, mark) for state, text, mark in zip(states, texts, marks, strict=True)]
+    if block.top_tokens is None:
+        digits = _guesses(block, piece, places, states, digits)
+    pairs = _conflicts([digit or given.strip(BLANK) for digit, given in zip(digits, puzzle, strict=True)])
+    clashing = {cell for pair in pairs for cell in pair}
+    said = verdict(puzzle, "".join(text if text in _DIGITS else "." for text in texts)) if block.committed else None
+    wrong = frozenset(said.wrong) if said is not None else frozenset()
+    entropy = _of_cells(block.entropy, places)
+    remelts = _of_cells(block.remelts, places)
+    cells = []
+    for cell in range(SIZE):
+        state, given, digit = states[cell], puzzle[cell].strip(BLANK), digits[cell]
+        if state == CellState.NOISE and digit:
+            state = CellState.CANDIDATE
+        changed = bool(given) and (texts[cell] != given if block.committed else digit not in ("", given))
+        cells.append(
+            ShownCell(
+                state,
+                texts[cell],
+                digit,
+                given,
+                marks[cell],
+                entropy[cell],
+                remelts[cell] or 0,
+                cell in clashing,
+                changed,
+                cell in wrong,
+            )
+        )
+    known = [value for value in entropy if value is not None]
+    inside = [place for place in places if place >= 0]
+    return SolveFrame(
+        puzzle,
+        tuple(cells),
+        pairs,
+        True,
+        block.step,
+        sum(known) / len(known) if known else None,
+        int(block.accepted_mask[inside].sum()),
+        block.committed,
+        said,
+    )
+
+
+# --- reading a canvas ----------------------------------------------------------------------------------------------
+
+
+def _on_canvas(
+    block: BlockState, piece: Callable[[int], str], places: Sequence[int]
+) -> tuple[list[CellState], list[str]]:
+    """The state of every cell's position, and how the token there is written."""
+    states, tokens = block.states(calm=False).tolist(), block.shown.tolist()
+    written = {token: piece(token) for token in {tokens[place] for place in places if place >= 0}}
+    padding = CellState.PADDING
+    return (
+        [_STATES[states[place]] if place >= 0 else padding for place in places],
+        ["" if place < 0 or states[place] == padding else written[tokens[place]] for place in places],
+    )
+
+
+_STATES = tuple(CellState)
+
+
+def _digit(block: BlockState, state: CellState, text: str, marks: tuple[Mark, ...]) -> str:
+    """The digit that a cell shows large; "" for none."""
+    if block.committed or state in _FIRM:
+        return text if text in _DIGITS else ""
+    return marks[0].digit if marks and marks[0].probability >= DOMINATES else ""
+
+
+def _guesses(
+    block: BlockState,
+    piece: Callable[[int], str],
+    places: Sequence[int],
+    states: Sequence[CellState],
+    digits: Sequence[str],
+) -> list[str]:
+    """The digits, with the best guess where nothing is accepted: all there is in a run without probabilities."""
+    if block.argmax_canvas is None or block.committed:
+        return list(digits)
+    best = block.argmax_canvas.tolist()
+    found = []
+    for place, state, digit in zip(places, states, digits, strict=True):
+        guess = piece(best[place]) if place >= 0 and state not in _FIRM else digit
+        found.append(guess if guess in _DIGITS else "")
+    return found
+
+
+def _marks(block: BlockState, piece: Callable[[int], str], places: Sequence[int]) -> list[tuple[Mark, ...]]:
+    """The pencil marks of every cell, likeliest first."""
+    if block.top_tokens is None or block.top_probabilities is None or block.committed:
+        return [()] * SIZE
+    found: list[list[Mark]] = [[] for _ in range(SIZE)]
+    inside = [cell for cell, place in enumerate(places) if place >= 0]
+    rows = [places[cell] for cell in inside]
+    tokens, shares = block.top_tokens[rows], block.top_probabilities[rows]
+    which, rank = np.nonzero(shares >= LEAST_MARK)
+    tokens_kept, shares_kept = tokens[which, rank].tolist(), shares[which, rank].tolist()
+    written = {token: piece(token) for token in set(tokens_kept)}
+    for row, token, share in zip(which.tolist(), tokens_kept, shares_kept, strict=True):
+        if written[token] in _DIGITS:
+            found[inside[row]].append(Mark(written[token], share))
+    return [tuple(marks) for marks in found]
+
+
+def _of_cells(figures: Any, places: Sequence[int]) -> list[Any]:
+    """A figure for every cell; None where there is none."""
+    if figures is None:
+        return [None] * SIZE
+    values = figures.tolist()
+    return [values[place] if place >= 0 else None for place in places]
+
+
+def _conflicts(digits: Sequence[str]) -> tuple[tuple[int, int], ...]:
+    """Pairs of cells (a < b) that show one digit in a row, column or box."""
+    pairs: set[tuple[int, int]] = set()
+    for unit in sudoku.UNITS:
+        shown = [digits[cell] for cell in unit if digits[cell]]
+        if len(set(shown)) < len(shown):  # most units have no conflict, so pairs are looked for only here
+            pairs.update((a, b) for a in unit for b in unit if a < b and digits[a] and digits[a] == digits[b])
+    return tuple(sorted(pairs))

@@ -1,0 +1,204 @@
+"""The column beside the board: where puzzles come from, solving, and what came of it. Asks by signals, does nothing."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+from PySide6.QtCore import QObject, Signal, Slot
+from PySide6.QtWidgets import QCheckBox, QComboBox, QGridLayout, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+
+from app.design.controls import Hairline, button, label
+from app.design.flow import FlowLayout
+from app.state.sudoku.board import BINS
+from app.state.sudoku.solve_frame import SolveFrame
+from app.sudoku.wording import bin_tip, bin_title, figures
+from app.system.i18n import tr
+
+OPEN_FOLDER = "open-folder"  # the adapters' last entry
+
+
+def flow_of(*widgets: QWidget, gap: int = 12) -> QWidget:
+    """Controls in rows."""
+    made = QWidget()
+    row = FlowLayout(made, gap=gap)
+    for widget in widgets:
+        row.addWidget(widget)
+    policy = made.sizePolicy()
+    policy.setHeightForWidth(True)
+    made.setSizePolicy(policy)
+    return made
+
+
+class BinChips(QObject):
+    """Buttons for a fresh puzzle, by bin; to be laid out by whoever has them."""
+
+    asked = Signal(str)
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.buttons: dict[str, QPushButton] = {}
+        for bin in BINS:
+            made = button(bin_title(bin), tr("New puzzle: {bin}", bin=bin_title(bin)), role="chip", tip=bin_tip(bin))
+            made.clicked.connect(functools.partial(self.asked.emit, bin))
+            self.buttons[bin] = made
+
+    def set_enabled(self, enabled: bool) -> None:
+        """Whether one can be had now."""
+        for made in self.buttons.values():
+            made.setEnabled(enabled)
+
+
+class Figures(QWidget):
+    """Step, mean entropy and accepted cells of the frame on show."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setAccessibleName(tr("The step on show"))
+        grid = QGridLayout(self)
+        grid.setContentsMargins(0, 0, 0, 0)
+        grid.setHorizontalSpacing(16)
+        grid.setVerticalSpacing(0)
+        self.values = []
+        for place, title in enumerate((tr("Steps"), tr("Mean entropy"), tr("Accepted"))):
+            value = label("", "figure")
+            value.setAccessibleName(title)
+            self.values.append(value)
+            grid.addWidget(value, 0, place)
+            grid.addWidget(label(title, "caption"), 1, place)
+        for place in range(3):
+            grid.setColumnStretch(place, 1)
+        self.show_frame(None)
+
+    def show_frame(self, frame: SolveFrame | None) -> None:
+        for value, text in zip(self.values, figures(frame), strict=True):
+            value.setText(text)
+            value.setAccessibleDescription(text)
+
+
+class Column(QWidget):
+    """Everything but the board of "One puzzle"."""
+
+    solve_asked = Signal()
+    stop_asked = Signal()
+    adapter_chosen = Signal(str)  # an id or a folder; empty for none
+    adapter_folder_asked = Signal()
+    inspect_asked = Signal()
+    puzzle_asked = Signal()  # back from the run
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bins = BinChips(self)
+        self.paste = button(tr("Paste"), tr("Paste a puzzle"), tip=tr("81 digits, 0 or . for a blank (Ctrl+V)"))
+        self.copy = button(tr("Copy"), tr("Copy the puzzle"))
+        self.clear = button(tr("Clear"), tr("Clear the board"))
+        self.undo = button(tr("Undo"), tr("Undo the last change of the puzzle"))
+        self.redo = button(tr("Redo"), tr("Redo the change of the puzzle"))
+        self.check = label("", "caption", wrap=True)
+        self.check.setAccessibleName(tr("How the puzzle stands"))
+        self.solve = button(tr("Solve"), tr("Solve the puzzle"), role="primary")
+        self.stop = button(tr("Stop"), tr("Stop solving"), role="plain", tip=tr("Within one denoising step (Esc)"))
+        self.reason = label("", "caption", wrap=True)
+        self.reason.setAccessibleName(tr("Why nothing can be solved now"))
+        self.clamp = QCheckBox(tr("Clamp givens"))
+        explanation = tr("Off, the model writes all 81 cells and may get a given wrong. On, it cannot change them.")
+        self.clamp.setAccessibleDescription(explanation)
+        self.clamp.setToolTip(explanation)
+        self.adapter = QComboBox()
+        self.adapter.setAccessibleName(tr("Adapter"))
+        self.adapter.setAccessibleDescription(tr("A small addition to the loaded model's weights"))
+        self.adapter.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.adapter.setMinimumContentsLength(10)
+        self.adapter_title = label(tr("Adapter"), "setting")
+        self.figures = Figures()
+        self.verdict = label("", "verdict", wrap=True, selectable=True)
+        self.verdict.setAccessibleName(tr("Result"))
+        self.run_facts = label("", "caption", wrap=True)
+        self.run_facts.setAccessibleName(tr("Whose run it is"))
+        self.inspect = button(tr("Open in the inspector"), tr("Open this run in the inspector"))
+        self.back = button(tr("Back to the puzzle"), tip=tr("Shows the puzzle alone again, to edit it"))
+        self._lay_out(explanation)
+        for made, signal in (
+            (self.solve, self.solve_asked),
+            (self.stop, self.stop_asked),
+            (self.inspect, self.inspect_asked),
+            (self.back, self.puzzle_asked),
+        ):
+            made.clicked.connect(signal)
+        self.adapter.activated.connect(self._choose_adapter)
+
+    def _lay_out(self, explanation: str) -> None:
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(8)
+        column.addWidget(label(tr("New puzzle"), "section"))
+        column.addWidget(flow_of(*self.bins.buttons.values(), gap=8))
+        column.addWidget(flow_of(self.paste, self.copy, self.clear, self.undo, self.redo))
+        column.addWidget(self.check)
+        column.addSpacing(4)
+        doing = QHBoxLayout()
+        doing.setSpacing(12)
+        doing.addWidget(self.solve)
+        doing.addWidget(self.stop)
+        doing.addStretch(1)
+        column.addLayout(doing)
+        column.addWidget(self.reason)
+        column.addSpacing(4)
+        column.addWidget(self.clamp)
+        note = label(explanation, "caption", wrap=True)
+        note.setContentsMargins(30, 0, 0, 0)  # under the switch's text
+        column.addWidget(note)
+        chooser = QHBoxLayout()
+        chooser.setSpacing(12)
+        chooser.addWidget(self.adapter_title)
+        chooser.addWidget(self.adapter, 1)
+        column.addSpacing(4)
+        column.addLayout(chooser)
+        column.addSpacing(4)
+        column.addWidget(Hairline())
+        column.addSpacing(4)
+        column.addWidget(self.figures)
+        column.addWidget(self.verdict)
+        column.addWidget(self.run_facts)
+        column.addWidget(flow_of(self.inspect, self.back))
+        column.addStretch(1)
+
+    # ---------------------------------------------------------------- showing
+
+    def show_solving(self, busy: bool, waits: str, *, can_run: bool, offer: bool) -> None:
+        """Whether something runs, and what it or the user waits for; whether a model must be loaded for it."""
+        self.solve.setVisible(not busy)
+        self.stop.setVisible(busy)
+        self.solve.setText(tr("Load Safelight Sudoku and solve") if offer else tr("Solve"))
+        self.solve.setAccessibleName(self.solve.text() if offer else tr("Solve the puzzle"))
+        self.solve.setEnabled(can_run)
+        self.solve.setToolTip(waits)
+        self.reason.setText(waits)
+        self.reason.setVisible(bool(waits))
+
+    def show_adapters(self, offered: Sequence[tuple[str, str]], chosen: str) -> None:
+        """Ids or folders with titles, for the loaded model; without any the chooser offers to open one."""
+        self.adapter.clear()
+        self.adapter.addItem(tr("None"), "")
+        for path_or_id, title in offered:
+            self.adapter.addItem(title, path_or_id)
+        self.adapter.insertSeparator(self.adapter.count())
+        self.adapter.addItem(tr("Open a folder…"), OPEN_FOLDER)
+        self.adapter.setCurrentIndex(max(0, self.adapter.findData(chosen)))
+
+    @Slot(int)
+    def _choose_adapter(self, index: int) -> None:
+        chosen = self.adapter.itemData(index)
+        if chosen == OPEN_FOLDER:
+            self.adapter_folder_asked.emit()
+        elif chosen is not None:
+            self.adapter_chosen.emit(chosen)
+
+    def show_result(self, text: str, facts: str, *, has_run: bool) -> None:
+        """How the run on show went, and whose it is."""
+        self.verdict.setText(text)
+        self.verdict.setVisible(bool(text))
+        self.run_facts.setText(facts)
+        self.run_facts.setVisible(bool(facts))
+        self.inspect.setVisible(has_run)
+        self.back.setVisible(has_run)

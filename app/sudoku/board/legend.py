@@ -1,0 +1,99 @@
+"""What the marks on a board mean, in small samples painted as the board paints them."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from PySide6.QtCore import QRectF
+from PySide6.QtGui import QColor, QPainter
+from PySide6.QtWidgets import QWidget
+
+from app.canvas.geometry import Rect
+from app.canvas.legend import Entry, Legend
+from app.design.theme import Theme, color
+from app.state.run.canvas import CellState
+from app.state.sudoku.solve_frame import ShownCell
+from app.sudoku.board.glyphs import Drawn, Face, Glyphs
+from app.sudoku.board.paint import paint_sample
+from app.system.i18n import tr
+
+_PLAIN = ShownCell(CellState.SETTLED, "7", "7", "", (), None, 0, False, False, False)
+_GIVEN = _PLAIN._replace(given="7")
+
+
+class BoardLegend(Legend):
+    """A few marks while a puzzle is entered, all of them for a run."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._glyphs = Glyphs()
+        self.setAccessibleName(tr("Marks on the board"))
+        self.set_running(False)
+
+    def set_running(self, running: bool) -> None:
+        """Whether a run is on show."""
+        sample = self._entry
+        given = sample(tr("given"), _GIVEN)
+        conflict = sample(tr("in conflict"), _PLAIN._replace(in_conflict=True))
+        if not running:
+            entries = [given, conflict]
+        else:
+            entries = [
+                given,
+                Entry(tr("noise"), partial(_paint_noise, self._glyphs)),
+                Entry(tr("possible, by size"), partial(_paint_marks, self._glyphs)),
+                sample(tr("likely"), _PLAIN._replace(state=CellState.CANDIDATE)),
+                sample(tr("accepted"), _PLAIN._replace(state=CellState.ACCEPTED)),
+                sample(tr("remelted"), _PLAIN._replace(state=CellState.REMELTED)),
+                sample(tr("settled"), _PLAIN),
+                conflict,
+                sample(tr("changed given"), _GIVEN._replace(digit="2", violated=True)),
+                sample(tr("wrong"), _PLAIN._replace(wrong=True)),
+            ]
+        self.set_entries(entries)
+        self.setAccessibleDescription(", ".join(self.words))
+
+    def _entry(self, words: str, cell: ShownCell) -> Entry:
+        return Entry(words, partial(_paint_cell, self._glyphs, cell))
+
+
+def _paint_cell(glyphs: Glyphs, cell: ShownCell, painter: QPainter, area: QRectF, theme: Theme) -> None:
+    font = painter.font()
+    paint_sample(painter, _rect(area), cell, theme, glyphs)
+    painter.setFont(font)
+
+
+def _paint_marks(glyphs: Glyphs, painter: QPainter, area: QRectF, theme: Theme) -> None:
+    """Two pencil marks, one likelier than the other; a sample is too small for nine places."""
+    ink = color(theme.candidate)
+    _paint_texts(glyphs, painter, area, theme, (("3", 0.62, 0.3, 0.36, ink), ("7", 0.45, 0.76, 0.7, ink)))
+
+
+def _paint_noise(glyphs: Glyphs, painter: QPainter, area: QRectF, theme: Theme) -> None:
+    """A token of noise, larger than in a cell: it could not be read otherwise."""
+    _paint_texts(glyphs, painter, area, theme, (("ø", 0.56, 0.5, 0.5, color(theme.noise)),))
+
+
+def _paint_texts(
+    glyphs: Glyphs,
+    painter: QPainter,
+    area: QRectF,
+    theme: Theme,
+    wanted: tuple[tuple[str, float, float, float, QColor], ...],
+) -> None:
+    """Texts with size and place in shares of a sample."""
+    font, rect = painter.font(), _rect(area)
+    side = rect.width
+    painter.fillRect(*rect, color(theme.surface_sunken))
+    glyphs.paint(
+        painter,
+        [
+            Drawn(Face(round(size * side)), text, rect.x + x * side, rect.y + y * side, ink)
+            for text, size, x, y, ink in wanted
+        ],
+    )
+    painter.setFont(font)
+
+
+def _rect(area: QRectF) -> Rect:
+    return Rect(round(area.x()), round(area.y()), round(area.width()), round(area.width()))

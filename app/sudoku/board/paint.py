@@ -1,0 +1,354 @@
+"""Paints a board as it stands at one frame. Functions of their arguments; ``Glyphs`` is the only memory.
+
+Every state has a shape beside its colour: noise is small and dim, a likely digit plain, an accepted one underlined, a
+remelted one in a dashed outline, a settled one solid ink, a given bold on a ground of its own. Conflicts are joined by
+a line and have a corner, wrong digits are struck through, and a changed given stays as a tag on what was
+written there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from PySide6.QtCore import QLineF, QPointF, QRect, QRectF, Qt
+from PySide6.QtGui import QColor, QPainter, QPen, QPolygonF
+
+from app.canvas.geometry import Rect
+from app.canvas.paint import state_color
+from app.design.theme import RADIUS, TEXT_BODY, Theme, color, px, ui_font
+from app.state.run.canvas import CellState
+from app.state.sudoku.solve_frame import ShownCell, SolveFrame
+from app.sudoku.board.geometry import BoardGeometry
+from app.sudoku.board.glyphs import Drawn, Face, Glyphs, visible
+from engine.tasks.sudoku import PEERS
+
+SMALLEST_NOISE = 36
+"""Cells of fewer pixels have no room for noise beside marks or a digit."""
+MOST_BESIDE = 4
+"""Pencil marks beside a digit that dominates."""
+_TAG = 0.34
+"""The side of the tag with a changed given, in cells."""
+_SURE = (CellState.ACCEPTED, CellState.SETTLED, CellState.GIVEN)
+
+
+@dataclass(frozen=True)
+class Look:
+    """What is marked on a board, beyond what the frame says."""
+
+    cursor: int = -1
+    hovered: int = -1
+    focused: bool = False
+    tint: float = 0.0  # 1 just after a change, falling to 0
+    tinted: Mapping[int, CellState] | None = None  # what changed
+
+
+def paint_board(
+    painter: QPainter,
+    geometry: BoardGeometry,
+    frame: SolveFrame,
+    theme: Theme,
+    glyphs: Glyphs,
+    look: Look,
+    drawn: list[Drawn] | None = None,
+) -> None:
+    """Paint a board; ``drawn`` is what ``texts`` made of it before. What is around it is the caller's."""
+    _paint_grounds(painter, geometry, frame, theme, look)
+    _paint_lines(painter, geometry, theme)
+    _paint_conflicts(painter, geometry, frame, theme)
+    for index, cell in enumerate(frame.cells):
+        if cell.in_conflict or cell.violated or cell.wrong or frame.started:
+            _paint_shape(painter, geometry.rect_of(index), cell, theme)
+    glyphs.paint(painter, texts(geometry, frame, theme, glyphs) if drawn is None else drawn)
+    for index, cell in enumerate(frame.cells):
+        if cell.wrong and not cell.violated:
+            _strike(painter, geometry.rect_of(index), theme)
+    _paint_frame(painter, geometry, frame, theme)
+    _paint_pointers(painter, geometry, theme, look)
+
+
+def paint_sample(painter: QPainter, rect: Rect, cell: ShownCell, theme: Theme, glyphs: Glyphs) -> None:
+    """Paint one cell by itself, as a legend shows it."""
+    painter.fillRect(*rect, _given_ground(theme) if cell.given else color(theme.surface_sunken))
+    _paint_shape(painter, rect, cell, theme)
+    drawn: list[Drawn] = []
+    _cell_texts(drawn, rect, cell, False, theme, glyphs)
+    glyphs.paint(painter, drawn)
+    if cell.wrong:
+        _strike(painter, rect, theme)
+
+
+# ---------------------------------------------------------------- texts
+
+
+def texts(geometry: BoardGeometry, frame: SolveFrame, theme: Theme, glyphs: Glyphs) -> list[Drawn]:
+    """All texts of a board, each with its place, size and colour; those of one face together."""
+    drawn: list[Drawn] = []
+    developing = frame.started and not frame.committed
+    for index, cell in enumerate(frame.cells):
+        if cell.given or cell.text or cell.marks:
+            _cell_texts(drawn, geometry.rect_of(index), cell, developing, theme, glyphs)
+    return sorted(drawn, key=_face)
+
+
+def _face(drawn: Drawn) -> Face:
+    return drawn.face
+
+
+def _cell_texts(
+    drawn: list[Drawn], rect: Rect, cell: ShownCell, developing: bool, theme: Theme, glyphs: Glyphs
+) -> None:
+    size, middle_x, middle_y = rect.width, rect.x + rect.width / 2, rect.y + rect.width / 2
+    ink = _ink(cell, theme)
+    if cell.violated:
+        face = Face(round(0.50 * size))
+        written = cell.digit or glyphs.elided(visible(cell.text), face, 0.6 * size)
+        drawn.append(_text(rect, face, written, 0.60, 0.58, ink))
+        tag = _TAG * size / 2
+        drawn.append(
+            Drawn(Face(round(0.29 * size), True), cell.given, rect.x + 2 + tag, rect.y + 2 + tag, color(theme.surface))
+        )
+    elif cell.given:
+        drawn.append(Drawn(Face(round(0.56 * size), True), cell.given, middle_x, middle_y, ink))
+    elif cell.digit:
+        drawn.append(Drawn(Face(round(0.56 * size)), cell.digit, middle_x, middle_y, ink))
+        if cell.state not in _SURE:
+            _marks_beside(drawn, rect, cell, theme)
+    elif cell.marks:
+        _marks_in_places(drawn, rect, cell, theme)
+    elif cell.text:
+        face = Face(round(0.34 * size))
+        text = glyphs.elided(visible(cell.text), face, 0.84 * size)
+        drawn.append(Drawn(face, text, middle_x, middle_y, ink if cell.wrong else color(theme.noise)))
+        return
+    alone = not (cell.given or cell.digit or cell.marks)
+    if developing and cell.state not in _SURE and cell.text and not alone:
+        _noise_beside(drawn, rect, cell, theme, glyphs)
+
+
+def _text(rect: Rect, face: Face, text: str, x: float, y: float, ink: QColor) -> Drawn:
+    """A text around a point given in shares of its cell."""
+    return Drawn(face, text, rect.x + x * rect.width, rect.y + y * rect.height, ink)
+
+
+def _ink(cell: ShownCell, theme: Theme) -> QColor:
+    """The colour of a cell's digit."""
+    if cell.violated or cell.wrong or cell.in_conflict:
+        return color(theme.conflict)
+    return color(theme.given) if cell.given else state_color(cell.state, theme)
+
+
+def _marks_beside(drawn: list[Drawn], rect: Rect, cell: ShownCell, theme: Theme) -> None:
+    """What else is possible, along the top as one pencils it in."""
+    others = [mark for mark in cell.marks if mark.digit != cell.digit][:MOST_BESIDE]
+    for place, mark in enumerate(sorted(others)):
+        drawn.append(
+            _text(
+                rect, _mark_face(rect, mark.probability), mark.digit, 0.14 + 0.2 * place, 0.13, color(theme.candidate)
+            )
+        )
+
+
+def _marks_in_places(drawn: list[Drawn], rect: Rect, cell: ShownCell, theme: Theme) -> None:
+    """Each digit in a place of its own, three by three, as large as it is likely."""
+    for mark in cell.marks:
+        row, column = divmod(int(mark.digit) - 1, 3)
+        x, y = 0.2 + 0.3 * column, 0.16 + 0.235 * row
+        drawn.append(_text(rect, _mark_face(rect, mark.probability), mark.digit, x, y, color(theme.candidate)))
+
+
+def _mark_face(rect: Rect, probability: float) -> Face:
+    """The size of a pencil mark: its area goes with the probability."""
+    return Face(max(round(rect.width * (0.14 + 0.25 * math.sqrt(probability))), 6))
+
+
+def _noise_beside(drawn: list[Drawn], rect: Rect, cell: ShownCell, theme: Theme, glyphs: Glyphs) -> None:
+    """What really stands on the canvas where nothing is accepted: noise, in the corner."""
+    if rect.width >= SMALLEST_NOISE and not cell.violated:
+        face = Face(max(round(0.19 * rect.width), 8))
+        text = glyphs.elided(visible(cell.text), face, 0.5 * rect.width)
+        x = 0.93 - glyphs.width(text, face) / rect.width / 2
+        drawn.append(_text(rect, face, text, x, 0.89, color(theme.noise)))
+
+
+# ---------------------------------------------------------------- shapes
+
+
+def _paint_grounds(painter: QPainter, geometry: BoardGeometry, frame: SolveFrame, theme: Theme, look: Look) -> None:
+    side, size = geometry.side, geometry.cell
+    painter.fillRect(geometry.left, geometry.top, side, side, color(theme.surface_sunken))
+    given = _given_ground(theme)
+    for index, cell in enumerate(frame.cells):
+        if cell.given:
+            painter.fillRect(*geometry.rect_of(index), given)
+    if look.focused and 0 <= look.cursor < geometry.count:
+        hint = _veil(theme.selection, 0.30)
+        for index in (look.cursor, *PEERS[look.cursor]):
+            painter.fillRect(*geometry.rect_of(index), hint)
+        same = _veil(theme.selection, 0.62)
+        digit = _shown(frame.cells[look.cursor])
+        for index, cell in enumerate(frame.cells):
+            if digit and _shown(cell) == digit:
+                painter.fillRect(*geometry.rect_of(index), same)
+    if 0 <= look.hovered < geometry.count and look.hovered != look.cursor:
+        painter.fillRect(*geometry.rect_of(look.hovered), _veil(theme.ink, 0.06))
+    if look.tint > 0 and look.tinted:
+        for index, state in look.tinted.items():
+            wash = QColor(state_color(state, theme))
+            wash.setAlphaF(0.30 * look.tint)
+            rect = geometry.rect_of(index)
+            painter.fillRect(rect.x, rect.y, size, size, wash)
+
+
+def _given_ground(theme: Theme) -> QColor:
+    return _mixed(theme.surface_sunken, theme.line, 0.6)
+
+
+def _shown(cell: ShownCell) -> str:
+    return cell.digit or cell.given
+
+
+def _paint_lines(painter: QPainter, geometry: BoardGeometry, theme: Theme) -> None:
+    left, top, side, size = geometry.left, geometry.top, geometry.side, geometry.cell
+    thin, thick = _mixed(theme.line, theme.line_strong, 0.35), color(theme.faint_ink)
+    for pen, width, wanted in ((thin, 1, False), (thick, 2 if size >= 36 else 1, True)):
+        for line in range(1, 9):
+            if (line % 3 == 0) == wanted:
+                painter.fillRect(left + line * size - width // 2, top, width, side, pen)
+                painter.fillRect(left, top + line * size - width // 2, side, width, pen)
+
+
+def _paint_frame(painter: QPainter, geometry: BoardGeometry, frame: SolveFrame, theme: Theme) -> None:
+    """The edge of the board: red while a run develops, as the lamp in a darkroom."""
+    developing = frame.started and not frame.committed
+    pen = QPen(color(theme.accent if developing else theme.faint_ink), 2)
+    pen.setJoinStyle(Qt.PenJoinStyle.MiterJoin)
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    painter.setPen(pen)
+    painter.drawRect(QRectF(geometry.left, geometry.top, geometry.side, geometry.side))
+
+
+def _paint_conflicts(painter: QPainter, geometry: BoardGeometry, frame: SolveFrame, theme: Theme) -> None:
+    """A line between two cells that show one digit."""
+    if not frame.conflicts:
+        return
+    ink, width, off = _veil(theme.conflict, 0.6), max(2, geometry.cell // 30), 0.36 * geometry.cell
+    painter.setPen(_pen(ink, width))
+    for a, b in frame.conflicts:
+        (ax, ay), (bx, by) = _middle(geometry.rect_of(a)), _middle(geometry.rect_of(b))
+        if ax == bx:  # a filled rectangle costs a tenth of a drawn line
+            painter.fillRect(QRectF(ax - width / 2, ay + off, width, by - ay - 2 * off), ink)
+        elif ay == by:
+            painter.fillRect(QRectF(ax + off, ay - width / 2, bx - ax - 2 * off, width), ink)
+        else:
+            line = QLineF(ax, ay, bx, by)
+            dx, dy = off * line.dx() / line.length(), off * line.dy() / line.length()
+            painter.drawLine(QLineF(ax + dx, ay + dy, bx - dx, by - dy))
+
+
+def _paint_shape(painter: QPainter, rect: Rect, cell: ShownCell, theme: Theme) -> None:
+    """The mark that tells a cell's state without its colour."""
+    size = rect.width
+    painter.setPen(Qt.PenStyle.NoPen)
+    if cell.state == CellState.ACCEPTED:
+        painter.fillRect(
+            QRectF(rect.x + 0.3 * size, rect.y + round(0.85 * size), 0.4 * size, max(2, size // 24)), _ink(cell, theme)
+        )
+    elif cell.state == CellState.REMELTED:
+        painter.setBrush(state_color(cell.state, theme))
+        painter.translate(rect.x, rect.y)
+        painter.drawRects(_dashed_outline(size))
+        painter.translate(-rect.x, -rect.y)
+    elif cell.state == CellState.GIVEN:
+        _corner(painter, rect, color(theme.given), left=True)
+    if cell.in_conflict:
+        _corner(painter, rect, color(theme.conflict), left=False)
+    if cell.violated:
+        tag = QRectF(rect.x + 2, rect.y + 2, _TAG * size, _TAG * size)
+        painter.fillRect(tag, color(theme.given))
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.setPen(QPen(color(theme.conflict), max(1.5, size / 32)))
+        painter.drawRect(QRectF(rect.x + 2, rect.y + 2, size - 4, size - 4))
+
+
+def _corner(painter: QPainter, rect: Rect, ink: QColor, *, left: bool) -> None:
+    """A small triangle in an upper corner."""
+    size = max(5.0, 0.14 * rect.width)
+    x, way = (rect.x + 2, 1) if left else (rect.x + rect.width - 2, -1)
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(ink)
+    y = rect.y + 2
+    painter.drawPolygon(QPolygonF([QPointF(x, y), QPointF(x + way * size, y), QPointF(x, y + size)]))
+
+
+def _strike(painter: QPainter, rect: Rect, theme: Theme) -> None:
+    """A wrong digit is struck through, over the digit."""
+    size = rect.width
+    painter.setPen(_pen(color(theme.conflict), max(1.5, size / 32)))
+    painter.drawLine(
+        QPointF(rect.x + 0.26 * size, rect.y + 0.66 * size), QPointF(rect.x + 0.74 * size, rect.y + 0.34 * size)
+    )
+
+
+def _paint_pointers(painter: QPainter, geometry: BoardGeometry, theme: Theme, look: Look) -> None:
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    if 0 <= look.hovered < geometry.count and look.hovered != look.cursor:
+        rect = geometry.rect_of(look.hovered)
+        painter.setPen(QPen(color(theme.faint_ink), 1))
+        painter.drawRect(QRectF(rect.x + 1.5, rect.y + 1.5, rect.width - 3, rect.height - 3))
+    if 0 <= look.cursor < geometry.count:
+        rect = geometry.rect_of(look.cursor)
+        painter.setPen(QPen(color(theme.focus if look.focused else theme.faint_ink), 2 if look.focused else 1))
+        painter.drawRect(QRectF(rect.x + 1, rect.y + 1, rect.width - 2, rect.height - 2))
+
+
+def paint_invitation(painter: QPainter, geometry: BoardGeometry, theme: Theme, text: str) -> None:
+    """What to do with an empty board, in its middle."""
+    font = ui_font()
+    font.setPixelSize(px(TEXT_BODY))
+    painter.setFont(font)
+    wide = painter.fontMetrics().boundingRect(
+        QRect(0, 0, geometry.side - 2 * geometry.cell, geometry.side), Qt.TextFlag.TextWordWrap, text
+    )
+    box = QRectF(0, 0, wide.width() + 32, wide.height() + 24)
+    box.moveCenter(QPointF(geometry.left + geometry.side / 2, geometry.top + geometry.side / 2))
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(color(theme.surface_sunken))
+    painter.drawRoundedRect(box, RADIUS, RADIUS)
+    painter.setPen(color(theme.faint_ink))
+    painter.drawText(box.adjusted(8, 8, -8, -8), Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap, text)
+
+
+def _pen(ink: QColor, width: float) -> QPen:
+    return QPen(ink, width, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap)
+
+
+def _middle(rect: Rect) -> tuple[float, float]:
+    return rect.x + rect.width / 2, rect.y + rect.height / 2
+
+
+@cache
+def _dashed_outline(size: int) -> list[QRect]:
+    """Dashes just inside a cell of this size; a dashed pen costs ten times as much."""
+    dash, gap, thick = max(3, size // 12), max(2, size // 18), 1 if size < 60 else 2
+    low, high = 3, size - 3
+    spans = [(place, min(dash, high - place)) for place in range(low, high, dash + gap)]
+    across = [QRect(place, y, length, thick) for place, length in spans for y in (low, high - thick)]
+    return across + [QRect(x, place, thick, length) for place, length in spans for x in (low, high - thick)]
+
+
+@cache
+def _veil(code: str, alpha: float) -> QColor:
+    """A colour seen through."""
+    made = QColor(code)
+    made.setAlphaF(alpha)
+    return made
+
+
+@cache
+def _mixed(code: str, other: str, share: float) -> QColor:
+    """So much of the other colour in the one."""
+    a, b = QColor(code), QColor(other)
+    return QColor(*(round(x + (y - x) * share) for x, y in zip(a.getRgb()[:3], b.getRgb()[:3], strict=True)))

@@ -1,0 +1,113 @@
+"""A board that follows a run through a player: live, and afterwards wherever one scrubs to. Knows no window."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from PySide6.QtCore import QObject, QTimer, Signal, Slot
+
+from app.player.player import Player
+from app.player.run_view import Told
+from app.state.sudoku.solve_frame import SolveFrame, frame
+from app.sudoku.board.view import BoardView
+from app.sudoku.wording import Spent, result_text
+
+REFRESH_MS = 30  # between two looks at a run under way that nothing paces
+
+
+class RunBoard(QObject):
+    """A ``Follower`` of ``app.sudoku.job_queue``. ``shown`` tells that another frame, or none, is on the board."""
+
+    shown = Signal()
+    started = Signal()
+    finished = Signal(str)  # why it failed; empty if it did not
+
+    def __init__(self, board: BoardView, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.board = board
+        self.player = Player(self)
+        self.puzzle = ""  # of the run on show
+        self.told: Told | None = None
+        self.is_live = False
+        self.result = ""  # how the run on show went, in words; empty until it has ended
+        self._waiting = QTimer(self)
+        self._waiting.setSingleShot(True)
+        self._waiting.timeout.connect(self._take_in)
+        self.player.placed.connect(self._place)
+
+    @property
+    def frame(self) -> SolveFrame | None:
+        """What the board shows of the run; None where it shows none."""
+        return self.board.frame
+
+    @property
+    def trace(self) -> Any:
+        """The run on show, whole; None where there is none."""
+        return None if self.told is None else self.told.trace
+
+    @property
+    def spent(self) -> Spent | None:
+        """What the run on show has taken so far."""
+        return None if self.told is None else Spent.of(self.told)
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether the last frame is on show, to which the verdict belongs."""
+        replay = self.player.replay
+        return replay is not None and self.player.place >= len(replay.frames) - 1
+
+    # ---------------------------------------------------------------- a run
+
+    def expect(self, puzzle: str) -> None:
+        """A run on this puzzle was asked for; until it is there the board shows the puzzle alone."""
+        self._let_go()
+        self.puzzle = puzzle
+        self.is_live = True
+
+    def began(self, told: Told) -> None:
+        self.told = told
+        self.player.open(told)
+        self.started.emit()
+
+    def grew(self) -> None:
+        if not self._waiting.isActive():
+            self._waiting.start(REFRESH_MS)
+
+    def ended(self, _told: Told | None, problem: str) -> None:
+        self._waiting.stop()
+        self._take_in()
+        self.is_live = False
+        replay = self.player.replay
+        if self.told is not None and replay is not None and replay.frames:
+            last = frame(self.puzzle, replay.snapshot(len(replay.frames) - 1), self.told.piece)
+            self.result = result_text(last, Spent.of(self.told), problem)
+        else:
+            self.result = problem
+        self.finished.emit(problem)
+
+    def close(self) -> None:
+        """Show no run any more, and the puzzle again."""
+        self._let_go()
+        self.is_live = False
+        self.shown.emit()
+
+    def _let_go(self) -> None:
+        self._waiting.stop()
+        self.told, self.result = None, ""
+        self.player.open(None)
+        self.board.set_frame(None)
+
+    @Slot()
+    def _take_in(self) -> None:
+        if self.told is not None:
+            self.player.refresh()
+
+    # ---------------------------------------------------------------- showing
+
+    @Slot(int)
+    def _place(self, _place: int) -> None:
+        snapshot = self.player.snapshot
+        if snapshot is None or self.told is None:
+            return
+        self.board.set_frame(frame(self.puzzle, snapshot, self.told.piece))
+        self.shown.emit()

@@ -1,0 +1,231 @@
+"""The Sudoku page's dealings: solving, two contenders, the scoreboard's batch, adapters. Part of the window."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Slot
+from PySide6.QtWidgets import QFileDialog
+
+from app.bridge.messages import AdapterChanged, LoadedModel, Message
+from app.design.theme import Theme
+from app.state.sudoku.board import Bin
+from app.state.sudoku.scores import Request
+from app.sudoku.batch import Batch
+from app.sudoku.board.run_board import RunBoard
+from app.sudoku.contenders import Contender, adapters_for, contenders, obstacle, title_of_adapter
+from app.sudoku.job_queue import Job, Work
+from app.sudoku.page import SudokuPage
+from app.sudoku.side_by_side import Side
+from app.system.i18n import tr
+from app.window.topbar import INSPECTOR, SUDOKU
+from engine import SUDOKU as SUDOKU_MODEL
+
+if TYPE_CHECKING:
+    from app.window.main_window import MainWindow
+
+
+class Solving(QObject):
+    """One thing at a time goes to the engine: a puzzle, two in turn, or a batch of them."""
+
+    def __init__(self, window: MainWindow, theme: Theme, reduced_motion: bool) -> None:
+        super().__init__(window)
+        self._window = window
+        self.page = page = SudokuPage(theme, reduced_motion)
+        self.work = Work(window, self)
+        self.batch = Batch(window, self.work, page.scores, self)
+        self._folders: list[str] = []  # of adapters that the user has opened
+        self._offered: object = None  # what the choosers were filled from
+        one, column = page.one, page.one.column
+        column.solve_asked.connect(self.solve)
+        column.stop_asked.connect(self.stop)
+        column.adapter_chosen.connect(self._adapt)
+        column.adapter_folder_asked.connect(self._ask_adapter)
+        column.inspect_asked.connect(self._inspect_one)
+        one.changed.connect(self.refresh)
+        page.beside.run_asked.connect(self.solve_both)
+        page.beside.stop_asked.connect(self.stop)
+        page.beside.bin_asked.connect(one.new_puzzle)
+        page.beside.folder_asked.connect(self._ask_contender)
+        page.beside.inspect_asked.connect(self._inspect)
+        page.scores.run_asked.connect(self._run_batch)
+        page.scores.stop_asked.connect(self.stop)
+        page.scores.failed.connect(window.say)
+        self.work.changed.connect(window.refresh_blocking)
+        self.batch.changed.connect(window.refresh_blocking)
+        self.refresh()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a puzzle is being solved, or a model made ready for one."""
+        return self.work.is_busy or self.batch.is_on
+
+    # ---------------------------------------------------------------- solving
+
+    @Slot()
+    def solve(self) -> None:
+        """Give the puzzle to the loaded model; where that cannot write a board, to Safelight Sudoku."""
+        one, model = self.page.one, self._window.model
+        if self._reason() or not one.check.runs:
+            return
+        contender = Contender(SUDOKU_MODEL) if self._offer() else None
+        seed = self._window.values.next_seed()
+        title = _title(model) if model is not None and contender is None else Contender(SUDOKU_MODEL).title
+        facts = tr("{model}, seed {seed}", model=title, seed=seed)
+        one.expect(tr("{facts}, givens clamped", facts=facts) if self.page.clamp else facts)
+        self.page.show_part("one")
+        self.work.add([Job(contender, one.puzzle.cells, seed, self.page.clamp, one.run)])
+
+    @Slot()
+    def solve_both(self) -> None:
+        """Give the puzzle to both contenders, one after the other, with one seed."""
+        beside, one = self.page.beside, self.page.one
+        left, right = beside.left.contender, beside.right.contender
+        if self._reason() or not one.check.runs or left is None or right is None:
+            return
+        puzzle, seed = one.puzzle.cells, self._window.values.next_seed()
+        seeds = (seed, seed + (left == right))  # the same twice would be the same run twice
+        beside.expect(puzzle)
+        self.work.add(
+            Job(side.contender, puzzle, own, self.page.clamp, side.run)
+            for side, own in zip(beside.sides, seeds, strict=True)
+        )
+
+    @Slot()
+    def stop(self) -> None:
+        """Stop the run under way within one denoising step, and begin none of those that wait."""
+        self.batch.stop()
+        self.work.stop()
+
+    @Slot(object)
+    def _run_batch(self, request: Request) -> None:
+        model = self._window.model
+        if self._reason():
+            return
+        if self._offer() or model is None:
+            contender = Contender(SUDOKU_MODEL)
+            self.batch.begin(request, contender.title, contender)
+        else:
+            self.batch.begin(request, _title(model))
+
+    def new_puzzle(self, bin: Bin) -> None:
+        """A fresh puzzle of a bin."""
+        self.page.one.new_puzzle(bin)
+
+    # ---------------------------------------------------------------- models and adapters
+
+    @Slot(str)
+    def _adapt(self, path_or_id: str) -> None:
+        model = self._window.model
+        if model is not None and not self._reason() and (path_or_id or None) != model.adapter:
+            self.work.add([Job(Contender(model.path_or_id, path_or_id or None))])
+
+    @Slot()
+    def _ask_adapter(self) -> None:
+        folder = self._ask_folder()
+        if folder:
+            self._adapt(folder)
+        self._fill()
+
+    @Slot(object)
+    def _ask_contender(self, side: Side) -> None:
+        folder = self._ask_folder()
+        if folder and side.contender is not None:
+            self._fill()
+            side.choose(Contender(side.contender.model, folder))
+
+    def _ask_folder(self) -> str:
+        folder = QFileDialog.getExistingDirectory(self._window, tr("Open an adapter's folder"))
+        if folder and folder not in self._folders:
+            self._folders.append(folder)
+        return folder
+
+    def _fill(self) -> None:
+        """Offer what there is to choose from."""
+        model = self._window.model
+        others = [path for path, _ in self._window.models.models]
+        if model is not None and not obstacle(model):
+            others.append(model.path_or_id)
+        self.page.beside.offer(contenders(others, self._folders))
+        fitting = () if model is None else adapters_for(model.path_or_id)
+        offered = [(path, title_of_adapter(path)) for path in (*fitting, *self._folders)]
+        self.page.one.column.show_adapters(offered, "" if model is None else model.adapter or "")
+
+    # ---------------------------------------------------------------- what is possible now
+
+    def _reason(self) -> str:
+        """Why nothing can be run now; empty where something can, if need be by the model that is offered."""
+        reason = self._window.reason_to_wait()
+        return "" if reason and self._window.model is None and not self._window.loading_text else reason
+
+    def _offer(self) -> bool:
+        """Whether a model has to be loaded first."""
+        model = self._window.model
+        return model is None or bool(obstacle(model))
+
+    @Slot()
+    def refresh(self) -> None:
+        """What can be asked has changed: another model or puzzle, or a run that began or ended."""
+        self.work.look()
+        model, page, one = self._window.model, self.page, self.page.one
+        known = (model, tuple(self._window.models.models), tuple(self._folders))
+        if known != self._offered:
+            self._offered = known
+            self._fill()
+        busy, reason, check = self.is_busy, self._reason(), one.check_shown
+        waits = self._preparing() if busy else reason
+        offer = not busy and not reason and self._offer()
+        if offer and model is not None:
+            waits = obstacle(model)
+        one.show_solving(busy, waits, can_run=not busy and not reason and check.runs, offer=offer)
+        page.beside.show_puzzle(one.puzzle, waits or check.text)
+        page.beside.show_solving(busy, waits, can_run=not reason and check.runs)
+        page.scores.set_busy("" if self.batch.is_on else reason)
+        one.column.adapter.setEnabled(model is not None and not busy and not reason)
+
+    def _preparing(self) -> str:
+        """What a run waits for; empty once it is under way."""
+        if self.work.is_running or not self.work.is_busy:
+            return ""
+        return self._window.loading_text or tr("Changing the adapter")
+
+    # ---------------------------------------------------------------- what arrives
+
+    def take(self, message: Message) -> None:
+        """Take in what arrived of a run."""
+        self.work.take(message)
+
+    def adapter_changed(self, change: AdapterChanged) -> None:
+        """The model has another adapter, or could not take it; then the chooser goes back."""
+        self.work.adapter_changed(change)
+        self._fill()
+
+    # ---------------------------------------------------------------- looking into it
+
+    @Slot()
+    def _inspect_one(self) -> None:
+        self._inspect(self.page.one.run)
+
+    @Slot(object)
+    def _inspect(self, run: RunBoard) -> None:
+        if run.trace is not None and not run.is_live:
+            self._window.show_page(INSPECTOR)
+            self._window.inspecting.page.open_trace(run.trace, 0)
+
+    def toggle_clamp(self) -> None:
+        """Clamp givens from now on, or no longer."""
+        self.show("one")
+        self.page.one.column.clamp.toggle()
+
+    def show(self, part: str) -> None:
+        """Go to the page, and there to "one", "beside" or "scores"."""
+        self._window.show_page(SUDOKU)
+        self.page.show_part(part)
+
+
+def _title(model: LoadedModel) -> str:
+    """What the loaded model is called, with what is on it."""
+    if model.adapter is None:
+        return model.title
+    return tr("{model} with {adapter}", model=model.title, adapter=model.adapter_title or Path(model.adapter).name)

@@ -1,0 +1,252 @@
+"""The running rate of each bin in the order of puzzles, with its interval, drawn by pyqtgraph. Knows no run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, QTimer, Slot
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen, QPolygonF, QShowEvent
+from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
+
+from app.design.theme import DARKROOM, TEXT_SMALL, Theme, color, px
+from app.inspector.timeline.plot_sheet import small_font
+from app.state.sudoku.scores import Scoreboard, wilson
+from app.sudoku.scores.words import short_with_givens, spoken
+from app.system.i18n import tr
+
+REDRAW_MS = 150  # between two drawings while results come in
+BAND = 36  # opacity of an interval, of 255
+LEAST_HEIGHT = 152  # pixels at 100 %
+SHARES = (0, 50, 100)  # with a line each, per cent
+
+
+@dataclass(frozen=True)
+class Pen:
+    """How a contender is drawn: told by colour, by dashes, and by the mark at the line's end."""
+
+    shade: str
+    dashes: Qt.PenStyle
+    mark: str  # as pyqtgraph calls it
+
+
+def pens(theme: Theme) -> tuple[Pen, ...]:
+    """In the order of contenders; the fifth begins anew."""
+    style = Qt.PenStyle
+    return (
+        Pen(theme.accent, style.SolidLine, "o"),
+        Pen(theme.remelted, style.DashLine, "s"),
+        Pen(theme.accepted, style.DashDotLine, "t1"),
+        Pen(theme.ink, style.DotLine, "d"),
+    )
+
+
+class ScorePlot(QWidget):
+    """A plot beside another for each bin with results; above them who is who, where there are several contenders."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = DARKROOM
+        self._scores = Scoreboard()
+        self._graph: Any = None  # a pyqtgraph layout, once it is needed
+        self.plots: dict[str, Any] = {}  # by bin
+        self.legend = Legend(self)
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.setSpacing(8)
+        self._column.addWidget(self.legend)
+        self.setMinimumHeight(px(LEAST_HEIGHT))
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.timeout.connect(self.draw)
+        self.setAccessibleName(tr("Running rates"))
+
+    def set_theme(self, theme: Theme) -> None:
+        self._theme = theme
+        self.legend.show_names(self._scores.contenders, theme)
+        self._forget()
+
+    def show_scores(self, scores: Scoreboard, *, at_once: bool = False) -> None:
+        """Show these, soon, as they are by then."""
+        self._scores = scores
+        if at_once or not self._timer.isActive():
+            self._timer.start(0 if at_once else REDRAW_MS)
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._forget()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self._timer.start(0)
+
+    def _forget(self) -> None:
+        """What is drawn is drawn anew, in other colours or sizes."""
+        if self._graph is not None:
+            self._column.removeWidget(self._graph)
+            self._graph.hide()
+            self._graph.deleteLater()
+            self._graph, self.plots = None, {}
+        self._timer.start(0)
+
+    # ---------------------------------------------------------------- drawing
+
+    @Slot()
+    def draw(self) -> None:
+        """Draw what there is now."""
+        self.setAccessibleDescription(spoken(self._scores))
+        self.legend.show_names(self._scores.contenders, self._theme)
+        if not self.isVisible():
+            return
+        bins = self._scores.bins
+        if list(self.plots) != bins and self._graph is not None:
+            self._forget()
+        if not bins:
+            return
+        if self._graph is None:
+            self._build(bins)
+        for name in bins:
+            self._fill(name)
+
+    def _build(self, bins: list[Any]) -> None:
+        import pyqtgraph
+
+        pyqtgraph.setConfigOptions(antialias=True)
+        theme = self._theme
+        graph = self._graph = pyqtgraph.GraphicsLayoutWidget()
+        graph.setBackground(theme.surface)
+        graph.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        graph.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        graph.setAccessibleName(tr("Running rates"))
+        graph.setFrameShape(graph.Shape.NoFrame)
+        graph.ci.layout.setContentsMargins(0, 0, 8, 0)
+        graph.ci.layout.setSpacing(16)
+        font = small_font()
+        for column, name in enumerate(bins):
+            plot = self.plots[name] = graph.addPlot(row=0, col=column)
+            plot.hideButtons()
+            plot.setMenuEnabled(False)
+            plot.setMouseEnabled(False, False)
+            plot.setTitle(short_with_givens(name), color=theme.ink, size=f"{px(TEXT_SMALL)}px")
+            plot.titleLabel.item.setFont(font)
+            plot.titleLabel.setMinimumWidth(0)  # or it keeps the plot from becoming narrow
+            for side in ("left", "bottom"):
+                axis = plot.getAxis(side)
+                axis.setPen(theme.line_strong)
+                axis.setTextPen(theme.faint_ink)
+                axis.setTickFont(font)
+                axis.enableAutoSIPrefix(False)
+                axis.setStyle(hideOverlappingLabels=False)
+            left = plot.getAxis("left")
+            left.setTicks([[(share, f"{share} %") for share in SHARES], []])
+            left.setWidth(px(52))
+            plot.getAxis("bottom").setHeight(px(36))
+            style = {"font-size": f"{px(TEXT_SMALL)}px"}
+            plot.getAxis("bottom").setLabel(tr("puzzles run"), color=theme.faint_ink, **style)
+            plot.setYRange(0, 100, padding=0.05)
+        self._column.addWidget(graph, 1)
+
+    def _fill(self, name: str) -> None:
+        import pyqtgraph
+
+        plot = self.plots[name]
+        plot.clear()
+        for share in SHARES:  # not pyqtgraph's grid, with which it hides marks near the ends
+            plot.addItem(pyqtgraph.InfiniteLine(share, angle=0, pen=pyqtgraph.mkPen(self._theme.line, width=1)))
+        most = 1
+        for place, contender in enumerate(self._scores.contenders):
+            rates = self._scores.running(contender, name)
+            if rates:
+                most = max(most, len(rates))
+                self._draw_contender(plot, rates, place)
+        plot.setXRange(0, most * 1.04 + 0.5, padding=0)
+        plot.getAxis("bottom").setTicks([[(tick, str(tick)) for tick in ticks(most)], []])
+
+    def _draw_contender(self, plot: Any, rates: list[float], place: int) -> None:
+        import pyqtgraph
+
+        pen = pens(self._theme)[place % len(pens(self._theme))]
+        numbers = np.arange(1, len(rates) + 1)
+        bounds = np.array([wilson(round(rate * n), n) for n, rate in enumerate(rates, 1)]) * 100
+        shares = np.array(rates) * 100
+        band = QColor(pen.shade)
+        band.setAlpha(BAND)
+        edges = [pyqtgraph.PlotCurveItem(numbers, bounds[:, side]) for side in (0, 1)]
+        plot.addItem(pyqtgraph.FillBetweenItem(*edges, brush=pyqtgraph.mkBrush(band)))
+        scale = self.devicePixelRatioF()  # pyqtgraph's pens count the screen's own pixels
+        stroke = pyqtgraph.mkPen(pen.shade, width=2 * scale, style=pen.dashes)
+        plot.addItem(pyqtgraph.PlotDataItem(numbers, shares, pen=stroke))
+        end, (low, high) = shares[-1:], bounds[-1]
+        whisker = pyqtgraph.ErrorBarItem(
+            x=numbers[-1:],
+            y=end,
+            top=np.array([high - end[0]]),
+            bottom=np.array([end[0] - low]),
+            beam=0.03 * len(rates),
+            pen=pyqtgraph.mkPen(pen.shade, width=1.5 * scale),
+        )
+        plot.addItem(whisker)
+        dot = pyqtgraph.ScatterPlotItem(numbers[-1:], end, symbol=pen.mark, size=9, brush=pen.shade, pen=None)
+        plot.addItem(dot)
+
+
+def ticks(most: int) -> list[int]:
+    """Numbers on an axis from 0: the last one, and the half where it is whole."""
+    return [0, most // 2, most] if most > 1 and most % 2 == 0 else [0, most]
+
+
+class Legend(QWidget):
+    """Who is drawn how; hidden where there is one contender only."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._names: list[str] = []
+        self._theme = DARKROOM
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        self.hide()
+
+    def show_names(self, names: list[str], theme: Theme) -> None:
+        """Name the contenders, in the order of ``pens``."""
+        self._names, self._theme = names, theme
+        self.setAccessibleName(tr("Contenders: {names}", names=", ".join(names)))
+        self.setVisible(len(names) > 1)
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        return QSize(px(240), px(20))
+
+    def paintEvent(self, _event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setFont(small_font())
+        metrics = painter.fontMetrics()
+        middle = self.height() / 2
+        room = (self.width() - 16 * len(self._names)) / max(1, len(self._names)) - 44
+        x = 0.0
+        for place, name in enumerate(self._names):
+            pen = pens(self._theme)[place % 4]
+            painter.setPen(QPen(color(pen.shade), 2, pen.dashes))
+            painter.drawLine(QPointF(x, middle), QPointF(x + 36, middle))
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(color(pen.shade))
+            _draw_mark(painter, pen.mark, QPointF(x + 18, middle))
+            painter.setPen(color(self._theme.ink))
+            shown = metrics.elidedText(name, Qt.TextElideMode.ElideMiddle, round(max(room, 24)))
+            painter.drawText(QPointF(x + 44, middle + (metrics.ascent() - metrics.descent()) / 2), shown)
+            x += 44 + metrics.horizontalAdvance(shown) + 24
+        painter.end()
+
+
+def _draw_mark(painter: QPainter, mark: str, middle: QPointF) -> None:
+    reach = 4.5
+    shapes = {
+        "s": ((-1, -1), (1, -1), (1, 1), (-1, 1)),
+        "t1": ((0, -1), (1, 1), (-1, 1)),
+        "d": ((0, -1), (0.8, 0), (0, 1), (-0.8, 0)),
+    }
+    if mark == "o":
+        painter.drawEllipse(QRectF(middle.x() - reach, middle.y() - reach, 2 * reach, 2 * reach))
+    else:
+        painter.drawPolygon(QPolygonF([middle + QPointF(reach * x, reach * y) for x, y in shapes[mark]]))

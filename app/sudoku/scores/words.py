@@ -1,0 +1,96 @@
+"""The scoreboard's figures in words. Knows no widgets."""
+
+from __future__ import annotations
+
+from app.state.sudoku.board import Bin, bin_name
+from app.state.sudoku.scores import ALL, SPANS, Row, Scoreboard
+from app.system.i18n import tr
+
+UNKNOWN = "–"
+
+
+def title_of(name: str) -> str:
+    """A bin, or all of them, at the beginning of a line."""
+    return tr("All") if name == ALL else _name(name).capitalize()
+
+
+def with_givens(name: Bin) -> str:
+    """A bin with the givens of its puzzles."""
+    span = SPANS[name]
+    return tr("{bin}, {low}–{high} givens", bin=title_of(name), low=span.low, high=span.high)
+
+
+def short_with_givens(name: Bin) -> str:
+    """The same where there is little room."""
+    span = SPANS[name]
+    return tr("{bin} {low}–{high}", bin=title_of(name), low=span.low, high=span.high)
+
+
+def percent(share: float | None) -> str:
+    """A share of 0 to 1."""
+    return UNKNOWN if share is None else f"{100 * share:.1f} %"
+
+
+def rate_with_interval(row: Row) -> str:
+    """The rate and what lies around it, in per cent."""
+    return f"{100 * row.rate:.1f} %  ({100 * row.low:.0f}–{100 * row.high:.0f})"
+
+
+def cells_of(row: Row, *, named: bool) -> tuple[str, ...]:
+    """A row of the table, in columns as ``heads`` names it; ``named`` with the contender."""
+    return (
+        title_of(row.bin),
+        *((row.contender,) if named else ()),
+        f"{row.solved}/{row.count}",
+        rate_with_interval(row),
+        percent(row.cell_accuracy),
+        percent(row.givens_kept),
+        f"{row.mean_steps:.1f}  ({row.median_steps:g})",
+        f"{row.mean_seconds:.2f}",
+    )
+
+
+def heads(*, named: bool) -> list[tuple[str, str]]:
+    """The table's columns, each with what it means."""
+    return [
+        (tr("Puzzles"), tr("By the number of givens: easy from 40, medium from 30, hard below")),
+        *(((tr("By"), tr("The model, with its adapter if it has one")),) if named else ()),
+        (tr("Solved"), tr("Puzzles solved exactly, of those run")),
+        (tr("Rate (95 %)"), tr("Share solved; the true rate lies in the interval 19 times of 20")),
+        (tr("Cells"), tr("Blanks filled with the right digit, of all blanks")),
+        (tr("Givens"), tr("Answers in which every given stands where it stood")),
+        (tr("Steps (median)"), tr("Denoising steps a puzzle: the mean, and the puzzle in the middle")),
+        (tr("Seconds"), tr("A puzzle's prefill and denoising: the mean, in seconds")),
+    ]
+
+
+def spoken(scores: Scoreboard) -> str:
+    """All rates, for whoever cannot see the plots."""
+    lines = [
+        tr(
+            "{bin}, {contender}: {solved} of {count} solved, {rate:.1f} %, interval {low:.1f} to {high:.1f} %.",
+            bin=title_of(row.bin),
+            contender=row.contender or tr("the model"),
+            solved=row.solved,
+            count=row.count,
+            rate=100 * row.rate,
+            low=100 * row.low,
+            high=100 * row.high,
+        )
+        for row in scores.rows_to_show()
+    ]
+    return " ".join([tr("Share of puzzles solved."), *lines])
+
+
+def summary(scores: Scoreboard) -> str:
+    """The contenders' rates over everything, on a line."""
+    rows = [row for row in scores.rows() if row.bin == ALL]
+    parts = []
+    for row in rows:
+        text = tr("{solved} of {count} solved, {rate}", solved=row.solved, count=row.count, rate=percent(row.rate))
+        parts.append(f"{row.contender}: {text}" if len(rows) > 1 else text)
+    return " · ".join(parts)
+
+
+def _name(name: str) -> str:
+    return bin_name(name)  # type: ignore[arg-type]

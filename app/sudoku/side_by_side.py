@@ -1,0 +1,267 @@
+"""Two contenders on one puzzle with one seed, side by side; one slider goes through both. Knows no window."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QBoxLayout, QCheckBox, QComboBox, QVBoxLayout, QWidget
+
+from app.design.controls import button, label
+from app.design.scroller import scroller
+from app.design.theme import Theme, px
+from app.player.scrubber import Scrub
+from app.state.sudoku.board import Board
+from app.sudoku.board.column import BinChips, flow_of
+from app.sudoku.board.run_board import RunBoard
+from app.sudoku.board.view import BoardView
+from app.sudoku.contenders import Contender, usual_pair
+from app.sudoku.wording import steps_text
+from app.system.i18n import tr
+
+OPEN_FOLDER = "open-folder"  # the choosers' last entry
+NARROW = 608  # pixels; below it the boards stand under each other
+LEAST, NARROW_BOARD = 240, 360
+
+
+class Side(QWidget):
+    """A contender, its board and how its run went."""
+
+    chosen = Signal()
+    folder_asked = Signal()  # of an adapter
+    inspect_asked = Signal()
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._offered: list[Contender] = []
+        self._contender: Contender | None = None
+        self.chooser = QComboBox()
+        self.chooser.setAccessibleName(name)
+        self.chooser.setAccessibleDescription(tr("A model, with or without an adapter"))
+        self.chooser.setToolTip(tr("A model, with or without an adapter"))
+        self.chooser.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.chooser.setMinimumContentsLength(12)
+        self.board = BoardView()
+        self.board.setAccessibleName(tr("{side}: board", side=name))
+        self.board.set_read_only(True)
+        self.run = RunBoard(self.board, self)
+        self.result = label("", "verdict", wrap=True, selectable=True)
+        self.result.setAccessibleName(tr("{side}: result", side=name))
+        self.result.setMinimumHeight(px(40))  # of two lines, so that boards stay level
+        self.result.setAlignment(Qt.AlignmentFlag.AlignTop)
+        self.inspect = button(tr("Open in the inspector"), tr("{side}: open the run in the inspector", side=name))
+        policy = self.inspect.sizePolicy()
+        policy.setRetainSizeWhenHidden(True)
+        self.inspect.setSizePolicy(policy)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(8)
+        column.addWidget(self.chooser)
+        column.addWidget(self.board, 1)
+        column.addWidget(self.result)
+        column.addWidget(self.inspect)
+        self.chooser.activated.connect(self._choose)
+        self.inspect.clicked.connect(self.inspect_asked)
+        self.run.shown.connect(self.show_run)
+        self.run.started.connect(self.show_run)
+        self.run.finished.connect(self._finished)
+        self.show_run()
+
+    # ---------------------------------------------------------------- the contender
+
+    @property
+    def contender(self) -> Contender | None:
+        """Who is to solve the puzzle here."""
+        return self._contender
+
+    def offer(self, offered: Sequence[Contender], chosen: Contender) -> None:
+        """Offer these, with one of them chosen."""
+        self._offered = list(offered)
+        if chosen not in self._offered:
+            self._offered.append(chosen)
+        self.chooser.clear()
+        for place, one in enumerate(self._offered):
+            self.chooser.addItem(one.title, place)
+        self.chooser.insertSeparator(self.chooser.count())
+        self.chooser.addItem(tr("Open an adapter's folder…"), OPEN_FOLDER)
+        self.choose(chosen)
+
+    def choose(self, contender: Contender) -> None:
+        """Choose one of those on offer; another is offered from now on."""
+        self._contender = contender
+        self.chooser.setCurrentIndex(self._offered.index(contender))
+
+    @Slot(int)
+    def _choose(self, index: int) -> None:
+        place = self.chooser.itemData(index)
+        if place == OPEN_FOLDER:
+            if self._contender is not None:
+                self.choose(self._contender)
+            self.folder_asked.emit()
+        elif place is not None and self._offered[place] != self._contender:
+            self._contender = self._offered[place]
+            self.run.close()
+            self.chosen.emit()
+
+    # ---------------------------------------------------------------- the run
+
+    @Slot(str)
+    def _finished(self, problem: str) -> None:
+        if self.run.told is None:
+            self.run.close()
+        self.show_run()
+        if problem:
+            self.result.setText(problem)
+
+    @Slot()
+    def show_run(self) -> None:
+        """Steps so far, or how it went."""
+        run, frame = self.run, self.run.frame
+        if run.told is None or frame is None:
+            text = tr("Waits for its turn") if run.is_live else ""
+        elif run.result and run.is_at_end:
+            text = run.result
+        else:
+            steps, accepted = steps_text(frame.steps), frame.accepted
+            text = tr("After {steps}: {accepted} of 81 accepted", steps=steps, accepted=accepted)
+        self.result.setText(text)
+        self.inspect.setVisible(bool(run.result) and run.told is not None)
+
+
+class Beside(QWidget):
+    """Asks for both runs by ``run_asked``; the puzzle is that of "One puzzle"."""
+
+    run_asked = Signal()
+    stop_asked = Signal()
+    bin_asked = Signal(str)
+    folder_asked = Signal(object)  # the Side that wants an adapter of the user's
+    inspect_asked = Signal(object)  # a RunBoard
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.left, self.right = Side(tr("At the left")), Side(tr("At the right"))
+        self.sides = (self.left, self.right)
+        self.solve = button(tr("Solve both"), tr("Solve the puzzle with both"), role="primary")
+        self.stop = button(tr("Stop"), tr("Stop both"), role="plain", tip=tr("Within one denoising step (Esc)"))
+        self.clamp = QCheckBox(tr("Clamp givens"))
+        self.bins = BinChips(self)
+        self.note = label("", "caption", wrap=True)
+        self.note.setAccessibleName(tr("What is compared"))
+        self.scrub = Scrub([side.run.player for side in self.sides])
+        self.scrub.words.hide()  # each side says it
+        self._lay_out()
+        self.solve.clicked.connect(self.run_asked)
+        self.stop.clicked.connect(self.stop_asked)
+        self.bins.asked.connect(self.bin_asked)
+        for side in self.sides:
+            side.run.started.connect(self._started)
+            side.run.finished.connect(self._finished)
+        self.left.folder_asked.connect(self._ask_left)
+        self.right.folder_asked.connect(self._ask_right)
+        self.left.inspect_asked.connect(self._inspect_left)
+        self.right.inspect_asked.connect(self._inspect_right)
+
+    def _lay_out(self) -> None:
+        self._head = head = flow_of(self.solve, self.stop, self.clamp, *self.bins.buttons.values())
+        self._row = QBoxLayout(QBoxLayout.Direction.LeftToRight)
+        self._row.setSpacing(24)
+        for side in self.sides:
+            self._row.addWidget(side, 1)
+        self._inside = inside = QWidget()
+        column = QVBoxLayout(inside)
+        column.setContentsMargins(16, 12, 16, 8)
+        column.setSpacing(8)
+        column.addWidget(head)
+        column.addWidget(self.note)
+        column.addLayout(self._row, 1)
+        column.addWidget(self.scrub)
+        self.area = scroller(inside)
+        around = QVBoxLayout(self)
+        around.setContentsMargins(0, 0, 0, 0)
+        around.addWidget(self.area)
+
+    # ---------------------------------------------------------------- what is compared
+
+    def offer(self, offered: Sequence[Contender]) -> None:
+        """Whom one can choose from; who is chosen stays."""
+        for side, first in zip(self.sides, usual_pair(list(offered)), strict=True):
+            side.offer(offered, side.contender or first)
+
+    def show_puzzle(self, board: Board, text: str) -> None:
+        """The puzzle to be solved; ``text`` says how it stands."""
+        for side in self.sides:
+            if not side.run.is_live and side.board.board != board:
+                side.run.close()
+                side.board.set_puzzle(board)
+        self.note.setText(text)
+
+    def show_solving(self, busy: bool, reason: str, *, can_run: bool) -> None:
+        """Whether something runs, and what it waits for; or why nothing can."""
+        self.solve.setVisible(not busy)
+        self.stop.setVisible(busy)
+        self.solve.setEnabled(can_run)
+        self.solve.setToolTip(reason)
+        self.bins.set_enabled(not busy)
+        for side in self.sides:
+            side.chooser.setEnabled(not busy)
+
+    # ---------------------------------------------------------------- runs
+
+    def expect(self, puzzle: str) -> None:
+        """Two runs were asked for."""
+        for side in self.sides:
+            side.run.expect(puzzle)
+            side.show_run()
+
+    @Slot()
+    def _started(self) -> None:
+        live = next((side for side in reversed(self.sides) if side.run.is_live and side.run.told is not None), None)
+        if live is not None:
+            self.scrub.follow(live.run.player)
+
+    @Slot()
+    def _finished(self) -> None:
+        if not any(side.run.is_live for side in self.sides):
+            self.scrub.follow(None)
+
+    @Slot()
+    def _ask_left(self) -> None:
+        self.folder_asked.emit(self.left)
+
+    @Slot()
+    def _ask_right(self) -> None:
+        self.folder_asked.emit(self.right)
+
+    @Slot()
+    def _inspect_left(self) -> None:
+        self.inspect_asked.emit(self.left.run)
+
+    @Slot()
+    def _inspect_right(self) -> None:
+        self.inspect_asked.emit(self.right.run)
+
+    # ---------------------------------------------------------------- looks
+
+    def set_theme(self, theme: Theme) -> None:
+        for side in self.sides:
+            side.board.set_theme(theme)
+        self.scrub.set_theme(theme)
+
+    def set_reduced_motion(self, reduced: bool) -> None:
+        for side in self.sides:
+            side.board.set_reduced_motion(reduced)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        narrow = self.width() < NARROW
+        directions = QBoxLayout.Direction
+        self._row.setDirection(directions.TopToBottom if narrow else directions.LeftToRight)
+        least = min(self.width() - 32, NARROW_BOARD) if narrow else LEAST
+        for side in self.sides:
+            side.board.setMinimumSize(LEAST, least)
+        least = self._inside.layout().minimumSize().height()  # type: ignore[union-attr]
+        for wrapped in (self._head, self.note):  # the layout counts a single line of each
+            least += max(0, wrapped.heightForWidth(self.width() - 32) - wrapped.minimumSizeHint().height())
+        self._inside.setMinimumHeight(0 if narrow else least)
+        self._inside.setMaximumHeight(16777215 if narrow else max(least, self.height()))

@@ -1,0 +1,261 @@
+"""One puzzle: the board with its slider, and the column beside it. Knows no model and no window."""
+
+from __future__ import annotations
+
+import random
+
+from PySide6.QtCore import QEvent, QObject, QTimer, Signal, Slot
+from PySide6.QtGui import QKeyEvent, QResizeEvent
+from PySide6.QtWidgets import QBoxLayout, QVBoxLayout, QWidget
+
+from app.design.controls import chain_tabs
+from app.design.scroller import scroller
+from app.design.theme import Theme, px
+from app.player.scrubber import Scrub
+from app.state.sudoku.board import Bin, Board, Check, check, generate
+from app.sudoku.board import keys
+from app.sudoku.board.column import Column
+from app.sudoku.board.legend import BoardLegend
+from app.sudoku.board.run_board import RunBoard
+from app.sudoku.board.view import BoardView
+from app.sudoku.wording import SAMPLE
+
+COLUMN = 280  # pixels at 100 %
+LEAST_BOARD = 280
+NARROW_BOARD = 440
+CHECK_MS = 120  # after the last change; a hard board takes the solver a tenth of a second
+
+
+class OnePuzzle(QWidget):
+    """``puzzle`` is the board as it is entered; ``run`` the run on show."""
+
+    changed = Signal()  # the puzzle, or how it stands
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.board = BoardView(first=Board(SAMPLE))
+        self.run = RunBoard(self.board, self)
+        self.scrub = Scrub([self.run.player])
+        self.legend = BoardLegend()
+        self.legend.set_running(True)  # at all times, so that the board keeps its place
+        self.column = Column()
+        self._problem = ""
+        self._facts = ""
+        self._check: Check | None = None
+        self._later = QTimer(self)
+        self._later.setSingleShot(True)
+        self._later.timeout.connect(self._check_now)
+        self._lay_out()
+        self._connect()
+        self._show_entry()
+        self._check_now()
+        self._show_run()
+
+    def _lay_out(self) -> None:
+        left = QWidget()
+        stack = QVBoxLayout(left)
+        stack.setContentsMargins(0, 0, 0, 0)
+        stack.setSpacing(8)
+        stack.addWidget(self.board, 100)
+        stack.addWidget(self.scrub)
+        stack.addWidget(self.legend)
+        stack.addStretch(1)
+        self._left = left
+        self.side = scroller(self.column)
+        inside = QWidget()
+        self._row = QBoxLayout(QBoxLayout.Direction.LeftToRight, inside)
+        self._row.setContentsMargins(16, 16, 16, 12)
+        self._row.setSpacing(24)
+        self._row.addWidget(left, 1)
+        self._row.addWidget(self.side)
+        self.area = scroller(inside)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addWidget(self.area)
+        chain_tabs(self.board, [self.scrub.back, self.scrub.play, self.scrub.on, self.scrub.slider])
+
+    def _connect(self) -> None:
+        board, column = self.board, self.column
+        board.changed.connect(self._board_changed)
+        board.refused.connect(self._refused)
+        board.installEventFilter(self)
+        column.bins.asked.connect(self.new_puzzle)
+        column.paste.clicked.connect(self._paste)
+        column.copy.clicked.connect(board.copy)
+        column.clear.clicked.connect(self._clear)
+        column.undo.clicked.connect(self._undo)
+        column.redo.clicked.connect(self._redo)
+        column.puzzle_asked.connect(self.leave_run)
+        self.run.shown.connect(self._show_run)
+        self.run.started.connect(self._started)
+        self.run.finished.connect(self._finished)
+
+    # ---------------------------------------------------------------- the puzzle
+
+    @property
+    def puzzle(self) -> Board:
+        """The board as it is entered."""
+        return self.board.board
+
+    @property
+    def check(self) -> Check:
+        """How the puzzle stands, up to date."""
+        self._check_now()
+        assert self._check is not None
+        return self._check
+
+    @Slot(str)
+    def new_puzzle(self, bin: Bin) -> None:
+        """Put a fresh puzzle on the board."""
+        if not self.run.is_live:
+            self.leave_run()
+            self.board.set_puzzle(generate(bin, random.Random()))
+            self.board.setFocus()
+
+    @Slot()
+    def _paste(self) -> None:
+        self.leave_run()
+        self.board.paste()
+
+    @Slot()
+    def _clear(self) -> None:
+        self.leave_run()
+        self.board.clear_all()
+
+    @Slot()
+    def _undo(self) -> None:
+        self.leave_run()
+        self.board.undo()
+
+    @Slot()
+    def _redo(self) -> None:
+        self.leave_run()
+        self.board.redo()
+
+    @Slot()
+    def leave_run(self) -> None:
+        """Show the puzzle alone, to be edited; a run under way stays."""
+        if not self.run.is_live and self.run.told is not None:
+            self.run.close()
+
+    @Slot(object)
+    def _board_changed(self, _board: Board) -> None:
+        self._problem = ""
+        self.leave_run()
+        self._show_entry()
+        self._later.start(CHECK_MS)
+
+    @Slot(str)
+    def _refused(self, problem: str) -> None:
+        self._problem = problem
+        self._show_check()
+
+    @property
+    def check_shown(self) -> Check:
+        """How the puzzle stood when it was looked at last, a moment ago at most."""
+        assert self._check is not None
+        return self._check
+
+    def show_solving(self, busy: bool, waits: str, *, can_run: bool, offer: bool) -> None:
+        """Whether something runs, and what it or the user waits for; whether a model must be loaded for it."""
+        self.column.show_solving(busy, waits, can_run=can_run, offer=offer)
+
+    def _show_entry(self) -> None:
+        entry, busy = self.board.entry, self.run.is_live
+        column = self.column
+        column.undo.setEnabled(entry.can_undo and not busy)
+        column.redo.setEnabled(entry.can_redo and not busy)
+        column.clear.setEnabled(not entry.board.is_empty and not busy)
+        column.paste.setEnabled(not busy)
+        column.bins.set_enabled(not busy)
+
+    @Slot()
+    def _check_now(self) -> None:
+        self._later.stop()
+        found = check(self.puzzle)
+        is_new = found != self._check
+        self._check = found
+        self._show_check()
+        if is_new:
+            self.changed.emit()
+
+    def _show_check(self) -> None:
+        self.column.check.setText(self._problem or (self._check.text if self._check is not None else ""))
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Typing takes the board back from a run that has ended."""
+        if watched is self.board and event.type() == QEvent.Type.KeyPress and isinstance(event, QKeyEvent):
+            edits = keys.digit_of(event) is not None or keys.deed_of(event) in ("paste", "undo", "redo")
+            if edits:
+                self.leave_run()
+        return super().eventFilter(watched, event)
+
+    # ---------------------------------------------------------------- the run
+
+    def expect(self, facts: str) -> None:
+        """A run on the puzzle was asked for; ``facts`` says whose it is."""
+        self._facts = facts
+        self._problem = ""
+        self.run.expect(self.puzzle.cells)
+        self.board.set_read_only(True)
+        self.scrub.follow(self.run.player)
+        self._show_entry()
+        self._show_run()
+
+    @Slot()
+    def _started(self) -> None:
+        self._show_run()
+
+    @Slot(str)
+    def _finished(self, problem: str) -> None:
+        self.board.set_read_only(False)
+        if self.run.told is None:
+            self.run.close()
+        self.scrub.follow(None)
+        self._show_entry()
+        self._show_run()
+        if problem and self.run.told is None:
+            self._refused(problem)
+
+    @Slot()
+    def _show_run(self) -> None:
+        run = self.run
+        has_run = run.told is not None
+        self.column.figures.show_frame(run.frame)
+        self.column.show_result(run.result, self._facts if has_run else "", has_run=has_run and not run.is_live)
+
+    # ---------------------------------------------------------------- looks
+
+    def set_theme(self, theme: Theme) -> None:
+        self.board.set_theme(theme)
+        self.scrub.set_theme(theme)
+        self.legend.set_theme(theme)
+        self._arrange()
+
+    def set_reduced_motion(self, reduced: bool) -> None:
+        self.board.set_reduced_motion(reduced)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._arrange()
+
+    def _arrange(self) -> None:
+        """Wide: the board fills the height, the column scrolls. Narrow: the column under the board, all scrolls."""
+        narrow = self.width() < px(COLUMN) + LEAST_BOARD + 56
+        inside = self.area.widget()
+        room = self.width() - 32 if narrow else self.width() - 56 - px(COLUMN) - 12
+        self.board.setMaximumHeight(max(room, LEAST_BOARD))  # the slider stands right under the squares
+        if narrow:
+            self._row.setDirection(QBoxLayout.Direction.TopToBottom)
+            under = self.scrub.sizeHint().height() + self.legend.heightForWidth(room) + 24
+            self._left.setMinimumHeight(min(room, NARROW_BOARD) + under)
+            self.side.setMinimumHeight(self.column.heightForWidth(self.width() - 40) + 8)
+            self.side.setMinimumWidth(0)
+            self.side.setMaximumWidth(16777215)
+            inside.setMaximumHeight(16777215)
+        else:
+            self._row.setDirection(QBoxLayout.Direction.LeftToRight)
+            self._left.setMinimumHeight(0)
+            self.side.setMinimumHeight(0)
+            self.side.setFixedWidth(px(COLUMN) + 12)
+            inside.setMaximumHeight(max(200, self.height()))

@@ -1,0 +1,105 @@
+"""Catches what nobody else caught, in any thread: it goes into the log and is told in a line, and the app goes on."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from types import TracebackType
+
+from PySide6.QtCore import QMessageLogContext, QObject, QtMsgType, Signal, qInstallMessageHandler
+
+from app.system import logs
+from app.system.i18n import tr
+from engine import SafelightError
+
+QUIET_SECONDS = 10.0
+"""A fault in painting comes sixty times a second; the same place is told of no more often than this."""
+
+QtHandler = Callable[[QtMsgType, QMessageLogContext, str], object]
+
+
+class Faults(QObject):
+    """Emits ``happened(message, details)`` in the thread of its receivers, whichever thread the fault was in."""
+
+    happened = Signal(str, str)  # one line for people; the whole traceback for a report
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._told: dict[tuple[str, str, int], float] = {}
+        self._telling = threading.Lock()
+        self._before: tuple[object, object] | None = None
+        self._qt_before: QtHandler | None = None
+        self._hears_qt = False
+
+    def install(self, *, qt_messages: bool = False) -> None:
+        """Take over from Python's own hooks; with ``qt_messages`` Qt's warnings go into the log as well."""
+        if self._before is None:
+            self._before = sys.excepthook, threading.excepthook
+            sys.excepthook = self._in_main
+            threading.excepthook = self._in_thread
+        if qt_messages and not self._hears_qt:
+            self._hears_qt = True
+            self._qt_before = qInstallMessageHandler(self._from_qt)
+
+    def remove(self) -> None:
+        """Put the hooks back as they were; may be called again."""
+        if self._before is not None:
+            sys.excepthook, threading.excepthook = self._before  # type: ignore[assignment]
+            self._before = None
+        if self._hears_qt:
+            qInstallMessageHandler(self._qt_before)
+            self._hears_qt = False
+
+    def take(self, error: BaseException, where: str) -> None:
+        """Log a fault and tell of it; never raises."""
+        if not self._is_new(error):
+            return
+        try:
+            logs.record(error, where)
+            self.happened.emit(one_line(error), "".join(traceback.format_exception(error)))
+        except Exception:  # there is nobody left to tell
+            traceback.print_exc()
+
+    def _is_new(self, error: BaseException) -> bool:
+        frames = traceback.extract_tb(error.__traceback__)
+        last = frames[-1] if frames else None
+        place = (type(error).__name__, last.filename if last else "", (last.lineno or 0) if last else 0)
+        now = self._clock()
+        with self._telling:
+            before = self._told.get(place)
+            if before is not None and now - before < QUIET_SECONDS:
+                return False
+            self._told[place] = now
+        return True
+
+    def _in_main(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if isinstance(error, Exception):
+            self.take(error.with_traceback(trace), "in the window's thread")
+        else:  # Ctrl+C in the terminal
+            sys.__excepthook__(kind, error, trace)
+
+    def _in_thread(self, args: threading.ExceptHookArgs) -> None:
+        if args.exc_value is not None and not isinstance(args.exc_value, SystemExit):
+            self.take(args.exc_value, "in another thread")
+
+    def _from_qt(self, kind: QtMsgType, context: QMessageLogContext, text: str) -> None:
+        if kind in (QtMsgType.QtWarningMsg, QtMsgType.QtCriticalMsg, QtMsgType.QtFatalMsg):
+            logs.log.warning("Qt, %s: %s", context.category, text[:300])
+        if self._qt_before is not None:
+            self._qt_before(kind, context, text)
+        elif sys.stderr is not None:  # a windowed program on Windows has none
+            print(text, file=sys.stderr)
+
+
+def one_line(error: BaseException) -> str:
+    """A fault in a sentence, with the next thing to do."""
+    if isinstance(error, SafelightError):
+        return str(error)
+    text = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
+    return tr(
+        "Something went wrong: {text}. The app goes on; its diagnostics, under Settings, help a report.", text=text
+    )

@@ -1,0 +1,78 @@
+"""A report of this installation for the clipboard: versions, the device, the settings, the log. Knows no Qt.
+
+It holds no prompt, no answer and no token, and the home folder is written as ``~``.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from dataclasses import dataclass, fields
+from importlib import metadata
+from pathlib import Path
+
+from app.settings.preferences import Preferences
+from app.settings.values import SettingsValues
+from app.system import logs, memory_use
+from app.system.folders import Folders, shortened
+
+NOT_KNOWN = "not known"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What only the running app knows, in words."""
+
+    model: str = ""  # its title, or its folder
+    device: str = ""  # as in "cuda:0, NVIDIA H200, 139.8 GB"
+    kernels: str = ""  # which path computes, and why
+
+
+def report(preferences: Preferences, values: SettingsValues, folders: Folders, facts: Facts) -> str:
+    """The whole report, a fact a line."""
+    lines = ["Safelight diagnostics", ""]
+    lines += [f"{name}: {value}" for name, value in versions()]
+    lines += [
+        f"Processors: {os.cpu_count() or NOT_KNOWN}",
+        f"Memory: {memory_use.size(memory_use.used_bytes())} of {memory_use.size(memory_use.total_bytes())}",
+        "",
+        f"Model: {facts.model or 'none'}",
+        f"Device: {facts.device or NOT_KNOWN}",
+        f"Kernels: {facts.kernels or NOT_KNOWN}",
+        "",
+        f"Data folder: {folders.data}",
+        f"Log folder: {folders.logs}",
+    ]
+    lines += [f"{name} = {value}" for name, value in settings(preferences, values)]
+    found = logs.last_lines(folders.logs / logs.NAME)
+    lines += ["", "Last lines of the log:", *(found or ["(empty)"])]
+    return shortened("\n".join(lines)) + "\n"
+
+
+def versions() -> list[tuple[str, str]]:
+    """The app, what it stands on, and the platform. torch counts only where it is in use."""
+    found = [("Safelight", _installed("safelight")), ("Python", platform.python_version())]
+    core = sys.modules.get("PySide6.QtCore")
+    if core is not None:
+        found.append(("Qt", f"{core.qVersion()}, PySide6 {core.__version__}"))
+    torch = sys.modules.get("torch")  # importing it takes seconds, and it is the engine's
+    found.append(("torch", str(torch.__version__) if torch is not None else "not loaded"))
+    if torch is not None and getattr(torch.version, "cuda", None):
+        found.append(("CUDA", str(torch.version.cuda)))
+    found.append(("Platform", platform.platform()))
+    return found
+
+
+def settings(preferences: Preferences, values: SettingsValues) -> list[tuple[str, str]]:
+    """All settings by name; the sampler's only where they differ from the model's own."""
+    found = [(field.name, str(getattr(preferences, field.name))) for field in fields(preferences)]
+    found += [(name, str(getattr(values, name))) for name in ("seed", "view", "layer", "pace_ms", "reduced_motion")]
+    return found + [(name, f"{value:g}") for name, value in sorted(values.overrides.items())]
+
+
+def _installed(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:  # a bundle, or a checkout that is not installed
+        return f"{NOT_KNOWN}, from {Path(__file__).resolve().parents[2]}"

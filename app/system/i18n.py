@@ -1,0 +1,38 @@
+"""Every string on screen passes through here, so that another language is a catalogue away. Knows no Qt.
+
+Catalogues are gettext's, in ``assets/locale/CODE/LC_MESSAGES/safelight.mo``; the strings in the source are English.
+"""
+
+from __future__ import annotations
+
+import gettext
+import re
+from pathlib import Path
+
+LOCALE = Path(__file__).resolve().parents[2] / "assets" / "locale"
+DOMAIN = "safelight"
+
+_catalogue: gettext.NullTranslations = gettext.NullTranslations()
+
+
+def use(catalogue: gettext.NullTranslations) -> None:
+    """Speak by this catalogue from now on; what is on screen already stays as it is."""
+    global _catalogue
+    _catalogue = catalogue
+
+
+def use_code(code: str) -> None:
+    """Speak a language by its code, English where there is no catalogue for it, or where it is no code."""
+    known = [code] if re.fullmatch(r"[A-Za-z]{2,8}([_-][A-Za-z0-9]{2,8}){0,2}", code) else []  # it names a folder
+    use(gettext.translation(DOMAIN, LOCALE, known, fallback=True))
+
+
+def tr(text: str, /, **values: object) -> str:
+    """A string in the language in use, with ``{name}`` filled from ``values``."""
+    said = _catalogue.gettext(text)
+    return said.format(**values) if values else said
+
+
+def trn(one: str, many: str, count: int, /, **values: object) -> str:
+    """A string with a number in it, in the form that the number takes; ``{count}`` is that number."""
+    return _catalogue.ngettext(one, many, count).format(count=f"{count:,}", **values)

@@ -1,0 +1,61 @@
+"""A lock between the app's windows, which may be processes of their own. Knows no Qt."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from app.system.i18n import tr
+from engine import SafelightError
+
+PAUSE = 0.01  # seconds between two tries
+_HELD = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)  # anything else: no locks there, and nothing to wait for
+
+
+@contextmanager
+def locked(path: Path, seconds: float = 0.2) -> Iterator[None]:
+    """Hold the lock of this name; the system lets go of it where the process is killed. Its empty file stays.
+
+    Raises:
+        SafelightError: another window has held it for so long.
+        OSError: there can be no such file.
+    """
+    flags = os.O_CREAT | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    handle = os.open(path, flags, 0o600)
+    try:
+        end = time.monotonic() + seconds
+        while not take(handle):
+            if time.monotonic() > end:
+                raise SafelightError(tr("Another window is writing {path}. Try again in a moment.", path=path.stem))
+            time.sleep(PAUSE)
+        yield
+    finally:
+        os.close(handle)  # lets go of the lock, too
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def take(handle: int) -> bool:
+        """Lock an open file unless another process holds it; closing it lets go."""
+        try:
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        except OSError as fault:
+            return fault.errno not in _HELD
+        return True
+
+else:
+    import fcntl
+
+    def take(handle: int) -> bool:
+        """Lock an open file unless another process holds it; closing it lets go."""
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as fault:
+            return fault.errno not in _HELD
+        return True

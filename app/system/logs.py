@@ -1,0 +1,105 @@
+"""The log file: what went wrong and where, never what was written or answered. Knows no Qt.
+
+The text of an exception may quote a prompt, so only the kinds whose texts speak of the machine keep theirs.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import traceback
+from io import TextIOWrapper
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+
+from app.system.folders import ensure, set_aside, shortened, tighten
+from engine import SafelightError
+from engine.files import is_plain_file, open_regular
+
+NAME = "safelight.log"
+BYTES = 1_000_000  # of a file
+FILES = 3
+LINES = 40  # shown in a report
+TAIL_BYTES = 64_000  # read for them
+
+log = logging.getLogger("safelight")
+
+_SPEAKS_OF_THE_MACHINE = (OSError, ImportError, MemoryError, AttributeError, NameError, RecursionError)
+_BY_NAME = ("OutOfMemoryError", "AcceleratorError")  # torch's, which is not to be imported here
+
+
+class _File(RotatingFileHandler):
+    """For its owner alone, and quiet where it cannot be written: a log stops nobody."""
+
+    def _open(self) -> TextIOWrapper:
+        def opener(path: str, flags: int) -> int:
+            return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o600)
+
+        return open(self.baseFilename, self.mode, encoding=self.encoding, opener=opener)
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        pass
+
+
+def start(folder: Path) -> Path:
+    """Write the log into this folder from now on, in three files of 1 MB at most. Returns the newest.
+
+    Raises:
+        SafelightError: the folder cannot be used, or holds something else under a log's name that cannot be moved.
+    """
+    stop()
+    path = ensure(folder) / NAME
+    for place in (path, *(path.with_name(f"{NAME}.{number}") for number in range(1, FILES))):
+        if is_plain_file(place):
+            tighten(place)
+        elif os.path.lexists(place):  # a pipe would keep us waiting, and a link lead elsewhere
+            try:
+                set_aside(place)
+            except OSError as error:
+                raise SafelightError(f"{place} is no file, and cannot be moved ({error.strerror}); remove it") from None
+    handler = _File(path, maxBytes=BYTES, backupCount=FILES - 1, encoding="utf-8", delay=True)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    return path
+
+
+def stop() -> None:
+    """Close the log file; may be called again."""
+    for handler in list(log.handlers):
+        if isinstance(handler, RotatingFileHandler):
+            log.removeHandler(handler)
+            handler.close()
+
+
+def describe(error: BaseException) -> str:
+    """An exception for the log: its kind and where it came from, and its text only where that can hold no prompt."""
+    parts: list[str] = []
+    seen: set[int] = set()
+    at: BaseException | None = error
+    while at is not None and id(at) not in seen:
+        seen.add(id(at))
+        kind = type(at).__name__
+        speaks = isinstance(at, _SPEAKS_OF_THE_MACHINE) or kind in _BY_NAME
+        parts.append(f"{kind}: {' '.join(str(at).split())}" if speaks else kind)
+        parts += [
+            f"  {frame.filename}:{frame.lineno} in {frame.name}"
+            for frame in reversed(traceback.extract_tb(at.__traceback__))
+        ]
+        at = at.__cause__ or (None if at.__suppress_context__ else at.__context__)
+    return shortened("\n".join(parts))
+
+
+def record(error: BaseException, where: str) -> None:
+    """Write a fault into the log; ``where`` is ours, as in "in a slot"."""
+    log.error("fault %s\n%s", where, describe(error))
+
+
+def last_lines(path: Path, count: int = LINES) -> list[str]:
+    """The log's last lines; none where there is no log."""
+    try:
+        with open_regular(path) as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))
+            return file.read(TAIL_BYTES).decode("utf-8", "replace").splitlines()[-count:]
+    except (OSError, SafelightError):
+        return []

@@ -1,0 +1,62 @@
+"""Which theme the app wears and how large its text is: the user's choice, or what the desktop says. Knows no window."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QObject, QSettings, Signal, Slot
+from PySide6.QtWidgets import QApplication
+
+from app.design.theme import DARKROOM, PAPER, Theme, apply_theme, set_text_percent, system_theme
+from app.settings import store
+from app.settings.preferences import Preferences
+
+
+class Looks(QObject):
+    """Dresses the app at once and after each change; ``changed`` lets windows follow."""
+
+    changed = Signal()
+
+    def __init__(self, settings: QSettings, preferences: Preferences | None = None) -> None:
+        """``preferences`` is read from the settings where it is left out, and changed in place."""
+        super().__init__()
+        self._settings = settings
+        self.preferences = store.read_preferences(settings) if preferences is None else preferences
+        QApplication.styleHints().colorSchemeChanged.connect(self._dress)
+        self._dress()
+
+    @property
+    def choice(self) -> str:
+        """``darkroom``, ``paper``, or ``system``."""
+        return self.preferences.theme
+
+    @property
+    def theme(self) -> Theme:
+        """What is worn now."""
+        return {"darkroom": DARKROOM, "paper": PAPER}.get(self.choice) or system_theme()
+
+    @Slot(str)
+    def choose(self, choice: str) -> None:
+        """``darkroom``, ``paper``, or ``system``."""
+        self.preferences.theme = choice
+        store.write_preference(self._settings, self.preferences, "theme")
+        self._dress()
+
+    @Slot(int)
+    def set_text_percent(self, percent: int) -> None:
+        """Take all text at this size, 100 for the type scale as it is written."""
+        self.preferences.text_percent = percent
+        store.write_preference(self._settings, self.preferences, "text_percent")
+        self._dress()
+
+    @Slot()
+    def choose_next(self) -> None:
+        """The one after the present choice."""
+        place = store.THEMES.index(self.choice)
+        self.choose(store.THEMES[(place + 1) % len(store.THEMES)])
+
+    @Slot()
+    def _dress(self) -> None:
+        set_text_percent(self.preferences.text_percent)
+        app = QApplication.instance()
+        if isinstance(app, QApplication):
+            apply_theme(app, self.theme)
+        self.changed.emit()

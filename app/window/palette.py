@@ -1,0 +1,237 @@
+"""The command palette: type a few letters of what you want, Enter does it. Knows only the registry of actions."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import (
+    QAbstractListModel,
+    QEvent,
+    QModelIndex,
+    QObject,
+    QPersistentModelIndex,
+    QRect,
+    QSize,
+    Qt,
+    Slot,
+)
+from PySide6.QtGui import QFont, QKeyEvent, QPainter
+from PySide6.QtWidgets import (
+    QApplication,
+    QDialog,
+    QLineEdit,
+    QListView,
+    QStyle,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.design.controls import label
+from app.design.theme import TEXT_SMALL, Theme, color, px
+from app.system.i18n import tr
+from app.window.action import Action, Actions, key_text
+from app.window.fuzzy import ranked
+
+WIDTH = 600
+ROWS = 9
+FROM_TOP = 72  # pixels below the window's upper edge
+ACTION = Qt.ItemDataRole.UserRole
+REASON = Qt.ItemDataRole.UserRole + 1
+
+Index = QModelIndex | QPersistentModelIndex
+
+
+def style(theme: Theme) -> str:
+    """The palette's rules, for the window's style sheet."""
+    return f"""
+QDialog#palette {{ background: {theme.surface_raised}; border: 1px solid {theme.line_strong}; }}
+QDialog#palette QLineEdit {{ font-size: 16px; padding: 8px; }}
+QDialog#palette QListView::item {{ padding: 0; }}
+"""
+
+
+class Found(QAbstractListModel):
+    """The actions that match, with what to say of each."""
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        self._rows: list[tuple[Action, str]] = []
+
+    def show_actions(self, actions: list[Action]) -> None:
+        self.beginResetModel()
+        self._rows = [(action, action.enabled()) for action in actions]
+        self.endResetModel()
+
+    def rowCount(self, parent: Index | None = None) -> int:
+        return 0 if parent is not None and parent.isValid() else len(self._rows)
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
+        if not index.isValid():
+            return None
+        action, reason = self._rows[index.row()]
+        if role == Qt.ItemDataRole.DisplayRole:
+            return action.title
+        if role == Qt.ItemDataRole.AccessibleTextRole:
+            keys = ", ".join(key_text(keys) for keys in action.keys)
+            return ", ".join(part for part in (action.title, action.section, keys, reason) if part)
+        return {ACTION: action, REASON: reason, Qt.ItemDataRole.ToolTipRole: reason or None}.get(role)
+
+
+class Row(QStyledItemDelegate):
+    """A title, what it belongs to or why it cannot be done now, and its key."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.theme: Theme | None = None
+
+    def sizeHint(self, _option: QStyleOptionViewItem, _index: Index) -> QSize:
+        return QSize(120, max(36, 4 * round((2 * px(TEXT_SMALL) + 12) / 4)))
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        theme, action, reason = self.theme, index.data(ACTION), index.data(REASON)
+        if theme is None or action is None:
+            return
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        if option.state & QStyle.StateFlag.State_Selected:
+            painter.setBrush(color(theme.selection))
+            painter.setPen(color(theme.focus))
+            painter.drawRoundedRect(option.rect.adjusted(1, 1, -2, -2), 4, 4)
+        small = QFont(option.font)
+        small.setPixelSize(px(TEXT_SMALL))
+        area = option.rect.adjusted(12, 0, -12, 0)
+        side = Qt.AlignmentFlag.AlignVCenter
+        # On the selection faint ink is too weak for small text, so there all of it is in full ink.
+        faint = theme.ink if option.state & QStyle.StateFlag.State_Selected else theme.faint_ink
+
+        def put(text: str, font: QFont, shade: str, place: QRect, align: Qt.AlignmentFlag) -> int:
+            painter.setFont(font)
+            painter.setPen(color(shade))
+            shown = painter.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, place.width())
+            painter.drawText(place, align | side | Qt.TextFlag.TextSingleLine, shown)
+            return painter.fontMetrics().horizontalAdvance(shown)
+
+        keys = "  ".join(key_text(keys) for keys in action.keys)
+        taken = put(keys, small, faint, area, Qt.AlignmentFlag.AlignRight)
+        area.setRight(area.right() - taken - (16 if taken else 0))
+        used = put(action.title, option.font, faint if reason else theme.ink, area, Qt.AlignmentFlag.AlignLeft)
+        area.setLeft(area.left() + used + 12)
+        if area.width() > 40:
+            put(reason or action.section, small, faint, area, Qt.AlignmentFlag.AlignLeft)
+        painter.restore()
+
+
+class Palette(QDialog):
+    """Opened over a window with ``ask``. The keyboard stays in the field; the arrows move in the list."""
+
+    def __init__(self, actions: Actions, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent, Qt.WindowType.Dialog | Qt.WindowType.FramelessWindowHint)
+        self.setObjectName("palette")
+        self.setWindowTitle(tr("Command palette"))
+        self.setAccessibleName(tr("Command palette"))
+        self.setModal(True)
+        self._actions = actions
+        self.field = QLineEdit()
+        self.field.setMaxLength(200)
+        self.field.setPlaceholderText(tr("What do you want to do?"))
+        self.field.setAccessibleName(tr("Command"))
+        self.field.installEventFilter(self)
+        self.field.textChanged.connect(self._filter)
+        self.model = Found(self)
+        self.list = QListView()
+        self.list.setObjectName("found")
+        self.list.setAccessibleName(tr("Commands found"))
+        self.list.setModel(self.model)
+        self.list.setUniformItemSizes(True)
+        self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.list.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._row = Row(self.list)
+        self.list.setItemDelegate(self._row)
+        self.list.clicked.connect(self._clicked)
+        self.list.selectionModel().currentChanged.connect(self._tell_current)
+        self.hint = label("", "caption", wrap=True)
+        self.hint.setAccessibleName(tr("Hint"))
+        column = QVBoxLayout(self)
+        column.setContentsMargins(12, 12, 12, 12)
+        column.setSpacing(8)
+        for widget in (self.field, self.list, self.hint):
+            column.addWidget(widget)
+        self.set_theme(theme)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Draw the rows in these colours."""
+        self._row.theme = theme
+        self.list.viewport().update()
+
+    def ask(self) -> None:
+        """Open with an empty field, over the upper part of the parent."""
+        self.field.clear()
+        self._filter("")
+        for widget in (self, self.field, self.hint):
+            widget.ensurePolished()  # sizes are those of the style sheet
+        parent = self.parentWidget()
+        room = parent.window().size() if parent is not None else QSize(WIDTH + 48, 480)
+        width = min(px(WIDTH), room.width() - 48)
+        height = self._row.sizeHint(QStyleOptionViewItem(), QModelIndex()).height()
+        self.list.setFixedHeight(max(3, min(ROWS, (room.height() - FROM_TOP - px(120)) // height)) * height + 4)
+        self.setFixedWidth(width)
+        self.layout().invalidate()
+        self.setFixedHeight(self.sizeHint().height())
+        if parent is not None:
+            corner = parent.window().geometry().topLeft()
+            self.move(corner.x() + (room.width() - width) // 2, corner.y() + FROM_TOP)
+        self.open()
+        self.field.setFocus()
+
+    @property
+    def current(self) -> Action | None:
+        """The action that Enter runs."""
+        found: Action | None = self.list.currentIndex().data(ACTION)
+        return found
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if watched is self.field and isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress:
+            key = event.key()
+            if key in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+                self._run_current()
+                return True
+            if key in (Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_PageUp, Qt.Key.Key_PageDown):
+                QApplication.sendEvent(self.list, event)
+                return True
+        return super().eventFilter(watched, event)
+
+    @Slot(str)
+    def _filter(self, query: str) -> None:
+        offered = [action for action in self._actions if action.in_palette]
+        found = ranked(query, offered, lambda action: f"{action.title} {action.section}")
+        self.model.show_actions(found)
+        if found:
+            self.list.setCurrentIndex(self.model.index(0, 0))
+        self._tell_current()
+
+    @Slot()
+    def _tell_current(self) -> None:
+        """What the field describes is read out while the keyboard stays in it."""
+        index = self.list.currentIndex()
+        if not index.isValid():
+            self.hint.setText(tr("Nothing is called that. Try fewer letters."))
+            self.field.setAccessibleDescription(self.hint.text())
+            return
+        reason = index.data(REASON)
+        self.hint.setText(reason or tr("Arrows choose, Enter runs, Esc closes."))
+        self.field.setAccessibleDescription(str(index.data(Qt.ItemDataRole.AccessibleTextRole)))
+
+    @Slot()
+    def _clicked(self) -> None:
+        self._run_current()
+
+    def _run_current(self) -> None:
+        action = self.current
+        if action is None:
+            return
+        reason = action.enabled()
+        if reason:
+            self.hint.setText(reason)
+            return
+        self.accept()  # first, so that what is run finds the window active and may open a dialog of its own
+        action.run()

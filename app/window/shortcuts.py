@@ -1,0 +1,90 @@
+"""The sheet of shortcuts: every action that has a key, by section. Knows only the registry of actions."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, Qt
+from PySide6.QtWidgets import QDialog, QFrame, QGridLayout, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+
+from app.design.controls import button, label
+from app.design.theme import Theme, px
+from app.system.i18n import tr
+from app.window.action import Action, Actions, key_text
+
+
+def style(theme: Theme) -> str:
+    """The sheet's rules, for the window's style sheet."""
+    return f"""
+QLabel[role="key"] {{
+    background: {theme.surface_raised}; border: 1px solid {theme.line_strong}; border-radius: 4px; padding: 2px 8px;
+    font-size: 12px;
+}}
+QLabel[role="section"] {{ font-size: 14px; font-weight: 600; }}
+"""
+
+
+class ShortcutSheet(QDialog):
+    """Keys on the right of what they do. Esc closes; the arrows scroll."""
+
+    def __init__(self, actions: Actions, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWindowTitle(tr("Keyboard shortcuts"))
+        self.setAccessibleName(tr("Keyboard shortcuts"))
+        self.setModal(True)
+        inside = QWidget()
+        self._grid = QGridLayout(inside)
+        self._grid.setContentsMargins(24, 8, 24, 16)
+        self._grid.setHorizontalSpacing(24)
+        self._grid.setVerticalSpacing(8)
+        self._grid.setColumnStretch(0, 1)
+        for section, members in actions.sections():
+            shown = [action for action in members if action.keys]
+            if shown:
+                self._grid.setRowMinimumHeight(self._grid.rowCount(), 8)
+                self._grid.addWidget(label(section, "section"), self._grid.rowCount(), 0, 1, 2)
+            for action in shown:
+                self._add(action)
+        self._grid.setRowStretch(self._grid.rowCount(), 1)
+        self.scroll = QScrollArea()
+        self.scroll.setWidgetResizable(True)
+        self.scroll.setFrameShape(QFrame.Shape.NoFrame)
+        self.scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.scroll.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.scroll.setAccessibleName(tr("Shortcuts by section"))
+        self.scroll.setWidget(inside)
+        self.done_button = button(tr("Close"), tr("Close the shortcuts"), role="plain")
+        self.done_button.setDefault(True)
+        self.done_button.clicked.connect(self.accept)
+        foot = QHBoxLayout()
+        foot.setContentsMargins(24, 0, 24, 16)
+        foot.addStretch(1)
+        foot.addWidget(self.done_button)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 16, 0, 0)
+        column.setSpacing(8)
+        heading = label(tr("Keyboard shortcuts"), "title")
+        heading.setContentsMargins(24, 0, 24, 0)
+        column.addWidget(heading)
+        column.addWidget(self.scroll, 1)
+        column.addLayout(foot)
+        self._fit()
+
+    def _add(self, action: Action) -> None:
+        row = self._grid.rowCount()
+        self._grid.addWidget(label(action.title, wrap=True), row, 0)
+        keys = QHBoxLayout()
+        keys.setSpacing(4)
+        keys.addStretch(1)
+        for sequence in action.keys:
+            made = label(key_text(sequence), "key")
+            made.setAccessibleName(f"{action.title}, {key_text(sequence)}")
+            keys.addWidget(made)
+        self._grid.addLayout(keys, row, 1)
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._fit()
+
+    def _fit(self) -> None:
+        room = self.screen().availableSize()
+        self.resize(min(px(520), room.width() - 32), min(px(560), room.height() - 64))

@@ -1,0 +1,148 @@
+"""The sidebar's dealings with the library: what is listed, renamed, deleted, exported and imported."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Slot
+from PySide6.QtWidgets import QFileDialog
+
+from app.session.exporting import Exporting
+from app.session.importing import Importing
+from app.session.session import Session
+from app.system.i18n import tr
+from app.window.sidebar import Sidebar
+from engine import SafelightError
+
+SUFFIXES = {"markdown": ".md", "json": ".json", "html": ".html"}
+AskSave = Callable[[str], str]
+AskOpen = Callable[[], str]
+
+
+class Shelf(QObject):
+    """Lets a sidebar and a session speak to each other. ``say`` is told what could not be done.
+
+    Lists nothing before the first ``refresh``.
+    """
+
+    def __init__(self, sidebar: Sidebar, session: Session, say: Callable[[str], object]) -> None:
+        super().__init__(sidebar)
+        self._sidebar, self._session, self._say = sidebar, session, say
+        self._query = ""
+        self._exporting = Exporting(session.library, self)
+        self._exporting.failed.connect(self._tell)
+        self._importing = Importing(session.library, self)
+        self._importing.imported.connect(self._open_imported)
+        self._importing.failed.connect(self._tell)
+        self._importing.taken_over.connect(self.refresh)
+        self.ask_save: AskSave = self._ask_save
+        self.ask_open: AskOpen = self._ask_open
+        sidebar.new_asked.connect(self.begin)
+        sidebar.opened.connect(session.open)
+        sidebar.searched.connect(self._search)
+        sidebar.renamed.connect(self._rename)
+        sidebar.pin_asked.connect(self._pin)
+        sidebar.duplicate_asked.connect(self._duplicate)
+        sidebar.delete_asked.connect(self._delete)
+        sidebar.undo_asked.connect(self._undo)
+        sidebar.export_asked.connect(self.export)
+        sidebar.import_asked.connect(self.bring_in)
+        session.listed.connect(self.refresh)
+        session.path_changed.connect(self.refresh)
+        self._importing.take_over()
+
+    @Slot()
+    def refresh(self) -> None:
+        """List what the library holds."""
+        session = self._session
+        try:
+            found = session.library.summaries(self._query)
+        except SafelightError as error:
+            self._say(str(error))
+            return
+        self._sidebar.show_conversations(found, session.conversation, time.time())
+
+    @Slot()
+    def begin(self) -> None:
+        """Show a new conversation, with the instructions of the one before."""
+        self._session.begin(self._session.chat.system_prompt)
+
+    @Slot(str)
+    def _search(self, query: str) -> None:
+        self._query = query
+        self.refresh()
+
+    @Slot(int, str)
+    def _rename(self, conversation: int, title: str) -> None:
+        self._change(lambda: self._session.library.describe(conversation, title=title))
+
+    @Slot(int, bool)
+    def _pin(self, conversation: int, pinned: bool) -> None:
+        self._change(lambda: self._session.library.describe(conversation, pinned=pinned))
+
+    @Slot(int)
+    def _duplicate(self, conversation: int) -> None:
+        self._change(lambda: self._session.open(self._session.library.duplicate(conversation)))
+
+    @Slot(int)
+    def _delete(self, conversation: int) -> None:
+        if not self._change(lambda: self._session.library.delete(conversation)):
+            return
+        if conversation == self._session.active_conversation:
+            self._session.stop()
+        if conversation == self._session.conversation:
+            self.begin()
+
+    @Slot(int)
+    def _undo(self, conversation: int) -> None:
+        if self._change(lambda: self._session.library.restore(conversation)):
+            self._session.open(conversation)
+
+    @Slot(int, str)
+    def export(self, conversation: int, form: str) -> None:
+        """Write a conversation to a file of the user's choice: "markdown", "json" or "html"."""
+        library = self._session.library
+        try:
+            self._session.saving.require_saved()
+            title = library.conversation(conversation).title
+            name = "".join(ch if ch.isalnum() or ch in " -_" else " " for ch in title).strip()[:60] or "conversation"
+            path = self.ask_save(name + SUFFIXES[form])
+            if path:
+                self._exporting.begin(conversation, form, Path(path))
+        except SafelightError as error:
+            self._say(str(error))
+
+    @Slot()
+    def bring_in(self) -> None:
+        """Import a conversation from a JSON file that Safelight has written."""
+        path = self.ask_open()
+        if path:
+            self._importing.begin(Path(path))
+
+    @Slot(int)
+    def _open_imported(self, conversation: int) -> None:
+        self._change(lambda: self._session.open(conversation))
+
+    @Slot(str)
+    def _tell(self, problem: str) -> None:
+        self._say(problem)
+
+    def _change(self, work: Callable[[], None]) -> bool:
+        """Whether it could be done; if not, it is said why."""
+        try:
+            self._session.saving.require_saved()
+            work()
+        except SafelightError as error:
+            self._say(str(error))
+            return False
+        self.refresh()
+        return True
+
+    def _ask_save(self, name: str) -> str:
+        return QFileDialog.getSaveFileName(self._sidebar.window(), tr("Export the conversation"), name)[0]
+
+    def _ask_open(self) -> str:
+        form = tr("Conversations ({pattern})", pattern="*.json")
+        return QFileDialog.getOpenFileName(self._sidebar.window(), tr("Import a conversation"), "", form)[0]

@@ -1,0 +1,256 @@
+"""The list itself: keys, mouse, the menu button of a row, renaming in place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QEvent, QModelIndex, QPoint, Qt, QTimer, Signal, Slot
+from PySide6.QtGui import QContextMenuEvent, QFocusEvent, QKeyEvent, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtWidgets import QAbstractItemView, QFrame, QListView, QToolButton, QWidget
+
+from app.design.theme import SPACE_2, Theme
+from app.library import Summary
+from app.library.search import terms_of
+from app.system.i18n import tr
+from app.window.sidebar.menus import RowMenu
+from app.window.sidebar.painting import BUTTON, RowPainter
+from app.window.sidebar.rows import ConversationRows, Index, shown_title
+
+
+class DotsButton(QToolButton):
+    """Three dots, drawn, since not every font has them."""
+
+    def __init__(self, name: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("role", "dots")
+        self.setAccessibleName(name)
+        self.setToolTip(name)
+        self.setFixedSize(BUTTON, BUTTON)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        super().paintEvent(event)
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(self.palette().buttonText())
+        middle = self.rect().center()
+        for step in (-5, 0, 5):
+            painter.drawEllipse(middle + QPoint(step + 1, 1), 1.5, 1.5)
+        painter.end()
+
+
+class ConversationList(QListView):
+    """Emits what is asked of a conversation; ``chosen`` has the deeds of ``RowMenu``."""
+
+    chosen = Signal(int, str)
+    renamed = Signal(int, str)
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self.rows = ConversationRows(self)
+        self.rows.renamed.connect(self.renamed)
+        self.painting = RowPainter(self.rows, theme)
+        self._pending: tuple[Sequence[Summary], int | None, float] | None = None
+        self._hovered = QModelIndex()
+        self.button = DotsButton(tr("Actions"), self.viewport())
+        self.button.clicked.connect(self._open_button_menu)
+        self.button.hide()
+        self.setModel(self.rows)
+        self.setItemDelegate(self.painting)
+        self.setAccessibleName(tr("Conversations"))
+        self.setAccessibleDescription(tr("Enter opens, F2 renames, Delete deletes, the menu key has more"))
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.verticalScrollBar().setSingleStep(16)
+        self.setResizeMode(QListView.ResizeMode.Adjust)
+        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.setTabKeyNavigation(False)
+        self.setMouseTracking(True)
+
+        self.row_menu = RowMenu(self)
+        self.row_menu.chosen.connect(self._choose)
+        self.clicked.connect(self._open)
+        self.entered.connect(self._hover)
+        self.viewportEntered.connect(self._leave)
+        self.verticalScrollBar().valueChanged.connect(self._place_button)
+        self.painting.closeEditor.connect(self._edited)
+
+    # ---------------------------------------------------------------- what is shown
+
+    def show_conversations(self, summaries: Sequence[Summary], current: int | None, now: float) -> None:
+        """Replace the rows; the place and the keyboard's cursor stay. Waits while a title is being edited."""
+        if self._is_editing():
+            self._pending = (summaries, current, now)
+            return
+        cursor, scroll = self.currentIndex(), self.verticalScrollBar().value()
+        kept, row = self.rows.summary(cursor), cursor.row()
+        was_current = self.rows.current
+        before = self.rows.rows
+        self.rows.show(summaries, current, now)
+        if self.rows.rows is before:
+            return
+        self._hovered = QModelIndex()
+        index = self.rows.index_of(kept.id) if kept is not None else QModelIndex()
+        if not index.isValid() and kept is not None:
+            index = self.rows.nearest(row)
+        if current != was_current or not index.isValid():
+            opened = self.rows.index_of(current)
+            index = opened if opened.isValid() else index
+        self.setCurrentIndex(index)
+        self.verticalScrollBar().setValue(scroll)
+        if current != was_current and index.isValid():
+            self.scrollTo(index)
+        self._place_button()
+
+    def show_terms(self, query: str) -> None:
+        """Set off what a search was for."""
+        self.painting.terms = terms_of(query)
+        self.viewport().update()
+
+    def dress(self, theme: Theme) -> None:
+        """Take another theme, and the size of text in use."""
+        self.painting.dress(theme)
+        self.scheduleDelayedItemsLayout()
+        self.viewport().update()
+
+    def open_first(self) -> None:
+        """Open the first conversation, where there is one."""
+        first = self.rows.summary(self.rows.nearest(0))
+        if first is not None:
+            self.chosen.emit(first.id, "open")
+
+    # ---------------------------------------------------------------- keys and mouse
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        summary = self.rows.summary(self.currentIndex())
+        key, plain = event.key(), event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
+        if key == Qt.Key.Key_Menu or (key == Qt.Key.Key_F10 and plain == Qt.KeyboardModifier.ShiftModifier):
+            self._popup_at(self.currentIndex())
+        elif summary is None or plain != Qt.KeyboardModifier.NoModifier or self._is_editing():
+            super().keyPressEvent(event)
+        elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self._choose(summary.id, "open")
+        elif key == Qt.Key.Key_F2:
+            self._choose(summary.id, "rename")
+        elif key in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace):
+            self._choose(summary.id, "delete")
+        else:
+            super().keyPressEvent(event)
+
+    def moveCursor(self, action: QAbstractItemView.CursorAction, modifiers: Qt.KeyboardModifier) -> QModelIndex:
+        index = super().moveCursor(action, modifiers)
+        up = action in (
+            QAbstractItemView.CursorAction.MoveUp,
+            QAbstractItemView.CursorAction.MovePrevious,
+            QAbstractItemView.CursorAction.MovePageUp,
+        )
+        while index.isValid() and self.rows.summary(index) is None:  # a header is no place for it
+            index = self.rows.index(index.row() + (-1 if up else 1))
+        return index if index.isValid() else self.rows.nearest(0)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        if event.reason() == QContextMenuEvent.Reason.Keyboard:
+            self._popup_at(self.currentIndex())
+            return
+        index = self.indexAt(event.pos())
+        self._popup(index if self.rows.summary(index) is not None else QModelIndex(), event.globalPos())
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        super().focusInEvent(event)
+        if not self.currentIndex().isValid():
+            opened = self.rows.index_of(self.rows.current)
+            self.setCurrentIndex(opened if opened.isValid() else self.rows.nearest(0))
+        self._place_button()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
+        QTimer.singleShot(0, self, self._place_button)  # once it is known where the focus went
+
+    def viewportEvent(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.Leave:
+            self._leave()
+        return super().viewportEvent(event)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._place_button()
+
+    def currentChanged(self, current: Index, previous: Index) -> None:
+        super().currentChanged(current, previous)
+        self._place_button()
+
+    # ---------------------------------------------------------------- within
+
+    def _is_editing(self) -> bool:
+        return self.state() == QAbstractItemView.State.EditingState
+
+    @Slot(QModelIndex)
+    def _open(self, index: QModelIndex) -> None:
+        summary = self.rows.summary(index)
+        if summary is not None:
+            self.chosen.emit(summary.id, "open")
+
+    @Slot(int, str)
+    def _choose(self, id: int, deed: str) -> None:
+        if deed != "rename":
+            self.chosen.emit(id, deed)
+            return
+        index = self.rows.index_of(id)
+        if index.isValid():
+            self.setCurrentIndex(index)
+            self.scrollTo(index)
+            self.edit(index)
+
+    @Slot()
+    def _edited(self) -> None:
+        QTimer.singleShot(0, self, self._show_pending)  # once the editor is gone
+
+    @Slot()
+    def _show_pending(self) -> None:
+        if self._pending is not None:
+            pending, self._pending = self._pending, None
+            self.show_conversations(*pending)
+
+    @Slot(QModelIndex)
+    def _hover(self, index: QModelIndex) -> None:
+        self._hovered = index
+        self._place_button()
+
+    @Slot()
+    def _leave(self) -> None:
+        self._hovered = QModelIndex()
+        self._place_button()
+
+    def _button_index(self) -> QModelIndex:
+        """The row the button is of: where the mouse is, or else the keyboard's cursor."""
+        on_cursor = self.button.hasFocus() or (self.hasFocus() and self.rows.summary(self._hovered) is None)
+        return self.currentIndex() if on_cursor else self._hovered
+
+    @Slot()
+    def _place_button(self) -> None:
+        index = self._button_index()
+        summary = self.rows.summary(index)
+        if summary is None:
+            self.button.hide()
+            return
+        name = tr("Actions for {title}", title=shown_title(summary))
+        self.button.setAccessibleName(name)
+        self.button.setToolTip(name)
+        self.button.setGeometry(self.painting.button_rect(self.visualRect(index)))
+        self.button.show()
+
+    @Slot()
+    def _open_button_menu(self) -> None:
+        self._popup(self._button_index(), self.button.mapToGlobal(QPoint(0, self.button.height())))
+
+    def _popup_at(self, index: QModelIndex) -> None:
+        rect = self.visualRect(index) if index.isValid() else self.viewport().rect()
+        corner = rect.bottomLeft() if index.isValid() else rect.topLeft()
+        self._popup(index, self.viewport().mapToGlobal(corner + QPoint(SPACE_2, 0)))
+
+    def _popup(self, index: QModelIndex, where: QPoint) -> None:
+        summary = self.rows.summary(index)
+        if not self.row_menu.menu.isVisible():  # some systems send a key and a request for the same press
+            self.row_menu.fill(summary, shown_title(summary) if summary is not None else "").popup(where)

@@ -1,0 +1,164 @@
+"""Draws the rows of the list, and edits a title in place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QPointF, QRect, QSize, Qt
+from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPen, QTextCharFormat, QTextLayout, QTextOption
+from PySide6.QtWidgets import QLineEdit, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
+
+from app.design.theme import RADIUS, SPACE_1, SPACE_2, SPACE_3, SPACE_4, TEXT_BODY, TEXT_SMALL, Theme, color, px
+from app.library import Summary
+from app.library.search import Term, spans
+from app.system.i18n import tr
+from app.window.sidebar.rows import ConversationRows, shown_title
+
+BUTTON = 28  # pixels; the menu button of a row is a square
+LEFT, RIGHT = SPACE_3, SPACE_2  # around the text, within a row
+LEAST_ROW = 36
+
+
+class RowPainter(QStyledItemDelegate):
+    """Conversations as a title and, in a search, the place that was found; groups as small headers.
+
+    ``terms`` is what the search was for; it is set off in weight as well as in colour.
+    """
+
+    def __init__(self, rows: ConversationRows, theme: Theme) -> None:
+        super().__init__(rows)
+        self._rows = rows
+        self.theme = theme
+        self.terms: Sequence[Term] = ()
+        self._measure()
+
+    def dress(self, theme: Theme) -> None:
+        """Take another theme, and the size of text in use."""
+        self.theme = theme
+        self._measure()
+
+    def _measure(self) -> None:
+        self._body, self._small = QFont(), QFont()
+        self._body.setPixelSize(px(TEXT_BODY))
+        self._small.setPixelSize(px(TEXT_SMALL))
+        self._strong, self._header = QFont(self._body), QFont(self._small)
+        self._strong.setWeight(QFont.Weight.DemiBold)
+        self._header.setWeight(QFont.Weight.DemiBold)
+        title, snippet = QFontMetrics(self._strong).height(), QFontMetrics(self._small).height()
+        self._title_height, self._snippet_height = title, snippet
+        self._plain_row = max(LEAST_ROW, title + 2 * SPACE_2)
+        self._found_row = title + snippet + 2 * SPACE_2 + 2
+        self._header_row = snippet + SPACE_4 + SPACE_1
+
+    # ---------------------------------------------------------------- geometry
+
+    def sizeHint(self, _option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex) -> QSize:
+        row = self._rows.rows[index.row()]
+        if isinstance(row, str):
+            return QSize(0, self._header_row)
+        return QSize(0, self._found_row if row.snippet else self._plain_row)
+
+    def button_rect(self, row: QRect) -> QRect:
+        """Where a row's menu button stands."""
+        return QRect(row.right() - BUTTON - SPACE_1 + 1, row.top() + (self._plain_row - BUTTON) // 2, BUTTON, BUTTON)
+
+    def _title_rect(self, row: QRect) -> QRect:
+        height = self._plain_row if row.height() < self._found_row else self._title_height + 2 * SPACE_2
+        return QRect(row.left() + LEFT, row.top(), row.width() - LEFT - RIGHT, height)
+
+    # ---------------------------------------------------------------- painting
+
+    def paint(
+        self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
+    ) -> None:
+        row = self._rows.rows[index.row()]
+        rect: QRect = option.rect
+        state: QStyle.StateFlag = option.state
+        painter.save()
+        if isinstance(row, str):
+            below = rect.adjusted(LEFT, SPACE_3, -RIGHT, 0)
+            self._write(painter, below, row, self._header, self.theme.faint_ink, ())
+        else:
+            self._paint_conversation(painter, rect, state, row)
+        painter.restore()
+
+    def _paint_conversation(self, painter: QPainter, rect: QRect, state: QStyle.StateFlag, summary: Summary) -> None:
+        theme = self.theme
+        is_open = summary.id == self._rows.current
+        is_hovered = bool(state & QStyle.StateFlag.State_MouseOver)
+        has_cursor = bool(state & QStyle.StateFlag.State_HasFocus)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        box = rect.adjusted(0, 1, 0, -1)
+        if is_open or is_hovered:
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(color(theme.line if is_open else theme.surface_raised))
+            painter.drawRoundedRect(box, RADIUS, RADIUS)
+        if is_open:
+            painter.fillRect(QRect(box.left(), box.top() + SPACE_2, 3, box.height() - 2 * SPACE_2), color(theme.accent))
+        if has_cursor:
+            painter.setPen(QPen(color(theme.focus), 2))
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.drawRoundedRect(box.adjusted(1, 1, -1, -1), RADIUS, RADIUS)
+        title = self._title_rect(rect)
+        if is_hovered or has_cursor:
+            title.setRight(self.button_rect(rect).left() - SPACE_1)
+        font = self._strong if is_open else self._body
+        self._write(painter, title, shown_title(summary), font, theme.ink, self.terms)
+        if summary.snippet:
+            below = QRect(rect.left() + LEFT, title.bottom() + 1 - SPACE_2 + 2, rect.width() - LEFT - RIGHT, 0)
+            below.setHeight(self._snippet_height)
+            self._write(painter, below, summary.snippet, self._small, theme.faint_ink, self.terms)
+
+    def _write(self, painter: QPainter, rect: QRect, text: str, font: QFont, shade: str, terms: Sequence[Term]) -> None:
+        """One line, cut at the right, in the middle of the rectangle's height."""
+        line_text = QFontMetrics(font).elidedText(text, Qt.TextElideMode.ElideRight, rect.width())
+        layout = QTextLayout(line_text, font)
+        option = QTextOption()
+        option.setWrapMode(QTextOption.WrapMode.NoWrap)
+        layout.setTextOption(option)
+        layout.setFormats(self._formats(line_text, terms))
+        layout.beginLayout()
+        line = layout.createLine()
+        if line.isValid():
+            line.setLineWidth(rect.width())
+        layout.endLayout()
+        painter.setClipRect(rect)
+        painter.setPen(color(shade))
+        layout.draw(painter, QPointF(rect.left(), rect.top() + (rect.height() - layout.boundingRect().height()) / 2))
+
+    def _formats(self, text: str, terms: Sequence[Term]) -> list[QTextLayout.FormatRange]:
+        if not terms:
+            return []
+        found = QTextCharFormat()
+        found.setFontWeight(QFont.Weight.Bold)
+        found.setForeground(QColor(self.theme.ink))
+        made: list[QTextLayout.FormatRange] = []
+        for start, end in spans(text, terms):
+            part = QTextLayout.FormatRange()
+            part.start = _units(text[:start])
+            part.length = _units(text[start:end])
+            part.format = found
+            made.append(part)
+        return made
+
+    # ---------------------------------------------------------------- renaming
+
+    def createEditor(
+        self, parent: QWidget, _option: QStyleOptionViewItem, _index: QModelIndex | QPersistentModelIndex
+    ) -> QWidget:
+        editor = QLineEdit(parent)
+        editor.setObjectName("rename")
+        editor.setAccessibleName(tr("Title of the conversation"))
+        editor.setMaxLength(200)
+        return editor
+
+    def updateEditorGeometry(
+        self, editor: QWidget, option: QStyleOptionViewItem, _index: QModelIndex | QPersistentModelIndex
+    ) -> None:
+        row: QRect = option.rect
+        editor.setGeometry(QRect(row.left(), row.top(), row.width(), self._plain_row))
+
+
+def _units(text: str) -> int:
+    """The length as Qt counts it, in UTF-16."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2

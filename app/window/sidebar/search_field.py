@@ -1,0 +1,101 @@
+"""The field over the list: what is typed is searched for after a short rest."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, Qt, QTimer, Signal, Slot
+from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent, QPen, QResizeEvent
+from PySide6.QtWidgets import QLineEdit, QToolButton, QWidget
+
+from app.system.i18n import tr
+
+REST_MS = 150
+CROSS = 24  # pixels; the button at the field's right is a square
+
+
+class ClearButton(QToolButton):
+    """A cross; for the mouse alone, since Escape does the same."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setProperty("role", "dots")
+        self.setAccessibleName(tr("Clear the search"))
+        self.setToolTip(tr("Clear the search (Escape)"))
+        self.setFixedSize(CROSS, CROSS)
+        self.setCursor(Qt.CursorShape.ArrowCursor)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        super().paintEvent(event)
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(QPen(self.palette().buttonText().color(), 1.4))
+        painter.drawLine(9, 9, CROSS - 9, CROSS - 9)
+        painter.drawLine(9, CROSS - 9, CROSS - 9, 9)
+        painter.end()
+
+
+class SearchField(QLineEdit):
+    """Emits ``searched(query)`` when it is another one than before, ``entered`` for Enter, ``left_down`` for Down."""
+
+    searched = Signal(str)
+    entered = Signal()
+    left_down = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.query = ""  # as last emitted
+        self.setPlaceholderText(tr("Search"))
+        self.setAccessibleName(tr("Search conversations"))
+        self.setAccessibleDescription(tr("Searches titles and messages; Escape clears"))
+        self.setMaxLength(200)
+        self.setTextMargins(0, 0, CROSS - 4, 0)
+        self.cross = ClearButton(self)
+        self.cross.clicked.connect(self.clear)
+        self.cross.hide()
+        self._rest = QTimer(self)
+        self._rest.setSingleShot(True)
+        self._rest.setInterval(REST_MS)
+        self._rest.timeout.connect(self._search)
+        self.textChanged.connect(self._changed)
+
+    def event(self, event: QEvent) -> bool:
+        # Escape is the window's shortcut too; with a text in the field it belongs to the field.
+        if event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent) and self._clears(event):
+            event.accept()
+            return True
+        return super().event(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if self._clears(event):
+            self.clear()
+        elif event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self._search()
+            self.entered.emit()
+        elif event.key() == Qt.Key.Key_Down:
+            self._search()
+            self.left_down.emit()
+        else:
+            super().keyPressEvent(event)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.cross.move(self.width() - CROSS - 4, (self.height() - CROSS) // 2)
+
+    def _clears(self, event: QKeyEvent) -> bool:
+        return event.key() == Qt.Key.Key_Escape and bool(self.text())
+
+    @Slot()
+    def _changed(self) -> None:
+        self.cross.setVisible(bool(self.text()))
+        if self.text().strip():
+            self._rest.start()
+        else:
+            self._search()
+
+    @Slot()
+    def _search(self) -> None:
+        self._rest.stop()
+        query = self.text().strip()
+        if query != self.query:
+            self.query = query
+            self.searched.emit(query)

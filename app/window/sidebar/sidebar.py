@@ -1,0 +1,199 @@
+"""The bar at the left: a new chat, the search, the list, and what was deleted last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
+
+from app.design.controls import button, label
+from app.design.theme import DARKROOM, TEXT_BODY, Theme
+from app.library import Summary
+from app.system.i18n import tr
+from app.window.sidebar.listing import ConversationList, DotsButton
+from app.window.sidebar.rows import shown_title
+from app.window.sidebar.search_field import SearchField
+from app.window.sidebar.undo import UndoBar
+
+WIDTH = 248  # pixels
+
+
+def style(theme: Theme) -> str:
+    """Rules for the sidebar, on top of the theme's."""
+    return f"""
+QWidget#sidebar {{ background: {theme.surface}; }}
+QWidget#sidebar QListView {{ border: none; }}
+QWidget#sidebar QListView:focus {{ border: none; }}
+QWidget#sidebar QListView::item {{ border: none; padding: 0; }}
+QWidget#sidebar QLineEdit#rename {{ padding: 3px 7px; min-height: 0; font-size: {TEXT_BODY}px; }}
+QToolButton[role="dots"] {{
+    background: transparent; border: 1px solid transparent; border-radius: 4px; padding: 0; min-height: 0;
+    color: {theme.ink};
+}}
+QToolButton[role="dots"]:hover, QToolButton[role="dots"]:pressed {{
+    background: {theme.surface_raised}; border-color: {theme.line_strong};
+}}
+QToolButton[role="dots"]:focus {{ border: 2px solid {theme.focus}; padding: 0; }}
+QFrame#undo {{ background: {theme.surface_raised}; border: none; border-top: 1px solid {theme.line}; }}
+"""
+
+
+class EmptyState(QWidget):
+    """A heading and a sentence in place of the list; a button where there is something to do."""
+
+    def __init__(self, heading: str, sentence: str, action: str = "") -> None:
+        super().__init__()
+        self.heading = label(heading, "setting", wrap=True)
+        self.sentence = label(sentence, "caption", wrap=True)
+        self.action = button(action) if action else None
+        column = QVBoxLayout(self)
+        column.setContentsMargins(12, 16, 12, 16)
+        column.setSpacing(8)
+        column.addWidget(self.heading)
+        column.addWidget(self.sentence)
+        if self.action is not None:
+            column.addWidget(self.action)
+        column.addStretch(1)
+
+
+class Sidebar(QWidget):
+    """A view: it emits what is asked for, and shows what ``show_conversations`` says."""
+
+    new_asked = Signal()
+    opened = Signal(int)
+    renamed = Signal(int, str)
+    pin_asked = Signal(int, bool)
+    duplicate_asked = Signal(int)
+    delete_asked = Signal(int)
+    undo_asked = Signal(int)
+    export_asked = Signal(int, str)  # markdown, json or html
+    import_asked = Signal()
+    searched = Signal(str)
+
+    def __init__(self, theme: Theme = DARKROOM) -> None:
+        super().__init__()
+        self.setObjectName("sidebar")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.setFixedWidth(WIDTH)
+        self.new = button(tr("New chat"), role="plain")
+        self.new.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.new.clicked.connect(self.new_asked)
+        self.more = DotsButton(tr("Actions for the list"))
+        self.search = SearchField()
+        self.list = ConversationList(theme)
+        self.undo = UndoBar()
+        self.nothing_yet = EmptyState(
+            tr("No conversations yet"), tr("What you ask is kept here, on this computer and nowhere else.")
+        )
+        self.nothing_found = EmptyState(
+            tr("Nothing found"), tr("No title and no message has all of these words."), tr("Clear the search")
+        )
+        self._stack = QStackedWidget()
+        for page in (self.list, self.nothing_yet, self.nothing_found):
+            self._stack.addWidget(page)
+        self._stack.setCurrentWidget(self.nothing_yet)
+        self._lay_out()
+        self._connect()
+
+    def _lay_out(self) -> None:
+        first = QHBoxLayout()
+        first.setSpacing(4)
+        first.addWidget(self.new, 1)
+        first.addWidget(self.more)
+        top = QVBoxLayout()
+        top.setContentsMargins(12, 12, 12, 4)
+        top.setSpacing(8)
+        top.addLayout(first)
+        top.addWidget(self.search)
+        middle = QVBoxLayout()
+        middle.setContentsMargins(8, 0, 4, 0)
+        middle.addWidget(self._stack)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addLayout(top)
+        column.addLayout(middle, 1)
+        column.addWidget(self.undo)
+
+    def _connect(self) -> None:
+        self.more.clicked.connect(self._open_menu)
+        self.search.searched.connect(self._search)
+        self.search.entered.connect(self.list.open_first)
+        self.search.left_down.connect(self._go_to_list)
+        self.list.chosen.connect(self._do)
+        self.list.renamed.connect(self.renamed)
+        self.undo.undone.connect(self.undo_asked)
+        if self.nothing_found.action is not None:
+            self.nothing_found.action.clicked.connect(self._clear_search)
+
+    # ---------------------------------------------------------------- what is shown
+
+    def show_conversations(self, summaries: Sequence[Summary], current: int | None, now: float) -> None:
+        """Show these, in their order, under headers.
+
+        Args:
+            summaries: all conversations, or those that were found for the latest ``searched``.
+            current: the one that is open.
+            now: seconds since 1970, for the headers.
+        """
+        had_focus = self.list.hasFocus()
+        self.undo.drop({summary.id for summary in summaries})
+        self.list.show_conversations(summaries, current, now)
+        if summaries:
+            self._stack.setCurrentWidget(self.list)
+        elif self.search.query:
+            self._stack.setCurrentWidget(self.nothing_found)
+        else:
+            self._stack.setCurrentWidget(self.nothing_yet)
+        if had_focus and not summaries:
+            self.new.setFocus()
+
+    def dress(self, theme: Theme) -> None:
+        """Take another theme, and the size of text in use; the style sheet is the window's."""
+        self.list.dress(theme)
+
+    def focus_search(self) -> None:
+        """Let the keyboard write into the search."""
+        self.search.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        self.search.selectAll()
+
+    # ---------------------------------------------------------------- within
+
+    @Slot(int, str)
+    def _do(self, id: int, deed: str) -> None:
+        if deed.startswith("export:"):
+            self.export_asked.emit(id, deed.removeprefix("export:"))
+        elif deed in ("pin", "unpin"):
+            self.pin_asked.emit(id, deed == "pin")
+        elif deed == "open":
+            self.opened.emit(id)
+        elif deed == "duplicate":
+            self.duplicate_asked.emit(id)
+        elif deed == "import":
+            self.import_asked.emit()
+        elif deed == "delete":
+            summary = self.list.rows.summary(self.list.rows.index_of(id))
+            if summary is not None:
+                self.undo.offer(id, shown_title(summary))  # before, so that a refusal takes it back
+                self.delete_asked.emit(id)
+
+    @Slot(str)
+    def _search(self, query: str) -> None:
+        self.list.show_terms(query)
+        self.searched.emit(query)
+
+    @Slot()
+    def _clear_search(self) -> None:
+        self.search.clear()
+        self.search.setFocus()
+
+    @Slot()
+    def _go_to_list(self) -> None:
+        if self._stack.currentWidget() is self.list:
+            self.list.setFocus(Qt.FocusReason.TabFocusReason)
+
+    @Slot()
+    def _open_menu(self) -> None:
+        menu = self.list.row_menu.fill(None, "")
+        menu.popup(self.more.mapToGlobal(self.more.rect().bottomLeft()))

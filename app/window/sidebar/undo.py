@@ -1,0 +1,105 @@
+"""A bar that says what was deleted and offers it back for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from PySide6.QtCore import QSize, Qt, QTimer, Signal, Slot
+from PySide6.QtGui import QAccessible, QAccessibleEvent, QKeySequence, QPainter, QPaintEvent, QShortcut
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QSizePolicy, QWidget
+
+from app.design.controls import button
+from app.system.i18n import tr
+
+STAYS_MS = 10_000
+
+
+class Line(QWidget):
+    """One line of text, cut at the right; read out in full."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.text = ""
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+
+    def set_text(self, text: str) -> None:
+        """Show another text."""
+        self.text = text
+        self.setAccessibleName(text)
+        self.setToolTip(text)
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        return QSize(64, self.fontMetrics().height() + 4)
+
+    def paintEvent(self, _event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setPen(self.palette().windowText().color())
+        shown = self.fontMetrics().elidedText(self.text, Qt.TextElideMode.ElideRight, self.width())
+        painter.drawText(self.rect(), Qt.AlignmentFlag.AlignVCenter | Qt.TextFlag.TextSingleLine, shown)
+        painter.end()
+
+
+class UndoBar(QFrame):
+    """Emits ``undone(id)``, the latest deletion first. Stays while the mouse or the keyboard is on it."""
+
+    undone = Signal(int)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("undo")
+        self._deleted: list[tuple[int, str]] = []
+        self.line = Line()
+        self.button = button(tr("Undo"), tr("Undo the deletion"), tip=tr("Ctrl+Z"))
+        self.button.clicked.connect(self.undo)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(12, 4, 12, 4)
+        row.setSpacing(8)
+        row.addWidget(self.line, 1)
+        row.addWidget(self.button)
+        self.timer = QTimer(self)
+        self.timer.setSingleShot(True)
+        self.timer.setInterval(STAYS_MS)
+        self.timer.timeout.connect(self._expire)
+        self.shortcut = QShortcut(QKeySequence(QKeySequence.StandardKey.Undo), self)
+        self.shortcut.activated.connect(self.undo)
+        self._show()
+
+    def offer(self, id: int, title: str) -> None:
+        """A conversation was deleted."""
+        self._deleted.append((id, title))
+        self._show()
+
+    def drop(self, ids: Collection[int]) -> None:
+        """These are there again, or still."""
+        left = [deleted for deleted in self._deleted if deleted[0] not in ids]
+        if left != self._deleted:
+            self._deleted = left
+            self._show()
+
+    @Slot()
+    def undo(self) -> None:
+        """Ask for the latest one back."""
+        if self._deleted:
+            id, _title = self._deleted.pop()
+            self._show()
+            self.undone.emit(id)
+
+    def _show(self) -> None:
+        if self._deleted:
+            self.line.set_text(tr("Deleted “{title}”", title=self._deleted[-1][1]))
+            self.timer.start()
+        else:
+            self.timer.stop()
+        self.shortcut.setEnabled(bool(self._deleted))
+        self.setVisible(bool(self._deleted))
+        if self._deleted:  # read out, though the keyboard is elsewhere
+            QAccessible.updateAccessibility(QAccessibleEvent(self.line, QAccessible.Event.Alert))
+
+    @Slot()
+    def _expire(self) -> None:
+        if self.underMouse() or self.button.hasFocus():
+            self.timer.start()
+            return
+        self._deleted.clear()
+        self._show()

@@ -1,0 +1,280 @@
+"""The slim bar under everything: device, memory, model and the figures of the run. Knows plain values only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import QEvent, QSize, Qt, QTimer, Slot
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QLayout, QSizePolicy, QWidget
+
+from app.design.controls import label
+from app.design.theme import TEXT_SMALL, Theme, px
+from app.state.run.stats import RunStats
+from app.system.i18n import tr, trn
+from app.system.memory_use import size
+
+HEIGHT = 28  # pixels, at 100 %
+MARGIN, GAP = 16, 16
+SAVED_MS = 5000  # that "All is saved" stays
+LEAST_MODEL = 72  # pixels; a name shorter than this says nothing
+
+
+@dataclass(frozen=True)
+class Field:
+    """A figure: what it is called, what it means, and when it goes where there is no room (the highest first)."""
+
+    name: str
+    label: str
+    meaning: str
+    leaves: int
+
+
+FIELDS = (
+    Field(
+        "unsaved",
+        "Library",
+        "What is on screen waits in memory and is saved as soon as it can be. Make room on the disk, or close the "
+        "program that holds the library.",
+        -1,
+    ),
+    Field("offline", "Network", "No network call of any kind is made. Settings, Storage and privacy, changes it.", 0),
+    Field("device", "Device", "Where the model computes, and with how many threads of a processor.", 2),
+    Field("memory", "Memory", "Memory this program takes, of the machine's.", 4),
+    Field("device_memory", "Graphics memory", "Memory in use on the graphics card, of all it has.", 3),
+    Field("model", "Model", "The model that answers.", 1),
+    Field("steps", "Steps", "Denoising steps of this answer so far, over all its blocks.", 6),
+    Field("pace", "Time per block", "Seconds that a block of the canvas takes, however much text it holds.", 7),
+    Field("forward", "Tokens per forward", "Tokens of text that each denoising step came to, on average.", 8),
+    Field("speed", "Effective speed", "Tokens of text a second, without reading the prompt.", 5),
+)
+
+
+@dataclass(frozen=True)
+class Said:
+    """A figure's text, and a shorter one for a narrow window."""
+
+    text: str
+    short: str = ""
+
+    @property
+    def least(self) -> str:
+        return self.short or self.text
+
+
+NOTHING = Said("")
+
+
+def style(theme: Theme) -> str:
+    """The bar's rules, for the window's style sheet."""
+    return f"""
+QWidget#statusbar {{ background: {theme.surface}; border-top: 1px solid {theme.line}; }}
+QWidget#statusbar QLabel {{ font-size: {TEXT_SMALL}px; color: {theme.faint_ink}; }}
+QWidget#statusbar QLabel#offline, QWidget#statusbar QLabel#unsaved {{ color: {theme.ink}; font-weight: 600; }}
+"""
+
+
+def seconds_text(seconds: float) -> str:
+    """A short time with its unit."""
+    if seconds < 0.1:
+        return tr("{count} ms", count=f"{1000 * seconds:.0f}")
+    return tr("{count} s", count=f"{seconds:.2f}" if seconds < 10 else f"{seconds:,.0f}")
+
+
+def device_text(device: str) -> str:
+    """A device of the engine's, as people call it."""
+    kind, _, number = device.partition(":")
+    return "CPU" if kind == "cpu" else f"GPU {number}" if kind == "cuda" and number else "GPU"
+
+
+class StatusBar(QWidget):
+    """``show_*`` put figures in; None or nothing known takes them out. Where it is narrow they get shorter or go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("statusbar")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.setAccessibleName(tr("Status"))
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.labels: dict[str, QLabel] = {}
+        self._said = dict.fromkeys((field.name for field in FIELDS), NOTHING)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(MARGIN, 1, MARGIN, 0)
+        row.setSpacing(GAP)
+        row.setSizeConstraint(QLayout.SizeConstraint.SetNoConstraint)  # the window may be narrower than the texts
+        for field in FIELDS:
+            made = label()
+            made.setObjectName(field.name)
+            made.setToolTip(tr(field.meaning))
+            made.hide()
+            self.labels[field.name] = made
+            if field.name == "steps":
+                row.addStretch(1)
+            row.addWidget(made)
+        self._saved = QTimer(self)
+        self._saved.setSingleShot(True)
+        self._saved.timeout.connect(self._forget_saved)
+        self._fit_height()
+
+    # ---------------------------------------------------------------- what is shown
+
+    def show_offline(self, is_offline: bool) -> None:
+        """Mark that no network call is made."""
+        self._say("offline", Said(tr("Offline")) if is_offline else NOTHING)
+
+    @Slot(str)
+    def show_unsaved(self, problem: str) -> None:
+        """Mark that not all on screen is saved; with an empty ``problem``, for a moment, that all is."""
+        self._saved.stop()
+        if problem:
+            self._say("unsaved", Said(tr("Not saved yet")))
+        elif self._said["unsaved"] != NOTHING:
+            self._say("unsaved", Said(tr("All is saved")))
+            self._saved.start(SAVED_MS)
+
+    @Slot()
+    def _forget_saved(self) -> None:
+        self._say("unsaved", NOTHING)
+
+    def show_memory(self, used_bytes: int, total_bytes: int, device: str) -> None:
+        """Memory in use: the process's own of the machine's for ``cpu``, and a graphics card's for ``cuda…``."""
+        used, total = size(used_bytes), size(total_bytes)
+        text = tr("{used} of {total}", used=used, total=total)
+        if device.startswith("cuda"):
+            self._say("device_memory", Said(tr("GPU {text}", text=text), tr("GPU {text}", text=used)))
+        else:
+            self._say("memory", Said(text, used))
+
+    def show_model(self, title: str | None, device: str = "", threads: int = 0) -> None:
+        """The loaded model and where it computes, on a CPU with so many threads; None when there is none."""
+        self._said["model"] = Said(title) if title else NOTHING
+        where = device_text(device)
+        on = trn("{device}, {count} thread", "{device}, {count} threads", threads, device=where) if threads else where
+        self._said["device"] = Said(on, where) if title and device else NOTHING
+        if not device.startswith("cuda"):
+            self._said["device_memory"] = NOTHING
+        self._fit()
+
+    def show_run(self, stats: RunStats | None) -> None:
+        """The figures of the run under way, or of the last one."""
+        if stats is None:
+            self.show_figures(0, 0, None, None, None)
+        else:
+            self.show_figures(
+                stats.total_steps, stats.blocks, stats.seconds, stats.tokens_per_forward, stats.tokens_per_second
+            )
+
+    def show_figures(
+        self,
+        steps: int,
+        blocks: int,
+        seconds: float | None,
+        tokens_per_forward: float | None,
+        tokens_per_second: float | None,
+    ) -> None:
+        """The same from plain numbers; ``seconds`` are those of all blocks. What is not known stays out."""
+        counted = tr("1 step") if steps == 1 else tr("{count} steps", count=f"{steps:,}")
+        self._said["steps"] = Said(counted) if steps else NOTHING
+        self._said["pace"] = self._said["forward"] = self._said["speed"] = NOTHING
+        if steps and blocks and seconds is not None:
+            each = seconds_text(seconds / blocks)
+            self._said["pace"] = Said(tr("{time} per block", time=each), tr("{time}/block", time=each))
+        if tokens_per_forward is not None:
+            count = f"{tokens_per_forward:,.1f}"
+            self._said["forward"] = Said(
+                tr("{count} tokens per forward", count=count), tr("{count} tok/fwd", count=count)
+            )
+        if tokens_per_second is not None:
+            self._said["speed"] = Said(tr("{count} tok/s", count=f"{tokens_per_second:,.0f}"))
+        self._fit()
+
+    def text(self, name: str) -> str:
+        """A figure's whole text, whether or not there is room for it; empty if nothing is known."""
+        return self._said[name].text
+
+    def _say(self, name: str, said: Said) -> None:
+        if self._said[name] != said:
+            self._said[name] = said
+            self._fit()
+
+    # ---------------------------------------------------------------- fitting
+
+    def sizeHint(self) -> QSize:
+        return QSize(640, self.height())
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(0, self.height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() in (QEvent.Type.FontChange, QEvent.Type.StyleChange):
+            self._fit_height()
+            self._fit()
+
+    def _fit_height(self) -> None:
+        height = max(HEIGHT, px(HEIGHT) - 4)
+        if self.height() != height or self.minimumHeight() != height:
+            self.setFixedHeight(height)
+
+    def _fit(self) -> None:
+        """Choose texts for the room there is, and tell them all to assistive technology."""
+        known = [field for field in FIELDS if self._said[field.name].text]
+        widths = [(self._width(field, self._said[field.name].text), self._least(field)) for field in known]
+        shares = fit(widths, [field.leaves for field in known], self.width() - 2 * MARGIN, GAP)
+        told = []
+        for field in FIELDS:
+            made, said = self.labels[field.name], self._said[field.name]
+            room = shares[known.index(field)] if field in known else 0
+            made.setVisible(room > 0)
+            if not said.text:
+                continue
+            whole = f"{tr(field.label)}, {said.text}"
+            told.append(whole)
+            made.setAccessibleName(whole)
+            made.setToolTip(f"{whole}. {tr(field.meaning)}")
+            shown = said.text if room >= self._width(field, said.text) else said.least
+            if room:
+                made.setText(made.fontMetrics().elidedText(shown, Qt.TextElideMode.ElideMiddle, room))
+        self.setAccessibleDescription("; ".join(told))
+
+    def _width(self, field: Field, text: str) -> int:
+        self.labels[field.name].ensurePolished()
+        return self.labels[field.name].fontMetrics().horizontalAdvance(text) + 1
+
+    def _least(self, field: Field) -> int:
+        least = self._width(field, self._said[field.name].least)
+        return min(least, px(LEAST_MODEL)) if field.name == "model" else least
+
+
+def fit(widths: Sequence[tuple[int, int]], leaves: Sequence[int], room: int, gap: int) -> list[int]:
+    """Share out a room in pixels among parts with a full and a least width; 0 leaves a part out.
+
+    Parts shrink to their least width in the order in which they would leave (``leaves``, the highest first), and leave
+    in that order once all have shrunk. What room is left then goes back, first to those that left last.
+    """
+    shares = [full for full, _least in widths]
+    order = sorted(range(len(widths)), key=lambda place: -leaves[place])
+
+    def over() -> int:
+        shown = [share for share in shares if share]
+        return sum(shown) + gap * len(shown) - room
+
+    for place in order:
+        if over() > 0:
+            full, least = widths[place]
+            shares[place] = max(least, full - over())
+    for place in order:
+        if over() > 0:
+            shares[place] = 0
+    for place in reversed(order):
+        if not shares[place] and over() + gap + widths[place][1] <= 0:
+            shares[place] = widths[place][1]
+    for place in reversed(order):
+        if shares[place]:
+            shares[place] += min(widths[place][0] - shares[place], max(0, -over()))
+    return shares

@@ -1,0 +1,143 @@
+"""The slim bar over everything: the name, the pages, which model, and the switches of both sides."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QSizePolicy, QToolButton, QWidget
+
+from app.design.controls import label
+from app.design.theme import px
+from app.system.i18n import tr
+from engine import EMBEDDED
+
+HEIGHT = 52
+ROOM_FOR_FACTS = 1180  # pixels at 100 %
+ROOM_FOR_NAME = 880
+OPEN_FOLDER = "open-folder"  # the chooser's last entry
+CHAT, INSPECTOR, SUDOKU, MODELS = "chat", "inspector", "sudoku", "models"  # the pages
+
+
+def _tool(text: str, name: str, tip: str, *, checkable: bool = True) -> QToolButton:
+    made = QToolButton()
+    made.setProperty("role", "quiet")
+    made.setText(text)
+    made.setCheckable(checkable)
+    made.setAccessibleName(name)
+    made.setAccessibleDescription(tip)
+    made.setToolTip(tip)
+    made.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+    return made
+
+
+class TopBar(QWidget):
+    """Emits choices; ``show_*`` reflect them without emitting."""
+
+    page_chosen = Signal(str)
+    model_chosen = Signal(str)  # an embedded model's id or a folder
+    folder_asked = Signal()
+    sidebar_toggled = Signal(bool)
+    strip_toggled = Signal(bool)
+    settings_asked = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("topbar")
+        self.setFixedHeight(HEIGHT)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.sidebar = _tool("☰", tr("Conversations"), tr("Show or hide the conversations (Ctrl+B)"))
+        self.sidebar.toggled.connect(self.sidebar_toggled)
+        self.pages = {
+            CHAT: _tool(tr("Chat"), tr("Chat"), tr("Talk to a model (Ctrl+1)")),
+            INSPECTOR: _tool(tr("Inspector"), tr("Inspector"), tr("See how an answer came about (Ctrl+2)")),
+            SUDOKU: _tool(tr("Sudoku"), tr("Sudoku"), tr("Watch a model solve a puzzle (Ctrl+3)")),
+            MODELS: _tool(tr("Models"), tr("Models"), tr("Download, convert and load models (Ctrl+4)")),
+        }
+        for page, tool in self.pages.items():  # not a button group, of which Tab would reach one alone
+            tool.clicked.connect(functools.partial(self._choose_page, page))
+        self.chooser = QComboBox()
+        self.chooser.setAccessibleName(tr("Model"))
+        self.chooser.setAccessibleDescription(tr("Which model answers (Ctrl+M)"))
+        self.chooser.setToolTip(tr("Which model answers (Ctrl+M)"))
+        self.chooser.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.chooser.setMinimumContentsLength(16)
+        self.chooser.activated.connect(self._choose)
+        self.facts = label("", "caption")
+        self.strip = _tool(tr("Sampler"), tr("Sampler"), tr("Show or hide the sampler's settings (Ctrl+Shift+S)"))
+        self.strip.toggled.connect(self.strip_toggled)
+        self.settings = _tool(tr("Settings"), tr("Settings"), tr("Open the settings (Ctrl+,)"), checkable=False)
+        self.settings.clicked.connect(self.settings_asked)
+
+        row = QHBoxLayout(self)
+        row.setContentsMargins(12, 0, 16, 0)
+        row.setSpacing(8)
+        mark = label("●", "mark")
+        mark.setAccessibleName("")
+        self._name = label("Safelight", "wordmark")
+        for widget in (self.sidebar, mark, self._name):
+            row.addWidget(widget)
+        row.addSpacing(16)
+        for page in self.pages.values():
+            row.addWidget(page)
+        row.addSpacing(16)
+        row.addWidget(self.chooser)
+        row.addSpacing(4)
+        row.addWidget(self.facts)
+        row.addStretch(1)
+        row.addWidget(self.strip)
+        row.addWidget(self.settings)
+        self.offer_models(())
+        self.show_page(CHAT)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.facts.setVisible(self.width() >= px(ROOM_FOR_FACTS))
+        self._name.setVisible(self.width() >= px(ROOM_FOR_NAME))
+
+    def show_page(self, page: str) -> None:
+        """Show which page is on top."""
+        for name, tool in self.pages.items():
+            tool.setChecked(name == page)
+
+    def offer_models(self, others: Sequence[tuple[str, str]]) -> None:
+        """Offer the embedded models and these, each a folder and a title; what is shown stays."""
+        shown, title = self.chooser.currentData(), self.chooser.currentText()
+        self.chooser.clear()
+        for model in EMBEDDED:
+            self.chooser.addItem(model.title, model.id)
+            self.chooser.setItemData(self.chooser.count() - 1, tr(model.purpose), Qt.ItemDataRole.ToolTipRole)
+        embedded = {model.id for model in EMBEDDED}
+        for path, name in others:
+            if path not in embedded:
+                self.chooser.addItem(name, path)
+        self.chooser.insertSeparator(self.chooser.count())
+        self.chooser.addItem(tr("Open a folder…"), OPEN_FOLDER)
+        self.show_model(shown or "", title)
+
+    def show_model(self, path_or_id: str, title: str) -> None:
+        """Show which model is loaded or being loaded; an unknown folder gets an entry. Empty: none is."""
+        index = self.chooser.findData(path_or_id) if path_or_id else -1
+        if index < 0 and path_or_id:
+            index = len(EMBEDDED)
+            self.chooser.insertItem(index, title, path_or_id)
+        self.chooser.setCurrentIndex(index)
+
+    def title_of(self, path_or_id: str) -> str:
+        """What the chooser calls a model."""
+        index = self.chooser.findData(path_or_id)
+        return self.chooser.itemText(index) if index >= 0 else path_or_id
+
+    @Slot(int)
+    def _choose(self, index: int) -> None:
+        chosen = self.chooser.itemData(index)
+        if chosen == OPEN_FOLDER:
+            self.folder_asked.emit()
+        else:
+            self.model_chosen.emit(chosen)
+
+    def _choose_page(self, page: str) -> None:
+        self.show_page(page)
+        self.page_chosen.emit(page)

@@ -1,0 +1,85 @@
+"""A run's way through its changes: makes each where it is due, and knows where one is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.config import GenerationConfig
+from engine.decoding.sampler import Edits, Sampler
+from engine.decoding.steppers import Stepper
+from engine.errors import SafelightError
+from engine.forks import Fork
+
+
+class Course:
+    """A stepper with the changes that are still to be made to it, in order of their places.
+
+    Raises:
+        SafelightError: the changes are not in order. Its methods: a place that the run did not come by, or a change
+            that cannot be made there.
+    """
+
+    def __init__(self, stepper: Stepper, changes: Sequence[Fork] = ()) -> None:
+        self.stepper, self._waiting = stepper, list(changes)
+        places = [change.place for change in changes]
+        if places != sorted(places):
+            raise SafelightError("the forks of a run must be in order of their blocks and steps")
+
+    @property
+    def config(self) -> GenerationConfig:
+        """The settings in force."""
+        return self.stepper.sampler.config
+
+    def due(self, block: int, step: int) -> bool:
+        """Whether something changes before a step."""
+        return any(change.place == (block, step) and not change.is_empty for change in self._waiting)
+
+    def pass_by(self, block: int, steps: int) -> None:
+        """Leave out a block that is known: its changes are made and its draws passed over, without the model."""
+        self.open(block)
+        self.stepper.pass_canvas()
+        for step in range(steps):
+            if step:
+                self.stepper.adopt(self._make(block, step)[0])
+            self.stepper.pass_step()
+
+    def open(self, block: int) -> Edits:
+        """Make the changes before a block; tells what is to be put on its first canvas."""
+        sampler, edits = self._make(block, 0)
+        self.stepper.adopt(sampler)
+        return edits
+
+    def change(self, block: int, step: int) -> None:
+        """Make the changes before a step other than a block's first."""
+        self.stepper.change(*self._make(block, step))
+
+    def close(self) -> None:
+        """See that nothing was left out at the end of the run."""
+        self._take((1 + max((change.block for change in self._waiting), default=0), 0))
+
+    def _make(self, block: int, step: int) -> tuple[Sampler, Edits]:
+        sampler, edits = self.stepper.sampler, dict[int, int]()
+        for change in self._take((block, step)):
+            config = change.config(sampler.config, same_block=block == sampler.pinned_block)
+            if step >= config.max_denoising_steps:
+                raise SafelightError(
+                    f"block {block} ends after its {config.max_denoising_steps} steps; to change something at step "
+                    f"{step}, set max_denoising_steps above {step}"
+                )
+            sampler = sampler.changed(config, block)
+            edits |= dict(change.edits)
+            if change.seed is not None:
+                self.stepper.seed(change.seed)
+        sampler.check_edits(tuple(edits.items()))
+        return sampler, tuple(edits.items())
+
+    def _take(self, place: tuple[int, int]) -> list[Fork]:
+        """The changes that a place has come up to, without those that change nothing."""
+        taken = [change for change in self._waiting if change.place <= place and not change.is_empty]
+        self._waiting = [change for change in self._waiting if change.place > place]
+        for change in taken:
+            if change.place < place:
+                raise SafelightError(
+                    f"the run has no step {change.step} in block {change.block} to fork it at; fork it earlier"
+                )
+        return taken

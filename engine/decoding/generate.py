@@ -1,0 +1,190 @@
+"""The ways to run a model: ``generate``, ``fork`` and ``infill``. Terminal, window and tests all consume these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from engine.config import GenerationConfig
+from engine.decoding.block_diffusion import Past, block_diffusion
+from engine.decoding.infilling import infilling
+from engine.decoding.protocols import Cancel, Decoder, Denoiser
+from engine.errors import SafelightError
+from engine.events import Event, Tokens
+from engine.forks import Fork, Mark, check_seed
+from engine.layers.kv_cache import KVCache
+
+Row = Sequence[int] | Tokens | Tensor  # token ids
+
+
+def generate(
+    model: Denoiser,
+    prompt_ids: Sequence[int] | Tensor,
+    config: GenerationConfig | None = None,
+    seed: int = 0,
+    cancel: Cancel | None = None,
+    cache: KVCache | None = None,
+) -> Iterator[Event]:
+    """Generate text after a prompt, block by block, telling each denoising step as an event.
+
+    Args:
+        model: from ``load_model``.
+        prompt_ids: token ids (T,), T >= 1, usually from ``model.chat_ids``.
+        config: sampler settings; ``None`` takes DiffusionGemma's defaults. Prefer ``model.generation_defaults``.
+        seed: the same seed, settings, machine and model repeat the run exactly.
+        cancel: looked at between steps (``threading.Event`` will do); the run then ends with reason "cancelled".
+        cache: of an earlier run of this model, or ``model.new_cache()``. What it shares with the prompt's beginning is
+            not read again, and the rest of it is forgotten. In the end it holds the prompt and all committed canvases
+            but the last. Text that was read in other pieces may round differently in its last digits.
+
+    Yields:
+        Events as described in ``engine.events``; the last is always ``GenerationFinished``.
+
+    Raises:
+        SafelightError: empty prompt, a prompt that does not fit, bad settings or seed, another model's cache,
+            non-finite logits.
+    """
+    prompt, cache = checked_prompt(prompt_ids), claimed(model, cache)
+    check_seed(seed)
+    decode: Decoder = block_diffusion
+    yield from decode(model, prompt, config or GenerationConfig(), seed, cancel, cache)
+
+
+def fork(
+    model: Denoiser,
+    prompt_ids: Sequence[int] | Tensor,
+    config: GenerationConfig,
+    seed: int,
+    committed: Sequence[Row],
+    steps: Sequence[int],
+    changes: Sequence[Fork],
+    cancel: Cancel | None = None,
+    cache: KVCache | None = None,
+) -> Iterator[Event]:
+    """Take a run again from the block in which it is changed last, and go on.
+
+    A run is what it began with and all changes made on its way; ``engine.chain`` adds one to those of a run that is a
+    fork itself. The block is run from its first step, as the run did, up to the last change; from there on with it.
+    With no change but an empty ``Fork`` the run comes out as it was, bit for bit, where the text before the block is
+    read in the same pieces: so it is while the cache still holds the run's prompt, or where the run read all of it.
+
+    Args:
+        model, cancel, cache: as for ``generate``.
+        prompt_ids, config, seed: what the run at the root began with.
+        committed: argmax canvases (C,) of the run's first blocks as they were committed. They are not run again, only
+            read, as far as the cache does not hold them; those from the last change's block on are left out. With
+            none, the whole run is taken again from its beginning.
+        steps: the number of denoising steps that each of them took; and, if known, of the last change's block.
+        changes: in order of their places.
+
+    Yields:
+        ``PrefillFinished``, then the blocks from there on with their true indices, then ``GenerationFinished`` with
+        the tokens, blocks and steps of the whole run.
+
+    Raises:
+        SafelightError: as ``generate``; a change that cannot be made or whose place the run does not come by; blocks
+            that do not fit the canvas or behind which the text has ended.
+    """
+    prompt, cache = checked_prompt(prompt_ids), claimed(model, cache)
+    check_seed(seed)
+    last = changes[-1] if changes else None
+    known = len(committed) if last is None else min(len(committed), last.block)
+    if len(steps) < known:
+        raise SafelightError(f"there are {known} committed blocks and the steps of {len(steps)}; give both")
+    if last is not None and last.block < len(steps) and last.step > steps[last.block]:
+        taken = steps[last.block]
+        raise SafelightError(f"block {last.block} took {taken} steps; fork it at step 0 to {taken}, not {last.step}")
+    if any(count < 1 for count in steps):
+        raise SafelightError("each committed block took at least one step")
+    rows = checked_rows(model, committed[:known], config.canvas_length)
+    for block, row in enumerate(rows):
+        if any(token in config.eos_token_ids for token in row.tolist()):
+            raise SafelightError(f"the text ends in block {block}; no block comes after it. Fork that one")
+    past = Past(rows, tuple(steps[:known]))
+    yield from block_diffusion(model, prompt, config, seed, cancel, cache, past, changes)
+
+
+def infill(
+    model: Denoiser,
+    prompt_ids: Sequence[int] | Tensor,
+    config: GenerationConfig,
+    seed: int,
+    committed: Sequence[Row],
+    marks: Sequence[Mark],
+    cancel: Cancel | None = None,
+    cache: KVCache | None = None,
+) -> Iterator[Event]:
+    """Write spans of settled text anew and keep everything else.
+
+    Marked blocks are run one after the other, each from noise in its spans and pinned elsewhere; it sees the text
+    before its block as it is by then. Blocks that are not marked stay as they are. Where text follows the last span of
+    a block, end tokens are banned there, so that it cannot be cut off.
+
+    Args:
+        model, prompt_ids, cancel, cache: as for ``generate``; the cache is cut back to the first marked block.
+        config: sampler settings; its ``pinned`` and ``seed_canvas`` are not used.
+        seed: of the noise and the candidates of this infilling.
+        committed: all settled canvases (C,), the last one with or without padding.
+        marks: the spans, in any order.
+
+    Yields:
+        ``PrefillFinished``, the events of the marked blocks with their true indices, and ``GenerationFinished`` with
+        the whole text as it then reads, and the steps of the infilling alone.
+
+    Raises:
+        SafelightError: as ``generate``; nothing marked, or a mark outside the settled text.
+    """
+    prompt, cache = checked_prompt(prompt_ids), claimed(model, cache)
+    check_seed(seed)
+    if not marks:
+        raise SafelightError("nothing is marked; mark a span of settled text first")
+    rows = checked_rows(model, committed, config.canvas_length)
+    if not rows:
+        raise SafelightError("there is no settled text yet; wait for a block to be committed")
+    yield from infilling(model, prompt, rows, marks, config, seed, cancel, cache)
+
+
+def checked_prompt(prompt_ids: Sequence[int] | Tensor) -> Tensor:
+    """A prompt as a tensor (T,).
+
+    Raises:
+        SafelightError: it is empty.
+    """
+    prompt = torch.as_tensor(prompt_ids, dtype=torch.long)
+    if prompt.dim() != 1 or prompt.numel() == 0:
+        raise SafelightError("the prompt is empty; write something first")
+    return prompt
+
+
+def claimed(model: Denoiser, cache: KVCache | None) -> KVCache:
+    """The cache, bound to its model, or a new one.
+
+    Raises:
+        SafelightError: it is another model's.
+    """
+    cache = model.new_cache() if cache is None else cache
+    cache.claim(model, model.config)
+    return cache
+
+
+def checked_rows(model: Denoiser, committed: Sequence[Row], length: int | None) -> tuple[Tensor, ...]:
+    """Settled canvases as tensors (C,) on the CPU; ``length`` is C, None the model's own.
+
+    Raises:
+        SafelightError: one has another length, or a token outside the vocabulary.
+    """
+    length, size = length or model.config.canvas_length, model.config.vocab_size
+    rows = tuple(
+        # A copy: what a trace hands out may be read only.
+        row.detach().to("cpu", torch.long) if isinstance(row, Tensor) else torch.from_numpy(np.array(row, np.int64))
+        for row in committed
+    )
+    for block, row in enumerate(rows):
+        if row.shape != (length,):
+            raise SafelightError(f"block {block} has the shape {tuple(row.shape)}; the canvas has {length} tokens")
+        if not 0 <= int(row.min()) <= int(row.max()) < size:
+            raise SafelightError(f"block {block} has a token outside the vocabulary of {size} tokens")
+    return rows

@@ -1,0 +1,125 @@
+"""Infilling: spans of settled blocks are written anew, between everything around them.
+
+A marked block starts from noise where it is marked; all its other positions are pinned. The text before it is in the
+cache, so it sees what was changed there. What comes after it is not seen, and stays as it is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from engine.config import GenerationConfig
+from engine.decoding.development import Tally, cut_at_eos, develop, finished, room_for_blocks
+from engine.decoding.fork_schedule import Course
+from engine.decoding.protocols import Cancel, Denoiser, keep_texts, read
+from engine.decoding.sampler import Sampler, to_host
+from engine.decoding.steppers import stepper_for
+from engine.errors import SafelightError
+from engine.events import Event, PrefillFinished, Tokens
+from engine.forks import Mark
+from engine.layers.kv_cache import KVCache
+
+
+@torch.inference_mode()
+def infilling(
+    model: Denoiser,
+    prompt: Tensor,
+    rows: Sequence[Tensor],
+    marks: Sequence[Mark],
+    config: GenerationConfig,
+    seed: int,
+    cancel: Cancel | None,
+    cache: KVCache,
+) -> Iterator[Event]:
+    """Write marked spans of the settled blocks ``rows`` (C,) after ``prompt`` (T,) anew, one block after the other.
+
+    Where the text goes on behind a block's last span, end tokens are banned in that block: the text stays whole.
+    """
+    config = config.replace(pinned=(), seed_canvas=None)
+    sampler = Sampler.of(model.config, config, model.device, seed)
+    length, room = sampler.length, room_for_blocks(model.config, len(prompt), sampler.length)
+    if len(rows) > room:
+        raise SafelightError(f"the text has {len(rows)} blocks; only {room} of them fit behind this prompt")
+    marked = {block: _positions(marks, block) for block in sorted({mark.block for mark in marks})}
+    for block, positions in marked.items():
+        if block >= len(rows):
+            raise SafelightError(f"block {block} is not settled; the text has {len(rows)} blocks")
+        if positions[-1] >= length:
+            raise SafelightError(f"the marked position {positions[-1]} is outside the canvas of {length} tokens")
+
+    text, tally = _Text([to_host(row) for row in rows], config), Tally()
+    course = Course(stepper_for(model, cache, sampler))
+    for block, positions in marked.items():
+        started = time.perf_counter()
+        before = [prompt, *(torch.from_numpy(row).long() for row in text.rows[:block])]
+        reused = min(len(prompt), keep_texts(cache, before))
+        cache.reserve(len(prompt) + (block + 1) * length)
+        if not read(model, before, cache, cancel):
+            yield finished("cancelled", text.parts(), tally)
+            return
+        if block == min(marked):
+            yield PrefillFinished(len(prompt), reused, time.perf_counter() - started)
+        held = tuple((at, token) for at, token in enumerate(text.rows[block].tolist()) if at not in positions)
+        settings = config.replace(pinned=held)
+        if text.goes_on_behind(block, positions[-1]):
+            settings = settings.replace(banned_tokens=(*config.banned_tokens, *config.eos_token_ids))
+        course.stepper.adopt(sampler.changed(settings, block))
+        developed = yield from develop(course, block, (), cancel, tally)
+        if developed is None:
+            yield finished("cancelled", text.parts(), tally)
+            return
+        text.settle(block, developed.last.argmax, positions[-1])
+        yield developed.committed(block, *text.block(block))
+    yield finished("eos" if text.has_ended else "length", text.parts(), tally)
+
+
+class _Text:
+    """Settled blocks, and how they read."""
+
+    def __init__(self, rows: list[Tokens], config: GenerationConfig) -> None:
+        self.rows, self.config = rows, config
+        self.last = len(rows) - 1
+        written = np.flatnonzero(rows[-1] != config.pad_token_id)
+        self.end = int(written[-1]) + 1 if len(written) else 0  # of the last block; behind it there is padding
+
+    def goes_on_behind(self, block: int, position: int) -> bool:
+        return block < self.last or position < self.end - 1
+
+    def settle(self, block: int, row: Tokens, position: int) -> None:
+        """Take a block that was written anew up to a position."""
+        self.rows[block] = row
+        if block == self.last:
+            self.end = max(self.end, position + 1)
+
+    def block(self, block: int) -> tuple[Tokens, int]:
+        """A block's tokens (C,), with padding behind the text's end, and the number of those before it."""
+        row = self.rows[block]
+        if block < self.last:
+            return cut_at_eos(row, self.config)
+        tokens, text_length = cut_at_eos(row[: self.end], self.config)
+        return np.pad(tokens, (0, len(row) - len(tokens)), constant_values=self.config.pad_token_id), text_length
+
+    def parts(self) -> list[Tokens]:
+        """The text of each block, up to the one with the end token."""
+        found = []
+        for block in range(len(self.rows)):
+            tokens, text_length = self.block(block)
+            found.append(tokens[:text_length])
+            if text_length < len(tokens):
+                break
+        return found
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether an end token ends the text."""
+        return any(np.isin(self.block(block)[0], self.config.eos_token_ids).any() for block in range(len(self.rows)))
+
+
+def _positions(marks: Sequence[Mark], block: int) -> list[int]:
+    """The marked positions of a block, rising."""
+    return sorted({at for mark in marks if mark.block == block for at in range(mark.start, mark.stop)})

@@ -1,0 +1,118 @@
+"""Measured influence: how far one token of a canvas moves what the model says of every other position.
+
+One step on the canvas as it stands and one with that token changed, and nothing else. It says nothing of why.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from engine.decoding.generate import Row, checked_prompt, checked_rows, claimed
+from engine.decoding.protocols import Denoiser, keep_texts, read
+from engine.decoding.sampler import non_finite, to_host
+from engine.errors import SafelightError
+from engine.events import Tokens
+from engine.layers.kv_cache import KVCache
+
+ROWS = 16  # of a canvas whose distributions are held in float64 at once
+
+
+@dataclass(frozen=True, eq=False)
+class Influence:
+    """What changing one token of a canvas did to the distributions of one step. C positions, K likeliest tokens."""
+
+    position: int  # whose token was changed
+    token: int  # what it was changed to
+    kl: NDArray[np.float32]  # (C,) KL(before || after) in nats, at least 0; 0 at ``position``
+    measured: NDArray[np.bool_]  # (C,) True but at ``position``
+    before_top: tuple[Tokens, NDArray[np.float32]]  # (C, K) likeliest tokens and their probabilities
+    after_top: tuple[Tokens, NDArray[np.float32]]
+
+
+@torch.inference_mode()
+def influence(
+    model: Denoiser,
+    prompt_ids: Sequence[int] | Tensor,
+    committed: Sequence[Row],
+    canvas: Row,
+    position: int,
+    token: int,
+    cache: KVCache | None = None,
+    temperature: float = 1.0,
+    top_k: int = 8,
+) -> Influence:
+    """Measure how far one token of a canvas moves the distributions of the others.
+
+    Both steps are taken without self-conditioning: a trace does not hold the prediction that it would need, and a fed
+    back prediction would hide much of what the token itself does.
+
+    Args:
+        model, prompt_ids, cache: as for ``generate``; the cache then holds the text before the canvas.
+        committed: the canvases (C,) before this one.
+        canvas: token ids (C,), usually settled ones.
+        position, token: the token that takes the place of the one there.
+        temperature: that logits are divided by, above 0.
+        top_k: how many likeliest tokens are told of each position before and after.
+
+    Raises:
+        SafelightError: a canvas, position or token that is none of this model's; non-finite logits; text that does
+            not fit.
+    """
+    prompt, cache = checked_prompt(prompt_ids), claimed(model, cache)
+    length, size = len(canvas), model.config.vocab_size
+    if not length:
+        raise SafelightError("the canvas is empty; give the tokens of a block")
+    *before_it, settled = checked_rows(model, [*committed, canvas], length)
+    if not 0 <= position < length:
+        raise SafelightError(f"position {position} is outside the canvas of {length} tokens")
+    if not 0 <= token < size:
+        raise SafelightError(f"token id {token} is outside the vocabulary of {size} tokens")
+    if not (math.isfinite(temperature) and temperature > 0):
+        raise SafelightError(f"the temperature must be above 0, not {temperature}")
+    texts = [prompt, *before_it]
+    if sum(map(len, texts)) + length > model.config.max_position_embeddings:
+        raise SafelightError(f"the text does not fit the model's {model.config.max_position_embeddings} positions")
+    keep_texts(cache, texts)
+    read(model, texts, cache)
+
+    changed = settled.clone()
+    changed[position] = token
+    before = _logits(model, settled, cache, temperature, len(committed))
+    # An unchanged token is not run again, so that its influence is 0 on devices, too, that add in any order.
+    after = before if torch.equal(changed, settled) else _logits(model, changed, cache, temperature, len(committed))
+    starts = range(0, length, ROWS)
+    kl = torch.cat([_kl(before[at : at + ROWS], after[at : at + ROWS]) for at in starts]).cpu().numpy()
+    measured = np.arange(length) != position
+    return Influence(
+        position,
+        token,
+        np.where(measured, kl, 0.0).astype(np.float32),
+        measured,
+        _top(before, min(top_k, size)),
+        _top(after, min(top_k, size)),
+    )
+
+
+def _logits(model: Denoiser, canvas: Tensor, cache: KVCache, temperature: float, block: int) -> Tensor:
+    logits = model.denoise(canvas.to(model.device), cache) / temperature
+    if not bool(torch.isfinite(logits).all()):
+        raise non_finite(block, 0)
+    return logits
+
+
+def _kl(before: Tensor, after: Tensor) -> Tensor:
+    """KL(before || after) of logits (R, V), in nats: float64 (R,)."""
+    log_p, log_q = (torch.log_softmax(logits.double(), dim=-1) for logits in (before, after))
+    return (log_p.exp() * (log_p - log_q)).sum(dim=-1).clamp_min(0.0)
+
+
+def _top(logits: Tensor, count: int) -> tuple[Tokens, NDArray[np.float32]]:
+    best = torch.softmax(logits, dim=-1).topk(count, dim=-1)
+    return to_host(best.indices), best.values.float().cpu().numpy()

@@ -1,0 +1,213 @@
+"""The sampler's settings as tensors, and its random draws.
+
+They come from one seeded generator in a fixed order: a canvas of noise a block, then a row of candidates and a canvas
+of noise a step. How much of it is drawn depends on the canvas's length and the vocabulary's size alone, never on a
+value, a pin or a ban: draws can be left out, and a ban changes nothing where no banned token would have come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from engine.config import GenerationConfig, ModelConfig
+from engine.decoding import sampling
+from engine.decoding.stopping import StableAndConfident, Stopping
+from engine.errors import SafelightError
+from engine.events import Tokens
+
+Top = tuple[Tokens, NDArray[np.float32]] | tuple[()]
+Edits = Sequence[tuple[int, int]]  # (position, token id)
+
+
+def non_finite(block: int, step: int) -> SafelightError:
+    """What to say of logits that are no numbers."""
+    return SafelightError(
+        f"the model gave non-finite logits in block {block}, step {step}; the weights may be damaged, or the number "
+        "type too narrow (use float32 or bfloat16)"
+    )
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """The settings of a run, or of a part of it, and the run's random draws."""
+
+    config: GenerationConfig
+    length: int
+    vocab_size: int
+    generator: torch.Generator
+    stop: Stopping
+    allowed: Tensor | None = field(repr=False)  # (A,) token ids that noise is drawn from
+    pinned: tuple[Tensor, Tensor] | None  # positions and token ids of one block
+    forbidden: Tensor | None = field(repr=False)  # (V,) True where a token may not be sampled
+    instead: Tensor | None = field(repr=False)  # (V,) each token, or what stands in for one that is banned
+    pinned_block: int = 0
+
+    @staticmethod
+    def of(shape: ModelConfig, config: GenerationConfig, device: torch.device, seed: int) -> Sampler:
+        """Check the canvas options against the model.
+
+        Raises:
+            SafelightError: a token outside the vocabulary, a position outside the canvas, a seed canvas that differs in
+                size, no token that is left.
+        """
+        generator = torch.Generator(device=device).manual_seed(seed)
+        return _made(config, config.canvas_length or shape.canvas_length, shape.vocab_size, generator, 0)
+
+    def changed(self, config: GenerationConfig, block: int) -> Sampler:
+        """Other settings on the same random stream; ``config.pinned`` are pins of ``block``.
+
+        Raises:
+            SafelightError: as ``of``.
+        """
+        return _made(config, self.length, self.vocab_size, self.generator, block)
+
+    # --- canvases ----------------------------------------------------------------------------------------------------
+
+    def noise(self) -> Tensor:
+        """A canvas of noise (C,)."""
+        choices = self.vocab_size if self.allowed is None else self.allowed
+        return sampling.uniform_tokens((self.length,), choices, self.generator)
+
+    def first_canvas(self, block: int, edits: Edits = ()) -> Tensor:
+        """Noise, or the seed canvas; edits and pinned tokens in place."""
+        canvas = self.noise()
+        if block == 0 and self.config.seed_canvas is not None:
+            canvas = torch.tensor(self.config.seed_canvas, device=canvas.device)
+        return self.amended(canvas, block, edits)
+
+    def amended(self, canvas: Tensor, block: int, edits: Edits = ()) -> Tensor:
+        """A canvas (C,) as these settings want it: nothing banned, then the edits, then the pinned tokens."""
+        canvas = canvas.clone() if self.instead is None else self.instead[canvas]
+        for position, token in edits:
+            canvas[position] = token
+        if block == self.pinned_block and self.pinned is not None:
+            canvas[self.pinned[0]] = self.pinned[1]
+        return canvas
+
+    def check_edits(self, edits: Edits) -> None:
+        """See that edits can be made.
+
+        Raises:
+            SafelightError: a position outside the canvas, a token outside the vocabulary or banned.
+        """
+        _check_cells("edited", edits, self.length, self.vocab_size)
+        for position, token in edits:
+            if token in self.config.banned_tokens:
+                raise SafelightError(f"position {position} is edited to token {token}, which is banned; release one")
+
+    def pinned_mask(self, block: int) -> NDArray[np.bool_]:
+        mask = np.zeros(self.length, dtype=np.bool_)
+        if block == self.pinned_block:
+            mask[[position for position, _ in self.config.pinned]] = True
+        return mask
+
+    def pinned_ids(self, block: int) -> Tensor | None:
+        """The token each position is pinned to, -1 where it is free: int32 (C,); None where nothing is."""
+        if block != self.pinned_block or self.pinned is None:
+            return None
+        positions, ids = self.pinned
+        return torch.full((self.length,), -1, dtype=torch.int32, device=ids.device).index_put((positions,), ids.int())
+
+    # --- steps -------------------------------------------------------------------------------------------------------
+
+    def scale(self, logits: Tensor, temperature: float, block: int, step: int) -> Tensor:
+        """Temperature-scaled logits (C, V); forbidden tokens at -inf, pinned positions certain of their token."""
+        if not bool(torch.isfinite(logits).all()):
+            raise non_finite(block, step)
+        scaled = logits / temperature
+        if self.forbidden is not None:
+            scaled = scaled.masked_fill(self.forbidden, -torch.inf)
+        if block == self.pinned_block and self.pinned is not None:
+            positions, ids = self.pinned
+            scaled[positions] = -torch.inf
+            scaled[positions, ids] = 0.0
+        return scaled
+
+    def step(self, logits: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Candidates, entropy, accepted mask and next canvas, each (C,)."""
+        candidates = sampling.sample_candidates(logits, self.generator)
+        entropy = sampling.token_entropy(logits)
+        accepted = sampling.accept_mask(entropy, self.config.entropy_bound)
+        return candidates, entropy, accepted, sampling.renoise(candidates, accepted, self.noise())
+
+    def pass_step(self) -> None:
+        """Leave out the draws of a step."""
+        flat = torch.zeros((), device=self.generator.device).expand(self.length, self.vocab_size)
+        sampling.sample_candidates(flat, self.generator)
+        self.noise()
+
+    def top(self, logits: Tensor) -> Top:
+        """The likeliest tokens of every position and their probabilities, (C, K) each; nothing if not asked for.
+
+        Forbidden tokens are never among them: where fewer than K are left, the likeliest one stands there again, with
+        a probability of 0.
+        """
+        if not self.config.top_k:
+            return ()
+        shares = torch.softmax(logits, dim=-1)
+        if self.forbidden is not None:
+            shares = shares.masked_fill(self.forbidden & (shares == 0), -1.0)  # a pinned token has 1, though forbidden
+        best = shares.topk(min(self.config.top_k, self.vocab_size), dim=-1)
+        ids = torch.where(best.values < 0, best.indices[:, :1], best.indices)
+        return to_host(ids), best.values.clamp_min(0.0).float().cpu().numpy()
+
+
+def to_host(tokens: Tensor) -> Tokens:
+    return tokens.to("cpu", torch.int32).numpy()
+
+
+def _made(
+    config: GenerationConfig, length: int, vocab_size: int, generator: torch.Generator, pinned_block: int
+) -> Sampler:
+    device = generator.device
+
+    def tokens(name: str, ids: Iterable[int]) -> Tensor:
+        found = list(ids)
+        for token in found:
+            if not 0 <= token < vocab_size:
+                raise SafelightError(f"{name} has token id {token}; the vocabulary has {vocab_size} tokens")
+        return torch.tensor(found, device=device, dtype=torch.long)
+
+    if config.seed_canvas is not None:
+        tokens("seed_canvas", config.seed_canvas)
+        if len(config.seed_canvas) != length:
+            raise SafelightError(f"seed_canvas has {len(config.seed_canvas)} tokens; the canvas has {length}")
+    pinned = allowed = forbidden = instead = None
+    if config.pinned:
+        _check_cells("pinned", config.pinned, length, vocab_size)
+        positions, ids = zip(*config.pinned, strict=True)
+        pinned = (torch.tensor(positions, device=device), torch.tensor(ids, device=device))
+    if config.allowed_tokens is not None:
+        allowed = tokens("allowed_tokens", config.allowed_tokens)
+        forbidden = torch.ones(vocab_size, dtype=torch.bool, device=device)
+        forbidden[allowed] = False
+    if config.banned_tokens:
+        banned = tokens("banned_tokens", sorted(set(config.banned_tokens)))
+        forbidden = torch.zeros(vocab_size, dtype=torch.bool, device=device) if forbidden is None else forbidden
+        forbidden[banned] = True
+        everything = torch.arange(vocab_size, device=device)
+        left = everything[~forbidden]
+        if not len(left):
+            raise SafelightError("every token is banned; leave at least one")
+        # Each banned token has one that stands in for it, spread evenly over those left.
+        instead = everything.clone()
+        instead[banned] = left[torch.arange(len(banned), device=device) * len(left) // len(banned)]
+        allowed = instead if allowed is None else instead[allowed]
+    stop = StableAndConfident(config.stability_threshold, config.confidence_threshold)
+    return Sampler(
+        config, length, vocab_size, generator, stop, allowed, pinned, forbidden, instead, pinned_block=pinned_block
+    )
+
+
+def _check_cells(name: str, cells: Edits, length: int, vocab_size: int) -> None:
+    for position, token in cells:
+        if not 0 <= position < length:
+            raise SafelightError(f"{name} position {position} is outside the canvas of {length} tokens")
+        if not 0 <= token < vocab_size:
+            raise SafelightError(f"{name} has token id {token}; the vocabulary has {vocab_size} tokens")

@@ -1,0 +1,79 @@
+"""What a denoising step of a shape launches on a card, counted without one and without the shape's memory."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from dataclasses import dataclass
+
+import torch
+
+from engine import kernels
+from engine.config import GenerationConfig, LayerConfig, ModelConfig
+from engine.decoding.step_program import StepProgram
+from engine.errors import SafelightError
+from engine.kernels.launches import counting
+from engine.layers.kv_cache import KVCache
+from engine.layers.packed_linear import install
+from engine.models.diffusion_gemma.network import DiffusionGemma
+from engine.quant.schemes import Precision
+
+
+@dataclass(frozen=True)
+class StepLaunches:
+    """Launches of one step, as a graph replays it."""
+
+    step: int
+    commit_and_step: int  # of a canvas's first step, which commits the canvas before
+    layers: dict[str, int]  # kind of layer -> launches of each, in whichever of the two steps has more
+    names: dict[str, int]  # of the plain step: kernel or torch operation -> how often
+
+
+def step_launches(config: ModelConfig, precision: Precision, top_k: int = 0) -> StepLaunches:
+    """Count a shape's step on a card with ``launches.PROCESSORS`` multiprocessors.
+
+    Args:
+        top_k: likeliest tokens told of each position, which cost a second walk over the vocabulary.
+
+    Raises:
+        SafelightError: Triton is not installed.
+    """
+    if (reason := kernels.why_plain(torch.device("meta"))) is not None:
+        raise SafelightError(f"launches cannot be counted: {reason}")
+    plain, commits = (_count(config, precision, top_k, commits) for commits in (False, True))
+    layers: dict[str, int] = {}
+    for layer in dict.fromkeys(config.layers):
+        layers[layer.kind] = max(_of_layer(config, layer, precision, commits) for commits in (False, True))
+    return StepLaunches(plain.total(), commits.total(), layers, dict(plain.most_common()))
+
+
+def _of_layer(config: ModelConfig, layer: LayerConfig, precision: Precision, commits: bool) -> int:
+    """What a layer more costs."""
+    one, two = (
+        _count(dataclasses.replace(config, layers=count * (layer,)), precision, 0, commits).total() for count in (1, 2)
+    )
+    return two - one
+
+
+def empty(config: ModelConfig, precision: Precision) -> tuple[DiffusionGemma, KVCache]:
+    """A network of a shape on the meta device, and a cache with room for two canvases."""
+    with torch.device("meta"):
+        network = DiffusionGemma(config)
+        install(network, precision, torch.bfloat16)
+    for parameter in network.parameters():
+        parameter.data = parameter.data.to(torch.bfloat16)
+    cache = network.requires_grad_(False).new_cache()
+    cache.reserve(2 * config.canvas_length)
+    return network, cache
+
+
+@torch.inference_mode()
+def _count(config: ModelConfig, precision: Precision, top_k: int, commits: bool) -> Counter[str]:
+    network, cache = empty(config, precision)
+    program = StepProgram(network, cache, config.canvas_length, top_k=top_k)
+    canvas = torch.zeros(config.canvas_length, dtype=torch.long)
+    program.begin(canvas, None, GenerationConfig(), canvas if commits else None)
+    for _ in range(2):  # what the first step makes once is no part of a step
+        with counting() as found:
+            program.run_step(commits)
+    return found

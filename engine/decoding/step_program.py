@@ -1,0 +1,355 @@
+"""One denoising step as a fixed program over fixed buffers; on CUDA it is captured once and replayed.
+
+The program is the block-diffusion step of ``decoders`` in the kernels' terms: nothing in it depends on a value that
+only the host knows. The text's length, the step, the sampler's knobs and the random streams live on the device; a
+canvas writes its keys and values into the cache's buffers at a place read from there. All that an event tells is left
+in one buffer, with the flag that says whether the canvas has converged, and copied to the host behind the step.
+
+A canvas's first step may also commit the canvas before it: both go through the layers in one pass, text first, so that
+the weights are read once for the two.
+
+Knows neither files nor events. The plain path of ``decoders`` is its oracle.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from engine import kernels
+from engine.config import GenerationConfig
+from engine.decoding import sampling
+from engine.kernels.reference_step import VocabularyResult
+from engine.layers.attention import Extend, Span
+from engine.layers.kv_cache import KVCache
+from engine.models.diffusion_gemma.network import DiffusionGemma
+from engine.quant.schemes import BF16, Activations
+
+TOP_PIECE = 65_536  # tokens of the vocabulary whose logits are held at once for a top k
+CAPTURE_ERRORS = "thread_local"  # what another thread of the app does on the device is no fault of a capture
+WARM_UP = 2  # steps before a capture, in which kernels compile and libraries make their workspaces
+NOISE = 0x5AFE116  # told from the run's seed, from which the canvases themselves are drawn
+
+
+class Told(NamedTuple):
+    """What one step leaves on the host. C positions."""
+
+    argmax: Tensor  # (C,) int64
+    candidates: Tensor  # (C,) int64
+    accepted: Tensor  # (C,) bool
+    next_canvas: Tensor  # (C,) int64
+    entropy: Tensor  # (C,) fp32, nats
+    converged: bool
+    finite: bool
+    top: tuple[Tensor, Tensor] | None  # (C, K): likeliest tokens, and their probabilities
+
+
+@dataclass(frozen=True)
+class _Slot:
+    """Where a step's facts arrive on the host; there are two, so that one can be read while the other is written."""
+
+    tensors: tuple[Tensor, ...]  # as ``StepProgram._told``
+    arrived: torch.cuda.Event | None
+
+
+class StepProgram:
+    """The step of one network on one cache, which it does not keep alive.
+
+    It serves run after run. A graph is captured when it is first needed, and again where the cache's buffers have
+    moved: see ``KVCache.reserve``.
+
+    Args:
+        network: whose experts run without asking the host (packed, or few).
+        cache: of the text so far.
+        length: of the canvas.
+        forbidden: (V,) True where a token may not be sampled. allowed: (A,) ids that noise is drawn from.
+        top_k: likeliest tokens told of each position; above 0 the table is read once more a step.
+        activations: which products of the vocabulary stage round to int8; the linear layers are told at their making.
+    """
+
+    def __init__(
+        self,
+        network: DiffusionGemma,
+        cache: KVCache,
+        length: int,
+        forbidden: Tensor | None = None,
+        allowed: Tensor | None = None,
+        top_k: int = 0,
+        activations: Activations = BF16,
+    ) -> None:
+        self.network, self.length, self._cache = network, length, weakref.ref(cache)
+        self.forbidden, self.choices = forbidden, network.config.vocab_size if allowed is None else allowed
+        self.activations = activations
+        device, hidden = network.device, network.config.hidden_size
+        self.generator = torch.Generator("cpu" if device.type == "meta" else device)  # of the noise
+        self.ids = torch.zeros(2 * length, dtype=torch.long, device=device)  # a canvas to commit, and the one in work
+        self.commits = False  # whether the canvas's first step commits
+        self.pinned = torch.full((length,), -1, dtype=torch.int32, device=device)
+        self.soft = torch.zeros(length, hidden, dtype=network.dtype, device=device)
+        self.previous = torch.zeros(length, dtype=torch.long, device=device)
+        self.unchanged = torch.zeros(1, dtype=torch.long, device=device)
+        self.start = torch.zeros(1, dtype=torch.long, device=device)  # position of the canvas's first token
+        self.draw = torch.zeros(2, dtype=torch.long, device=device)  # seed; steps taken in the run
+        self.step = torch.zeros(1, dtype=torch.long, device=device)  # of this canvas
+        self.knobs = torch.zeros(6, dtype=torch.float32, device=device)
+        kinds: set[str] = {layer.kind for layer in network.config.layers}
+        self.spans = {kind: torch.zeros(2, dtype=torch.int32, device=device) for kind in kinds}
+        self.offsets = torch.arange(-length, length, device=device)  # of all rows from the canvas's first
+        self.tokens = torch.zeros(4, length, dtype=torch.long, device=device)
+        self.entropy = torch.zeros(length, dtype=torch.float32, device=device)
+        self.flags = torch.zeros(2, dtype=torch.int32, device=device)
+        self.top_ids = torch.zeros(length, min(top_k, network.config.vocab_size), dtype=torch.long, device=device)
+        self.top_shares = torch.zeros(self.top_ids.shape, dtype=torch.float32, device=device)
+        self.slots = [self._slot(), self._slot()]
+        self.fused = network.fused() if kernels.run_on(device, network.dtype) else None
+        self.captures = device.type == "cuda"
+        self.runs_aside = self.captures  # ``launch`` returns before the step is done
+        self.graphs: dict[bool, torch.cuda.CUDAGraph] = {}  # of the step, by whether it commits
+        self.places: list[int] = []  # of the buffers that the graphs know
+
+    @property
+    def cache(self) -> KVCache:
+        """The cache; the caller keeps it alive."""
+        cache = self._cache()
+        assert cache is not None
+        return cache
+
+    @property
+    def canvas(self) -> Tensor:
+        """Input of the next step (C,)."""
+        return self.ids[self.length :]
+
+    # --- what the host does ------------------------------------------------------------------------------------------
+
+    def begin(
+        self, canvas: Tensor, pinned: Tensor | None, config: GenerationConfig, committed: Tensor | None = None
+    ) -> None:
+        """Put a fresh canvas (C,) behind the cache's text.
+
+        Args:
+            pinned: (C,) token ids, -1 where free.
+            committed: (C,) token ids that step 0 adds to the text before the canvas. Once it is launched, the caller
+                advances the cache by them.
+        """
+        self.commits = committed is not None
+        text = 0 if committed is None else self.length
+        if committed is not None:
+            self.ids[: self.length].copy_(committed)
+        self.canvas.copy_(canvas)
+        self.pinned.fill_(-1) if pinned is None else self.pinned.copy_(pinned)
+        self.soft.zero_()
+        self.unchanged.zero_()
+        self.step.zero_()
+        self.previous.fill_(-1)
+        self.start.fill_(self.cache.length + text)
+        for kind, span in self.cache.spans(self.length, text).items():
+            self.spans[kind].copy_(torch.tensor(span, dtype=torch.int32))
+        knobs = (
+            config.t_min,
+            config.t_max,
+            config.max_denoising_steps,
+            config.entropy_bound,
+            config.stability_threshold,
+            config.confidence_threshold,
+        )
+        self.knobs.copy_(torch.tensor(knobs, dtype=torch.float32))
+        if self.captures:
+            self._capture_missing()
+
+    def seed(self, seed: int) -> None:
+        """Begin a run's random streams."""
+        self.generator.manual_seed(seed ^ NOISE)
+        self.draw.copy_(torch.tensor([seed, 0]))
+
+    def launch(self, index: int) -> None:
+        """Start step ``index`` of the canvas; returns before it is done on a GPU."""
+        commits = self.commits and index == 0
+        if commits in self.graphs:
+            self.graphs[commits].replay()
+        else:
+            self.run_step(commits)
+        slot = self.slots[index % 2]
+        for host, here in zip(slot.tensors, self._told, strict=True):
+            host.copy_(here, non_blocking=True)
+        if slot.arrived is not None:
+            slot.arrived.record()
+
+    def collect(self, index: int) -> Told:
+        """Wait for step ``index`` and what it has to tell; good until step ``index + 2`` is launched."""
+        slot = self.slots[index % 2]
+        if slot.arrived is not None:
+            slot.arrived.synchronize()
+        tokens, entropy, flags, top_ids, top_shares = slot.tensors
+        argmax, candidates, accepted, next_canvas = tokens
+        converged, not_finite = flags.tolist()
+        top = (top_ids, top_shares) if top_ids.numel() else None
+        return Told(argmax, candidates, accepted.bool(), next_canvas, entropy, bool(converged), not not_finite, top)
+
+    # --- what the device does ----------------------------------------------------------------------------------------
+
+    def run_step(self, commits: bool = False) -> None:
+        """The whole step; the first of a canvas may commit the one before. Every line runs on the device alone."""
+        hidden = self.layers(self.length if commits else 0)
+        found = self.vocabulary(hidden)
+        if self.top_ids.numel():
+            self._likeliest(hidden, found.logsumexp)
+        self.settle(found)
+
+    def layers(self, text_rows: int = 0) -> Tensor:
+        """The canvas (C,) and the ``text_rows`` of text before it through all layers -> hidden states (C, H)."""
+        network, cache = self.network, self.cache
+        ids, offsets = (rows[self.length - text_rows :] for rows in (self.ids, self.offsets))
+        window = network.config.sliding_window
+        spans = {
+            kind: Span(bounds, text_rows, window if kind == "sliding_attention" else None)
+            for kind, bounds in self.spans.items()
+        }
+        if self.fused is not None:
+            x = self.fused.embed(ids, self.soft, text_rows)
+            hidden = self.fused(x, self.fused.ropes(self.start, -text_rows, len(ids)), spans, cache)
+        else:
+            embedded = network.embed(ids)[None]
+            x = network.self_conditioning(embedded[:, text_rows:], self.soft[None])
+            if text_rows:
+                x = torch.cat([embedded[:, :text_rows], x], dim=1)
+            extends = [self._writer(index, offsets) for index in range(len(network.layers))]
+            hidden = network.run(x, self.start + offsets, spans, extends, text_rows)[0]
+        return hidden[text_rows:]
+
+    def _temperature(self) -> Tensor:
+        t_min, t_max, most = self.knobs[:3].unbind()
+        return t_min + (t_max - t_min) * ((most - self.step) / most)  # (1,)
+
+    def vocabulary(self, hidden: Tensor) -> VocabularyResult:
+        """Hidden states (C, H) -> what the sampler needs of their logits, and the next soft embedding."""
+        return kernels.vocabulary_stage(
+            hidden,
+            self.network.embed_tokens.table,
+            temperature=self._temperature(),
+            draw=self.draw,
+            cap=self.network.config.final_logit_softcapping,
+            embed_scale=self.network.embed_scale,
+            forbidden=self.forbidden,
+            pinned=self.pinned,
+            activations=self.activations,
+        )
+
+    def _likeliest(self, hidden: Tensor, logsumexp: Tensor) -> None:
+        """Top k in a second walk over the table, a piece at a time; pinned positions are certain of their token."""
+        cap, count, size = (
+            self.network.config.final_logit_softcapping,
+            self.top_ids.shape[1],
+            self.network.config.vocab_size,
+        )
+        found = [self._best(hidden, start, count) for start in range(0, size, TOP_PIECE)]
+        highest = torch.cat([values for values, _ in found], dim=1).float().topk(count, dim=-1)
+        # Cap and temperature leave the order as it is.
+        logits = torch.tanh(highest.values / cap) * cap / self._temperature()
+        shares = torch.where(highest.values.isneginf(), 0.0, (logits - logsumexp[:, None]).exp())
+        pinned = (self.pinned >= 0)[:, None]
+        first = torch.arange(count, device=hidden.device) == 0
+        likeliest = torch.cat([ids for _, ids in found], dim=1).gather(1, highest.indices)
+        self.top_ids.copy_(torch.where(pinned & first, self.pinned[:, None].long(), likeliest))
+        self.top_shares.copy_(torch.where(pinned, first.float(), shares))
+
+    def _best(self, hidden: Tensor, start: int, count: int) -> tuple[Tensor, Tensor]:
+        """The highest raw logits (C, count at most) of one piece of the vocabulary, and their tokens."""
+        table = self.network.embed_tokens.table
+        piece = table[start : start + TOP_PIECE] if isinstance(table, Tensor) else table.rows(start, start + TOP_PIECE)
+        product = kernels.linear_int8 if self.activations.head else kernels.linear
+        raw = F.linear(hidden, piece) if isinstance(piece, Tensor) else product(hidden, piece)
+        if self.forbidden is not None:
+            raw = raw.masked_fill(self.forbidden[start : start + TOP_PIECE], -torch.inf)
+        values, ids = raw.topk(min(count, raw.shape[1]), dim=-1)
+        return values, ids + start
+
+    def settle(self, found: VocabularyResult) -> None:
+        """Accept, re-noise and judge; leave the facts and the next step's inputs in their buffers."""
+        noise = sampling.uniform_tokens((self.length,), self.choices, self.generator)
+        self.soft.copy_(found.soft)
+        if self.fused is not None:
+            from engine.kernels.settle import Buffers, settle
+
+            counts = (self.previous, self.unchanged, self.step, self.draw)
+            settle(found, noise, self.knobs[3:], Buffers(self.tokens, self.entropy, self.flags, self.canvas, *counts))
+            return
+        bound, stability, confidence = self.knobs[3:].unbind()
+        accepted = sampling.accept_mask(found.entropy, bound)
+        following = sampling.renoise(found.candidate, accepted, noise)
+        same = (found.argmax == self.previous).all()
+        self.unchanged.copy_(torch.where(same, self.unchanged + 1, 0))
+        converged = (self.unchanged >= stability) & (found.entropy.mean() < confidence)
+        self.tokens.copy_(torch.stack([found.argmax, found.candidate, accepted.long(), following]))
+        self.entropy.copy_(found.entropy)
+        self.flags.copy_(torch.cat([converged.int(), found.nonfinite.int()]))
+        self.previous.copy_(found.argmax)
+        self.canvas.copy_(following)
+        self.step += 1
+        self.draw[1] += 1
+
+    def _writer(self, index: int, offsets: Tensor) -> Extend:
+        """``extend`` for a layer: writes all rows behind its stored tokens and returns the whole buffers."""
+        keys, values = self.cache.buffers(index)
+        places = self.spans[self.network.config.layers[index].kind][1] - self.length + offsets
+
+        def write(new_keys: Tensor, new_values: Tensor) -> tuple[Tensor, Tensor]:
+            keys.index_copy_(2, places, new_keys)
+            values.index_copy_(2, places, new_values)
+            return keys, values
+
+        return write
+
+    def _capture_missing(self) -> None:
+        """Capture what the canvas that has just begun needs and is not there: one step, or one of each sort."""
+        places = [part.data_ptr() for index in range(len(self.network.layers)) for part in self.cache.buffers(index)]
+        if places != self.places:
+            self.graphs, self.places = {}, places
+        # The step that commits comes first: its warm-up writes the text's keys, at which the other one's looks.
+        for commits in sorted({False, self.commits} - self.graphs.keys(), reverse=True):
+            with self.undone():
+                self.graphs[commits] = self._capture(commits)
+
+    def _capture(self, commits: bool) -> torch.cuda.CUDAGraph:
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(WARM_UP):
+                self.run_step(commits)
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        graph.register_generator_state(self.generator)
+        # Steps run one after the other and leave nothing in their own memory, so that all may share it.
+        pool = next((other.pool() for other in self.graphs.values()), None)
+        with torch.cuda.graph(graph, pool=pool, capture_error_mode=CAPTURE_ERRORS):
+            self.run_step(commits)
+        return graph
+
+    @contextmanager
+    def undone(self) -> Iterator[None]:
+        """Steps taken inside leave the canvas and the random streams as they were.
+
+        What they write into the cache lies behind its text, where the canvas's own steps will write.
+        """
+        changed = (self.ids, self.soft, self.previous, self.unchanged, self.step, self.draw)
+        before, drawn = [tensor.clone() for tensor in changed], self.generator.get_state()
+        yield
+        for tensor, kept in zip(changed, before, strict=True):
+            tensor.copy_(kept)
+        self.generator.set_state(drawn)
+
+    @property
+    def _told(self) -> tuple[Tensor, ...]:
+        """What is copied to the host after a step, in the order in which ``collect`` reads it."""
+        return self.tokens, self.entropy, self.flags, self.top_ids, self.top_shares
+
+    def _slot(self) -> _Slot:
+        cuda = self.network.device.type == "cuda"
+        tensors = tuple(torch.zeros(here.shape, dtype=here.dtype, pin_memory=cuda) for here in self._told)
+        return _Slot(tensors, torch.cuda.Event() if cuda else None)  # type: ignore[no-untyped-call]

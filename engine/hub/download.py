@@ -1,0 +1,285 @@
+"""Downloads a model from a hub so that it is whole or not there: resumable, verified, moved into place at the end.
+
+A download lives in ``FOLDER/OWNER--NAME.partial`` with a record of what belongs into it; a file that is not whole and
+verified yet has ``.part`` behind its name. When every hash is right, the folder loses its ending, and only then is it
+a model. Nothing is deleted, renamed or written but files that the record names, in a folder that it fits: whoever gave
+us the folder may have planted what is in it. Knows neither torch nor Qt; the hub's client is imported when a download
+begins.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from engine.errors import SafelightError
+from engine.files import clear, private_folder, read_json
+from engine.hub.hashes import is_right
+from engine.hub.names import UNFINISHED, folder_name, repo_of
+from engine.hub.progress import DownloadProgress, Flag, Report, StoppedError, Tally
+from engine.hub.record import PART, RECORD, ClosedError, Record, RemoteFile, is_begun, is_own, listed, size_of
+from engine.weights.store_files import MANIFEST  # a packed store vouches for its own files
+
+if TYPE_CHECKING:
+    from engine.hub.client import Hub, Patience
+
+__all__ = [
+    "UNFINISHED", "ClosedError", "DownloadProgress", "Ended", "Partial", "discard", "download", "is_verified",
+    "model_folder", "partial_of", "partials", "verify",
+]  # fmt: skip
+
+Ended = Literal["ready", "paused", "cancelled"]
+
+
+@dataclass(frozen=True)
+class Partial:
+    """A download that is not finished."""
+
+    repo: str
+    folder: Path
+    done_bytes: int
+    total_bytes: int  # 0 where the hub has not been asked yet
+
+
+def model_folder(repo: str, folder: Path) -> Path:
+    """Where a repository's model is once it is whole.
+
+    Raises:
+        SafelightError: ``repo`` is not ``owner/name``.
+    """
+    return folder / folder_name(repo)
+
+
+def partials(folder: Path) -> tuple[Partial, ...]:
+    """The unfinished downloads in a data folder, also those of a session that was killed."""
+    found = (partial_of(path) for path in sorted(folder.glob("*" + UNFINISHED)))
+    return tuple(part for part in found if part is not None)
+
+
+def partial_of(work: Path) -> Partial | None:
+    """What there is in the folder of an unfinished download; None where its name is not that of one."""
+    repo = repo_of(work.name)
+    if repo is None or os.path.islink(work) or not os.path.isdir(work):
+        return None
+    record = Record.read(work)
+    if record is None:
+        return Partial(repo, work, 0, 0)
+    return Partial(repo, work, record.done_bytes(work), record.total_bytes)
+
+
+def is_verified(model: Path) -> bool:
+    """Whether a folder is a finished download: it has its place, its record, and each file with its full size."""
+    record = Record.read(model) if not model.name.endswith(UNFINISHED) else None
+    return record is not None and not record.missing(model)
+
+
+def download(
+    repo: str,
+    folder: Path,
+    *,
+    endpoint: str | None = None,
+    token: str | None = None,
+    offline: bool = False,
+    progress: Report | None = None,
+    pause: threading.Event | None = None,
+    cancel: threading.Event | None = None,
+    patience: Patience | None = None,
+) -> Ended:
+    """Download a model's files, or go on with it, from the byte where it stopped.
+
+    Args:
+        repo: ``owner/name``.
+        folder: the data folder; the model comes to lie in ``model_folder(repo, folder)``.
+        endpoint: the hub's address; None takes the usual one.
+        token: an access token for what is gated; no other token on this machine is looked for.
+        offline: refuse before anything is sent.
+        progress: called from this thread, about ten times a second.
+        pause: once set, ends the download and keeps what is here.
+        cancel: once set, ends the download and removes what is here.
+
+    Raises:
+        SafelightError: what is wrong in one sentence, with the next step. What is here stays.
+    """
+    if offline:
+        raise SafelightError("the offline switch is on, so nothing is downloaded; turn it off in the settings first")
+    target = model_folder(repo, folder)
+    if is_verified(target):
+        return "ready"
+    work = target.with_name(target.name + UNFINISHED)
+    begun = Record.read(target) if not os.path.lexists(work) else None
+    if os.path.lexists(target) and begun is None:
+        raise SafelightError(f"{target} is there already and is no download of ours; move it away first")
+    place = work if begun is None else target
+    if os.path.lexists(place):
+        _require_ours(place)
+    from engine.hub.client import Hub, Patience
+
+    flags = tuple(flag for flag in (pause, cancel) if flag is not None)
+    try:
+        hub = Hub(repo, endpoint, token, patience or Patience())
+        if begun is not None:  # somebody removed a file of it
+            os.rename(target, work)
+        _bring(hub, work, progress, flags)
+        os.rename(work, target)
+    except StoppedError:
+        if cancel is not None and cancel.is_set():
+            discard(repo, folder)
+            return "cancelled"
+        return "paused"
+    except OSError as error:
+        raise SafelightError(
+            f"{work} cannot be written ({error.strerror or error}); check the data folder, then resume"
+        ) from error
+    return "ready"
+
+
+def discard(repo: str, folder: Path) -> None:
+    """Remove what a download has put there before it was finished; what else lies in its folder stays.
+
+    Raises:
+        SafelightError: the folder is not ours, holds more, or a file cannot be removed.
+    """
+    target = model_folder(repo, folder)
+    work = target.with_name(target.name + UNFINISHED)
+    if not os.path.lexists(work):  # or it was finished once, and somebody removed a file of it
+        work = target
+    if not os.path.lexists(work) or is_verified(work):
+        return
+    record = _require_ours(work)
+    clear(work, is_own if record is None else record.owns, RECORD)
+
+
+def verify(model: Path, progress: Report | None = None, cancel: Flag | None = None) -> bool:
+    """Read all of a downloaded model, or of a packed one, and compare its hashes.
+
+    A download with damaged files stops being a model: they are removed, and resuming it fetches them again.
+
+    Returns:
+        Whether it was read to the end; False after ``cancel``.
+
+    Raises:
+        SafelightError: files are damaged or missing, or the folder has no hashes to compare with.
+    """
+    record = Record.read(model)
+    if record is None and not os.path.lexists(model / MANIFEST):
+        raise SafelightError(f"{model} came without hashes, so there is nothing to verify it by")
+    files = record.files if record is not None else _manifest_files(model)
+    flags = (cancel,) if cancel is not None else ()
+    tally = Tally(sum(file.bytes for file in files), 0, progress, flags, "checking")
+    damaged = []
+    try:
+        for file in files:
+            tally.enter("checking", file.name)
+            if not is_right(model / file.name, file, tally.add):
+                damaged.append(file.name)
+    except StoppedError:
+        return False
+    except OSError as error:
+        raise SafelightError(f"{model} cannot be read ({error.strerror or error}); check the disk") from error
+    tally.tell()
+    if not damaged:
+        return True
+    names = ", ".join(damaged)
+    if record is None:
+        raise SafelightError(f"{model} is damaged ({names}); delete it and convert the model again")
+    work = model.with_name(model.name + UNFINISHED)
+    if os.path.lexists(work):
+        raise SafelightError(f"{model} is damaged ({names}), and {work} is in the way; move that away, then try again")
+    try:
+        os.rename(model, work)
+        for name in damaged:
+            if size_of(work / name) is not None:  # what is no file is none of ours
+                (work / name).unlink()
+    except OSError as error:
+        raise SafelightError(f"{model} is damaged ({names}); delete it and download it again") from error
+    raise SafelightError(f"damaged: {names}; resume the download, which fetches only what is missing")
+
+
+# --- the work ----------------------------------------------------------------------------------------------------
+
+
+def _bring(hub: Hub, work: Path, progress: Report | None, flags: tuple[Flag, ...]) -> None:
+    """Fetch and verify all that is missing."""
+    record = Record.read(work)
+    if record is None:
+        record = hub.listing(Tally(0, 0, progress, flags))
+        _require_disk(work, record)
+        private_folder(work)
+        record.write(work)
+    else:
+        _require_disk(work, record)
+    tally = Tally(record.total_bytes, record.done_bytes(work), progress, flags)
+    for file in record.missing(work):
+        if size_of(work / file.name) is not None:  # somebody wrote to it
+            tally.add(-file.done_bytes(work))
+            (work / file.name).unlink()
+        _bring_file(hub, file, record.revision, work, tally)
+    tally.tell()
+
+
+def _bring_file(hub: Hub, file: RemoteFile, revision: str, work: Path, tally: Tally) -> None:
+    """Fetch one file and verify it; a wrong one is fetched once more from the start."""
+    part = work / (file.name + PART)
+    if (size_of(part) or 0) > file.bytes:
+        tally.add(-file.bytes)
+        part.unlink()
+    for _ in range(2):
+        tally.enter("downloading", file.name)
+        hub.fetch(file, revision, part, tally)
+        tally.enter("checking", file.name)
+        if is_right(part, file, lambda _count: tally.look()):
+            os.replace(part, work / file.name)
+            return
+        part.unlink()
+        tally.add(-file.bytes)
+    raise SafelightError(
+        f"{file.name} of {hub.repo} came damaged twice and was removed; something on the way changes it. Resume later"
+    )
+
+
+def _require_ours(work: Path) -> Record | None:
+    """The record of an unfinished download; None where it was not written yet, and there is nothing else either.
+
+    Raises:
+        SafelightError: the folder is not ours, or something else has the name of a file of ours.
+    """
+    record = Record.read(work)
+    if record is None and not is_begun(work):
+        raise SafelightError(
+            f"{work} has no record of a download that Safelight could have written, so nothing in it is touched; move "
+            "it away, then download again"
+        )
+    names = [file.name + ending for file in record.files for ending in ("", PART)] if record is not None else []
+    for path in (work / name for name in names):
+        if os.path.lexists(path) and size_of(path) is None:
+            raise SafelightError(f"{path} is no file of this download; move it away, then try again")
+    return record
+
+
+def _require_disk(work: Path, record: Record) -> None:
+    place = next(parent for parent in (work, *work.parents) if parent.exists())
+    needed, free = record.total_bytes - record.done_bytes(work), shutil.disk_usage(place).free
+    if needed > free:
+        raise SafelightError(
+            f"{record.repo} needs {needed / 1e9:.2f} GB more and {place} has {free / 1e9:.2f} GB free; free "
+            f"{(needed - free) / 1e9:.2f} GB or choose another data folder, then resume"
+        )
+
+
+def _manifest_files(model: Path) -> tuple[RemoteFile, ...]:
+    """
+    Raises:
+        SafelightError: the manifest is damaged.
+    """
+    manifest = read_json(model / MANIFEST)
+    try:
+        shards = manifest["files"].items()
+        return listed(RemoteFile(name, shard["bytes"], shard["sha256"]) for name, shard in shards)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise SafelightError(f"{model / MANIFEST} is damaged; convert the model again") from error
+    except SafelightError as error:
+        raise SafelightError(f"{model / MANIFEST} is damaged ({error}); convert the model again") from error

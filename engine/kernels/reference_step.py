@@ -1,0 +1,182 @@
+"""The oracle of the vocabulary, attention and norm kernels, in plain torch; also what runs where there is no Triton.
+
+Draws are the kernels' own: the same Philox counters and the same two-stage choice, so that a seed means the same
+everywhere, up to rounding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from engine.kernels.reference import GROUP, round_rows
+from engine.layers.rope import rotate
+from engine.quant.schemes import BF16, Activations, Packed, unpack
+
+TILE_TOKENS = GROUP  # of the vocabulary; part of what a seed means
+TINY = 1e-10  # keeps the noise's logarithms finite
+
+
+@dataclass(frozen=True)
+class VocabularyResult:
+    """What a denoising step needs of its logits. C positions, H hidden."""
+
+    argmax: Tensor  # (C,) int64, the likeliest token
+    candidate: Tensor  # (C,) int64, the token drawn
+    entropy: Tensor  # (C,) fp32, nats
+    logsumexp: Tensor  # (C,) fp32, of the temperature-scaled logits; a pinned position's as if it were free
+    soft: Tensor  # (C, H) in hidden's type: expected table row times ``embed_scale``
+    nonfinite: Tensor  # (1,) int32, not 0 if any position's softmax is not finite
+
+
+def vocabulary_stage(
+    hidden: Tensor,
+    table: Packed | Tensor,
+    *,
+    temperature: Tensor,
+    draw: Tensor,
+    cap: float,
+    embed_scale: float,
+    forbidden: Tensor | None = None,
+    pinned: Tensor | None = None,
+    activations: Activations = BF16,
+) -> VocabularyResult:
+    """All that a denoising step takes from the vocabulary; arguments as the kernel's."""
+    rows = unpack(table) if isinstance(table, Packed) else table.float()
+    states = hidden.float()
+    if activations.head and isinstance(table, Packed):
+        states = round_rows(states)
+    logits = torch.tanh(states @ rows.T / cap) * cap / temperature
+    if forbidden is not None:
+        logits = logits.masked_fill(forbidden, -torch.inf)
+    log_p = torch.log_softmax(logits, dim=-1)
+    p = log_p.exp()
+    logsumexp = logits.logsumexp(dim=-1)
+    argmax, candidate = logits.argmax(dim=-1), draw_tokens(logits, int(draw[0]), int(draw[1]))
+    entropy = -(p * log_p.clamp_min(torch.finfo(torch.float32).min)).sum(dim=-1)
+    soft = soft_embedding_int8(p, table) if activations.soft and isinstance(table, Packed) else p @ rows
+    if pinned is not None:
+        held, token = pinned >= 0, pinned.long().clamp_min(0)
+        argmax, candidate = torch.where(held, token, argmax), torch.where(held, token, candidate)
+        entropy = entropy.masked_fill(held, 0.0)
+        soft = torch.where(held[:, None], rows[token], soft)
+    nonfinite = (~logsumexp.isfinite()).any().to(torch.int32)[None]
+    return VocabularyResult(argmax, candidate, entropy, logsumexp, (soft * embed_scale).to(hidden.dtype), nonfinite)
+
+
+def soft_embedding_int8(probabilities: Tensor, table: Packed) -> Tensor:
+    """Mean row under probabilities (C, V), fp32; a tile's, times its tokens' scales, are rounded to int8 together."""
+    return round_rows(probabilities * table.scales) @ table.codes.float()
+
+
+def draw_tokens(logits: Tensor, seed: int, step: int) -> Tensor:
+    """One token a position: Gumbel-max among tiles by their mass, inverse CDF in the tile. (C, V) -> (C,)."""
+    return draw_among(logits, seed, step)[0]
+
+
+def draw_among(logits: Tensor, seed: int, step: int, first_tile: int = 0) -> tuple[Tensor, Tensor]:
+    """The token drawn from a part of the vocabulary that begins with a tile, and its score: the highest one wins."""
+    positions, vocabulary = logits.shape
+    tiled = F.pad(logits.float(), (0, -vocabulary % TILE_TOKENS), value=-torch.inf).view(positions, -1, TILE_TOKENS)
+    tile = torch.arange(first_tile, first_tile + tiled.shape[1], device=logits.device)[None, :].expand(positions, -1)
+    position = torch.arange(positions, device=logits.device)[:, None].expand_as(tile)
+    counter = torch.zeros_like(tile)
+    between, among = (uniform(bits) for bits in philox(seed, tile, position, counter + step, counter)[:2])
+    best = tiled.amax(dim=-1, keepdim=True).clamp_min(torch.finfo(torch.float32).min)
+    weights = (tiled - best).exp()  # (C, T, 128)
+    mass = weights.sum(dim=-1)
+    noise = -(-between.clamp_min(TINY).log()).clamp_min(TINY).log()
+    score, chosen = (mass.log() + best[..., 0] + noise).max(dim=-1)
+    rows = torch.arange(positions, device=logits.device)
+    weights = weights[rows, chosen]  # (C, 128)
+    target = (among * mass)[rows, chosen]
+    passed = (weights > 0) & (weights.cumsum(dim=-1) > target[:, None])
+    within = torch.where(passed.any(dim=-1), passed.to(torch.uint8).argmax(dim=-1), weights.argmax(dim=-1))
+    return (first_tile + chosen) * TILE_TOKENS + within, score
+
+
+def philox(seed: int, *counters: Tensor) -> list[Tensor]:
+    """Philox4x32-10 (source: Salmon et al. 2011): four int64 counters of 32 bits -> four of random bits."""
+    c0, c1, c2, c3 = counters
+    low = 0xFFFFFFFF
+    k0, k1 = seed & low, seed >> 32 & low
+    for _ in range(10):
+        a, b = c0 * 0xD2511F53, c2 * 0xCD9E8D57  # wraps in 64 bits, which keeps them all
+        c0, c1, c2, c3 = (b >> 32 & low) ^ c1 ^ k0, b & low, (a >> 32 & low) ^ c3 ^ k1, a & low
+        k0, k1 = k0 + 0x9E3779B9 & low, k1 + 0xBB67AE85 & low
+    return [c0, c1, c2, c3]
+
+
+def uniform(bits: Tensor) -> Tensor:
+    """32 random bits -> fp32 in [0, 1), as Triton does."""
+    signed = torch.where(bits >= 1 << 31, (1 << 32) - 1 - bits, bits)
+    return signed.float() * 4.6566127342e-10
+
+
+def attention(
+    queries: Tensor, keys: Tensor, values: Tensor, span: Tensor, text_rows: int = 0, window: int | None = None
+) -> Tensor:
+    """Queries at the end of the valid keys, on keys and values in buffers; arguments as the kernel's."""
+    heads, count, size = queries.shape
+    first, end = span.tolist()
+    place = torch.arange(end - count, end, device=queries.device)[:, None]
+    text = place < end - count + text_rows
+    lowest = torch.full_like(place, first)
+    if window is not None:
+        lowest = torch.where(text, (place - window + 1).clamp_min(0), lowest)
+    start = int(lowest.min())
+    key = torch.arange(start, end, device=queries.device)[None, :]
+    mask = (key >= lowest) & (~text | (key <= place))
+    groups = heads // keys.shape[0]
+    seen, said = (buffer[:, start:end].repeat_interleave(groups, dim=0)[None] for buffer in (keys, values))
+    out = F.scaled_dot_product_attention(queries[None], seen, said, attn_mask=mask, scale=1.0)[0]
+    return out.transpose(0, 1).reshape(count, heads * size)
+
+
+def norm(x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
+    """x / rms(x) over the last dimension, times a weight, in fp32."""
+    normed = x.float() * (x.float().square().mean(-1, keepdim=True) + eps).rsqrt()
+    return normed if weight is None else normed * weight.float()
+
+
+def add_norm(x: Tensor, y: Tensor, post: Tensor, pre: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    """x + norm(y) * post, and the norms of that; arguments as the kernel's."""
+    total = x.float() + norm(y, post, eps)
+    return total.to(x.dtype), torch.stack([norm(total, weight, eps) for weight in pre]).to(x.dtype)
+
+
+def merge_norm(
+    x: Tensor, dense: Tensor, sparse: Tensor, weights: Tensor, scalars: Tensor, text_rows: int, eps: float
+) -> tuple[Tensor, Tensor]:
+    """A layer's end and the next one's pre-norm; arguments as the kernel's."""
+    summed = sparse.float().view(x.shape[0], -1, x.shape[1]).sum(dim=1)
+    both = norm(dense, weights[0], eps) + norm(summed, weights[1], eps)
+    is_canvas = (torch.arange(x.shape[0], device=x.device) >= text_rows).long()
+    total = (x.float() + norm(both, weights[2], eps)) * scalars.float()[is_canvas, None]
+    return total.to(x.dtype), norm(total, weights[3], eps).to(x.dtype)
+
+
+def head_norm_rope(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    weights: tuple[Tensor, Tensor],
+    rope: tuple[Tensor, Tensor],
+    buffers: tuple[Tensor, Tensor],
+    end: Tensor,
+    eps: float,
+) -> Tensor:
+    """Queries ready for attention, keys and values in their buffers; arguments as the kernel's."""
+    count, size = rope[0].shape
+    cos, sin = (table.float() for table in rope)
+
+    def heads(x: Tensor, weight: Tensor | None) -> Tensor:
+        return norm(x.view(count, -1, size).transpose(0, 1), weight, eps)
+
+    place = slice(int(end) - count, int(end))
+    buffers[0][:, place] = rotate(heads(keys, weights[1]), cos, sin).to(buffers[0].dtype)
+    buffers[1][:, place] = heads(values, None).to(buffers[1].dtype)
+    return rotate(heads(queries, weights[0]), cos, sin).to(queries.dtype)

@@ -1,0 +1,171 @@
+"""Layers whose weights are packed. Each stands in for the layer of the same duty, under the same names.
+
+A weight called ``q_proj.weight`` there is ``q_proj.weight.codes`` and ``q_proj.weight.scales`` here. Activations keep
+the model's own number type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from engine import kernels
+from engine.kernels import cpu_int4
+from engine.layers.embedding import TokenTable
+from engine.layers.moe import Experts
+from engine.models.diffusion_gemma.network import DiffusionGemma
+from engine.quant.schemes import BF16, Activations, Packed, Precision, Scheme, to_blocks
+
+
+class PackedWeight(nn.Module):
+    """Codes and scales of a weight (..., out, in); filled by a loader."""
+
+    codes: Tensor
+    scales: Tensor
+
+    def __init__(self, shape: tuple[int, ...], scheme: Scheme, name: str) -> None:
+        super().__init__()
+        scheme.check(name, shape)
+        self.shape, self.scheme = shape, scheme
+        self.block = 0  # rows of a block, where the codes are put into that order: see ``for_processor``
+        self.register_buffer("codes", torch.empty(scheme.codes_shape(shape), dtype=scheme.codes_dtype))
+        self.register_buffer("scales", torch.empty(scheme.scales_shape(shape), dtype=scheme.scale_dtype))
+
+    @property
+    def packed(self) -> Packed:
+        return Packed(self.codes, self.scales, self.scheme, self.block)
+
+
+class PackedLinear(nn.Module):
+    """x (..., in) -> (..., out); with ``rounds`` x is rounded to int8."""
+
+    def __init__(self, weight: PackedWeight, rounds: bool = False) -> None:
+        super().__init__()
+        self.weight, self.rounds = weight, rounds
+
+    def forward(self, x: Tensor) -> Tensor:
+        product = kernels.linear_int8 if self.rounds else kernels.linear
+        return product(x, self.weight.packed)
+
+
+class PackedExperts(nn.Module):
+    """E gated MLPs, as ``Experts``."""
+
+    def __init__(self, gate_up_proj: PackedWeight, down_proj: PackedWeight) -> None:
+        super().__init__()
+        self.gate_up_proj = gate_up_proj
+        self.down_proj = down_proj
+
+    def forward(self, x: Tensor, weights: Tensor, chosen: Tensor) -> Tensor:
+        """x (N, H), weights and chosen (N, K) -> (N, H)."""
+        return kernels.experts(x, weights, chosen, self.gate_up_proj.packed, self.down_proj.packed)
+
+
+class PackedTokenTable(nn.Module):
+    """A table (V, H), as ``TokenTable``."""
+
+    def __init__(self, weight: PackedWeight, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.weight, self.dtype = weight, dtype
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return kernels.rows(self.weight.packed, ids, self.dtype)
+
+    @property
+    def table(self) -> Packed:
+        return self.weight.packed
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        return kernels.linear(hidden, self.weight.packed)
+
+    def expectation(self, probabilities: Tensor) -> Tensor:
+        return kernels.expectation(probabilities.to(self.dtype), self.weight.packed)
+
+
+def packed_weights(network: nn.Module) -> list[PackedWeight]:
+    """All packed weights of a network."""
+    return [module for module in network.modules() if isinstance(module, PackedWeight)]
+
+
+def gather(weights: Sequence[PackedWeight]) -> bool:
+    """Let the buffers of weights of one scheme lie behind one another in memory, in this order.
+
+    Nothing is held twice, but for these weights while it is done. Their names, shapes and values stay.
+
+    Returns:
+        Whether they had to be moved.
+    """
+    moved = False
+    for part in ("codes", "scales"):
+        buffers: list[Tensor] = [getattr(weight, part) for weight in weights]
+        if all(_is_behind(one, other) for one, other in pairwise(buffers)):
+            continue
+        moved = True
+        with torch.inference_mode(False), torch.no_grad():  # what is made here outlives the mode it is made in
+            whole = torch.cat([buffer.flatten() for buffer in buffers])
+            for weight, own in zip(weights, torch.split(whole, [buffer.numel() for buffer in buffers]), strict=True):
+                setattr(weight, part, own.view(getattr(weight, part).shape))
+    return moved
+
+
+def _is_behind(one: Tensor, other: Tensor) -> bool:
+    """Whether a buffer begins in memory where another one ends."""
+    together = one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
+    return together and bool(one.storage_offset() + one.numel() == other.storage_offset())
+
+
+def joined(weights: Sequence[PackedWeight]) -> Packed:
+    """Gathered 8-bit weights (out, in) that share their inputs as one, whose rows are theirs one after the other."""
+    rows, first = sum(weight.shape[0] for weight in weights), weights[0]
+    codes = first.codes.as_strided((rows, first.shape[1]), (first.shape[1], 1))
+    return Packed(codes, first.scales.as_strided((1, rows), (rows, 1)), first.scheme)
+
+
+def for_processor(part: nn.Module, dtype: torch.dtype) -> None:
+    """Put the codes of experts that are filled into the order that a CPU's own int4 kernel reads, in their place.
+
+    Nothing is changed on other devices, nor where the processor, the scheme or the number type has no such kernel.
+    """
+    for module in part.modules() if dtype == torch.bfloat16 else ():
+        for weight in (module.gate_up_proj, module.down_proj) if isinstance(module, PackedExperts) else ():
+            on_cpu = weight.codes.device.type == "cpu"
+            block = cpu_int4.block_for(weight.packed) if on_cpu and not weight.block else 0
+            if block:
+                for codes in weight.codes:
+                    to_blocks(codes, block)
+                weight.block = block
+
+
+def install(network: DiffusionGemma, precision: Precision, dtype: torch.dtype, activations: Activations = BF16) -> None:
+    """Replace the layers that ``precision`` packs. The network is empty still (on the meta device).
+
+    Linear layers of 8 bits round their activations where ``activations`` says so.
+
+    Raises:
+        SafelightError: a layer whose inputs do not divide into the scheme's groups.
+    """
+    for path, module in list(network.named_modules()):
+        scheme = precision.scheme(path)
+        if scheme is None:
+            continue
+
+        def weight(name: str, shape: torch.Size, scheme: Scheme = scheme, path: str = path) -> PackedWeight:
+            return PackedWeight(tuple(shape), scheme, f"{path}.{name}")
+
+        match module:
+            case Experts():
+                packed: nn.Module = PackedExperts(
+                    weight("gate_up_proj", module.gate_up_proj.shape), weight("down_proj", module.down_proj.shape)
+                )
+            case TokenTable():
+                packed = PackedTokenTable(weight("weight", module.weight.shape), dtype)
+            case nn.Linear():
+                rounds = activations.linears and scheme.bits == 8
+                packed = PackedLinear(weight("weight", module.weight.shape), rounds)
+            case _:
+                continue
+        parent, _, name = path.rpartition(".")
+        setattr(network.get_submodule(parent), name, packed)

@@ -1,0 +1,222 @@
+"""Bytes that a model takes, from its shape alone. Knows neither files nor this machine.
+
+Weights and cache are exact: the empty network and the cache's own rule are asked. What a pass needs besides is the peak
+of what the code holds at once; C is the canvas, V the vocabulary, H the hidden size, d the bytes of a number, S the
+tokens looked at, T the tokens of a pass.
+
+On CUDA a process takes more than its tensors: a context, and what torch's allocator takes in whole segments and keeps.
+With kernels no tensor of a pass grows with the context, so that what is kept stays what it is. Counted for the
+allocator's ordinary segments. Expandable ones would save 0.4 GB of the 26B by a simulation; they fail on WSL2 with some
+drivers and do not exist on Windows, and there is no need of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+
+from engine.config import LayerConfig, ModelConfig
+from engine.decoding.step_program import TOP_PIECE
+from engine.kernels import cpu, cpu_vocabulary
+from engine.layers.kv_cache import KERNEL_PIECE, PIECE, cache_bytes, capacity
+from engine.layers.moe import DENSE_EXPERTS
+from engine.layers.packed_linear import install
+from engine.models.diffusion_gemma.network import DiffusionGemma
+from engine.quant.schemes import AT_ONCE, Precision, Scheme
+from engine.threads import available_threads
+
+PROJECTIONS = (".q_proj.", ".k_proj.", ".v_proj.", ".o_proj.", ".gate_proj.", ".up_proj.", ".down_proj.")
+UNPACKING = {4: 9, 8: 8}  # bits -> bytes a weight while ``unpack`` works: nibbles, then values and products in fp32
+DECODING = 6  # bytes a weight between codes and numbers, of the few that ``cpu`` decodes at a time
+SAMPLER = 5  # fp32 (C, V) buffers at once in ``sampling``: logits and four of the entropy
+LIBRARIES = 2 * 32 * 2**20  # bytes of cuBLAS's workspaces on CUDA, in use and in a graph: adapters take it
+HELD_ROWS = 10  # tensors (T, H) in a pass by kernels beside the experts': residual streams, norms, branches' results
+LOGITS = 6  # fp32 (C, piece of the vocabulary) buffers at once in ``cpu_vocabulary``
+PROCESS = 600_000_000  # Python and torch for CUDA with its libraries, on a CPU
+KEPT_SHARE = 40  # one part in so many of the weights: what malloc and torch's matrix products keep, at the 26B
+
+# Bytes of a process's context on CUDA, with the code of kernels and libraries: 0.5 to 0.6 GB on data-centre cards and
+# 0.3 to 0.45 on consumer ones, as others have told; not yet measured with this program. The least is there as soon as
+# a process asks a card for anything.
+CUDA_CONTEXT, LEAST_CUDA_CONTEXT = 600_000_000, 300_000_000
+# What weights leave empty in the allocator's segments, by a simulation of its rules that also moves those that come to
+# lie together: one part in so many, or so many bytes a layer, whichever is less.
+SEGMENT_SHARE, SEGMENT_BYTES = 28, 17_500_000
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a model is run; decides what is held besides weights and cache."""
+
+    dtype: torch.dtype
+    precision: Precision
+    on_cpu: bool
+    has_kernels: bool  # Triton kernels: weights are unpacked in registers, and no (C, V) buffer is written
+
+    @property
+    def is_program(self) -> bool:
+        """Whether a step is a ``StepProgram`` on a CPU: the table by pieces, and two canvases in a first step."""
+        return self.on_cpu and self.precision.experts is not None and self.dtype == torch.bfloat16
+
+
+@lru_cache(maxsize=32)
+def weights(config: ModelConfig, precision: Precision, dtype: torch.dtype) -> dict[str, int]:
+    """Bytes of the weights by part.
+
+    Raises:
+        SafelightError: the precision does not suit the shape.
+    """
+    with torch.device("meta"):
+        network = DiffusionGemma(config)
+        if precision.is_packed:
+            install(network, precision, dtype)
+    parts = dict.fromkeys(("experts", "attention", "dense", "embedding", "other"), 0)
+    for name, parameter in network.named_parameters():
+        parts[_part(name)] += parameter.numel() * dtype.itemsize
+    for name, buffer in network.named_buffers():
+        parts[_part(name)] += buffer.nbytes
+    return parts
+
+
+def _part(name: str) -> str:
+    if ".experts." in name:
+        return "experts"
+    if any(projection in name for projection in PROJECTIONS):
+        return "attention" if ".self_attn." in name else "dense"
+    return "embedding" if "embed_tokens." in name else "other"  # norms, router, scalars
+
+
+def parts(config: ModelConfig, way: Way, context: int) -> dict[str, int]:
+    """All bytes by part, with ``context`` tokens of committed text and a canvas behind them.
+
+    activations: the peak of a pass through the layers. workspace: what the vocabulary stage needs beyond that, as the
+    two take turns, and what stays from step to step. With kernels a pass is one of prefill, and a step has memory of
+    its own, which its graph keeps. reserve: what allocators take besides. On a CPU alone: process, the program itself.
+    On CUDA alone: cuda_context.
+    """
+    counted = weights(config, way.precision, way.dtype)
+    if way.has_kernels:
+        layers, stays, stage = kernel_pass(config, way, min(KERNEL_PIECE, context)), step_memory(config, way), 0
+    else:
+        layers, (stays, stage) = layer_pass(config, way, context), vocabulary_stage(config, way)
+    piece = PIECE if way.on_cpu else KERNEL_PIECE
+    return counted | {
+        "vision": 0,
+        "kv_cache": cache_bytes(config, context + config.canvas_length, way.dtype.itemsize, piece),
+        "activations": layers,
+        "workspace": stays + max(0, stage - layers),
+        "process": PROCESS if way.on_cpu else 0,
+        "cuda_context": 0 if way.on_cpu else CUDA_CONTEXT,
+        "reserve": reserve(config, way, sum(counted.values()), context),
+    }
+
+
+def kernel_pass(config: ModelConfig, way: Way, tokens: int) -> int:
+    """The most that a pass by kernels holds, whatever lies before it: of its experts, or of its attention layers."""
+    hidden = config.hidden_size
+    experts = HELD_ROWS * hidden + config.top_k_experts * (config.moe_intermediate_size + hidden)
+    heads = config.num_attention_heads * max(layer.head_dim for layer in config.layers)
+    attention = 6 * hidden + 4 * heads  # queries as projected, turned, attended; keys and values
+    return tokens * way.dtype.itemsize * max(experts, attention)
+
+
+def step_memory(config: ModelConfig, way: Way) -> int:
+    """What stays for a denoising step by kernels: libraries, the soft embedding, and the memory that its graph keeps.
+
+    That is a pass of two canvases, one to be committed, or the vocabulary stage, or its logits for a top k.
+    """
+    d, length, hidden = way.dtype.itemsize, config.canvas_length, config.hidden_size
+    soft = length * hidden * d
+    statistics = length * config.vocab_size // 128 * 7 * 4  # of each tile of tokens
+    stage = statistics + 8 * 4 * length * hidden  # a chunk's weights, sums of the soft embedding
+    top = length * min(TOP_PIECE, config.vocab_size) * 2 * d + 4 * soft  # logits, and without forbidden tokens
+    return LIBRARIES + soft + max(kernel_pass(config, way, 2 * length), stage, top)
+
+
+def reserve(config: ModelConfig, way: Way, held: int, context: int) -> int:
+    """What allocators take beyond tensors, with weights of ``held`` bytes.
+
+    On a CPU what malloc and torch's matrix products keep. On CUDA the rest of segments; steps before a capture, whose
+    memory is not the graph's; keys and values of one layer, which are held twice while their buffers grow.
+    """
+    if way.on_cpu:
+        return held // KEPT_SHARE
+    room = context + config.canvas_length
+    grown = max(
+        2 * layer.num_key_value_heads * layer.head_dim * capacity(config, layer, room) for layer in config.layers
+    )
+    warm_up = kernel_pass(config, way, 2 * config.canvas_length) if way.has_kernels else 0
+    return segments(config, held) + warm_up + grown * way.dtype.itemsize
+
+
+def segments(config: ModelConfig, held: int) -> int:
+    """What weights of ``held`` bytes leave empty in the allocator's segments."""
+    return min(held // SEGMENT_SHARE, len(config.layers) * SEGMENT_BYTES)
+
+
+def layer_pass(config: ModelConfig, way: Way, context: int) -> int:
+    """The most that a plain denoising or causal pass holds: of its attention layers, or of its experts."""
+    d = way.dtype.itemsize
+    canvas = config.canvas_length * (2 if way.is_program else 1)  # a program commits one with the next one's first step
+    tokens = max(canvas, min(PIECE, context))
+    sliding = min(context, config.sliding_window - 1) + tokens
+    full = context + config.canvas_length
+    masks = tokens * (full + sliding)  # one of each kind, a byte a pair, in a causal pass
+
+    def attention(layer: LayerConfig) -> int:
+        looked_at = sliding if layer.is_sliding else full
+        heads, own = config.num_attention_heads, layer.num_key_value_heads
+        copies = heads if heads > own and not way.on_cpu else 0
+        if way.on_cpu and d == 2:
+            copies += copies or own  # the CPU's kernel reorders keys and values of 16 bits
+        queries, keys = tokens * heads * layer.head_dim, tokens * own * layer.head_dim
+        turning = queries * max(5 * d, d + 12)  # terms of RoPE, or of the norm in fp32
+        bias = tokens * looked_at * d  # the mask as numbers
+        unpacking = _unpacking(way, way.precision.attention, heads * layer.head_dim * config.hidden_size)
+        looking = 2 * copies * looked_at * layer.head_dim * d + 3 * queries * d + max(bias, unpacking)
+        return 2 * keys * d + max(turning, looking)
+
+    inner = 4 * config.moe_intermediate_size * d
+    if not way.precision.is_packed and config.num_experts <= DENSE_EXPERTS:
+        experts = tokens * config.num_experts * inner
+    else:
+        experts = tokens * (inner + 2 * config.hidden_size * d)
+        unpacked = _unpacking(way, way.precision.experts, 2 * config.moe_intermediate_size * config.hidden_size)
+        if way.on_cpu and way.precision.is_packed and tokens * config.top_k_experts >= cpu.LEAST_PAIRS:
+            experts += available_threads() * (unpacked + 4 * tokens * config.hidden_size)  # each has a sum of its own
+        else:
+            experts += unpacked
+    stream = 3 * tokens * config.hidden_size * max(d, 4)  # residual stream, its norm in fp32, a branch's result
+    return stream + masks + max(*map(attention, set(config.layers)), experts)
+
+
+def vocabulary_stage(config: ModelConfig, way: Way) -> tuple[int, int]:
+    """What stays from step to step, and the peak of head, sampler and soft embedding, on the plain path.
+
+    The conditioning logits stay (C V d). The soft embedding has them as fp32 probabilities and in the
+    model's type beside an unpacked piece of the table; the sampler has ``SAMPLER`` fp32 buffers.
+    """
+    rows = config.canvas_length * config.hidden_size
+    if way.is_program:
+        piece = min(cpu_vocabulary.PIECE, config.vocab_size)
+        table = piece * config.hidden_size * cpu.number(way.dtype).itemsize
+        threads = min(available_threads(), -(-config.vocab_size // piece))
+        return 4 * rows, 2 * 4 * rows + threads * (2 * 4 * rows + table + LOGITS * 4 * config.canvas_length * piece)
+    d, wide = way.dtype.itemsize, config.canvas_length * config.vocab_size
+    soft = 4 * wide + (d * wide if d < 4 else 0)
+    soft += _unpacking(way, way.precision.embedding, config.vocab_size * config.hidden_size)
+    if way.on_cpu and way.precision.embedding is not None:  # a piece's probabilities, times its scales
+        soft += 4 * config.canvas_length * min(config.vocab_size, cpu.AT_ONCE // config.hidden_size)
+    stays = d * wide + (0 if way.on_cpu else LIBRARIES)
+    return stays, max(SAMPLER * 4 * wide, soft)
+
+
+def _unpacking(way: Way, scheme: Scheme | None, numbers: int) -> int:
+    """Bytes while a piece of a packed matrix is unpacked, on the plain path or on a CPU."""
+    if scheme is None or way.has_kernels:
+        return 0
+    if way.on_cpu:
+        return cpu.number(way.dtype).itemsize * min(cpu.AT_ONCE, numbers) + DECODING * min(cpu.DECODED, numbers)
+    return UNPACKING[scheme.bits] * min(AT_ONCE, numbers)

@@ -1,0 +1,260 @@
+"""What fits: a model's bytes by part against the memory that is free now, and what to change where it does not.
+
+Reads headers and config.json only. The arithmetic is ``footprint``'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import torch
+
+from engine import catalog, kernels
+from engine.config import ModelConfig
+from engine.errors import SafelightError, quoted
+from engine.files import read_json
+from engine.memory import footprint
+from engine.memory.device import choose
+from engine.quant.schemes import DEFAULT, INT8, PRECISIONS, Precision
+from engine.weights import compressed_tensors, loader, packed_store, store_files
+
+CONTEXT = 32_768  # tokens planned for where nothing else is asked, or fewer where the model has fewer positions
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The bytes of a model by part, on a device as it is now."""
+
+    model: str
+    device: str
+    dtype: str
+    quantization: str  # a name of PRECISIONS, or "as stored"
+    precision: Precision
+    context: int  # tokens of committed text; a canvas comes on top
+    parts: dict[str, int]
+    free_bytes: int  # on CUDA with the least that this process's context takes
+    advice: str  # in sentences: how it fits, or what to change
+    notes: tuple[str, ...]  # what the numbers leave out or take for granted
+
+    @property
+    def total_bytes(self) -> int:
+        return sum(self.parts.values())
+
+    @property
+    def released_bytes(self) -> int:
+        """What unloading the model gives back; the program itself and its context on a card stay."""
+        return self.total_bytes - self.parts["process"] - self.parts["cuda_context"]
+
+    @property
+    def fits(self) -> bool:
+        return self.total_bytes <= self.free_bytes
+
+    def as_dict(self) -> dict[str, Any]:
+        """The plan as the command line prints it with ``--json``."""
+        return {
+            "model": self.model,
+            "device": self.device,
+            "dtype": self.dtype,
+            "quantization": self.quantization,
+            "precision": self.precision.as_dict(),
+            "context": self.context,
+            "total_bytes": self.total_bytes,
+            "parts": self.parts,
+            "free_bytes": self.free_bytes,
+            "fits": self.fits,
+            "advice": self.advice,
+            "notes": list(self.notes),
+        }
+
+
+def plan(
+    path_or_id: str | Path,
+    context: int | None = None,
+    quantization: str = "auto",
+    device: str = "auto",
+    dtype: str = "auto",
+) -> Plan:
+    """Count what a model would take.
+
+    Args:
+        path_or_id: an embedded model's id, a known shape's ("26b-a4b"), or a folder: of a checkpoint in any layout that
+            loads, or with a config.json alone.
+        context: tokens of committed text, 1 or more; None takes 32 768, or what the model has.
+        quantization: "auto" keeps packed weights as they are, and others unpacked if they fit and else in the default
+            precision; or a name of ``PRECISIONS``.
+        device, dtype: as ``load_model`` takes them; the number type "auto" is bf16 on CUDA and for packed weights.
+
+    Raises:
+        SafelightError: there is no such model or device, the checkpoint is damaged, or an argument is out of range.
+    """
+    if quantization != "auto" and quantization not in PRECISIONS:
+        raise SafelightError(f"unknown quantization {quoted(quantization)}; use auto, {', '.join(PRECISIONS)}")
+    folder = catalog.resolve(path_or_id, shapes=True)
+    place = choose(device, dtype)
+    raw = read_json(folder / "config.json")
+    config = ModelConfig.from_dict(raw)
+    stored, notes = _stored(folder, raw, config, quantization)
+    most = config.max_position_embeddings
+    context = min(CONTEXT, most) if context is None else context
+    if not 1 <= context <= most:
+        asked = quoted(context)
+        raise SafelightError(f"the context must be from 1 to {most} tokens, this model's positions, not {asked}")
+
+    is_cpu, plain = place.device.type == "cpu", kernels.why_plain(place.device)
+
+    def way(precision: Precision) -> footprint.Way:
+        number = torch.bfloat16 if dtype == "auto" and precision.is_packed else place.dtype
+        by_kernels = precision.is_packed and kernels.run_on(place.device, number)
+        return footprint.Way(number, precision, is_cpu, by_kernels)
+
+    def total(precision: Precision, tokens: int) -> int:
+        return sum(footprint.parts(config, way(precision), tokens).values())
+
+    free = free_bytes(place.device) + (0 if is_cpu else footprint.LEAST_CUDA_CONTEXT)  # taken as soon as it is asked
+    choices = {"as stored": stored} if stored is not None else _packable(config, place.dtype)
+    name = "as stored" if stored is not None else quantization
+    if name == "auto":
+        name = "none" if total(choices["none"], context) <= free or DEFAULT not in choices else DEFAULT
+    if name not in choices:  # says which layer cannot be packed so
+        footprint.weights(config, PRECISIONS[name], place.dtype)
+    chosen = choices[name]
+    if plain and chosen.is_packed:
+        slow = (
+            "a step takes seconds" if place.device.type == "cpu" else "the plain path is slow and needs more workspace"
+        )
+        notes.append(f"{plain}: with packed weights {slow}")
+    return Plan(
+        model=folder.name,
+        device=str(place.device),
+        dtype=str(way(chosen).dtype).removeprefix("torch."),
+        quantization=name,
+        precision=chosen,
+        context=context,
+        parts=footprint.parts(config, way(chosen), context),
+        free_bytes=free,
+        advice=_advice(_Choices(total, choices, min(config.canvas_length, most), most, free), name, context),
+        notes=tuple(notes),
+    )
+
+
+def require_room(plan: Plan) -> None:
+    """Refuse before anything is loaded.
+
+    Raises:
+        SafelightError: the plan does not fit; says what to do.
+    """
+    if not plan.fits:
+        raise SafelightError(
+            f"{plan.model} needs {_gb(plan.total_bytes)} with a context of {plan.context} tokens and {plan.device} has "
+            f"{_gb(plan.free_bytes)} free. {plan.advice}"
+        )
+
+
+def free_bytes(device: torch.device) -> int:
+    """Memory that a model could take now: of a CUDA device, or of the machine, with what the process has already."""
+    if device.type == "cuda":
+        idle = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)  # torch's own, taken and unused
+        return torch.cuda.mem_get_info(device)[0] + idle
+    available: int = psutil.virtual_memory().available  # type: ignore[no-untyped-call, unused-ignore]
+    own: int = psutil.Process().memory_info().rss  # type: ignore[no-untyped-call, unused-ignore]
+    return available + min(own, footprint.PROCESS)
+
+
+def device_memory(device: torch.device) -> tuple[int, int] | None:
+    """Bytes that all programs together have taken of a device, and its total; None for a CPU."""
+    if device.type != "cuda":
+        return None
+    free, total = torch.cuda.mem_get_info(device)
+    return total - free, total
+
+
+# --- the model ---------------------------------------------------------------------------------------------------
+
+
+def _stored(
+    folder: Path, raw: dict[str, Any], config: ModelConfig, quantization: str
+) -> tuple[Precision | None, list[str]]:
+    """How the weights are packed already (None: they are not), and what to say of the checkpoint."""
+    vision = "images are not supported yet: the vision part is skipped and counts 0"
+    if packed_store.is_store(folder) or (folder / store_files.PARTIAL).exists() or any(folder.glob("*.safetensors")):
+        # On the meta device: headers are checked, and nothing is allocated.
+        found = loader.open_weights(folder, config, quantization, torch.device("meta"), None)
+        packed = found.manifest is not None or "quantization_config" in raw
+        return found.precision if packed else None, [vision] if found.skipped_vision_tensors else []
+    notes = ["counted from config.json; the weights are not here yet"]
+    if raw.get("vision_config"):
+        notes.append(vision)
+    if raw.get("quantization_config") is None:
+        return None, notes
+    scheme = compressed_tensors.read_scheme(raw["quantization_config"])
+    if quantization != "auto" and PRECISIONS[quantization].experts != scheme:
+        raise SafelightError(f"{folder} is packed as {scheme}; use quantization auto, or a checkpoint in bf16")
+    notes.append(f"experts and attention are taken to be {scheme}, the rest 8-bit")
+    return Precision(scheme, scheme, INT8, INT8), notes
+
+
+def _packable(config: ModelConfig, dtype: torch.dtype) -> dict[str, Precision]:
+    """The precisions that this shape can be packed in, by name."""
+    found = {}
+    for name, precision in PRECISIONS.items():
+        try:
+            footprint.weights(config, precision, dtype)
+        except SafelightError:
+            continue
+        found[name] = precision
+    return found
+
+
+# --- advice ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Choices:
+    """What one may ask for: precisions by name and contexts from ``least`` to ``most`` tokens."""
+
+    total: Callable[[Precision, int], int]  # bytes
+    precisions: dict[str, Precision]
+    least: int
+    most: int
+    free: int
+
+    def fits(self, name: str, context: int) -> bool:
+        return self.total(self.precisions[name], context) <= self.free
+
+    def longest(self, name: str) -> int:
+        """The longest context that fits; 0 if none does. More tokens never need less."""
+        low, high = self.least - 1, self.most + 1
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self.fits(name, middle) else (low, middle)
+        return low if low >= self.least else 0
+
+
+def _advice(choices: _Choices, name: str, context: int) -> str:
+    """How it fits, or what to change: the context, the quantization, both, or what else runs."""
+    spare = choices.free - choices.total(choices.precisions[name], context)
+    longest = choices.longest(name)
+    if spare >= 0:
+        return f"It fits, with {_gb(spare)} to spare; a context of up to {longest} tokens would."
+    changes = [f"reduce the context to {longest} tokens"] if longest else []
+    others = [other for other in (DEFAULT, *choices.precisions) if other in choices.precisions and other != name]
+    if other := next((other for other in others if choices.fits(other, context)), None):
+        changes.append(f"use quantization {other}")
+    if not changes:
+        smallest = min(choices.precisions, key=lambda other: choices.total(choices.precisions[other], choices.least))
+        best = next((other for other in others if choices.longest(other)), smallest)
+        also = "" if best == name else f"use quantization {best} and "
+        changes.append(f"{also}reduce the context to {choices.longest(best) or choices.least} tokens")
+        if not choices.longest(best):
+            missing = choices.total(choices.precisions[best], choices.least) - choices.free
+            changes[0] += f", and close other programs until {_gb(missing)} more are free"
+    return f"It is {_gb(-spare)} short: {' or '.join(changes)}."
+
+
+def _gb(count: int) -> str:
+    """Decimal gigabytes; small ones in megabytes."""
+    return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{count / 1e6:.1f} MB"

@@ -1,0 +1,251 @@
+"""A canvas, and text before it, through all layers with a dozen launches each.
+
+The fast form of ``network.run``, which is the oracle. The layers' weights are the network's own: norms' are stacked
+once in the order in which the kernels take them, and a layer's 8-bit weights come to lie behind one another, so that
+one launch reads those that share their inputs. A linear layer with an adapter beside it, or not packed, goes by itself.
+Where linear layers round their inputs to int8, each of these launches has one before it that rounds.
+"""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from engine.config import LayerConfig
+from engine.kernels.expert_gemm import expert_parts
+from engine.kernels.inputs import embed_rows, rope_tables
+from engine.kernels.linear_w8a8 import linear_int8
+from engine.kernels.linear_w8a16 import linear8
+from engine.kernels.norms import add_norm, head_norm_rope, merge_norm, norm
+from engine.kernels.router import MOST_EXPERTS, route
+from engine.layers.attention import Span
+from engine.layers.kv_cache import KVCache
+from engine.layers.mlp import GatedMLP
+from engine.layers.norm import RMSNorm
+from engine.layers.packed_linear import PackedExperts, PackedLinear, PackedWeight, gather, joined
+from engine.layers.rope import inverse_frequencies
+from engine.models.diffusion_gemma.block import Block
+from engine.models.diffusion_gemma.network import DiffusionGemma
+from engine.quant.schemes import Packed
+
+
+@dataclass(frozen=True, eq=False)
+class _Layer:
+    """What one layer's kernels take."""
+
+    block: Block
+    experts: PackedExperts | None  # None: not packed
+    projections: Packed | None  # of queries, keys and, where there are any, values; None: each by itself
+    gate_up: Packed | None  # of the dense MLP
+    pre: Tensor  # (3, H), norms' weights: of the dense MLP, the router and the experts
+    merge: Tensor  # (4, H): of the dense output, the experts', their sum, and what follows the layer
+    scalars: Tensor  # (2,): of the layer's output, for text and for a canvas
+
+
+class FusedLayers:
+    """All layers and the final norm of a network."""
+
+    def __init__(self, network: DiffusionGemma) -> None:
+        self._network = weakref.ref(network)  # which keeps this: a circle would hold its memory until it is collected
+        blocks = [block for block in network.layers if isinstance(block, Block)]
+        following = [*(block.input_layernorm for block in blocks[1:]), network.norm]
+        for linears in (_linears(network.self_conditioning), *(_linears(block) for block in blocks)):
+            _gather(linears)
+        self.layers = [_layer(block, after) for block, after in zip(blocks, following, strict=True)]
+        self.conditioning = _gate_up(network.self_conditioning)
+        self.frequencies = {
+            layer: inverse_frequencies(layer).to(network.device) for layer in dict.fromkeys(network.config.layers)
+        }
+
+    @property
+    def network(self) -> DiffusionGemma:
+        """The network; the caller keeps it alive."""
+        network = self._network()
+        assert network is not None
+        return network
+
+    def embed(self, ids: Tensor, soft: Tensor, text_rows: int = 0) -> Tensor:
+        """Token ids (T,), the first ``text_rows`` text, the rest a canvas -> what ``__call__`` takes (T, H).
+
+        soft: (T - text_rows, H), the canvas's soft embedding; zeros in its first step.
+        """
+        network, eps = self.network, self.network.config.rms_norm_eps
+        mlp = network.self_conditioning
+        fed = self.dense(mlp, self.conditioning, norm(soft, weight_of(mlp.pre_norm), eps))
+        return embed_rows(ids, network.embed_tokens.table, fed, text_rows, network.embed_scale, eps)
+
+    def ropes(self, start: Tensor, first: int, count: int) -> dict[LayerConfig, tuple[Tensor, Tensor]]:
+        """As ``network.ropes``, of positions start + first .. start + first + count; start int64 (1,) on the device."""
+        dtype = self.network.dtype
+        return {layer: rope_tables(start, first, count, own, dtype) for layer, own in self.frequencies.items()}
+
+    def __call__(
+        self, x: Tensor, ropes: dict[LayerConfig, tuple[Tensor, Tensor]], spans: dict[str, Span], cache: KVCache
+    ) -> Tensor:
+        """x (T, H) -> hidden states after the final norm (T, H); keys and values go into the cache's buffers.
+
+        spans: one a kind of layer, alike in ``text_rows``.
+        """
+        config, eps = self.network.config, self.network.config.rms_norm_eps
+        self.network.rows.text = next(iter(spans.values())).text_rows
+        normed = norm(x, weight_of(self.layers[0].block.input_layernorm), eps)
+        for index, (layer, kind) in enumerate(zip(self.layers, config.layers, strict=True)):
+            x, normed = self.through(layer, x, normed, ropes[kind], spans[kind.kind], cache.buffers(index))
+        return normed
+
+    def through(
+        self,
+        layer: _Layer,
+        x: Tensor,
+        normed: Tensor,
+        rope: tuple[Tensor, Tensor],
+        span: Span,
+        buffers: tuple[Tensor, Tensor],
+    ) -> tuple[Tensor, Tensor]:
+        """One layer: x and its norm (T, H) -> the sum behind the layer and the norm that follows it."""
+        block, eps = layer.block, self.network.config.rms_norm_eps
+        attended = self.attention(layer, normed, rope, span, buffers)
+        x, (dense_in, router_in, experts_in) = add_norm(
+            x, attended, weight_of(block.post_attention_layernorm), layer.pre, eps, split=layer.experts is not None
+        )
+        dense = self.dense(block.mlp, layer.gate_up, dense_in)  # first: experts' parts are the largest thing held
+        sparse = self.experts(layer, router_in, experts_in)
+        return merge_norm(x, dense, sparse, layer.merge, layer.scalars, span.text_rows, eps)
+
+    def attention(
+        self, layer: _Layer, normed: Tensor, rope: tuple[Tensor, Tensor], span: Span, buffers: tuple[Tensor, Tensor]
+    ) -> Tensor:
+        """One layer's attention: normed (T, H) -> (T, H)."""
+        queries = self.queries(layer, normed, rope, span, buffers)
+        out: Tensor = layer.block.self_attn.o_proj(span.attend(queries, *_heads(buffers)))
+        return out
+
+    def queries(
+        self, layer: _Layer, normed: Tensor, rope: tuple[Tensor, Tensor], span: Span, buffers: tuple[Tensor, Tensor]
+    ) -> Tensor:
+        """Queries (heads, T, D) of normed (T, H); keys and values go into the cache's buffers."""
+        own = layer.block.self_attn
+        linears = _projections(layer.block)
+        if layer.projections is None or _adapted(linears):
+            parts = [linear(normed) for linear in linears]
+        else:
+            sizes = [linear.weight.shape[0] for linear in linears]
+            parts = list(torch.split(_multiply(normed, linears, layer.projections), sizes, dim=1))
+        return head_norm_rope(
+            parts[0],
+            parts[1],
+            parts[-1],  # a full-attention layer's values are its raw keys
+            (weight_of(own.q_norm), weight_of(own.k_norm)),
+            rope,
+            _heads(buffers),
+            span.bounds[1:],
+            self.network.config.rms_norm_eps,
+        )
+
+    def dense(self, mlp: GatedMLP, gate_up: Packed | None, x: Tensor) -> Tensor:
+        """A gated MLP: x (T, H) -> (T, H)."""
+        linears: list[nn.Linear] = [mlp.gate_proj, mlp.up_proj]
+        if gate_up is None or _adapted(linears):
+            return GatedMLP.forward(mlp, x)
+        out: Tensor = mlp.down_proj(_multiply(x, linears, gate_up, gated=True))
+        return out
+
+    def experts(self, layer: _Layer, scaled: Tensor, x: Tensor) -> Tensor:
+        """Routed experts, weighted: K parts of each token (T * K, H), or their sum (T, H).
+
+        Args:
+            scaled: (T, H), normed and scaled for the router. x: (T, H), for packed experts in ``split_pairs`` order.
+        """
+        router = layer.block.router
+        if router.proj.weight.shape[0] <= MOST_EXPERTS:
+            weights, chosen = route(scaled, router.proj.weight, router.per_expert_scale, router.top_k)
+        else:
+            weights, chosen = router.choose(scaled)
+        if layer.experts is None:
+            summed: Tensor = layer.block.experts(x, weights, chosen)
+            return summed
+        return expert_parts(
+            x, weights.contiguous(), chosen, layer.experts.gate_up_proj.packed, layer.experts.down_proj.packed
+        )
+
+
+def _heads(buffers: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """A cache's buffers (1, heads, capacity, D) without the batch."""
+    return buffers[0][0], buffers[1][0]
+
+
+def weight_of(norm: RMSNorm) -> Tensor:
+    """The weight of a norm that has one."""
+    assert norm.weight is not None
+    return norm.weight
+
+
+def _layer(block: Block, following: RMSNorm) -> _Layer:
+    router = block.router.scale * block.router.scale.shape[0] ** -0.5
+    pre = (weight_of(block.pre_feedforward_layernorm), router, weight_of(block.pre_feedforward_layernorm_2))
+    merge: tuple[RMSNorm, ...] = (
+        block.post_feedforward_layernorm_1,
+        block.post_feedforward_layernorm_2,
+        block.post_feedforward_layernorm,
+        following,
+    )
+    experts: nn.Module = block.experts
+    return _Layer(
+        block=block,
+        experts=experts if isinstance(experts, PackedExperts) else None,
+        projections=_joined(_projections(block)),
+        gate_up=_gate_up(block.mlp),
+        pre=torch.stack(pre),
+        merge=torch.stack([weight_of(norm) for norm in merge]),
+        scalars=torch.cat([block.causal_layer_scalar, block.layer_scalar]),
+    )
+
+
+def _projections(block: Block) -> list[nn.Linear]:
+    own = block.self_attn
+    return [own.q_proj, own.k_proj, *([] if own.v_proj is None else [own.v_proj])]
+
+
+def _gate_up(mlp: GatedMLP) -> Packed | None:
+    return _joined([mlp.gate_proj, mlp.up_proj])
+
+
+def _linears(part: Block | GatedMLP) -> list[nn.Linear]:
+    """In the order in which they lie: those that share their inputs side by side."""
+    if isinstance(part, GatedMLP):
+        return [part.gate_proj, part.up_proj, part.down_proj]
+    return [*_projections(part), part.self_attn.o_proj, *_linears(part.mlp)]
+
+
+def _gather(linears: list[nn.Linear]) -> None:
+    """All of a layer's together: were some left where they are, the memory between them would be lost."""
+    weights = _eight_bit(linears)
+    if weights and gather(weights):
+        torch.cuda.empty_cache()  # else what they left is held beside what the next layer takes
+
+
+def _joined(linears: list[nn.Linear]) -> Packed | None:
+    """Gathered weights as one; None if they are not packed in 8 bits."""
+    weights = _eight_bit(linears)
+    return joined(weights) if len(weights) == len(linears) else None
+
+
+def _eight_bit(linears: list[nn.Linear]) -> list[PackedWeight]:
+    modules: list[nn.Module] = [*linears]
+    weights = [module.weight for module in modules if isinstance(module, PackedLinear)]
+    return [weight for weight in weights if weight.scheme.bits == 8]
+
+
+def _multiply(x: Tensor, linears: list[nn.Linear], weight: Packed, gated: bool = False) -> Tensor:
+    """x (T, in), rounded to int8 where these layers round, by their joined weight -> (T, out), gated (T, out / 2)."""
+    modules: list[nn.Module] = [*linears]
+    rounds = any(isinstance(module, PackedLinear) and module.rounds for module in modules)
+    return (linear_int8 if rounds else linear8)(x, weight, gated=gated)
+
+
+def _adapted(linears: list[nn.Linear]) -> bool:
+    """Whether something is added to a layer's output."""
+    return any(linear._forward_hooks for linear in linears)

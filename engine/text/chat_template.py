@@ -1,0 +1,70 @@
+"""Messages to the prompt text, by the checkpoint's own Jinja template in a sandbox."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from engine.errors import SafelightError
+from engine.files import read_json, read_text
+from engine.text.template_budget import Budget
+from engine.text.template_compiling import MOST_SOURCE, compile_template, render
+
+STEPS, STEPS_PER_MESSAGE, STEPS_PER_CHARACTER = 500_000, 3_000, 4
+"""What a rendering may take. Published templates take about 150 a message, and a third of one a character."""
+
+LARGEST, LARGEST_PER_CHARACTER = 2**20, 8
+"""Items and characters of the largest value that a rendering may make."""
+
+Message = Mapping[str, str]
+"""``{"role": "system" | "user" | "assistant", "content": text}``."""
+
+
+class ChatTemplate:
+    """A compiled chat template with the special tokens it may name."""
+
+    def __init__(self, source: str, tokens: Mapping[str, str]) -> None:
+        self._template = compile_template(source)
+        self._tokens = dict(tokens)
+
+    @staticmethod
+    def from_folder(folder: Path) -> ChatTemplate:
+        """Read ``chat_template.jinja``, or the template inside ``tokenizer_config.json``.
+
+        Raises:
+            SafelightError: there is none, or it is not valid Jinja.
+        """
+        settings_path = folder / "tokenizer_config.json"
+        settings = read_json(settings_path) if settings_path.exists() else {}
+        path = folder / "chat_template.jinja"
+        source = read_text(path, 4 * MOST_SOURCE) if path.exists() else settings.get("chat_template")
+        if not isinstance(source, str):
+            raise SafelightError(f"{folder} has no chat template (chat_template.jinja); download the model again")
+        tokens = {}
+        for name in ("bos_token", "eos_token", "pad_token", "unk_token"):
+            token = settings.get(name)
+            token = token.get("content") if isinstance(token, dict) else token
+            if isinstance(token, str):
+                tokens[name] = token
+        return ChatTemplate(source, tokens)
+
+    def render(self, messages: Sequence[Message], **options: Any) -> str:
+        """The prompt text up to where the model's turn begins.
+
+        What it may take grows with the messages: a template that needs more is refused.
+
+        Args:
+            messages: oldest first.
+            options: passed to the template, ``enable_thinking`` for instance.
+
+        Raises:
+            SafelightError: the template refuses these messages, or takes too much.
+        """
+        characters = sum(len(text) for message in messages for text in message.values())
+        budget = Budget(
+            STEPS + STEPS_PER_MESSAGE * len(messages) + STEPS_PER_CHARACTER * characters,
+            LARGEST + LARGEST_PER_CHARACTER * characters,
+        )
+        values = {"messages": [dict(message) for message in messages], "add_generation_prompt": True}
+        return render(self._template, budget, {**values, **self._tokens, **options})

@@ -1,0 +1,40 @@
+"""Tokens of an answer to what is read: the thinking, if the model did any, apart from the text. Knows no network.
+
+The template opens a channel by name ("thought") and closes it; what stands between is thinking. Source: the released
+checkpoint's chat template.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from engine.text.tokenizer import Tokenizer
+
+OPEN, CLOSE = "<|channel>", "<channel|>"
+THOUGHT = "thought"
+
+
+class Reply(NamedTuple):
+    """An answer as it is shown."""
+
+    text: str
+    thinking: str = ""
+
+
+def read_reply(tokenizer: Tokenizer, ids: Iterable[int]) -> Reply:
+    """Split an answer's tokens. A channel that is still open is all thinking."""
+    opening, closing = tokenizer.token_id(OPEN), tokenizer.token_id(CLOSE)
+    text: list[int] = []
+    thinking: list[int] = []
+    inside = False
+    for token in (int(token) for token in ids):
+        if token == opening:
+            inside = True
+        elif token == closing:
+            inside = False
+        else:
+            (thinking if inside else text).append(token)
+    thought = tokenizer.decode(thinking).removeprefix(THOUGHT).strip() if thinking else ""
+    return Reply(tokenizer.decode(text), thought)

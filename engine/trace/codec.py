@@ -1,0 +1,259 @@
+"""The events of a run to bytes and back, bit for bit. Knows no file.
+
+Arrays lie one after the other without padding, numbers of four bytes by planes: all lowest bytes, then all second ones,
+which packs better. Masks are bits, the first position in the highest. Tokens are i32, reals f64 unless they say f32.
+
+    PREF   prompt_tokens u64, reused_tokens u64, seconds
+    CANV   canvas (C), pinned_mask (C)
+    STEP   temperature, seconds, K u16, whether there is a top u16, argmax (C), candidates ^ argmax (C),
+           next_canvas ^ candidates (C), entropy f32 (C), accepted_mask (C), top_tokens (K, C),
+           top_probabilities f32 (K, C)
+    COMM   text_length u32, steps u32, reason u32 (0 converged, 1 step cap), tokens (C)
+    DONE   reason u32 (0 eos, 1 length, 2 cancelled), blocks u32, steps u32, N u32, seconds, tokens (N)
+
+The row of the likeliest tokens is stored ``^ argmax``: all these rows are nought where nothing is in doubt.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.events import (
+    CanvasCommitted,
+    CanvasStarted,
+    Event,
+    GenerationFinished,
+    PrefillFinished,
+    StepFinished,
+    Tokens,
+)
+from engine.trace.format import (
+    MOST_ANSWER,
+    MOST_BLOCKS,
+    MOST_NUMBER,
+    MOST_RECORDS,
+    MOST_STEP,
+    MOST_STEPS,
+    MOST_TEXT,
+    MOST_TEXTS,
+    MOST_TOP,
+    MOST_WHY,
+    DamagedError,
+)
+
+Committed = Literal["converged", "step_cap"]
+Finished = Literal["eos", "length", "cancelled"]
+COMMITTED: tuple[Committed, ...] = get_args(Committed)
+FINISHED: tuple[Finished, ...] = get_args(Finished)
+
+PREF, STEP, COMM, DONE = struct.Struct("<QQd"), struct.Struct("<ddHH"), struct.Struct("<III"), struct.Struct("<IIIId")
+
+
+@dataclass(frozen=True)
+class Codec:
+    """Payloads of runs with canvases of ``length`` positions; tokens are below ``vocab_size``, unless that is 0."""
+
+    length: int
+    vocab_size: int
+
+    @cached_property
+    def most(self) -> dict[bytes, int]:
+        """The most bytes that a payload of each kind behind the header can have."""
+        mask = -(-self.length // 8)
+        return {
+            b"PIEC": MOST_TEXTS,
+            b"PREF": PREF.size,
+            b"CANV": 4 * self.length + mask,
+            b"STEP": min(STEP.size + 16 * self.length + mask + 8 * self.length * MOST_TOP, MOST_STEP),
+            b"TEXT": MOST_TEXT,
+            b"COMM": COMM.size + 4 * self.length,
+            b"DONE": DONE.size + 4 * MOST_ANSWER,
+            b"FAIL": MOST_WHY,
+        }
+
+    # --- to bytes ----------------------------------------------------------------------------------------------------
+
+    def encode(self, event: Event) -> tuple[bytes, bytes, int, int]:
+        """An event's kind, payload, block and step.
+
+        Raises:
+            ValueError: an array has another size than the canvas.
+        """
+        match event:
+            case PrefillFinished():
+                return b"PREF", PREF.pack(event.prompt_tokens, event.reused_tokens, event.seconds), -1, -1
+            case CanvasStarted():
+                payload = _planes(self._sized(event.canvas)) + _bits(self._sized(event.pinned_mask))
+                return b"CANV", payload, event.block_index, -1
+            case StepFinished():
+                return b"STEP", self._encode_step(event), event.block_index, event.step
+            case CanvasCommitted():
+                figures = COMM.pack(event.text_length, event.steps, COMMITTED.index(event.reason))
+                return b"COMM", figures + _planes(self._sized(event.tokens)), event.block_index, -1
+        tokens = np.asarray(event.tokens, dtype="<i4")
+        figures = DONE.pack(FINISHED.index(event.reason), event.blocks, event.steps, len(tokens), event.seconds)
+        return b"DONE", figures + _planes(tokens), -1, -1
+
+    def _encode_step(self, event: StepFinished) -> bytes:
+        argmax, candidates = self._sized(event.argmax_canvas), self._sized(event.candidates)
+        tops, shares, count = b"", b"", 0
+        if event.top_tokens is not None and event.top_probabilities is not None:
+            top = np.asarray(event.top_tokens, dtype="<i4").T.copy()  # (K, C)
+            share = np.asarray(event.top_probabilities, dtype="<f4").T
+            count = len(top)
+            if top.shape != (count, self.length) or share.shape != top.shape or count > MOST_TOP:
+                raise ValueError(f"top candidates of shape {top.T.shape} on a canvas of {self.length}")
+            top[:1] ^= argmax
+            tops, shares = _planes(top), _planes(share)
+        return b"".join(
+            (
+                STEP.pack(event.temperature, event.seconds, count, event.top_tokens is not None),
+                _planes(argmax),
+                _planes(candidates ^ argmax),
+                _planes(self._sized(event.next_canvas) ^ candidates),
+                _planes(self._sized(event.entropy)),
+                _bits(self._sized(event.accepted_mask)),
+                tops,
+                shares,
+            )
+        )
+
+    def _sized(self, array: NDArray[Any]) -> NDArray[Any]:
+        if array.shape != (self.length,):
+            raise ValueError(f"an array of shape {array.shape} on a canvas of {self.length}")
+        return array
+
+    # --- and back ----------------------------------------------------------------------------------------------------
+
+    def decode(self, kind: bytes, payload: bytes, block: int, step: int) -> Event:
+        """The event of a payload. Its arrays cannot be written into.
+
+        Raises:
+            DamagedError: the payload is not of this kind.
+        """
+        reading = _Reading(payload, self.vocab_size)
+        match kind:
+            case b"PREF":
+                prompt, reused, seconds = reading.figures(PREF)
+                if not reused <= prompt <= MOST_ANSWER:
+                    raise DamagedError("it contradicts itself")
+                event: Event = PrefillFinished(prompt, reused, _figure(seconds))
+            case b"CANV":
+                event = CanvasStarted(block, reading.tokens(self.length), reading.mask(self.length))
+            case b"STEP":
+                event = self._decode_step(reading, block, step)
+            case b"COMM":
+                text_length, steps, reason = reading.figures(COMM)
+                if text_length > self.length or steps > MOST_STEPS or reason >= len(COMMITTED):
+                    raise DamagedError("it contradicts itself")
+                event = CanvasCommitted(block, reading.tokens(self.length), text_length, steps, COMMITTED[reason])
+            case _:
+                reason, blocks, steps, count, seconds = reading.figures(DONE)
+                if reason >= len(FINISHED) or blocks > MOST_BLOCKS or steps > MOST_RECORDS:
+                    raise DamagedError("it contradicts itself")
+                event = GenerationFinished(FINISHED[reason], reading.tokens(count), blocks, steps, _figure(seconds))
+        reading.end()
+        return event
+
+    def _decode_step(self, reading: _Reading, block: int, step: int) -> StepFinished:
+        temperature, seconds, count, has_top = reading.figures(STEP)
+        if count > MOST_TOP or has_top > 1 or (count and not has_top):
+            raise DamagedError("it contradicts itself")
+        argmax = reading.tokens(self.length)
+        candidates = reading.tokens(self.length, argmax)
+        following = reading.tokens(self.length, candidates)
+        entropy = reading.reals(self.length)
+        accepted = reading.mask(self.length)
+        top_tokens = top_probabilities = None
+        if has_top:
+            likeliest = np.zeros((count, self.length), dtype=np.int32)
+            likeliest[:1] = argmax
+            top_tokens = _fixed(reading.tokens(likeliest.size, likeliest.ravel()).reshape(likeliest.shape).T)
+            top_probabilities = _fixed(reading.reals(likeliest.size).reshape(likeliest.shape).T)
+        return StepFinished(
+            block,
+            step,
+            _figure(temperature),
+            argmax,
+            candidates,
+            entropy,
+            accepted,
+            following,
+            _figure(seconds),
+            top_tokens,
+            top_probabilities,
+        )
+
+
+class _Reading:
+    """Goes through a payload once."""
+
+    def __init__(self, payload: bytes, vocab_size: int) -> None:
+        self._payload, self._place, self._vocab_size = payload, 0, vocab_size
+
+    def _take(self, count: int) -> bytes:
+        taken = self._payload[self._place : self._place + count]
+        if len(taken) != count:
+            raise DamagedError("it is too short")
+        self._place += count
+        return taken
+
+    def figures(self, layout: struct.Struct) -> tuple[Any, ...]:
+        return layout.unpack(self._take(layout.size))
+
+    def tokens(self, count: int, mixed_with: Tokens | None = None) -> Tokens:
+        """Token ids (count,); ``mixed_with`` undoes an exclusive or."""
+        words = _whole(self._take(4 * count), "<i4").astype(np.int32, copy=False)
+        if mixed_with is not None:
+            words = words ^ mixed_with
+        if count and (words.min() < 0 or (self._vocab_size and words.max() >= self._vocab_size)):
+            raise DamagedError("it has a token that is not in the vocabulary")
+        return _fixed(words)
+
+    def reals(self, count: int) -> NDArray[np.float32]:
+        found = _whole(self._take(4 * count), "<f4").astype(np.float32, copy=False)
+        if not (np.abs(found) <= MOST_NUMBER).all():  # nor is NaN
+            raise DamagedError("it has a number that is out of bounds")
+        return _fixed(found)
+
+    def mask(self, count: int) -> NDArray[np.bool_]:
+        bits = np.frombuffer(self._take(-(-count // 8)), dtype=np.uint8)
+        return _fixed(np.unpackbits(bits, count=count).astype(np.bool_))
+
+    def end(self) -> None:
+        if self._place != len(self._payload):
+            raise DamagedError("it is too long")
+
+
+def _planes(words: NDArray[Any]) -> bytes:
+    """Words of four bytes, little-endian, by planes."""
+    kind = "<f4" if words.dtype.kind == "f" else "<i4"
+    return np.ascontiguousarray(words, dtype=kind).view(np.uint8).reshape(-1, 4).T.tobytes()
+
+
+def _whole(planes: bytes, kind: str) -> NDArray[Any]:
+    """The words of ``_planes``."""
+    return np.ascontiguousarray(np.frombuffer(planes, dtype=np.uint8).reshape(4, -1).T).view(kind).ravel()
+
+
+def _bits(mask: NDArray[np.bool_]) -> bytes:
+    return np.packbits(mask).tobytes()
+
+
+def _figure(value: float) -> float:
+    if not abs(value) <= MOST_NUMBER:  # nor is NaN
+        raise DamagedError("it has a number that is out of bounds")
+    return value
+
+
+def _fixed(array: NDArray[Any]) -> NDArray[Any]:
+    """In order in memory, as the engine's arrays are, and not to be written into: readers share it."""
+    array = np.ascontiguousarray(array)
+    array.setflags(write=False)
+    return array

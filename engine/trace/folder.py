@@ -1,0 +1,64 @@
+"""Keeps the folder of traces within bounds, and for its owner alone. Follows no link out of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from engine.files import private_folder
+from engine.trace.format import SUFFIX
+
+BUDGET_BYTES = 2 * 10**9
+NEWEST = 50
+
+
+def trace_files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """The traces in a folder, which need not be there: regular files themselves, no links, pipes or folders."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            with suppress(OSError):  # it has just gone
+                if entry.name.endswith(SUFFIX) and entry.is_file(follow_symlinks=False):
+                    yield Path(entry.path), entry.stat(follow_symlinks=False)
+
+
+def make_private(folder: Path) -> None:
+    """Make the folder of traces, and take the rights of others on it and its traces away, which older versions gave.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    private_folder(folder)
+    if os.name == "nt":  # where rights are inherited from the user's own folder
+        return
+    with suppress(OSError):  # somebody else's, who has given it to us
+        if folder.stat().st_mode & 0o077:
+            folder.chmod(0o700)
+    for path, status in trace_files(folder):
+        if status.st_mode & 0o077:
+            with suppress(OSError):
+                path.chmod(0o600)
+
+
+def prune_traces(folder: Path, budget: int = BUDGET_BYTES, newest: int = NEWEST) -> int:
+    """Remove the oldest traces of a folder until the rest is within ``budget`` bytes; never the ``newest`` ones.
+
+    A trace that cannot be removed stays. A folder that is not there needs no pruning.
+
+    Returns:
+        How many were removed.
+    """
+    found = sorted((status.st_mtime_ns, str(path), status.st_size) for path, status in trace_files(folder))
+    total = sum(size for _, _, size in found)
+    removed = 0
+    for _, place, size in found[: max(0, len(found) - newest)]:
+        if total <= budget:
+            break
+        try:
+            Path(place).unlink()
+        except OSError:
+            continue
+        total -= size
+        removed += 1
+    return removed

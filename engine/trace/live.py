@@ -1,0 +1,120 @@
+"""An append-only record of a run in memory: everything the run said, in order."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from engine.config import GenerationConfig
+from engine.events import CanvasCommitted, CanvasStarted, Event
+from engine.files import replacing
+from engine.text.reply import Reply
+from engine.trace.header import ModelIdentity, TraceHeader
+from engine.trace.recording import Draft, Entry, Recording, entry_of
+from engine.trace.writer import TraceWriter
+
+Piece = Callable[[int], str]
+IsSpecial = Callable[[int], bool]
+Decode = Callable[[Iterable[int]], Reply]
+
+
+def _by_number(token: int) -> str:
+    return f"<{token}>"
+
+
+def _is_never_special(_token: int) -> bool:
+    return False
+
+
+class Trace(Recording):
+    """What was asked and what happened. Drawing may skip steps; the trace never does.
+
+    Args:
+        header: all that is known before the run.
+        piece, is_special, decode: the model's tokenizer; without it tokens are written as numbers.
+    """
+
+    def __init__(
+        self,
+        model_name: str = "",
+        prompt: str = "",
+        config: GenerationConfig | None = None,
+        seed: int = 0,
+        *,
+        header: TraceHeader | None = None,
+        piece: Piece = _by_number,
+        is_special: IsSpecial = _is_never_special,
+        decode: Decode | None = None,
+    ) -> None:
+        self._header = header or TraceHeader(ModelIdentity(model_name), prompt, config or GenerationConfig(), seed)
+        self._piece, self._is_special, self._decode = piece, is_special, decode
+        self._entries: list[Entry] = []
+        self._events: list[Event] = []
+        self._failure = ""
+        self.path: Path | None = None  # the file that is written beside, where there is one
+
+    def append(self, event: Event) -> None:
+        """Take down the next event."""
+        self._events.append(event)
+        self._entries.append(entry_of(event))  # last: who reads in another thread goes by the entries
+
+    def fail(self, why: str) -> None:
+        """The run ended early; what it had so far stands."""
+        self._failure = why
+
+    @property
+    def header(self) -> TraceHeader:
+        return self._header
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        return self._entries
+
+    @property
+    def events(self) -> list[Event]:
+        """All events so far; not to be changed."""
+        return self._events
+
+    def event(self, index: int) -> Event:
+        return self._events[index]
+
+    def piece(self, token: int) -> str:
+        return self._piece(int(token))
+
+    def is_special(self, token: int) -> bool:
+        return self._is_special(int(token))
+
+    def reply(self, block: int | None = None) -> Reply:
+        draft = Draft(self.config.eos_token_ids)
+        for event in self._events:
+            draft.fold(event)
+            if block is not None and isinstance(event, CanvasCommitted) and event.block_index == block:
+                return self._read(draft.committed)
+        if block is not None:
+            raise IndexError(f"block {block} was not committed")
+        return self._read(draft.tokens())
+
+    @property
+    def notice(self) -> str:
+        return self._failure
+
+    @property
+    def failure(self) -> str:
+        return self._failure
+
+    def save(self, path: Path) -> None:
+        header = self._header
+        if not header.canvas_length:  # nobody said; the first canvas shows it
+            length = next((len(event.canvas) for event in self._events if isinstance(event, CanvasStarted)), 0)
+            header = dataclasses.replace(header, model=dataclasses.replace(header.model, canvas_length=length))
+        texts = (self._piece, self._is_special, self._read)
+        with replacing(path) as beside, TraceWriter(beside, header, *texts, is_made=True) as file:
+            for event in list(self._events):
+                file.append(event)
+            file.close(self._failure)
+
+    def _read(self, tokens: Iterable[int]) -> Reply:
+        if self._decode is not None:
+            return self._decode(tokens)
+        return Reply("".join(self._piece(token) for token in tokens if not self._is_special(token)))

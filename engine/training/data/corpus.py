@@ -1,0 +1,160 @@
+"""Batches of the embedded models' tasks, as token ids. The tasks themselves are in ``engine.tasks``."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+
+from engine.tasks import skills, sudoku
+from engine.text.chat_template import ChatTemplate
+from engine.training.data.alphabet import CHAT_TEMPLATE, build_tokenizer
+from engine.training.data.rollout import Batch
+from engine.training.minimal import read_lines
+from engine.training.recipes.embedded import Feed, Recipe
+
+EOS, PAD = 1, 0
+_MARK = "\0"
+_TEMPLATE = ChatTemplate(CHAT_TEMPLATE, {"bos_token": "<bos>"})
+_BEFORE, _BEHIND = _TEMPLATE.render([{"role": "user", "content": _MARK}]).split(_MARK)
+
+
+def prompt_text(prompt: str) -> str:
+    """The prompt as the chat template renders it, which does nothing but put marks around it."""
+    return _BEFORE + prompt + _BEHIND
+
+
+def rows_to_batch(tokenizer: Tokenizer, prompts: list[str], targets: list[list[int]], prompt_length: int) -> Batch:
+    """Left-pad rendered prompts to ``prompt_length`` and stack them with their target canvases."""
+    ids = np.full((len(prompts), prompt_length), PAD)
+    present = np.zeros((len(prompts), prompt_length), dtype=bool)
+    for row, encoding in enumerate(tokenizer.encode_batch(prompts)):
+        count = len(encoding.ids)
+        ids[row, prompt_length - count :] = encoding.ids
+        present[row, prompt_length - count :] = True
+    return Batch(torch.from_numpy(ids), torch.from_numpy(present), torch.from_numpy(np.array(targets)))
+
+
+# --- Sudoku --------------------------------------------------------------------------------------------------------
+
+
+class SudokuSource:
+    """Puzzles made from minimal ones by symmetries and extra givens; both keep a unique puzzle unique."""
+
+    def __init__(self, path: Path, canvas_length: int, seed: int) -> None:
+        lines = [line.split() for line in read_lines(path)]
+        self.boards = np.array([[int(ch) for ch in board] for _, board, _ in lines]).reshape(-1, 9, 9)
+        self.solutions = np.array([[int(ch) for ch in solution] for _, _, solution in lines]).reshape(-1, 9, 9)
+        self.canvas_length = canvas_length
+        self.seed = seed
+        self.rng = np.random.default_rng(seed)
+        self.tokenizer = build_tokenizer()
+        self.givens = (25, 52)
+        self.prompt_length = 96
+
+    def state(self) -> dict[str, Any]:
+        """Where the random stream stands, as plain JSON."""
+        return dict(self.rng.bit_generator.state)
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.rng.bit_generator.state = state
+
+    def reseed(self, block: int) -> None:
+        """From here on the rows of a block, whatever was drawn before."""
+        self.rng = np.random.default_rng((self.seed, block))
+
+    def puzzle(self) -> tuple[str, str]:
+        """A random puzzle and its solution, as 81 digits."""
+        rng = self.rng
+        pick = rng.integers(len(self.boards))
+        order = [np.concatenate([3 * band + rng.permutation(3) for band in rng.permutation(3)]) for _ in range(2)]
+        digits = np.concatenate([[0], rng.permutation(9) + 1])
+        board, solution = (digits[grid[pick][order[0]][:, order[1]]] for grid in (self.boards, self.solutions))
+        if rng.integers(2):
+            board, solution = board.T, solution.T
+        board, solution = board.flatten(), solution.flatten()
+        blanks = np.flatnonzero(board == 0)
+        extra = rng.integers(self.givens[0], self.givens[1] + 1) - (81 - len(blanks))
+        if extra > 0:
+            shown = rng.choice(blanks, size=extra, replace=False)
+            board[shown] = solution[shown]
+        text = (np.stack([board, solution]) + ord("0")).astype(np.uint8).tobytes().decode()
+        return text[: sudoku.SIZE], text[sudoku.SIZE :]
+
+    def draw(self, count: int) -> Batch:
+        prompts: list[str] = []
+        targets: list[list[int]] = []
+        for _ in range(count):
+            board, solution = self.puzzle()
+            prompts.append(prompt_text(sudoku.to_prompt(board)))
+            answer = self.tokenizer.encode(sudoku.rows(solution)).ids
+            targets.append(answer + [EOS] * (self.canvas_length - len(answer)))
+        return rows_to_batch(self.tokenizer, prompts, targets, self.prompt_length)
+
+
+# --- text skills ---------------------------------------------------------------------------------------------------
+
+
+SHORT_PROMPT = 48  # characters; nearly all prompts are shorter
+
+
+class SkillSource:
+    """Question and one block of its answer; earlier blocks of a long answer are part of the prefix.
+
+    Rows of a source have one length, so there are two: short prompts with the first block of their answer, and
+    the rest (long prompts, later blocks).
+    """
+
+    def __init__(self, canvas_length: int, seed: int, long: bool) -> None:
+        self.canvas_length = canvas_length
+        self.long = long
+        self.seed = seed
+        self.rng = random.Random(f"{seed}-{long}")
+        self.tokenizer = build_tokenizer()
+        self.prompt_length = SHORT_PROMPT + 8  # the turn marks take 7
+        if long:
+            self.prompt_length += skills.MAX_ANSWER // canvas_length * canvas_length
+
+    def state(self) -> list[Any]:
+        """Where the random stream stands, as plain JSON."""
+        return list(self.rng.getstate())
+
+    def restore(self, state: list[Any]) -> None:
+        version, internal, gauss = state
+        self.rng.setstate((version, tuple(internal), gauss))
+
+    def reseed(self, block: int) -> None:
+        """From here on the rows of a block, whatever was drawn before."""
+        self.rng = random.Random(f"{self.seed}-{self.long}-{block}")
+
+    def draw(self, count: int) -> Batch:
+        prompts: list[str] = []
+        targets: list[list[int]] = []
+        while len(prompts) < count:
+            example = skills.sample(self.rng, "train")
+            blocks = len(example.answer) // self.canvas_length  # whole blocks before the one with the end
+            block = self.rng.randint(1, blocks) if self.long and blocks else 0
+            if self.long != (block > 0 or len(example.prompt) > SHORT_PROMPT):
+                continue
+            start = block * self.canvas_length
+            answer = self.tokenizer.encode(example.answer[start : start + self.canvas_length]).ids
+            prompts.append(prompt_text(example.prompt) + example.answer[:start])
+            targets.append(answer + [EOS] * (self.canvas_length - len(answer)))
+        return rows_to_batch(self.tokenizer, prompts, targets, self.prompt_length)
+
+
+# --- every kind ----------------------------------------------------------------------------------------------------
+
+
+Source = SudokuSource | SkillSource
+
+
+def open_source(feed: Feed, recipe: Recipe, seed: int, puzzles: Path) -> Source:
+    """Where a feed's rows come from. ``puzzles``: a file of minimal puzzles, which Sudokus are varied from."""
+    if feed.kind == "sudoku":
+        return SudokuSource(puzzles, recipe.canvas_length, seed)
+    return SkillSource(recipe.canvas_length, seed, long=feed.kind == "long")

@@ -1,0 +1,149 @@
+"""Sudoku examples for training an adapter: our own puzzles or a file's, in the format and tokens of any model."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from engine.errors import SafelightError
+from engine.files import read_text
+from engine.models.model import Model
+from engine.tasks import sudoku
+from engine.training.data.corpus import PAD
+from engine.training.data.rollout import Batch
+from engine.training.minimal import PUZZLE_BYTES
+from engine.training.recipes.adapter import Form
+
+Pair = tuple[str, str]  # puzzle and solution, 81 digits each
+LONGEST_LINE = 2_000  # characters, other columns included
+HELD_OUT_SHARE = 10  # of a file's puzzles, at most one in so many is kept for measuring
+FIELD = re.compile(r"[,;\t ]+")
+
+
+class Puzzles(Protocol):
+    """A stream of puzzles that can be taken up where it was left."""
+
+    def puzzle(self) -> Pair: ...
+    def state(self) -> dict[str, Any]: ...
+    def restore(self, state: dict[str, Any]) -> None: ...
+
+
+class FilePuzzles:
+    """Puzzles of a file, drawn at random."""
+
+    def __init__(self, pairs: list[Pair], seed: int) -> None:
+        self.pairs = pairs
+        self.rng = np.random.default_rng(seed)
+
+    def puzzle(self) -> Pair:
+        return self.pairs[int(self.rng.integers(len(self.pairs)))]
+
+    def state(self) -> dict[str, Any]:
+        """Where the random stream stands, as plain JSON."""
+        return dict(self.rng.bit_generator.state)
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.rng.bit_generator.state = state
+
+
+def read_pairs(path: Path) -> list[Pair]:
+    """Puzzles and solutions of a text or CSV file, a pair a line, with or without other columns and a line of names.
+
+    Raises:
+        SafelightError: naming the line and what is wrong with it.
+    """
+    pairs = []
+    for number, line in enumerate(read_text(path, PUZZLE_BYTES).splitlines(), 1):
+        if len(line) > LONGEST_LINE:
+            raise SafelightError(f"{path}, line {number} has more than {LONGEST_LINE} characters; is it a puzzle file?")
+        boards = [field for field in FIELD.split(line.strip().replace('"', "")) if len(field) == sudoku.SIZE]
+        if not line.strip() or line.startswith("#") or (number == 1 and not boards and not re.search(r"\d{9}", line)):
+            continue
+        if len(boards) != 2:
+            raise SafelightError(f"{path}, line {number}: expected a puzzle and its solution, 81 digits each")
+        try:
+            puzzle, solution = map(sudoku.parse, boards)
+        except sudoku.PuzzleError as error:
+            raise SafelightError(f"{path}, line {number}: {error}") from None
+        if not sudoku.judge(puzzle, solution).valid:
+            raise SafelightError(f"{path}, line {number}: the second board does not solve the first")
+        pairs.append((puzzle, solution))
+    if len(pairs) < 2:
+        raise SafelightError(f"{path} has too few puzzles to train on; give 2 or more, one a line")
+    return pairs
+
+
+def split(pairs: list[Pair], count: int, seed: int) -> tuple[list[Pair], list[Pair]]:
+    """Pairs to train on, and up to ``count`` others to measure with; no grid is in both."""
+    solutions = sorted({solution for _, solution in pairs})
+    random.Random(seed).shuffle(solutions)
+    kept = set(solutions[: min(count, max(1, len(solutions) // HELD_OUT_SHARE))] if len(solutions) > 1 else [])
+    held_out = [pair for pair in pairs if pair[1] in kept][:count]
+    return [pair for pair in pairs if pair[1] not in kept], held_out
+
+
+def fresh_pairs(count: int, seed: int) -> Iterator[Pair]:
+    """Puzzles with 30 to 50 givens on grids of the classes that our own data leaves out."""
+    rng = random.Random(f"measure-{seed}")
+    for _ in range(count):
+        made = sudoku.generate(rng, 30, 50, held_out=True)
+        yield made.board, made.solution
+
+
+@dataclass(frozen=True)
+class Format:
+    """How a model is asked, and what it is to answer."""
+
+    model: Model
+    form: Form
+
+    def written(self, board: str) -> str:
+        return board if self.form == "digits" else sudoku.rows(board)
+
+    def ids(self, board: str) -> list[int]:
+        """The prompt's tokens."""
+        return self.model.chat_ids([{"role": "user", "content": self.written(board)}])
+
+    @property
+    def end(self) -> int:
+        """The token that ends an answer and fills the rest of its canvas."""
+        return self.model.generation_defaults.eos_token_ids[0]
+
+    def target(self, solution: str) -> list[int]:
+        """The canvas that is wanted.
+
+        Raises:
+            SafelightError: the model's canvas is too short for an answer.
+        """
+        answer, length = self.model.tokenizer.encode(self.written(solution)), self.model.config.canvas_length
+        if len(answer) > length:
+            raise SafelightError(
+                f"a solution takes {len(answer)} tokens of this model, its canvas has {length}; "
+                + ("use the format digits" if self.form == "rows" else "it cannot learn Sudoku in one canvas")
+            )
+        return answer + [self.end] * (length - len(answer))
+
+
+class Examples:
+    """Batches of puzzles in a model's tokens."""
+
+    def __init__(self, puzzles: Puzzles, format: Format) -> None:
+        self.puzzles, self.format = puzzles, format
+
+    def draw(self, count: int) -> Batch:
+        pairs = [self.puzzles.puzzle() for _ in range(count)]
+        prompts = [self.format.ids(board) for board, _ in pairs]
+        width = max(map(len, prompts))
+        ids = torch.full((count, width), PAD)
+        present = torch.zeros(count, width, dtype=torch.bool)
+        for row, prompt in enumerate(prompts):
+            ids[row, width - len(prompt) :] = torch.tensor(prompt)
+            present[row, width - len(prompt) :] = True
+        return Batch(ids, present, torch.tensor([self.format.target(solution) for _, solution in pairs]))

@@ -1,0 +1,109 @@
+"""Training states that the sampler itself produces. Knows no optimizer and no task.
+
+A pool keeps one canvas a slot and walks it through real denoising: the logits that the loss is taken on also drive
+acceptance, re-noising and self-conditioning, and the canvas they leave behind is the slot's next training example.
+So the model learns on the states that it meets when it generates (its own mistakes included) at no extra pass.
+A slot starts from the answer corrupted at a uniform level, or from pure noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from engine.config import GenerationConfig
+from engine.decoding import sampling
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows of a task: prompt ids (B, P) padded on the left, where they are present, and target canvases (B, C)."""
+
+    ids: Tensor
+    present: Tensor
+    target: Tensor
+
+
+PURE_NOISE = 0.2  # share of the slots that start from nothing but noise
+POOL = ("ids", "present", "target", "canvas", "soft", "step")  # a pool's tensors
+Draw = Callable[[int], Batch]
+
+
+class Pool:
+    """``size`` canvases on their way from noise to the answer, on the generator's device.
+
+    Args:
+        draw: new rows, on that device.
+        ahead: draw a row for every slot at each step, though unfinished ones have no use for theirs. So nobody needs to
+            know how many are finished, and a device that works behind its host is not waited for.
+    """
+
+    def __init__(self, draw: Draw, size: int, vocab_size: int, generator: torch.Generator, ahead: bool = False) -> None:
+        self.draw = draw
+        self.vocab_size = vocab_size
+        self.generator = generator
+        self.ahead = ahead
+        self.settings = GenerationConfig()
+        batch = draw(size)
+        self.ids, self.present, self.target = batch.ids, batch.present, batch.target
+        device = batch.ids.device
+        steps = range(self.settings.max_denoising_steps)
+        self.temperatures = torch.tensor([self.settings.temperature(step) for step in steps], device=device)
+        self.canvas = self._start(batch.target)
+        self.soft = torch.zeros(*self.canvas.shape, vocab_size, device=device)
+        self.step = torch.zeros(size, dtype=torch.long, device=device)
+        self.renewed = torch.ones(size, dtype=torch.bool, device=device)  # slots with another example than a step ago
+
+    def _random(self, *shape: int) -> Tensor:
+        return torch.rand(shape, generator=self.generator, device=self.generator.device)
+
+    def _start(self, target: Tensor) -> Tensor:
+        noise = sampling.uniform_tokens(tuple(target.shape), self.vocab_size, self.generator)
+        rows = self._random(len(target), 2)
+        keep = torch.where(rows[:, 0] < PURE_NOISE, 0.0, rows[:, 1])[:, None]
+        return torch.where(self._random(*target.shape) < keep, target, noise)
+
+    @torch.no_grad()
+    def advance(self, logits: Tensor, retire: float) -> Tensor:
+        """One denoising step on every canvas with the logits (B, C, V) just computed; renew those that are finished.
+
+        Args:
+            retire: probability that an unfinished canvas gives up its slot.
+
+        Returns:
+            The share of canvases whose argmax is the target, a tensor without dimensions.
+        """
+        scaled = logits / self.temperatures[self.step][:, None, None]
+        entropy = sampling.token_entropy(scaled)
+        right = (scaled.argmax(dim=-1) == self.target).all(dim=-1)
+        finished = right & (entropy.mean(dim=-1) < self.settings.confidence_threshold)
+        finished |= self._random(len(right)) < retire
+        finished |= self.step >= len(self.temperatures) - 1
+        accepted = sampling.accept_mask(entropy, self.settings.entropy_bound)
+        noise = sampling.uniform_tokens(tuple(self.canvas.shape), self.vocab_size, self.generator)
+        self.soft = torch.softmax(scaled, dim=-1)
+        # What ``sample_candidates`` draws, without its wait for a GPU.
+        drawn = (self.soft / torch.empty_like(self.soft).exponential_(generator=self.generator)).argmax(dim=-1)
+        self.canvas = sampling.renoise(drawn, accepted, noise)
+        self.step = self.step + 1
+        self.renewed = finished
+        if count := len(finished) if self.ahead else int(finished.sum()):
+            fresh = self.draw(count)
+            self.ids = _placed(self.ids, finished, fresh.ids)
+            self.present = _placed(self.present, finished, fresh.present)
+            self.target = _placed(self.target, finished, fresh.target)
+            self.canvas = _placed(self.canvas, finished, self._start(fresh.target))
+            self.soft = self.soft.masked_fill_(finished[:, None, None], 0.0)
+            self.step = self.step.masked_fill_(finished, 0)
+        return right.float().mean()
+
+
+def _placed(rows: Tensor, chosen: Tensor, fresh: Tensor) -> Tensor:
+    """Rows (B, ...) with the chosen ones, (B,), replaced: by their own of B fresh ones, or by as many as are chosen."""
+    if len(fresh) == len(rows):
+        return torch.where(chosen[:, None], fresh, rows)
+    rows[chosen] = fresh
+    return rows

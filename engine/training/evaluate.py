@@ -1,0 +1,56 @@
+"""How well a model solves held-out puzzles, through the same ``generate`` as everyone. No solver ever helps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from engine.decoding.generate import generate
+from engine.decoding.protocols import Cancel
+from engine.events import GenerationFinished
+from engine.tasks import sudoku
+from engine.threads import use_threads
+from engine.training.data.puzzles import Format, Pair
+
+
+@dataclass(frozen=True)
+class Score:
+    """Shares from 0 to 1 over ``count`` puzzles, and denoising steps."""
+
+    count: int
+    exact: float
+    cells: float  # of the blanks
+    givens_kept: float
+    steps_mean: float
+
+
+def measure(format: Format, pairs: Sequence[Pair], seed: int = 0, cancel: Cancel | None = None) -> Score | None:
+    """Solve each puzzle once, with the model's own settings in one canvas; None if it was cancelled."""
+    threads = torch.get_num_threads()
+    try:
+        return _measure(format, pairs, seed, cancel)
+    finally:
+        use_threads(threads)  # a pass took as many as suit it, training takes more
+
+
+def _measure(format: Format, pairs: Sequence[Pair], seed: int, cancel: Cancel | None) -> Score | None:
+    model = format.model
+    config = model.generation_defaults.replace(max_new_tokens=model.config.canvas_length)
+    solved = blanks = right = kept = steps = 0
+    for board, solution in pairs:
+        ended: GenerationFinished | None = None
+        for event in generate(model, format.ids(board), config, seed, cancel):
+            if isinstance(event, GenerationFinished):
+                ended = event
+        assert ended is not None
+        if ended.reason == "cancelled":
+            return None
+        answer = sudoku.read_answer(model.tokenizer.decode(ended.tokens.tolist()))
+        verdict = sudoku.judge(board, answer)
+        empty = [cell for cell in range(sudoku.SIZE) if board[cell] == "0"]
+        solved, kept, steps = solved + verdict.valid, kept + verdict.givens_kept, steps + ended.steps
+        blanks, right = blanks + len(empty), right + sum(answer[cell] == solution[cell] for cell in empty)
+    count = len(pairs)
+    return Score(count, solved / count, right / max(1, blanks), kept / count, steps / count)

@@ -1,0 +1,82 @@
+"""What training an adapter takes beside the model itself, from shapes alone: about, and before anything is loaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from engine import catalog
+from engine.adapters.targets import modes_of, size_of, targets
+from engine.config import LayerConfig, ModelConfig
+from engine.errors import SafelightError
+from engine.files import read_json
+from engine.memory.plan import plan
+from engine.models.diffusion_gemma.network import DiffusionGemma
+from engine.training.loss import PIECE
+from engine.training.recipes.adapter import AdapterRecipe, AdapterRun
+
+PROMPT = 160  # tokens of a puzzle in a chat template, at most
+
+
+def adapter_parameters(config: ModelConfig, recipe: AdapterRecipe) -> int:
+    """Numbers in the adapter's matrices."""
+    with torch.device("meta"):
+        network = DiffusionGemma(config)
+    ranks = {"denoise": recipe.rank_denoise, "causal": recipe.rank_causal}
+    return sum(
+        sum(size_of(layer)) * sum(ranks[mode] for mode in modes_of(path)) for path, layer in targets(network).items()
+    )
+
+
+def training_bytes(config: ModelConfig, recipe: AdapterRecipe, itemsize: int) -> int:
+    """Bytes of a step beside the weights: the matrices with all that is kept of them, activations, logits.
+
+    Args:
+        itemsize: bytes of a number in the activations.
+    """
+    moments = 2 if recipe.optimizer == "adamw" else 1
+    copies = 4 * (2 + moments + (recipe.ema > 0)) + (2 * itemsize if itemsize < 4 else 0)
+    canvas, length = config.canvas_length, PROMPT + config.canvas_length
+    stream = config.hidden_size * itemsize
+
+    def layer_bytes(layer: LayerConfig) -> int:
+        """Of what backward needs of one layer's pass over a canvas, or over a text with its answer."""
+        rows = length if recipe.rank_causal else canvas
+        heads = config.num_attention_heads
+        attention = heads * rows * (length + canvas) * (8 + itemsize) + 6 * rows * heads * layer.head_dim * itemsize
+        experts = min(config.num_experts, config.top_k_experts) * (4 * config.moe_intermediate_size * itemsize + stream)
+        return attention + rows * (experts + 12 * max(stream, 4 * config.hidden_size) + 4 * config.intermediate_size)
+
+    kept = sum(2 * layer.num_key_value_heads * layer.head_dim * itemsize * (length + canvas) for layer in config.layers)
+    if recipe.recompute:
+        kept += len(config.layers) * (length + canvas) * stream + max(map(layer_bytes, config.layers))
+    else:
+        kept += sum(map(layer_bytes, config.layers))
+    pieces = PIECE if recipe.recompute else recipe.batch * canvas
+    logits = 4 * 5 * pieces * config.vocab_size
+    pool = 4 * 4 * recipe.batch * canvas * config.vocab_size if recipe.states == "walk" else 0
+    return adapter_parameters(config, recipe) * copies + recipe.batch * kept + logits + pool
+
+
+def require_training_room(run: AdapterRun) -> tuple[int, int]:
+    """Bytes that a run takes and that are free, checked before it loads anything.
+
+    Raises:
+        SafelightError: it does not fit; says what to change.
+    """
+    folder = Path(catalog.resolve(run.model))
+    config = ModelConfig.from_dict(read_json(folder / "config.json"))
+    context = min(PROMPT + config.canvas_length, config.max_position_embeddings)
+    found = plan(folder, context, run.quantization, run.device, run.dtype)
+    itemsize = getattr(torch, found.dtype).itemsize
+    beside = training_bytes(config, run.recipe, itemsize)
+    total = found.total_bytes + beside
+    if total > found.free_bytes:
+        smaller = "" if found.precision.is_packed else " pack the model first (safelight quantize),"
+        raise SafelightError(
+            f"training takes about {total / 1e9:.1f} GB ({found.total_bytes / 1e9:.1f} for the model, "
+            f"{beside / 1e9:.1f} for the step) and {found.device} has {found.free_bytes / 1e9:.1f} GB free;"
+            f"{smaller} take a smaller batch than {run.recipe.batch}, or close other programs"
+        )
+    return total, found.free_bytes

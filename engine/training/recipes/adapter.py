@@ -1,0 +1,217 @@
+"""How a Sudoku adapter is trained, as data: two recipes, and what may be changed of them. Needs no torch.
+
+*uniform* is DiffusionGemma's public recipe, for models that know a great deal and need little: randomly corrupted
+answers, a few thousand steps. *walk* is for small models, whose steps are cheap and which have much to learn: canvases
+on which the sampler itself is at work, many steps, matrices of high rank.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from engine.config import ModelConfig
+from engine.errors import SafelightError
+from engine.training.recipes.embedded import schedule
+
+States = Literal["uniform", "walk"]
+Form = Literal["rows", "digits"]
+STATES: tuple[States, ...] = ("uniform", "walk")
+FORMS: tuple[Form, ...] = ("rows", "digits")
+SMALL = 512  # hidden size up to which a model is trained on walks
+
+
+@dataclass(frozen=True)
+class AdapterRecipe:
+    """Everything that decides a run besides its model, its data and its length.
+
+    Args:
+        states: what the loss is taken on.
+        rank_denoise, rank_causal: of the matrices in each mode; 0 trains none. With a causal rank the causal co-loss
+            is on, with weight 1.
+        optimizer: "adamw", or "muon" for orthogonalised steps.
+        rate: highest learning rate. It rises over ``warmup_steps`` and falls to zero over the last ``decay_share``.
+        batch: examples a step; of walks, canvases under way.
+        ema: decay of the running average of the matrices, which is what is kept; 0 keeps the matrices themselves.
+        clip: largest norm of a step's gradients.
+        form: puzzle and solution as "digits", 81 in a row, or as "rows", nine lines.
+        easy_steps: steps at the beginning, with ``easy_givens``; later puzzles have ``givens``. Of our own puzzles.
+        retire_early, retire_late, late_share: see ``recipes.Recipe``; of walks.
+        puzzles: minimal puzzles that our own data varies.
+        eval_count: held-out puzzles a measurement solves.
+        recompute: gradient checkpointing.
+        compiled: compile the walk's forward pass; twice as fast after two minutes, and needs a C++ compiler.
+    """
+
+    states: States
+    rank_denoise: int
+    rank_causal: int
+    optimizer: Literal["adamw", "muon"]
+    rate: float
+    batch: int
+    ema: float
+    warmup_steps: int = 50
+    decay_share: float = 0.35
+    clip: float = 1.0
+    form: Form = "rows"
+    easy_steps: int = 0
+    easy_givens: tuple[int, int] = (32, 60)
+    givens: tuple[int, int] = (27, 52)
+    retire_early: float = 0.5
+    retire_late: float = 0.12
+    late_share: float = 0.45
+    puzzles: int = 24_000
+    eval_count: int = 20
+    recompute: bool = True
+    compiled: bool = False
+
+    def __post_init__(self) -> None:
+        if self.states not in STATES:
+            raise SafelightError(f"unknown states {self.states!r}; use {' or '.join(STATES)}")
+        if self.form not in FORMS:
+            raise SafelightError(f"unknown format {self.form!r}; use {' or '.join(FORMS)}")
+        for name in ("rank_denoise", "batch", "puzzles", "eval_count"):
+            if getattr(self, name) < 1:
+                raise SafelightError(f"{name} must be a whole number of 1 or more, not {getattr(self, name)!r}")
+        if self.rank_causal < 0:
+            raise SafelightError(f"rank_causal must be a whole number of 0 or more, not {self.rank_causal!r}")
+        if not (math.isfinite(self.rate) and self.rate > 0):
+            raise SafelightError(f"rate must be a number above 0, not {self.rate!r}")
+        if self.states == "walk" and self.rank_causal:
+            raise SafelightError("walks train the canvas alone, as their prompts are read once; set rank_causal to 0")
+        if self.compiled and self.states != "walk":
+            raise SafelightError("only walks can be compiled; leave compiled out, or use the states walk")
+
+    def factor(self, step: int, steps: int) -> float:
+        """The share of ``rate`` at a step: warm-up, constant, linear to zero."""
+        return schedule(step, step, steps, self.warmup_steps, self.decay_share)
+
+    def replace(self, **changes: Any) -> AdapterRecipe:
+        """A copy with some fields changed, checked again."""
+        return dataclasses.replace(self, **changes)
+
+
+UNIFORM = AdapterRecipe(
+    states="uniform", rank_denoise=8, rank_causal=8, optimizer="adamw", rate=1.5e-4, batch=16, ema=0.0
+)
+WALK = AdapterRecipe(
+    states="walk",
+    rank_denoise=64,
+    rank_causal=0,
+    optimizer="muon",
+    rate=0.02,
+    batch=64,
+    ema=0.998,
+    easy_steps=500,
+    recompute=False,
+)
+STEPS = {"uniform": 2_000, "walk": 1_600}
+"""How long a run is where nothing is said."""
+
+
+def recipe_for(config: ModelConfig, states: States | None = None) -> AdapterRecipe:
+    """The recipe that suits a model, or the one of the states asked for, with what the model's size decides."""
+    is_small = config.hidden_size <= SMALL
+    chosen = states or ("walk" if is_small else "uniform")
+    if chosen not in STATES:
+        raise SafelightError(f"unknown states {chosen!r}; use {' or '.join(STATES)}")
+    return (WALK if chosen == "walk" else UNIFORM).replace(recompute=not is_small)
+
+
+@dataclass(frozen=True)
+class AdapterRun:
+    """One run: what is trained where, on what, for how long.
+
+    Args:
+        model: folder or id of the model under the adapter; it stays as it is.
+        out: folder of the adapter, with the run's log and checkpoint beside it. A run that is in there goes on.
+        data: file of puzzles and solutions; None makes puzzles.
+        steps: optimizer steps in all.
+        eval_every, save_every: in steps; 0 measures nothing.
+        device, dtype, quantization: as ``load_model`` takes them.
+    """
+
+    model: str | Path
+    out: Path
+    recipe: AdapterRecipe
+    steps: int
+    data: Path | None = None
+    eval_every: int = 500
+    save_every: int = 100
+    seed: int = 0
+    device: str = "auto"
+    dtype: str = "auto"
+    quantization: str = "auto"
+
+    def __post_init__(self) -> None:
+        for name, low in (("steps", 1), ("eval_every", 0), ("save_every", 1), ("seed", 0)):
+            if getattr(self, name) < low:
+                raise SafelightError(f"{name} must be a whole number of {low} or more, not {getattr(self, name)!r}")
+
+
+# --- what a run tells ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PuzzlesMade:
+    """Our own data is on its way."""
+
+    done: int
+    of: int
+
+
+@dataclass(frozen=True)
+class TrainingStarted:
+    """The model is loaded, and it fits."""
+
+    step: int  # above 0 where a run goes on
+    steps: int
+    device: str
+    parameters: int  # that are trained
+    bytes_needed: int
+    bytes_free: int
+
+
+@dataclass(frozen=True)
+class TrainingProgress:
+    """Means over the steps since the one before. Losses are in nats a token."""
+
+    step: int
+    steps: int
+    loss: float
+    causal_loss: float | None
+    right: float | None  # of walks: share of the canvases whose best guess is the answer
+    rate: float
+    steps_per_second: float
+
+
+@dataclass(frozen=True)
+class TrainingMeasured:
+    """Held-out puzzles through the sampler, as anyone would run them; shares are from 0 to 1."""
+
+    step: int
+    count: int
+    exact: float
+    cells: float  # of the blanks
+    givens_kept: float  # share of the puzzles with all of them
+    steps_mean: float
+
+
+@dataclass(frozen=True)
+class TrainingEnded:
+    """The last record. The adapter and a checkpoint are in the run's folder."""
+
+    step: int
+    steps: int
+    out: Path
+
+    @property
+    def is_finished(self) -> bool:
+        """Otherwise it was stopped, and goes on when it is started again."""
+        return self.step >= self.steps
+
+
+TrainingRecord = PuzzlesMade | TrainingStarted | TrainingProgress | TrainingMeasured | TrainingEnded

@@ -1,0 +1,289 @@
+"""Our packed store: a folder of safetensors shards, one a layer, and a manifest that vouches for them.
+
+``safelight-store.json`` holds the format's version, where the weights came from, how they are packed, and each shard's
+size and SHA-256. It is written last: a folder without it is no store. Until then ``safelight-store.partial.json``
+records the shards that are finished, so that a conversion killed at any point goes on where it stood. Every file is
+written beside its place, flushed to the disk and moved.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+
+from engine.decoding.protocols import Cancel
+from engine.errors import SafelightError, quoted
+from engine.files import is_bare_name, is_plain_file, read_bytes, read_json, replacing, write_text
+from engine.quant.schemes import Precision
+from engine.weights.safetensors import FLOATING, MOST_FILES, Checkpoint, Expected, Layout, Progress, State, fill
+from engine.weights.saving import save_whole
+from engine.weights.store_files import COMPANIONS, MANIFEST, PARTIAL, UNFINISHED
+
+FORMAT, VERSION = "safelight-store", 1
+CODE_TYPES, SCALE_TYPES = {4: "U8", 8: "I8"}, {4: "BF16", 8: "F32"}  # by a code's bits
+HASHING_THREADS = 4
+COMPANION_BYTES = 256 * 2**20  # of each; tokenizers have up to 35 MB
+HASH = re.compile("[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class Shard:
+    """What the manifest knows of one file."""
+
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The store's table of contents."""
+
+    source: str  # name of the checkpoint that was converted
+    revision: str  # SHA-256 over the headers of its files: which tensors, where, how large
+    precision: Precision
+    files: dict[str, Shard] = field(default_factory=dict)
+
+    def write(self, path: Path) -> None:
+        raw = {"format": FORMAT, "version": VERSION, "source": self.source, "revision": self.revision}
+        raw |= {"precision": self.precision.as_dict(), "files": {name: asdict(s) for name, s in self.files.items()}}
+        write_text(path, json.dumps(raw, indent=2) + "\n")
+
+    @staticmethod
+    def read(path: Path) -> Manifest:
+        """
+        Raises:
+            SafelightError: the file is damaged, foreign, or of a newer version.
+        """
+        raw = read_json(path)
+        if raw.get("format") != FORMAT:
+            raise SafelightError(f"{path} is not the manifest of a Safelight store")
+        if raw.get("version") != VERSION:
+            raise SafelightError(
+                f"{path} has format version {quoted(raw.get('version'))}; this Safelight reads {VERSION}. Update it"
+            )
+        source, told, parts, files = (raw.get(name) for name in ("source", "revision", "precision", "files"))
+        if not (isinstance(source, str) and isinstance(told, str) and isinstance(files, dict)):
+            raise SafelightError(f"{path} is damaged: it lacks an entry; convert the model again")
+        if len(files) > MOST_FILES:
+            raise SafelightError(f"{path} is damaged: it has {len(files)} files; convert the model again")
+        shards = {name: _shard(path, name, facts) for name, facts in files.items()}
+        return Manifest(source, told, Precision.from_dict(parts), shards)
+
+
+def _shard(path: Path, name: str, facts: object) -> Shard:
+    """An entry of a manifest's files."""
+    if not is_bare_name(name):
+        raise SafelightError(f"{path} names {quoted(name)}, no file beside it; convert the model again")
+    count, told = (facts.get("bytes"), facts.get("sha256")) if isinstance(facts, dict) else (None, None)
+    if type(count) is not int or not isinstance(told, str) or not HASH.fullmatch(told):
+        raise SafelightError(f"{path} is damaged: of {name} it knows {quoted(facts)}; convert the model again")
+    return Shard(count, told)
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def is_store(folder: Path) -> bool:
+    """Whether a folder is a finished store."""
+    return (folder / MANIFEST).exists()
+
+
+# --- reading -----------------------------------------------------------------------------------------------------
+
+
+def stored(state: State) -> Layout:
+    """The store's layout: the network's own names; a packed weight as its codes and its scales."""
+    layout: Layout = {}
+    for path, parameter in state.plain.items():
+        put = partial(state.keep, path)
+        layout[path] = Expected(tuple(parameter.shape), FLOATING, path, put)
+    for path, module in state.packed.items():
+        for part, kind in (("codes", CODE_TYPES[module.scheme.bits]), ("scales", SCALE_TYPES[module.scheme.bits])):
+            key = f"{path}.{part}"
+            layout[key] = Expected(tuple(getattr(module, part).shape), (kind,), path, partial(state.keep, key))
+    return layout
+
+
+def open_store(folder: Path, manifest: Manifest) -> Checkpoint:
+    """The store's headers; every file must be there with its full size.
+
+    Raises:
+        SafelightError: a file is missing, or shorter or longer than the manifest says.
+    """
+    for name, shard in manifest.files.items():
+        path = folder / name
+        size = path.stat().st_size if path.is_file() else None  # a link will do: so the hub's cache lays files out
+        if size != shard.bytes:
+            found = "is missing" if size is None else f"has {size} bytes instead of {shard.bytes}"
+            raise SafelightError(f"{path} {found}; convert the model again")
+    return Checkpoint(folder, [folder / name for name in manifest.files])
+
+
+def fill_verified(
+    checkpoint: Checkpoint,
+    layout: Layout,
+    manifest: Manifest,
+    progress: Progress | None = None,
+    cancel: Cancel | None = None,
+) -> None:
+    """As ``checkpoint.fill``, and no tensor is used before its file's hash was found right.
+
+    Files are hashed a few at a time in threads, ahead of the reading, which then finds them in memory.
+
+    Raises:
+        SafelightError: a file does not have its hash, or ``cancel`` was set.
+    """
+    done, total = 0, sum(shard.bytes for shard in manifest.files.values())
+    pool = ThreadPoolExecutor(HASHING_THREADS, thread_name_prefix="safelight-hash")
+    try:
+        hashes = {name: pool.submit(digest, checkpoint.folder / name) for name in manifest.files}
+        for name, shard in manifest.files.items():
+            if hashes[name].result() != shard.sha256:
+                raise SafelightError(
+                    f"{checkpoint.folder / name} is damaged: it is not what was written; convert the model again"
+                )
+            inside = {n: layout[n] for n, h in checkpoint.headers.items() if h.file.name == name and n in layout}
+            fill(checkpoint, inside, cancel=cancel)
+            done += shard.bytes
+            if progress is not None:
+                progress(done / total)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+# --- writing -----------------------------------------------------------------------------------------------------
+
+
+def shard_of(part: str) -> str:
+    """The file that a weight of the network is stored in."""
+    pieces = part.split(".")
+    return f"layer-{int(pieces[1]):02}.safetensors" if pieces[0] == "layers" else "rest.safetensors"
+
+
+def revision(checkpoint: Checkpoint) -> str:
+    """SHA-256 over a checkpoint's headers: names, shapes, types and the files' sizes."""
+    facts = [(n, h.file.name, h.file.stat().st_size, h.shape, h.dtype) for n, h in checkpoint.headers.items()]
+    return hashlib.sha256(repr(sorted(facts)).encode()).hexdigest()
+
+
+def write_store(
+    checkpoint: Checkpoint,
+    layout: Layout,
+    state: State,
+    precision: Precision,
+    destination: Path,
+    progress: Progress | None = None,
+    cancel: Cancel | None = None,
+) -> Manifest:
+    """Pack a checked checkpoint into ``destination``, layer by layer; goes on where an earlier run was stopped.
+
+    Args:
+        checkpoint, layout, state: from ``loader.open_weights``, with ``state.dtype`` None.
+        progress: called with the share of the layers written, 0 to 1.
+        cancel: looked at between layers; what is finished stays and is taken up by the next run.
+
+    Raises:
+        SafelightError: the destination holds something else, the disk is full, or ``cancel`` was set.
+    """
+    try:
+        manifest = _claim(destination, Manifest(checkpoint.folder.name, revision(checkpoint), precision))
+    except FileExistsError:
+        raise SafelightError(f"{destination} is a file; give a new folder for the packed model") from None
+    except OSError as error:
+        raise SafelightError(f"{destination} cannot be written: {error.strerror or error}") from error
+    groups: dict[str, Layout] = {}
+    for name in checkpoint.headers:
+        if name in layout:
+            groups.setdefault(shard_of(layout[name].part), {})[name] = layout[name]
+    sizes = {
+        file: sum(state.final_bytes(part) for part in {e.part for e in group.values()})
+        for file, group in groups.items()
+    }
+    _require_disk(destination, sum(size for file, size in sizes.items() if file not in manifest.files))
+    for name in COMPANIONS:
+        if (checkpoint.folder / name).is_file():
+            _copy(checkpoint.folder / name, destination / name)
+    for done, (file, group) in enumerate(sorted(groups.items()), 1):
+        if file not in manifest.files:
+            if cancel is not None and cancel.is_set():
+                raise SafelightError(f"the conversion was cancelled; run it again to go on from layer file {file}")
+            fill(checkpoint, group)
+            manifest.files[file] = _save_shard(destination / file, state)
+            manifest.write(destination / PARTIAL)
+        if progress is not None:
+            progress(done / len(groups))
+    manifest.write(destination / MANIFEST)
+    (destination / PARTIAL).unlink(missing_ok=True)
+    return manifest
+
+
+def _claim(destination: Path, fresh: Manifest) -> Manifest:
+    """The manifest to go on with: an unfinished one of the same conversion, or a new one in an empty folder."""
+    if is_store(destination):
+        raise SafelightError(f"{destination} already holds a packed model; delete it or choose another folder")
+    if (destination / PARTIAL).exists():
+        begun = Manifest.read(destination / PARTIAL)
+        if (begun.revision, begun.precision) != (fresh.revision, fresh.precision):
+            raise SafelightError(
+                f"{destination} holds an unfinished conversion of {begun.source} with other settings; finish that one, "
+                "delete the folder, or choose another"
+            )
+        _sweep(destination)
+        whole = {n: s for n, s in begun.files.items() if _is_whole(destination / n, s)}
+        return Manifest(begun.source, begun.revision, begun.precision, whole)
+    destination.mkdir(parents=True, exist_ok=True)
+    if any(not UNFINISHED.fullmatch(path.name) for path in destination.iterdir()):
+        raise SafelightError(f"{destination} is not empty; give a new folder for the packed model")
+    _sweep(destination)
+    fresh.write(destination / PARTIAL)
+    return fresh
+
+
+def _sweep(destination: Path) -> None:
+    """Remove what a killed run left half-written, and nothing else."""
+    for path in destination.iterdir():
+        if UNFINISHED.fullmatch(path.name) and is_plain_file(path):
+            path.unlink()
+
+
+def _is_whole(path: Path, shard: Shard) -> bool:
+    """Whether a file is there as an unfinished conversion wrote it; a link would be another's."""
+    return is_plain_file(path) and path.stat().st_size == shard.bytes and digest(path) == shard.sha256
+
+
+def _copy(source: Path, destination: Path) -> None:
+    try:
+        data = read_bytes(source, COMPANION_BYTES)
+    except OSError as error:
+        raise SafelightError(f"{source} cannot be read: {error.strerror or error}") from error
+    with replacing(destination) as beside:
+        beside.write_bytes(data)
+
+
+def _require_disk(destination: Path, needed: int) -> None:
+    free = shutil.disk_usage(destination).free
+    if needed > free:
+        raise SafelightError(
+            f"{destination} has {free / 1e9:.1f} GB free and the packed model needs {needed / 1e9:.1f} GB; free "
+            f"{(needed - free) / 1e9:.1f} GB or choose another disk"
+        )
+
+
+def _save_shard(path: Path, state: State) -> Shard:
+    """Write the tensors that have come in, and forget them."""
+    tensors = {name: tensor.cpu().contiguous() for name, tensor in state.tensors.items()}
+    try:
+        save_whole(path, tensors)
+    except SafelightError as error:
+        raise SafelightError(f"{error}. Run the conversion again: it goes on from here") from error
+    state.tensors.clear()
+    return Shard(path.stat().st_size, digest(path))

@@ -1,0 +1,374 @@
+"""The engine's thread: order, bound, cancel, failures, shutdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QCoreApplication, QElapsedTimer, QObject, QThread, Slot
+from pytestqt.qtbot import QtBot
+
+from app.bridge import engine_thread
+from app.bridge.engine_thread import EngineLink
+from app.bridge.mailbox import Mailbox
+from app.bridge.messages import (
+    LoadFailed,
+    LoadProgress,
+    LoadStarted,
+    MemoryUsed,
+    ModelLoaded,
+    ModelUnloaded,
+    RunFailed,
+    RunRequest,
+    RunStarted,
+)
+from engine import (
+    SKILLS,
+    CanvasCommitted,
+    CanvasStarted,
+    GenerationConfig,
+    GenerationFinished,
+    PrefillFinished,
+    SafelightError,
+    StepFinished,
+)
+
+MESSAGES = ({"role": "user", "content": "hello"},)
+
+
+class Reader(QObject):
+    """Collects what arrives, and in which thread."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.messages: list[Any] = []
+        self.largest_batch = 0
+        self.in_own_thread = True
+
+    @Slot(object)
+    def take(self, messages: list[Any]) -> None:
+        self.largest_batch = max(self.largest_batch, len(messages))
+        self.in_own_thread &= QThread.currentThread() is self.thread()
+        self.messages += messages
+
+    def has(self, kind: type) -> bool:
+        return any(isinstance(message, kind) for message in self.messages)
+
+    def count(self, kind: type) -> int:
+        return sum(isinstance(message, kind) for message in self.messages)
+
+
+@pytest.fixture
+def reader(qapp: QCoreApplication) -> Reader:  # noqa: ARG001 - no QObject before the application
+    return Reader()
+
+
+@pytest.fixture
+def link(fake: Any, reader: Reader) -> Iterator[EngineLink]:
+    link = EngineLink(fake.load, fake.generate, mailbox_limit=4)
+    link.arrived.connect(reader.take)
+    yield link
+    fake.hold = False
+    fake.gate.release(1000)
+    link.shutdown()
+    assert not link.is_alive
+
+
+def loaded(qtbot: QtBot, link: EngineLink, reader: Reader) -> None:
+    link.load("safelight-skills", "Skills")
+    qtbot.waitUntil(lambda: reader.has(ModelLoaded))
+    reader.messages.clear()
+
+
+def test_loading_tells_start_progress_and_model(qtbot: QtBot, link: EngineLink, reader: Reader) -> None:
+    link.load("safelight-skills", "Skills")
+    qtbot.waitUntil(lambda: reader.has(ModelLoaded))
+    assert [type(message) for message in reader.messages] == [
+        LoadStarted,
+        LoadProgress,
+        LoadProgress,
+        LoadProgress,
+        MemoryUsed,
+        ModelLoaded,
+    ]
+    assert [m.share for m in reader.messages if isinstance(m, LoadProgress)] == [0.0, 0.5, 1.0]
+    model = reader.messages[-1].model
+    assert (model.name, model.title, model.parameter_count) == ("safelight-skills", "Skills", 1_600_000)
+    assert reader.in_own_thread
+
+
+def test_a_run_arrives_in_order_and_whole(qtbot: QtBot, link: EngineLink, reader: Reader, fake: Any) -> None:
+    loaded(qtbot, link, reader)
+    fake.steps = 40  # ten times the mailbox
+    link.run(RunRequest(MESSAGES, fake.defaults, 7))
+    qtbot.waitUntil(lambda: reader.has(GenerationFinished))
+    started, *told = reader.messages
+    events = [message for message in told if not isinstance(message, MemoryUsed)]
+    assert len(events) == len(told) - 1
+    assert isinstance(started, RunStarted)
+    assert started.trace.events == events
+    assert started.trace.seed == 7
+    assert started.trace.prompt == "hello"
+    kinds = [type(event) for event in events]
+    steps = [StepFinished] * 40
+    assert kinds == [PrefillFinished, CanvasStarted, *steps, CanvasCommitted, GenerationFinished]
+    assert [event.step for event in events if isinstance(event, StepFinished)] == list(range(40))
+
+
+def test_the_worker_is_never_further_ahead_than_the_mailbox_is_large(
+    qtbot: QtBot, link: EngineLink, reader: Reader, fake: Any
+) -> None:
+    loaded(qtbot, link, reader)
+    fake.steps = 400
+    link.run(RunRequest(MESSAGES, fake.defaults, 7))
+    qtbot.waitUntil(lambda: reader.has(GenerationFinished))
+    assert reader.count(StepFinished) == 400
+    assert reader.largest_batch <= 4
+
+
+def test_cancel_stops_within_one_step(qtbot: QtBot, link: EngineLink, reader: Reader, fake: Any) -> None:
+    loaded(qtbot, link, reader)
+    fake.hold, fake.steps = True, 1000
+    link.run(RunRequest(MESSAGES, fake.defaults, 7))
+    fake.gate.release(2)
+    qtbot.waitUntil(lambda: reader.count(StepFinished) == 2)
+    link.cancel()
+    fake.gate.release(1000)
+    qtbot.waitUntil(lambda: reader.has(GenerationFinished))
+    assert reader.messages[-1].reason == "cancelled"
+    assert reader.count(StepFinished) == 2
+
+
+def test_cancel_frees_a_worker_that_waits_for_the_reader(
+    qtbot: QtBot, link: EngineLink, reader: Reader, fake: Any
+) -> None:
+    loaded(qtbot, link, reader)
+    fake.steps = 10_000
+    link.run(RunRequest(MESSAGES, fake.defaults, 7))
+    qtbot.waitUntil(lambda: reader.has(StepFinished))
+    link.cancel()
+    qtbot.waitUntil(lambda: reader.has(GenerationFinished))
+    assert reader.messages[-1].reason == "cancelled"
+
+
+def test_a_cancel_before_the_run_begins_holds(qtbot: QtBot, link: EngineLink, reader: Reader, fake: Any) -> None:
+    loaded(qtbot, link, reader)
+    request = RunRequest(MESSAGES, fake.defaults, 7)
+    request.cancel.set()
+    link.run(request)
+    qtbot.waitUntil(lambda: reader.has(GenerationFinished))
+    assert fake.steps_run == 0
+
+
+def test_a_foreseen_failure_is_told_without_details(qtbot: QtBot, link: EngineLink, reader: Reader) -> None:
+    link.load("missing", "Missing")
+    qtbot.waitUntil(lambda: reader.has(LoadFailed))
+    assert reader.messages[-1] == LoadFailed("missing", "there is no model at missing")
+
+
+def test_an_unforeseen_failure_is_one_line_with_details(qtbot: QtBot, link: EngineLink, reader: Reader) -> None:
+    link.load("crash", "Crash")
+    qtbot.waitUntil(lambda: reader.has(LoadFailed))
+    failed = reader.messages[-1]
+    assert failed.message == "Something went wrong: unexpected. Try again; the details may tell why."
+    assert "RuntimeError: unexpected" in failed.details
+
+
+def test_a_run_that_fails_leaves_the_worker_usable(qtbot: QtBot, link: EngineLink, reader: Reader, fake: Any) -> None:
+    loaded(qtbot, link, reader)
+    fake.fail_at = 1
+    link.run(RunRequest(MESSAGES, fake.defaults, 7))
+    qtbot.waitUntil(lambda: reader.has(RunFailed))
+    assert (
+        reader.messages[-1].message
+        == "Something went wrong: the graphics card fell out. Try again; the details may tell why."
+    )
+    assert "Traceback" in reader.messages[-1].details
+    assert reader.count(StepFinished) == 1
+    fake.fail_at = None
+    link.run(RunRequest(MESSAGES, fake.defaults, 8))
+    qtbot.waitUntil(lambda: reader.has(GenerationFinished))
+
+
+def test_runs_of_a_model_share_one_cache(qtbot: QtBot, link: EngineLink, reader: Reader, fake: Any) -> None:
+    def run(last: type = GenerationFinished) -> object:
+        reader.messages.clear()
+        link.run(RunRequest(MESSAGES, fake.defaults, 7))
+        qtbot.waitUntil(lambda: reader.has(last))
+        return fake.caches[-1]
+
+    loaded(qtbot, link, reader)
+    first = run()
+    assert run() is first
+    fake.fail_at, fake.failure = 1, SafelightError("non-finite logits")
+    assert run(RunFailed) is first
+    fake.fail_at = None
+    assert run() is first  # a foreseen failure leaves a cache in order
+    fake.fail_at, fake.failure = 1, RuntimeError("the graphics card fell out")
+    assert run(RunFailed) is first
+    fake.fail_at = None
+    second = run()
+    assert second is not first  # of any other, nobody knows
+    loaded(qtbot, link, reader)
+    assert run() not in (first, second)
+
+
+def test_the_real_engine_reads_a_prompt_only_from_where_it_is_new(qtbot: QtBot, reader: Reader) -> None:
+    link = EngineLink()
+    link.arrived.connect(reader.take)
+    quick = GenerationConfig(max_new_tokens=1, max_denoising_steps=2)
+    counts = []
+    try:
+        link.load(SKILLS, "Skills")
+        qtbot.waitUntil(lambda: reader.has(ModelLoaded), timeout=60_000)
+        for prompt in ("What is 47 + 5?", "What is 47 + 8?", "What is 47 + 8?"):
+            reader.messages.clear()
+            link.run(RunRequest(({"role": "user", "content": prompt},), quick, 0))
+            qtbot.waitUntil(lambda: reader.has(GenerationFinished), timeout=60_000)
+            told = next(message for message in reader.messages if isinstance(message, PrefillFinished))
+            counts.append((told.prompt_tokens, told.reused_tokens))
+    finally:
+        link.shutdown()
+    (first, none), (second, shared), again = counts
+    assert first == second
+    assert none == 0
+    assert len("What is 47 + ") < shared < second - len("?")
+    assert again == (second, second)
+
+
+def test_a_run_without_a_model_says_so(qtbot: QtBot, link: EngineLink, reader: Reader) -> None:
+    link.run(RunRequest(MESSAGES, GenerationConfig(), 0))
+    qtbot.waitUntil(lambda: reader.has(RunFailed))
+    assert "no model is loaded" in reader.messages[-1].message
+
+
+def test_a_newer_load_gives_up_the_older(qtbot: QtBot, link: EngineLink, reader: Reader) -> None:
+    link.load("missing", "Missing")
+    link.load("safelight-sudoku", "Sudoku")
+    qtbot.waitUntil(lambda: reader.has(ModelLoaded))
+    assert reader.messages[-1].model.name == "safelight-sudoku"
+
+
+def test_shutdown_in_the_middle_of_a_run(qtbot: QtBot, link: EngineLink, reader: Reader, fake: Any) -> None:
+    loaded(qtbot, link, reader)
+    fake.steps = 100_000
+    link.run(RunRequest(MESSAGES, fake.defaults, 7))
+    qtbot.waitUntil(lambda: reader.has(StepFinished))
+    link.shutdown()
+    assert not link.is_alive
+    link.shutdown()  # once more is harmless
+
+
+def test_shutdown_leaves_behind_what_answers_to_nobody(
+    qtbot: QtBot, link: EngineLink, reader: Reader, fake: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_thread, "ENDING_SECONDS", 0.05)
+    loaded(qtbot, link, reader)
+    fake.hold = True
+    link.run(RunRequest(MESSAGES, fake.defaults, 7))
+    qtbot.waitUntil(lambda: reader.has(CanvasStarted))
+    link.shutdown()
+    assert link.is_alive
+    fake.gate.release(1000)
+    monkeypatch.undo()
+    link.shutdown()
+    assert not link.is_alive
+
+
+@pytest.mark.usefixtures("qapp")
+def test_shutdown_right_after_the_start(fake: Any) -> None:
+    link = EngineLink(fake.load, fake.generate)
+    link.shutdown()
+    assert not link.is_alive
+
+
+def test_mailbox_tells_only_the_first_item() -> None:
+    box: Mailbox[int] = Mailbox(8)
+    assert [box.put(i) for i in range(3)] == [True, False, False]
+    assert box.drain() == [0, 1, 2]
+    assert box.put(3)
+    box.close()
+    assert not box.put(4)
+    assert box.drain() == []
+
+
+def test_a_full_mailbox_lets_a_hurried_writer_pass() -> None:
+    box: Mailbox[int] = Mailbox(1)
+    box.put(0)
+    box.put(1, hurry=lambda: True)
+    assert box.drain() == [0, 1]
+
+
+class Clocked(Reader):
+    """Also notes when each batch came, and how many steps it held."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: list[int] = []
+        self.clock = QElapsedTimer()
+        self.clock.start()
+        self.times: list[int] = []
+
+    @Slot(object)
+    def take(self, messages: list[Any]) -> None:
+        super().take(messages)
+        self.steps.append(sum(isinstance(message, StepFinished) for message in messages))
+        self.times.append(self.clock.elapsed())
+
+
+def test_a_pace_shows_one_step_at_a_time_and_loses_none(qtbot: QtBot, fake: Any) -> None:
+    reader = Clocked()
+    link = EngineLink(fake.load, fake.generate)
+    link.arrived.connect(reader.take)
+    link.pace_ms = 20
+    try:
+        loaded(qtbot, link, reader)
+        reader.steps.clear()
+        reader.times.clear()
+        link.run(RunRequest(MESSAGES, GenerationConfig(), 0))
+        qtbot.waitUntil(lambda: reader.has(GenerationFinished))
+        count = reader.count(StepFinished)
+        assert count > 1
+        assert max(reader.steps) == 1
+        trace = next(message.trace for message in reader.messages if isinstance(message, RunStarted))
+        assert [m for m in reader.messages if m in trace.events] == trace.events
+        shown = [time for time, steps in zip(reader.times, reader.steps, strict=True) if steps]
+        assert shown[-1] - shown[0] >= 20 * (count - 1) * 0.8  # timers may fire a little early
+
+        link.pace_ms = 60_000  # held back for a minute a step, unless one stops waiting
+        reader.messages.clear()
+        link.run(RunRequest(MESSAGES, GenerationConfig(), 1))
+        qtbot.waitUntil(lambda: reader.count(StepFinished) == 1)
+        link.cancel()
+        qtbot.waitUntil(lambda: reader.has(GenerationFinished))
+    finally:
+        link.shutdown()
+
+
+@pytest.mark.parametrize("name", ["OutOfMemoryError", "MemoryError"])
+def test_memory_that_runs_out_is_said_in_plain_words(
+    qtbot: QtBot, link: EngineLink, reader: Reader, fake: Any, name: str
+) -> None:
+    loaded(qtbot, link, reader)
+    fake.fail_at = 1
+    fake.failure = MemoryError() if name == "MemoryError" else type(name, (RuntimeError,), {})("CUDA out of memory.")
+    link.run(RunRequest(MESSAGES, fake.defaults, 7))
+    qtbot.waitUntil(lambda: reader.has(RunFailed))
+    assert reader.messages[-1].message.startswith("Memory ran out. Close other programs")
+
+
+def test_a_model_can_be_let_go(qtbot: QtBot, link: EngineLink, reader: Reader, fake: Any) -> None:
+    loaded(qtbot, link, reader)
+    link.unload()
+    qtbot.waitUntil(lambda: reader.has(ModelUnloaded))
+    link.run(RunRequest(MESSAGES, fake.defaults, 7))
+    qtbot.waitUntil(lambda: reader.has(RunFailed))
+    assert "choose one first" in reader.messages[-1].message
+
+
+def test_the_template_is_told_whether_to_think(qtbot: QtBot, link: EngineLink, reader: Reader, fake: Any) -> None:
+    loaded(qtbot, link, reader)
+    link.run(RunRequest(MESSAGES, fake.defaults, 7, think=True))
+    qtbot.waitUntil(lambda: reader.has(GenerationFinished))
+    assert fake.options == [{"enable_thinking": True}]

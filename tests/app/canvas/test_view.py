@@ -1,0 +1,599 @@
+"""The canvas widget: layout, painting, pointing, keys and motion."""
+
+from __future__ import annotations
+
+import math
+import threading
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QAbstractAnimation, QEvent, QPoint, QPointF, QSize, Qt
+from PySide6.QtGui import QColor, QHelpEvent, QImage, QMouseEvent, QPainter
+from PySide6.QtWidgets import QScrollArea, QToolTip, QVBoxLayout, QWidget
+
+from app.canvas.geometry import GAP, MARGIN, Geometry, fitting_columns, flow
+from app.canvas.paint import Glyph, Glyphs, Look, glyph_of, paint_block
+from app.canvas.view import CanvasView
+from app.design.theme import DARKROOM, PAPER, canvas_font, entropy_color
+from app.state.run.canvas import BlockState, CanvasState, CellState
+from engine import SKILLS, CanvasCommitted, CanvasStarted, Event, StepFinished, generate, load_model
+
+# Said by the offscreen platform whenever a window or a tool tip is shown.
+pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
+
+THEMES = pytest.mark.parametrize("theme", [DARKROOM, PAPER], ids=lambda theme: theme.name)
+LENGTH = 24
+
+
+def letter(token: int) -> str:
+    return chr(97 + token % 26)
+
+
+def script(length: int = LENGTH, steps: int = 4, pinned: int = 2) -> list[Event]:
+    """A made-up run in which every state occurs at step 2: accepted masks and tokens are written out by hand."""
+    rng = np.random.default_rng(5)
+    mask = np.zeros(length, dtype=np.bool_)
+    mask[:pinned] = True
+
+    def tokens() -> np.ndarray:
+        return rng.integers(0, 26, length).astype(np.int32)
+
+    guess = np.full(length, 12, dtype=np.int32)
+    events: list[Event] = [CanvasStarted(0, tokens(), mask)]
+    for step in range(steps):
+        accepted = mask.copy()
+        accepted[4:8] = True  # settles
+        accepted[8:10] = step != 2  # remelts at step 2
+        accepted[10:12] = step == 2  # accepted first at step 2
+        entropy = np.linspace(0, 3, length).astype(np.float32)
+        shown = np.where(accepted, guess, tokens())
+        events.append(StepFinished(0, step, 0.8, guess, guess, entropy, accepted, shown, 0.1))
+    events.append(CanvasCommitted(0, guess, length - 4, steps, "step_cap"))
+    return events
+
+
+def block_at(step: int, events: list[Event] | None = None) -> BlockState:
+    """The block after a step; -1 is its noise."""
+    events = script() if events is None else events
+    return CanvasState.of(events[: step + 2]).blocks[0]
+
+
+@pytest.fixture
+def view(qtbot) -> CanvasView:
+    made = CanvasView()
+    qtbot.addWidget(made)
+    made.set_piece(letter)
+    made.set_reduced_motion(True)
+    made.resize(640, made.heightForWidth(640))
+    return made
+
+
+def show(view: CanvasView, block: BlockState) -> None:
+    view.set_block(block)
+    view.resize(640, view.heightForWidth(640))
+
+
+def pixels(view: CanvasView) -> QImage:
+    return view.grab().toImage().convertToFormat(QImage.Format.Format_RGB32)
+
+
+# -------------------------------------------------------------------------------------------------------- geometry
+
+
+@pytest.mark.parametrize("count", [1, 7, 64, 81, 96, 256])
+@pytest.mark.parametrize("width", [60, 333, 640, 1400])
+@pytest.mark.parametrize("columns", [None, 1, 9])
+def test_hit_testing_goes_both_ways(count, width, columns):
+    grid = Geometry.from_width(width, count, 18, 32, columns=columns)
+    taken: set[tuple[int, int]] = set()
+    for index in range(count):
+        x, y, w, h = grid.rect_of(index)
+        for dx, dy in ((0, 0), (w - 1, 0), (0, h - 1), (w - 1, h - 1), (w / 2, h / 2), (w + GAP - 0.5, h + GAP - 0.5)):
+            assert grid.cell_at(x + dx, y + dy) == index
+        assert (x, y) not in taken
+        taken.add((x, y))
+        assert y + h <= grid.height - MARGIN
+    assert grid.rows * grid.columns >= count > (grid.rows - 1) * grid.columns
+
+
+def test_nothing_is_hit_outside():
+    grid = Geometry.from_width(400, 30, 18, 32, columns=8)
+    last = grid.rect_of(29)
+    right = grid.rect_of(7)
+    outside = [
+        (MARGIN - 1, MARGIN),
+        (MARGIN, MARGIN - 1),
+        (right.x + right.width + GAP, right.y),
+        (last.x + last.width + GAP, last.y),  # the last row has six of eight cells
+        (MARGIN, last.y + last.height + GAP),
+        (-5, -5),
+        (1e6, 1e6),
+    ]
+    assert [grid.cell_at(x, y) for x, y in outside] == [-1] * len(outside)
+    with pytest.raises(IndexError):
+        grid.rect_of(30)
+    with pytest.raises(IndexError):
+        grid.rect_of(-1)
+
+
+@pytest.mark.parametrize("available", range(20, 1400, 37))
+@pytest.mark.parametrize("count", [0, 5, 64, 81, 96, 256])
+def test_columns_fit(available, count):
+    columns = fitting_columns(available, 18, count)
+    assert columns == 1 or columns * 18 + (columns - 1) * GAP <= available
+    assert columns <= max(count, 64)
+
+
+def test_rows_are_filled_where_that_is_near():
+    assert fitting_columns(20 * 30, 18, 96) == 24
+    assert fitting_columns(20 * 30, 18, 64) == 28
+    assert fitting_columns(20 * 36, 18, 256) == 32
+    assert fitting_columns(20 * 36, 18, 10) == 10
+
+
+def test_legend_flows_into_rows():
+    rects, height = flow([50, 60, 70], 120, 20, 10)
+    assert [(r.x, r.y) for r in rects] == [(0, 0), (60, 0), (0, 20)]
+    assert height == 40
+    assert flow([], 120, 20, 10) == ([], 0)
+
+
+# -------------------------------------------------------------------------------------------------------- glyphs
+
+
+@pytest.mark.parametrize(
+    ("piece", "glyph"),
+    [
+        ("a", Glyph("a", "text")),
+        (" the", Glyph("·the", "text")),
+        ("\n", Glyph("↵", "sign")),
+        ("\n\n", Glyph("↵↵", "sign")),
+        (" ", Glyph("·", "sign")),
+        ("\t", Glyph("⇥", "sign")),
+        ("", Glyph("◇", "sign")),
+        ("\x07", Glyph("◇", "sign")),
+        ("\u202e", Glyph("◇", "sign")),  # would turn the line around
+        ("\ud800", Glyph("◇", "sign")),
+        ("<eos>", Glyph("", "end")),
+        ("<pad>", Glyph("", "end")),
+        ("<turn|>", Glyph("", "end")),
+        ("<|turn>user", Glyph("◇", "sign")),
+        ("<mask>", Glyph("◇", "sign")),
+        ("<div>", Glyph("<div>", "text")),
+        ("<", Glyph("<", "text")),
+        ("<|", Glyph("◇", "sign")),
+        ("\u0301", Glyph("◌\u0301", "text")),
+        ("語", Glyph("語", "text")),
+        ("🙂", Glyph("🙂", "text")),
+    ],
+)
+def test_signs_for_what_cannot_be_seen(piece, glyph):
+    assert glyph_of(piece) == glyph
+
+
+def test_the_tokenizers_word_beats_the_guess():
+    assert glyph_of("<|", special=False) == Glyph("<|", "text")
+    assert glyph_of("[INST]", special=True) == Glyph("◇", "sign")
+
+
+@pytest.mark.parametrize(
+    "piece", ["\U0010ffff", "\ue000", "ﷺ", "👩‍👩‍👧", "ไทย", "\ufffd", "a" * 500, "<b>bold</b>", "&amp;"]
+)
+def test_any_piece_is_painted_and_explained(view, piece):
+    view.set_piece(lambda _: piece)
+    show(view, block_at(2))
+    assert not pixels(view).isNull()
+    assert view.grid.cell_width <= 10 * math.ceil(Glyphs(canvas_font()).character_width) + 8
+    assert view.cell_text(0)[0].startswith("Position 0: token 12")
+
+
+def test_letters_get_narrow_cells_and_words_wide_ones(view):
+    show(view, block_at(2))
+    narrow = view.grid.cell_width
+    view.set_piece(lambda token: " word" + letter(token))
+    assert view.grid.cell_width > 3 * narrow
+    view.set_piece(letter)
+    assert view.grid.cell_width == narrow
+
+
+def test_cells_do_not_shrink_while_a_block_develops(view):
+    view.set_piece(lambda token: letter(token) * (1 + token % 7))
+    events = script()
+    widths = []
+    for step in range(-1, 4):
+        view.set_block(block_at(step, events))
+        widths.append(view.grid.cell_width)
+    assert widths == sorted(widths)
+    view.set_block(block_at(-1, events))
+    assert view.grid.cell_width == widths[-1], "nor while it is looked back on"
+
+
+# -------------------------------------------------------------------------------------------------------- painting
+
+
+def cell_image(state: CellState, theme, *, layer: str = "state") -> QImage:
+    """One painted cell with one and the same token."""
+    block = BlockState(0, np.array([3], dtype=np.int32), np.array([state == CellState.GIVEN]))
+    block.entropy = np.array([1.5], dtype=np.float32)
+    on = np.array([True])
+    match state:
+        case CellState.CANDIDATE:
+            block.argmax_canvas = block.shown
+        case CellState.ACCEPTED:
+            block.accepted_mask = on
+        case CellState.REMELTED:
+            block.remelted_mask = on
+        case CellState.SETTLED:
+            block.text_length = 1
+        case CellState.PADDING:
+            block.text_length = 0
+    assert block.cell(0, calm=True).state == state
+    glyphs = Glyphs(canvas_font())
+    geometry = Geometry.from_width(60, 1, glyphs.cell_width(["a"]), glyphs.cell_height())
+    image = QImage(60, geometry.height, QImage.Format.Format_RGB32)
+    image.fill(QColor(theme.surface_sunken))
+    painter = QPainter(image)
+    paint_block(painter, geometry, block, theme, glyphs, lambda _: Glyph("a", "text"), Look(layer=layer))
+    painter.end()
+    return image
+
+
+def shape(image: QImage, theme) -> bytes:
+    """Which pixels are not background, whatever their colour."""
+    ground = QColor(theme.surface_sunken).rgb()
+    return bytes(image.pixel(x, y) != ground for y in range(image.height()) for x in range(image.width()))
+
+
+@THEMES
+def test_states_can_be_told_apart(theme):
+    images = {state: cell_image(state, theme) for state in CellState}
+    for one in CellState:
+        for other in CellState:
+            if one < other:
+                assert images[one] != images[other], (one.name, other.name)
+
+
+@THEMES
+def test_states_differ_in_shape_not_only_in_colour(theme):
+    shapes = {state: shape(cell_image(state, theme), theme) for state in CellState}
+    # Candidate and settled share theirs: settled ink is told by its weight against the surface.
+    del shapes[CellState.SETTLED]
+    assert len(set(shapes.values())) == len(shapes)
+    assert sum(shapes[CellState.PADDING]) < sum(shapes[CellState.NOISE]) < sum(shapes[CellState.CANDIDATE])
+
+
+@THEMES
+def test_entropy_layer_has_the_colour_of_the_scale(view, theme):
+    view.set_theme(theme)
+    view.set_vocabulary_size(128)
+    view.set_layer("entropy")
+    block = block_at(2)
+    show(view, block)
+    image = pixels(view)
+    ratio = image.devicePixelRatio()
+    for index in range(LENGTH):
+        x, y, w, h = view.grid.rect_of(index)
+        found = image.pixelColor(round((x + w - 2.5) * ratio), round((y + h / 2 + 0.5) * ratio))
+        wanted = entropy_color(float(block.entropy[index]) / math.log(128), theme)
+        distance = max(abs(found.red() - wanted.red()), abs(found.green() - wanted.green()))
+        if view.block.cell(index, True).state != CellState.REMELTED:
+            assert max(distance, abs(found.blue() - wanted.blue())) <= 8, index  # the scale is painted in 64 steps
+
+
+def test_entropy_layer_adds_a_bar_below(view):
+    show(view, block_at(2))
+    plain = view.heightForWidth(640)
+    assert view.grid.bar is None
+    view.set_layer("entropy")
+    assert view.heightForWidth(640) > plain
+    assert view.grid.bar is not None
+    view.resize(640, view.heightForWidth(640))
+    bar = view.grid.bar
+    image = pixels(view)
+    row = [image.pixelColor(x, bar.y + bar.height // 2).name() for x in range(bar.x, bar.x + bar.width)]
+    assert len(set(row)) > 40, "the bar runs through the colours"
+
+
+def test_padding_has_no_entropy(view):
+    view.set_layer("entropy")
+    show(view, block_at(4))
+    x, y, w, _ = view.grid.rect_of(LENGTH - 1)
+    assert view.block.cell(LENGTH - 1, True).state == CellState.PADDING
+    assert pixels(view).pixelColor(x + w - 3, y + 4) == QColor(DARKROOM.surface_sunken)
+
+
+def test_legend_is_always_there(view):
+    assert len(view.grid.legend) == 5
+    for step in (-1, 0, 4):
+        show(view, block_at(step, script(pinned=0)))
+        assert len(view.grid.legend) == 5
+        image = pixels(view)
+        for rect in view.grid.legend:
+            assert rect.y + rect.height <= view.height()
+            ground = QColor(DARKROOM.surface_sunken).rgb()
+            inked = sum(
+                image.pixel(x, y) != ground
+                for x in range(rect.x, rect.x + rect.width)
+                for y in range(rect.y, rect.y + rect.height)
+            )
+            assert inked > 40
+    show(view, block_at(0))
+    assert len(view.grid.legend) == 6  # with what is given
+
+
+def test_raw_and_calm_show_different_tokens(view):
+    show(view, block_at(2))
+    calm = pixels(view)
+    assert "'m'" in view.cell_text(LENGTH - 1)[0]  # the guess
+    view.set_calm(False)
+    assert pixels(view) != calm
+    assert f"token {view.block.shown[LENGTH - 1]}," in view.cell_text(LENGTH - 1)[0]
+
+
+# -------------------------------------------------------------------------------------------------------- size
+
+
+def test_all_cells_are_inside_a_layout(qtbot):
+    page = QWidget()
+    view = CanvasView()
+    column = QVBoxLayout(page)
+    column.addWidget(view)
+    column.addStretch()
+    area = QScrollArea()
+    area.setWidgetResizable(True)
+    area.setWidget(page)
+    qtbot.addWidget(area)
+    view.set_piece(letter)
+    view.set_block(block_at(1, script(256)))
+    area.resize(420, 300)
+    area.show()
+    qtbot.waitExposed(area)
+    last = view.grid.rect_of(255)
+    qtbot.waitUntil(lambda: view.height() >= view.heightForWidth(view.width()))
+    last = view.grid.rect_of(255)
+    assert last.y + last.height < view.grid.legend[0].y
+    assert view.grid.legend[-1].y + view.grid.legend[-1].height <= view.height()
+    assert last.x + last.width <= view.width()
+
+
+def test_narrower_is_taller(view):
+    show(view, block_at(1, script(256)))
+    heights = [view.heightForWidth(width) for width in (300, 500, 900)]
+    assert heights == sorted(heights, reverse=True)
+    assert heights[0] > heights[-1]
+    assert view.sizeHint().height() == view.heightForWidth(view.sizeHint().width())
+
+
+def test_columns_can_be_fixed(view):
+    show(view, block_at(1))
+    view.setColumns(9)
+    assert view.grid.columns == 9
+    assert view.grid.rect_of(9).x == view.grid.rect_of(0).x
+    view.setColumns(None)
+    assert view.grid.columns > 9
+    with pytest.raises(ValueError, match="at least 1"):
+        view.setColumns(0)
+
+
+def test_empty_canvas_teaches(view):
+    view.set_block(None)
+    assert pixels(view).size() == QSize(640, view.height()) * view.devicePixelRatio()
+    assert view.accessibleDescription() == "Empty canvas."
+    assert view.grid.cell_at(MARGIN + 2, MARGIN + 2) == -1
+
+
+# -------------------------------------------------------------------------------------------------------- pointing
+
+
+def centre(view: CanvasView, index: int) -> QPoint:
+    x, y, w, h = view.grid.rect_of(index)
+    return QPoint(x + w // 2, y + h // 2)
+
+
+def move(view: CanvasView, point: QPoint) -> None:
+    where = QPointF(point)
+    none = Qt.MouseButton.NoButton
+    view.mouseMoveEvent(QMouseEvent(QEvent.Type.MouseMove, where, where, none, none, Qt.KeyboardModifier.NoModifier))
+
+
+def test_hovering_tells_each_cell_once(view):
+    show(view, block_at(1))
+    told: list[int] = []
+    view.cellHovered.connect(told.append)
+    move(view, centre(view, 3))
+    move(view, centre(view, 3) + QPoint(1, 1))
+    move(view, centre(view, 4))
+    view.leaveEvent(QEvent(QEvent.Type.Leave))
+    assert told == [3, 4, -1]
+    assert view.hovered == -1
+
+
+def test_click_selects(view, qtbot):
+    show(view, block_at(1))
+    told: list[int] = []
+    view.cellSelected.connect(told.append)
+    qtbot.mouseClick(view, Qt.MouseButton.LeftButton, pos=centre(view, 5))
+    qtbot.mouseClick(view, Qt.MouseButton.RightButton, pos=centre(view, 6))
+    assert (view.selected, told) == (5, [5])
+    qtbot.mouseClick(view, Qt.MouseButton.LeftButton, pos=QPoint(2, 2))
+    assert (view.selected, told) == (-1, [5, -1])
+
+
+def test_keys_move_the_selection(view, qtbot):
+    show(view, block_at(1))
+    view.setColumns(8)
+    path = [
+        (Qt.Key.Key_Right, 0),
+        (Qt.Key.Key_Right, 1),
+        (Qt.Key.Key_Down, 9),
+        (Qt.Key.Key_Down, 17),
+        (Qt.Key.Key_Down, 17),
+        (Qt.Key.Key_Left, 16),
+        (Qt.Key.Key_Up, 8),
+        (Qt.Key.Key_End, 23),
+        (Qt.Key.Key_Right, 23),
+        (Qt.Key.Key_Home, 0),
+        (Qt.Key.Key_Left, 0),
+        (Qt.Key.Key_Up, 0),
+        (Qt.Key.Key_Escape, -1),
+    ]
+    for key, wanted in path:
+        qtbot.keyClick(view, key)
+        assert view.selected == wanted, key
+
+
+def test_keys_on_an_empty_canvas(view, qtbot):
+    for key in (Qt.Key.Key_Right, Qt.Key.Key_Home, Qt.Key.Key_End):
+        qtbot.keyClick(view, key)
+    assert view.selected == -1
+
+
+def test_selection_outlives_steps_and_falls_with_the_canvas(view):
+    events = script()
+    show(view, block_at(0, events))
+    view.selected = 7
+    view.set_block(block_at(1, events))
+    assert view.selected == 7
+    view.set_block(block_at(0, script(8)))
+    assert view.selected == -1
+    view.selected = 99
+    assert view.selected == -1
+
+
+def test_selection_is_seen(view):
+    show(view, block_at(1))
+    before = pixels(view)
+    view.selected = 7
+    assert pixels(view) != before
+
+
+def test_tool_tip_tells_all(view):
+    show(view, block_at(2))
+    assert view.cell_text(8) == [
+        "Position 8: token 12, 'm'",
+        "State: remelted",
+        f"Entropy: {view.block.entropy[8]:.3f} nats",
+        "Accepted at 2 steps",
+        "1 remelt",
+    ]
+    view.set_piece(lambda _: "<eos>")
+    where = centre(view, 8)
+    view.event(QHelpEvent(QEvent.Type.ToolTip, where, view.mapToGlobal(where)))
+    assert "&lt;eos&gt;" in QToolTip.text()
+    QToolTip.hideText()
+    with pytest.raises(IndexError):
+        CanvasView().cell_text(0)
+
+
+# -------------------------------------------------------------------------------------------------------- change
+
+
+class CountingView(CanvasView):
+    paints = 0
+
+    def paintEvent(self, event) -> None:
+        type(self).paints += 1
+        super().paintEvent(event)
+
+
+def test_repaints_only_for_changes(qtbot):
+    view = CountingView()
+    qtbot.addWidget(view)
+    view.set_piece(letter)
+    view.set_reduced_motion(True)
+    view.show()
+    qtbot.waitExposed(view)
+    events = script()
+
+    def paints_after(act) -> int:
+        qtbot.wait(30)
+        CountingView.paints = 0
+        act()
+        qtbot.wait(30)
+        return CountingView.paints
+
+    state = CanvasState()
+    state.fold(events[0])
+    view.set_block(state.current)
+    assert paints_after(lambda: view.set_block(state.current)) == 0
+    assert paints_after(lambda: view.set_calm(True)) == 0
+    assert paints_after(lambda: view.set_theme(DARKROOM)) == 0
+    state.fold(events[1])  # the reducer changes the very object the view was given
+    assert paints_after(lambda: view.set_block(state.current)) >= 1
+    assert paints_after(lambda: view.set_theme(PAPER)) >= 1
+
+
+def running(view: CanvasView) -> list[QAbstractAnimation]:
+    every = view.findChildren(QAbstractAnimation)
+    return [animation for animation in every if animation.state() == QAbstractAnimation.State.Running]
+
+
+def test_a_change_fades_and_ends(view, qtbot):
+    view.set_reduced_motion(False)
+    events = script()
+    show(view, block_at(1, events))
+    still = pixels(view)
+    view.set_block(block_at(2, events))
+    assert len(running(view)) == 1
+    tinted = pixels(view)
+    qtbot.waitUntil(lambda: not running(view), timeout=2000)
+    settled = pixels(view)
+    assert tinted != settled
+    assert still != settled
+    x, y, _, _ = view.grid.rect_of(8)  # remelted at this step
+    assert tinted.pixelColor(x + 4, y + 4) != QColor(DARKROOM.surface_sunken)
+    assert settled.pixelColor(x + 4, y + 4) == QColor(DARKROOM.surface_sunken)
+
+
+def test_reduced_motion_has_no_motion(view):
+    events = script()
+    for step in range(-1, 5):
+        view.set_block(block_at(step, events))
+        assert running(view) == []
+    view.set_reduced_motion(False)
+    view.set_block(block_at(1, events))
+    view.set_block(block_at(2, events))
+    assert len(running(view)) == 1
+    view.set_reduced_motion(True)
+    assert running(view) == []
+
+
+def test_going_back_does_not_fade(view):
+    """Scrubbing backwards undoes nothing that the model did."""
+    view.set_reduced_motion(False)
+    events = script()
+    view.set_block(block_at(2, events))
+    view.set_block(block_at(1, events))
+    assert running(view) == []
+    assert view.block.step == 1
+
+
+def test_summary_for_screen_readers(view):
+    events = script()
+    wanted = {
+        -1: "Canvas block 1, before the first step: 24 tokens of noise.",
+        1: "Canvas block 1, step 1: 8 of 24 accepted, 0 remelted.",
+        2: "Canvas block 1, step 2: 8 of 24 accepted, 2 remelted.",
+        4: "Canvas block 1, committed after 4 steps: 20 of 24 are text, 4 remelts.",
+    }
+    assert view.accessibleName() == "Canvas"
+    for step, text in wanted.items():
+        view.set_block(block_at(step, events))
+        assert view.accessibleDescription() == text
+
+
+def test_a_real_run_is_shown_step_by_step(view):
+    model = load_model(SKILLS, device="cpu")
+    view.set_piece(model.tokenizer.piece, model.tokenizer.is_special)
+    view.set_vocabulary_size(model.config.vocab_size)
+    threads = threading.active_count()
+    settings = model.generation_defaults.replace(max_denoising_steps=4, max_new_tokens=64, confidence_threshold=0.0)
+    state, pictures = CanvasState(), []
+    for event in generate(model, model.chat_ids([{"role": "user", "content": "Hello"}]), settings, seed=1):
+        state.fold(event)
+        if state.current is not None:
+            show(view, state.current)
+            pictures.append(pixels(view))
+    assert view.block.committed
+    assert len({bytes(picture.constBits()) for picture in pictures}) >= 3
+    assert threading.active_count() == threads

@@ -1,0 +1,528 @@
+"""The composer: history, files by every way in, the context meter, the order of Tab."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent, QDropEvent, QGuiApplication
+from PySide6.QtWidgets import QApplication, QFileDialog, QLineEdit, QPushButton, QVBoxLayout, QWidget
+from pytestqt.qtbot import QtBot
+
+from app.chat.background import Background
+from app.chat.composer.attachments import MOST_FILES, local_files
+from app.chat.composer.composer import Composer
+from app.chat.composer.history import PromptHistory
+from app.chat.composer.text_files import LIMIT, decode, read_text_file, size_in_words
+from app.chat.prompts import prepare_with_files, suggestions
+from app.chat.suggestions import SuggestionBar
+from app.state.chat.attachment import Attachment
+from app.state.chat.context_window import Message
+from app.state.chat.fitting import LONGEST, LONGEST_LINE, MOST_LINES, fits
+from engine import SKILLS, SUDOKU, SafelightError
+from engine.tasks import sudoku
+
+COPY_OR_MOVE = Qt.DropAction.CopyAction | Qt.DropAction.MoveAction
+
+
+@pytest.fixture
+def composer(qtbot: QtBot) -> Iterator[Composer]:
+    made = Composer()
+    qtbot.addWidget(made)
+    made.resize(640, 200)
+    with qtbot.waitExposed(made):
+        made.show()
+    made.edit.setFocus()
+    yield made
+    qtbot.waitUntil(lambda: not made.meter.is_counting)
+
+
+def files_of(*paths: Path) -> QMimeData:
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(path)) for path in paths])
+    return data
+
+
+def drop(target: QWidget, data: QMimeData) -> QDropEvent:
+    """Drag over the target, then let go."""
+    buttons, keys = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+    enter = QDragEnterEvent(QPoint(5, 5), COPY_OR_MOVE, data, buttons, keys)
+    enter.setDropAction(Qt.DropAction.MoveAction)
+    QApplication.sendEvent(target, enter)
+    over = QDragMoveEvent(QPoint(6, 5), COPY_OR_MOVE, data, buttons, keys)
+    QApplication.sendEvent(target, over)
+    event = QDropEvent(QPointF(6, 5), COPY_OR_MOVE, data, buttons, keys)
+    QApplication.sendEvent(target, event)
+    return event
+
+
+def text_of(text: str) -> QMimeData:
+    data = QMimeData()
+    data.setText(text)
+    return data
+
+
+# ---------------------------------------------------------------- too long for the field
+
+LONG = ("x" * (LONGEST_LINE + 1), "a\n" * MOST_LINES, ("y" * 999 + "\n") * 300)
+
+
+def test_a_text_fits_by_its_lines_and_its_length() -> None:
+    assert not any(fits(text) for text in (*LONG, "\r" * MOST_LINES, "\u2029" * MOST_LINES))
+    assert fits("")
+    assert fits("\n".join(["word"] * MOST_LINES))
+    assert fits("\n".join(["x" * LONGEST_LINE] * 15))
+
+
+@pytest.mark.parametrize("text", LONG, ids=["line", "lines", "length"])
+def test_a_long_paste_becomes_a_file(composer: Composer, text: str) -> None:
+    composer.set_text("Read this:")
+    composer.edit.insertFromMimeData(text_of(text))
+    assert composer.text == "Read this:"
+    assert composer.attachments == (Attachment("pasted.txt", text),)
+    assert "pasted.txt" in composer.hint.text()
+    composer.edit.insertFromMimeData(text_of(text))
+    assert composer.hint.text() == "pasted.txt is attached already."
+    composer.edit.insertFromMimeData(text_of("z" + text))
+    assert [file.name for file in composer.attachments] == ["pasted.txt", "pasted2.txt"]
+
+
+def test_pastes_do_not_add_up_to_what_is_too_long(composer: Composer) -> None:
+    most = "x" * (LONGEST_LINE - 1)
+    composer.edit.insertFromMimeData(text_of(f"{most}😀"))
+    composer.edit.insertFromMimeData(text_of("yy"))
+    assert composer.attachments == (Attachment("pasted.txt", "yy"),)
+    composer.edit.insertFromMimeData(text_of("\nz"))
+    assert composer.text == f"{most}😀\nz"
+    composer.edit.selectAll()
+    composer.edit.insertFromMimeData(text_of(most))
+    assert composer.text == most
+    composer.set_text("\n" * (MOST_LINES - 1))
+    composer.edit.insertFromMimeData(text_of("\n"))
+    assert [file.text for file in composer.attachments] == ["yy"]
+    assert "empty" in composer.hint.text()
+    composer.set_text(f"{most}\n" * (LONGEST // LONGEST_LINE))
+    composer.edit.insertFromMimeData(text_of(most))
+    assert [file.text for file in composer.attachments] == ["yy", most]
+
+
+def test_a_paste_that_no_file_may_hold_is_refused_in_words(composer: Composer) -> None:
+    for text, why in (("x" * (LIMIT + 1), "up to 2 MB"), ("\x00" * 9_000, "not a text"), (" " * 9_000, "is empty")):
+        composer.edit.insertFromMimeData(text_of(text))
+        assert why in composer.hint.text()
+    assert not composer.text
+    assert not composer.attachments
+
+
+def test_a_long_prompt_that_comes_back_becomes_a_file_beside_its_others(composer: Composer) -> None:
+    files = tuple(Attachment(f"{number}.txt", str(number)) for number in range(MOST_FILES))
+    composer.set_attachments(files)
+    composer.set_text(LONG[0])
+    assert composer.text == ""
+    assert composer.attachments == (*files, Attachment("pasted.txt", LONG[0]))
+
+
+def test_the_walk_leaves_out_what_does_not_fit(qtbot: QtBot, composer: Composer) -> None:
+    composer.set_history(["first", LONG[0]])
+    composer.remember(LONG[1])
+    qtbot.keyClick(composer.edit, Qt.Key.Key_Up)
+    assert composer.text == "first"
+    assert composer.hint.text() == "Earlier prompt 1 of 1"
+
+
+# ---------------------------------------------------------------- history
+
+
+def test_a_walk_goes_back_and_forth_and_keeps_the_draft() -> None:
+    history = PromptHistory()
+    history.set_conversation(["one", "two", " "])
+    assert history.older("draft") == "two"
+    assert history.older("two") == "one"
+    assert history.place == (1, 2)
+    assert history.older("one") is None
+    assert history.newer("one, changed") == "two"
+    assert history.older("two") == "one, changed"
+    assert history.newer("one, changed") == "two"
+    assert history.newer("two") == "draft"
+    assert history.place is None
+    assert history.newer("draft") is None
+
+
+def test_what_was_sent_is_the_latest_and_stands_once() -> None:
+    history = PromptHistory()
+    history.remember("elsewhere")
+    history.set_conversation(["one", "two"])
+    history.remember("one")
+    assert history.prompts == ("elsewhere", "two", "one")
+    history.set_conversation(["two", "one"])
+    assert history.prompts == ("elsewhere", "two", "one")
+
+
+def test_prompts_that_arrive_during_a_walk_do_not_cost_the_draft() -> None:
+    history = PromptHistory()
+    history.set_conversation(["one"])
+    assert history.older("draft") == "one"
+    history.remember("three")
+    assert history.newer("one") == "draft"
+    assert history.older("draft") == "three"
+
+
+def test_without_prompts_there_is_no_walk() -> None:
+    history = PromptHistory()
+    assert history.older("draft") is None
+    assert history.newer("draft") is None
+
+
+def test_arrows_walk_only_from_the_first_and_the_last_line(qtbot: QtBot, composer: Composer) -> None:
+    composer.set_history(["first\nof two lines", "second"])
+    edit = composer.edit
+    composer.set_text("a\nb")
+    qtbot.keyClick(edit, Qt.Key.Key_Up)  # within the draft
+    assert composer.text == "a\nb"
+    qtbot.keyClick(edit, Qt.Key.Key_Up)
+    assert composer.text == "second"
+    assert composer.hint.text() == "Earlier prompt 2 of 2"
+    qtbot.keyClick(edit, Qt.Key.Key_Up)
+    assert composer.text == "first\nof two lines"
+    qtbot.keyClick(edit, Qt.Key.Key_Up)
+    assert composer.text == "first\nof two lines"
+    qtbot.keyClick(edit, Qt.Key.Key_Down)  # to its second line
+    assert composer.text == "first\nof two lines"
+    qtbot.keyClick(edit, Qt.Key.Key_Down)
+    assert composer.text == "second"
+    qtbot.keyClick(edit, Qt.Key.Key_Down)
+    assert composer.text == "a\nb"
+    assert "Enter sends" in composer.hint.text()
+
+
+def test_a_recalled_prompt_is_sent_and_undo_brings_the_draft_back(qtbot: QtBot, composer: Composer) -> None:
+    composer.remember("earlier")
+    qtbot.keyClicks(composer.edit, "draft")
+    qtbot.keyClick(composer.edit, Qt.Key.Key_Up)
+    composer.edit.undo()
+    assert composer.text == "draft"
+    qtbot.keyClick(composer.edit, Qt.Key.Key_Up, Qt.KeyboardModifier.ShiftModifier)  # selects
+    assert composer.text == "draft"
+    composer.edit.redo()
+    with qtbot.waitSignal(composer.submitted) as sent:
+        qtbot.keyClick(composer.edit, Qt.Key.Key_Return)
+    assert sent.args == ["earlier"]
+
+
+# ---------------------------------------------------------------- files
+
+
+def test_sizes_in_words() -> None:
+    said = [size_in_words(size) for size in (0, 999, 1000, 4200, 999_999, 2_000_000, 12_345_678, 5 * 10**12)]
+    assert said == ["0 B", "999 B", "1 KB", "4.2 KB", "1 MB", "2 MB", "12.3 MB", "5,000 GB"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32", "cp1252"])
+def test_text_is_read_in_its_encoding(encoding: str) -> None:
+    text = "Grüße, “quoted” – naïve café\r\nsecond\rthird\tend\n"
+    assert decode(text.encode(encoding)) == "Grüße, “quoted” – naïve café\nsecond\nthird\tend\n"
+
+
+def test_bytes_without_a_known_encoding_are_latin_1() -> None:
+    assert decode("été ".encode("latin-1") * 30 + b"\x81") == "été " * 30 + "\x81"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"text\0with a zero",
+        bytes(random.Random(1).choices(range(1, 256), k=4000)),
+        b"\x7fELF\x02\x01\x01",
+        b"\xff\xfeodd",
+        b"\xff\xfe" + "a\0b".encode("utf-16-le"),
+    ],
+)
+def test_bytes_that_are_no_text_are_refused(data: bytes) -> None:
+    assert decode(data) is None
+
+
+def test_what_cannot_be_attached_is_said_in_a_sentence(tmp_path: Path) -> None:
+    def problem(path: Path) -> str:
+        with pytest.raises(SafelightError) as caught:
+            read_text_file(path)
+        return str(caught.value)
+
+    large, image, empty, gone = (tmp_path / name for name in ("large.log", "image.png", "empty.txt", "gone.txt"))
+    large.write_bytes(b"x" * (LIMIT + 1_000_000))
+    image.write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
+    empty.write_text(" \n")
+    assert problem(tmp_path) == f"{tmp_path.name} is a folder; attach the files in it."
+    assert problem(large) == "large.log has 3 MB; files of up to 2 MB can be attached."
+    assert problem(image) == "image.png is not a text file; attach text, Markdown, code or CSV."
+    assert problem(empty) == "empty.txt is empty; there is nothing to attach."
+    assert problem(gone) == "gone.txt cannot be read: no such file or directory."
+    large.write_bytes(b"x" * LIMIT)
+    assert read_text_file(large).size == LIMIT
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(SafelightError, match=r"pipe is not a file\."):
+        read_text_file(tmp_path / "pipe")
+
+
+def test_a_name_with_control_characters_is_cleaned(tmp_path: Path) -> None:
+    path = tmp_path / "a\nb.txt"
+    path.write_text("x")
+    assert read_text_file(path) == Attachment("a b.txt", "x")
+
+
+@pytest.mark.parametrize("on_field", [False, True])
+def test_dropped_files_become_chips_and_are_never_moved(
+    qtbot: QtBot, composer: Composer, tmp_path: Path, on_field: bool
+) -> None:
+    notes, folder = tmp_path / "notes.md", tmp_path / "folder"
+    notes.write_text("word " * 1050)
+    folder.mkdir()
+    composer.set_token_counter(lambda text: len(text.split()))
+    composer.set_text("kept")
+    event = drop(composer.edit.viewport() if on_field else composer, files_of(notes, folder))
+    assert event.isAccepted()
+    assert event.dropAction() == Qt.DropAction.CopyAction
+    assert composer.attachments == (Attachment("notes.md", "word " * 1050),)
+    assert composer.hint.text() == "folder is a folder; attach the files in it."
+    assert composer.text == "kept"
+    chip = composer.files.chips[0]
+    assert chip.isVisible()
+    qtbot.waitUntil(lambda: chip.facts.text() == "5.2 KB · 1,050 tokens")
+    assert chip.accessibleName() == "notes.md · 5.2 KB · 1,050 tokens"
+
+
+def test_dragged_text_is_written_not_attached(composer: Composer) -> None:
+    data = QMimeData()
+    data.setText("https://example.org")
+    data.setUrls([QUrl("https://example.org")])
+    assert local_files(data) == ()
+    enter = QDragEnterEvent(QPoint(5, 5), COPY_OR_MOVE, data, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier)
+    QApplication.sendEvent(composer, enter)
+    assert not enter.isAccepted()
+    drop(composer.edit.viewport(), data)
+    assert composer.text == "https://example.org"
+    assert composer.attachments == ()
+
+
+def test_pasting_files_attaches_and_pasting_text_pastes(composer: Composer, tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text("content")
+    data = files_of(file)
+    data.setText(str(file))  # as file managers do
+    QGuiApplication.clipboard().setMimeData(data)
+    assert composer.edit.canPaste()
+    composer.edit.paste()
+    assert (composer.text, composer.attachments) == ("", (Attachment("a.txt", "content"),))
+    QGuiApplication.clipboard().setText(file.as_uri())
+    composer.edit.paste()
+    assert composer.text == file.as_uri()
+    assert len(composer.attachments) == 1
+
+
+def test_the_button_asks_for_files(
+    qtbot: QtBot, composer: Composer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text("content")
+    chosen: list[list[str]] = [[str(file)], [], [str(file)]]
+    monkeypatch.setattr(QFileDialog, "getOpenFileNames", lambda *_: (chosen.pop(0), ""))
+    composer.attach.setFocus()
+    qtbot.keyClick(composer.attach, Qt.Key.Key_Space)
+    assert len(composer.attachments) == 1
+    assert composer.edit.hasFocus()
+    composer.attach.click()
+    assert len(composer.attachments) == 1
+    composer.attach.click()
+    assert len(composer.attachments) == 1
+    assert composer.hint.text() == "a.txt is attached already."
+
+
+def test_there_is_an_end_to_files_and_each_can_be_removed(composer: Composer, tmp_path: Path) -> None:
+    paths = []
+    for number in range(MOST_FILES + 3):
+        path = tmp_path / f"{number}.txt"
+        path.write_text(str(number))
+        paths.append(str(path))
+    composer.accept_files(paths)
+    assert len(composer.attachments) == MOST_FILES
+    assert composer.hint.text().startswith(f"No more than {MOST_FILES} files can be attached; remove one first.")
+    assert composer.hint.text().endswith("2 more files were not attached.")
+    assert composer.files.buttons[1].accessibleName() == "Remove 1.txt"
+    composer.files.buttons[1].click()
+    assert [attachment.name for attachment in composer.attachments][:2] == ["0.txt", "2.txt"]
+    assert composer.files.buttons[1].hasFocus()
+    for _ in range(MOST_FILES - 1):
+        composer.files.buttons[0].click()
+    assert composer.attachments == ()
+    assert not composer.files.isVisible()
+    assert composer.edit.hasFocus()
+
+
+def test_clear_takes_text_and_files_off(qtbot: QtBot, composer: Composer) -> None:
+    composer.set_text("hello")
+    composer.set_attachments((Attachment("a", "b"),))
+    with qtbot.waitSignals([composer.changed, composer.changed]):
+        composer.clear()
+    assert (composer.text, composer.attachments) == ("", ())
+
+
+def test_tab_takes_prompt_files_attach_presets_send(qtbot: QtBot, composer: Composer) -> None:
+    after = QLineEdit()
+    host = QWidget()
+    qtbot.addWidget(host)
+    column = QVBoxLayout(host)
+    column.addWidget(composer)
+    column.addWidget(after)
+    presets = QPushButton("presets")
+    composer.place_presets(presets)
+    composer.set_attachments((Attachment("a", "x"), Attachment("b", "x")))
+    with qtbot.waitExposed(host):
+        host.show()
+    host.activateWindow()
+    composer.edit.setFocus()
+    wanted = [composer.edit, *composer.files.buttons, composer.attach, presets, composer.send, after]
+    visited = []
+    for _ in wanted:
+        visited.append(QApplication.focusWidget())
+        qtbot.keyClick(visited[-1], Qt.Key.Key_Tab)
+    assert visited == wanted
+    composer.setParent(None)
+
+
+def test_a_puzzle_may_come_as_a_file() -> None:
+    board = sudoku.generate(random.Random(1), 40, 40).board
+    file, other = Attachment("puzzle.txt", board), Attachment("a", "x")
+    assert prepare_with_files(SUDOKU, " ", (file,)) == (sudoku.to_prompt(board), ())
+    for text, files in (("solve", (file,)), ("", (file, other))):
+        with pytest.raises(SafelightError, match="one puzzle at a time"):
+            prepare_with_files(SUDOKU, text, files)
+    assert prepare_with_files(SKILLS, " sum up ", (other,)) == ("sum up", (other,))
+    with pytest.raises(SafelightError, match="Write what to do with the file"):
+        prepare_with_files(SKILLS, " ", (other,))
+    with pytest.raises(SafelightError, match="Write something first"):
+        prepare_with_files(SKILLS, " ", ())
+
+
+# ---------------------------------------------------------------- the meter
+
+
+class Words:
+    """Counts words, when it is let."""
+
+    def __init__(self) -> None:
+        self.counted: list[Sequence[Message]] = []
+        self.gate = threading.Event()
+        self.gate.set()
+        self.failure: Exception | None = None
+
+    def __call__(self, messages: Sequence[Message]) -> int:
+        self.gate.wait(5)
+        if self.failure is not None:
+            raise self.failure
+        self.counted.append(messages)
+        return sum(len(message["content"].split()) for message in messages)
+
+
+def watch(composer: Composer, words: Callable[[Sequence[Message]], int], limit: int = 2000, reserve: int = 96) -> None:
+    earlier = [{"role": "user", "content": "a " * 600}, {"role": "assistant", "content": "b " * 600}]
+    composer.meter.follow(lambda: [*earlier, {"role": "user", "content": composer.text}])
+    composer.meter.set_model(words, limit, reserve)
+
+
+def test_the_meter_counts_what_is_typed_once_typing_pauses(qtbot: QtBot, composer: Composer) -> None:
+    meter, words = composer.meter, Words()
+    assert not meter.isVisible()
+    watch(composer, words)
+    qtbot.keyClicks(composer.edit, "four words are typed")
+    qtbot.waitUntil(lambda: meter.text == "1,204 of 2,000 tokens")
+    assert meter.isVisible()
+    assert len(words.counted) == 1
+    assert meter.remark == ""
+    assert "96 are kept free for the answer" in meter.toolTip()
+    assert meter.accessibleDescription().startswith("1,204 of 2,000 tokens")
+
+
+def test_the_meter_says_what_will_be_left_out(qtbot: QtBot, composer: Composer) -> None:
+    watch(composer, Words(), limit=1000)
+    remark = "The oldest turn no longer fits and will be left out."
+    qtbot.waitUntil(lambda: composer.hint.text() == remark)
+    assert remark in composer.meter.toolTip()
+    assert composer.meter.text == "0 of 1,000 tokens"
+    composer.block("The answer is developing")
+    assert composer.hint.text() == "The answer is developing"
+    composer.block("")
+    composer.set_text("word " * 990)
+    qtbot.waitUntil(lambda: composer.meter.text == "Too long: 990 of 1,000 tokens")
+    assert composer.hint.text().endswith("Shorten the prompt or remove a file.")
+    assert composer.meter.fit is not None
+    assert composer.meter.fit.problem
+    assert not composer.meter.grab().isNull()
+
+
+def test_a_count_of_a_model_that_went_is_not_shown(qtbot: QtBot, composer: Composer) -> None:
+    meter, words = composer.meter, Words()
+    words.gate.clear()
+    watch(composer, words)
+    meter.measure()
+    meter.set_model(None)
+    assert not meter.isVisible()
+    words.gate.set()
+    qtbot.waitUntil(lambda: len(words.counted) == 1)
+    qtbot.waitUntil(lambda: meter._counting._running is None)
+    assert meter.fit is None
+    assert meter.text == ""
+
+
+def test_a_count_that_fails_is_said(qtbot: QtBot, composer: Composer) -> None:
+    words = Words()
+    words.failure = SafelightError("the template refuses this")
+    watch(composer, words)
+    qtbot.waitUntil(lambda: composer.meter.text == "Tokens not counted")
+    assert composer.meter.toolTip() == "the template refuses this"
+    assert composer.send.isEnabled()
+
+
+def test_of_jobs_in_a_row_only_the_latest_is_told(qtbot: QtBot) -> None:
+    background, gate, told, ran = Background(), threading.Event(), [], []
+    background.done.connect(told.append)
+
+    def job(name: str) -> Callable[[], str]:
+        def run() -> str:
+            gate.wait(5)
+            ran.append(name)
+            return name
+
+        return run
+
+    for name in ("first", "second", "third"):
+        background.ask(job(name))
+    gate.set()
+    qtbot.waitUntil(lambda: not background.is_busy)
+    assert (ran, told) == (["first", "third"], ["third"])
+
+
+# ---------------------------------------------------------------- suggestions
+
+
+def test_suggestions_of_one_name_are_all_offered(qtbot: QtBot) -> None:
+    host = QWidget()
+    qtbot.addWidget(host)
+    bar = SuggestionBar(one_row=False)
+    bar.setParent(host)
+    offered = suggestions("some other model", random.Random(1))
+    bar.offer([*offered, offered[0]])
+    bar.setGeometry(0, 0, 140, 300)
+    host.show()
+    assert len(bar.chips) == len(bar.prompts) == len(offered) + 1
+    assert bar.chips[0].text() != bar.chips[0].toolTip() == offered[0].label  # it is too narrow for the whole text
+    with qtbot.waitSignal(bar.picked) as picked:
+        bar.chips[-1].click()
+    assert picked.args == [offered[0].prompt]

@@ -1,0 +1,526 @@
+"""The conversation's page: versions, editing, settling, faults, keys. The engine is a stand-in."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
+from PySide6.QtGui import QDropEvent, QGuiApplication
+from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QScrollBar, QWidget
+from pytestqt.qtbot import QtBot
+
+from app.bridge.messages import LoadedModel
+from app.chat.messages.turn import TurnView
+from app.chat.page import ChatPage, column_width
+from app.chat.paint_options import CanvasLook
+from app.chat.prose.widget import Prose
+from app.design.theme import DARKROOM, PAPER
+from app.state.chat.attachment import Attachment
+from app.state.chat.conversation import Answer, ChatState, Turn
+from app.state.chat.fitting import LONGEST_LINE
+from app.state.run.figures import Figures
+from engine import Event, GenerationConfig, Reply
+
+LOOK = CanvasLook(DARKROOM, calm=True, layer="state", reduced_motion=True)
+CODE = "Here:\n\n```python\nprint('a')\n```\n\n" + "and more words. " * 40
+
+
+def decode(ids: Iterable[int]) -> Reply:
+    return Reply("".join(chr(ord("a") + int(i) % 26) for i in ids), "")
+
+
+def loaded(fake: Any) -> LoadedModel:
+    known = {
+        "path_or_id": "safelight-skills",
+        "title": "Safelight Skills",
+        "name": "safelight-skills",
+        "defaults": fake.defaults,
+        "vocab_size": 64,
+        "piece": lambda token: chr(ord("a") + token % 26),
+        "is_special": lambda token: token == 1,
+        "decode": decode,
+    }
+    return LoadedModel(**{field.name: known.get(field.name) for field in dataclasses.fields(LoadedModel)})  # type: ignore[arg-type]
+
+
+def ended(text: str = "An answer.", **changes: object) -> Answer:
+    """An answer as the library gives it."""
+    answer = Answer("Safelight Skills", 3, GenerationConfig())
+    answer.text, answer.status, answer.kept = text, "done", Figures(12, 1, 0, 1.5, 9.0, 40.0)
+    for name, value in changes.items():
+        setattr(answer, name, value)
+    return answer
+
+
+def talk(count: int, seed: int = 0) -> ChatState:
+    """A conversation of answers of all lengths."""
+    rng, chat = random.Random(seed), ChatState()
+    for number in range(count):
+        chat.ask(f"Prompt {number}", ended("\n\n".join([f"Answer {number}.", *["word " * 30] * rng.randint(0, 9)])))
+    return chat
+
+
+@pytest.fixture
+def page(qtbot: QtBot) -> ChatPage:
+    made = ChatPage(LOOK)
+    qtbot.addWidget(made)
+    made.resize(760, 700)
+    made.show()
+    made.activateWindow()
+    return made
+
+
+def events(fake: Any, seed: int = 5) -> list[Event]:
+    return list(fake.generate(None, [1, 2], fake.defaults, seed, threading.Event()))
+
+
+def develop(page: ChatPage, chat: ChatState, fake: Any, *, until: int | None = None) -> None:
+    """Run the answer under way, all of it or its first events."""
+    for event in events(fake)[:until]:
+        chat.fold(event, decode)
+        if chat.active is not None:
+            page.refresh()
+        else:
+            page.settle()
+
+
+def top_of(widget: QWidget, page: ChatPage) -> int:
+    """Where it stands on the screen."""
+    QApplication.sendPostedEvents()
+    return widget.mapTo(page, widget.rect().topLeft()).y()
+
+
+def test_a_stored_conversation_needs_no_model(page: ChatPage) -> None:
+    page.show_chat(talk(3), None)
+    assert [view.prompt.text() for view in page.turns] == ["Prompt 0", "Prompt 1", "Prompt 2"]
+    answer = page.turns[0].answer
+    assert answer.text.isVisibleTo(page)
+    assert answer.text.text().startswith("Answer 0.")
+    assert answer.status.text() == "Done in 12 steps, 1.5 s per block, 9.0 tokens per forward, 40 tok/s, seed 3"
+    assert answer.speaker.text() == "Safelight Skills"
+    assert answer.canvases == []
+    assert not answer.canvas_toggle.isVisible()
+    assert not page.welcome.isVisible()
+    page.show_chat(ChatState(), None)
+    assert page.welcome.isVisible()
+    assert page.turns == []
+
+
+def test_text_is_at_most_72_characters_wide(page: ChatPage) -> None:
+    page.resize(1800, 700)
+    page.show_chat(talk(1), None)
+    assert page.turns[0].width() == column_width()
+
+
+def test_an_answer_develops_and_settles(page: ChatPage, fake: Any) -> None:
+    chat = talk(1)
+    fake.blocks = 2
+    turn = chat.ask("Go", Answer("Skills", 5, fake.defaults))
+    page.show_chat(chat, loaded(fake))
+    view = page.turns[-1].answer
+    assert view.status.text() == "Reading the prompt"
+    develop(page, chat, fake, until=8)
+    assert [canvas.isVisible() for canvas in view.canvases] == [True, True]
+    assert view.stop.isVisible()
+    assert not view.text.isVisible()
+    assert not page.turns[0].prompt.edit.isEnabled()
+    for event in events(fake)[8:]:
+        chat.fold(event, decode)
+    page.settle()
+    assert view.text.isVisible()
+    assert view.text.text() == turn.answer.text != ""
+    assert not any(canvas.isVisible() for canvas in view.canvases)
+    assert not view.stop.isVisible()
+    assert page.turns[0].prompt.edit.isEnabled()
+    view.canvas_toggle.click()
+    assert all(canvas.isVisible() for canvas in view.canvases)
+    assert view.canvas_toggle.text() == "Hide canvas"
+    assert not view.text.isVisible()
+    view.canvas_toggle.click()
+    assert view.text.isVisible()
+
+
+def test_settling_moves_nothing_that_is_read(qtbot: QtBot, page: ChatPage, fake: Any) -> None:
+    chat = talk(12)
+    chat.ask("Go", Answer("Skills", 5, fake.defaults))
+    page.show_chat(chat, loaded(fake))
+    develop(page, chat, fake, until=-2)
+    prompt = page.turns[-1].prompt
+    before = top_of(prompt, page)
+    taller = page.turns[-1].height()
+    develop_rest(page, chat, fake)
+    assert page.turns[-1].height() < taller
+    assert top_of(prompt, page) == before
+    qtbot.waitUntil(lambda: page.scroller._next_near() is None)
+    assert top_of(prompt, page) == before
+    assert page.scroller.slack > 0
+    page.follow()
+    assert page.scroller.slack == 0
+
+
+def develop_rest(page: ChatPage, chat: ChatState, fake: Any) -> None:
+    for event in events(fake)[-2:]:
+        chat.fold(event, decode)
+    page.settle()
+
+
+def test_motion_is_a_fading_picture_and_ends(qtbot: QtBot, page: ChatPage, fake: Any) -> None:
+    from app.chat.messages.fading import Fading
+
+    page.set_look(dataclasses.replace(LOOK, reduced_motion=False))
+    chat = talk(0)
+    chat.ask("Go", Answer("Skills", 5, fake.defaults))
+    page.show_chat(chat, loaded(fake))
+    develop(page, chat, fake)
+    view = page.turns[-1].answer
+    assert view.text.isVisible()
+    assert len(view.findChildren(Fading)) == 1
+    qtbot.waitUntil(lambda: not view.findChildren(Fading))
+
+
+def test_versions_of_an_answer_are_asked_for_and_shown(page: ChatPage) -> None:
+    chat = talk(2)
+    first = chat.turns[0]
+    chat.ask_again(first, ended("Another **answer**."))
+    page.show_chat(chat, None)
+    view = page.turns[0].answer
+    assert len(page.turns) == 1  # what followed stays with the old version
+    assert view.place.text() == "2/2"
+    assert view.place.accessibleName() == "Version 2 of 2"
+    assert not view.after.isEnabled()
+    asked: list[tuple[Turn, int]] = []
+    page.answer_chosen.connect(lambda turn, index: asked.append((turn, index)))
+    view.before.click()
+    assert asked == [(first, 0)]
+    before = top_of(view, page)
+    first.answers.show(0)
+    page.show_chat(chat, None)
+    assert page.turns[0].answer is view
+    assert view.text.text().startswith("Answer 0.")
+    assert top_of(view, page) == before
+    assert len(page.turns) == 2
+
+
+def test_any_answer_can_be_regenerated(page: ChatPage) -> None:
+    chat = talk(3)
+    page.show_chat(chat, None)
+    asked: list[Turn] = []
+    page.again_asked.connect(asked.append)
+    page.turns[1].answer.again.click()
+    assert asked == [chat.turns[1]]
+    page.set_can_repeat(False)
+    assert not any(view.answer.again.isEnabled() or view.prompt.edit.isEnabled() for view in page.turns)
+    page.set_can_repeat(True)
+    assert all(view.answer.again.isEnabled() and view.prompt.edit.isEnabled() for view in page.turns)
+
+
+def test_a_prompt_is_edited_in_place(qtbot: QtBot, page: ChatPage) -> None:
+    chat = talk(2)
+    page.show_chat(chat, None)
+    asked: list[tuple[Turn, str]] = []
+    page.edit_asked.connect(lambda turn, text: asked.append((turn, text)))
+    prompt = page.turns[0].prompt
+    prompt.edit.click()
+    editor = prompt.editor
+    assert editor is not None
+    assert editor.field.toPlainText() == "Prompt 0"
+    assert not prompt.prose.isVisible()
+    qtbot.keyClicks(editor.field, "x")
+    qtbot.keyClick(editor.field, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
+    qtbot.keyClicks(editor.field, "y")
+    qtbot.keyClick(editor.field, Qt.Key.Key_Return)
+    assert asked == [(chat.turns[0], "Prompt 0x\ny")]
+    assert prompt.editor is None
+    assert prompt.prose.isVisible()
+
+
+def test_what_is_too_long_for_the_editor_is_refused_in_words(page: ChatPage) -> None:
+    chat = talk(2)
+    chat.turns[0].prompt = "x" * (LONGEST_LINE + 1)
+    page.show_chat(chat, None)
+    long, short = (turn.prompt for turn in page.turns)
+    assert not long.edit.isEnabled()
+    assert "Copy it" in long.edit.toolTip()
+    short.edit.click()
+    assert short.editor is not None
+    data = QMimeData()
+    data.setText("x" * (LONGEST_LINE + 1))
+    short.editor.field.insertFromMimeData(data)
+    assert short.editor.field.toPlainText() == "Prompt 1"
+    assert "too long" in short.editor.hint.text()
+    short.editor.field.insertPlainText("x")
+    assert "another version" in short.editor.hint.text()
+
+
+def test_escape_leaves_the_prompt_as_it_was_and_stops_nothing(qtbot: QtBot, page: ChatPage) -> None:
+    from PySide6.QtGui import QKeySequence, QShortcut
+
+    stopped: list[bool] = []
+    QShortcut(QKeySequence("Escape"), page).activated.connect(lambda: stopped.append(True))
+    page.show_chat(talk(1), None)
+    asked: list[object] = []
+    page.edit_asked.connect(lambda *what: asked.append(what))
+    prompt = page.turns[0].prompt
+    prompt.edit.click()
+    assert prompt.editor is not None
+    qtbot.keyClicks(prompt.editor.field, "changed")
+    qtbot.keyClick(prompt.editor.field, Qt.Key.Key_Escape)
+    assert prompt.editor is None
+    assert prompt.text() == "Prompt 0"
+    assert asked == stopped == []
+    qtbot.waitUntil(prompt.edit.hasFocus)
+
+
+def test_an_unchanged_or_empty_prompt_is_not_sent(qtbot: QtBot, page: ChatPage) -> None:
+    page.show_chat(talk(1), None)
+    asked: list[object] = []
+    page.edit_asked.connect(lambda *what: asked.append(what))
+    prompt = page.turns[0].prompt
+    prompt.edit.click()
+    assert prompt.editor is not None
+    qtbot.keyClick(prompt.editor.field, Qt.Key.Key_Return)
+    assert prompt.editor is None
+    prompt.edit.click()
+    assert prompt.editor is not None
+    prompt.editor.field.clear()
+    qtbot.keyClick(prompt.editor.field, Qt.Key.Key_Return)
+    assert prompt.editor is not None
+    assert not prompt.editor.send.isEnabled()
+    assert asked == []
+
+
+def test_branches_of_a_prompt(page: ChatPage) -> None:
+    chat = talk(2)
+    one = chat.turns[1]
+    chat.edit(one, "Prompt, edited", ended("Other"))
+    page.show_chat(chat, None)
+    versions = page.turns[1].prompt.versions
+    assert versions.place.text() == "2/2"
+    asked: list[tuple[Turn, int]] = []
+    page.prompt_chosen.connect(lambda turn, index: asked.append((turn, index)))
+    versions.before.click()
+    assert asked == [(chat.turns[1], 0)]
+    kept = page.turns[0]
+    chat.alternatives(chat.turns[1]).show(0)
+    page.show_chat(chat, None)
+    assert page.turns[0] is kept
+    assert page.view_of(one) is page.turns[1]
+    assert page.turns[1].prompt.text() == "Prompt 1"
+
+
+def test_copy_and_delete(page: ChatPage) -> None:
+    chat = ChatState()
+    turn = chat.ask("Why *so*?", ended("**Because** of\n\n- this"))
+    page.show_chat(chat, None)
+    view = page.turns[0]
+    view.answer.copy.click()
+    assert QGuiApplication.clipboard().text() == "**Because** of\n\n- this"
+    view.prompt.copy.click()
+    assert QGuiApplication.clipboard().text() == "Why *so*?"
+    asked: list[Turn] = []
+    page.delete_asked.connect(asked.append)
+    view.prompt.delete.click()
+    assert asked == [turn]
+
+
+def test_a_version_is_deleted_where_somebody_listens(page: ChatPage) -> None:
+    chat = talk(1)
+    chat.ask_again(chat.turns[0], ended("Two"))
+    page.show_chat(chat, None)
+    assert not page.turns[0].answer.delete.isVisible()
+    asked: list[tuple[Turn, int]] = []
+    page.answer_delete_asked.connect(lambda turn, index: asked.append((turn, index)))
+    page.show_chat(chat, None)
+    page.turns[0].answer.delete.click()
+    assert asked == [(chat.turns[0], 1)]
+
+
+def test_thinking_is_folded(qtbot: QtBot, page: ChatPage) -> None:
+    chat = ChatState()
+    chat.ask("Why?", ended("So.", thinking="<b>one</b> two **three**"))
+    page.show_chat(chat, None)
+    thinking = page.turns[0].answer.thinking
+    assert thinking.fold.text() == "Thought for 3 words ▸"
+    assert not thinking.prose.isVisible()
+    thinking.fold.setFocus()
+    qtbot.keyClick(thinking.fold, Qt.Key.Key_Space)
+    assert thinking.prose.isVisible()
+    assert thinking.prose.pieces[0].document.toPlainText() == "<b>one</b> two **three**"
+    assert thinking.fold.accessibleName() == "Fold the thinking. Thought for 3 words"
+    thinking.fold.click()
+    assert not thinking.prose.isVisible()
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (ended("  "), "The model ended without writing anything. Try another seed or a lower entropy bound."),
+        (ended("", status="failed", error="The memory is full."), "The memory is full."),
+        (ended("half", status="stopped"), "Stopped before the end."),
+        (ended("", status="stopped"), "Stopped before anything was written."),
+    ],
+    ids=["empty", "failed", "stopped", "stopped at once"],
+)
+def test_what_went_wrong_is_said_with_a_retry(page: ChatPage, answer: Answer, said: str) -> None:
+    chat = ChatState()
+    turn = chat.ask("Go", answer)
+    page.show_chat(chat, None)
+    view = page.turns[0].answer
+    assert view.remarks.isVisible()
+    assert view.remarks.text() == said
+    assert not view.again.isVisible()  # one way to do it is enough
+    asked: list[Turn] = []
+    page.again_asked.connect(asked.append)
+    view.retry.click()
+    assert asked == [turn]
+
+
+def test_files_of_a_prompt_are_chips_that_unfold(page: ChatPage) -> None:
+    chat = ChatState()
+    chat.ask("Read", ended(), (Attachment("notes.txt", "first\n```\nsecond"), Attachment("long.py", "x" * 3000)))
+    page.show_chat(chat, None)
+    prompt = page.turns[0].prompt
+    assert [chip.text() for chip in prompt.chips] == ["notes.txt · 16 B ▸", "long.py · 3 KB ▸"]
+    assert not prompt.files[0].isVisible()
+    prompt.chips[0].click()
+    assert prompt.files[0].isVisible()
+    prompt.files[0].copy_buttons[0].click()
+    assert QGuiApplication.clipboard().text() == "first\n```\nsecond"
+    prompt.chips[0].click()
+    assert not prompt.files[0].isVisible()
+
+
+def test_hostile_text_stays_text_everywhere(page: ChatPage) -> None:
+    nasty = "<img src=x> <for example> \u202etxt [a](javascript:x) 😀 שלום\n\n" + "x" * 100_000
+    chat = ChatState()
+    chat.ask(nasty, ended(nasty, thinking=nasty, model_title="<b>Model</b>"), (Attachment("<i>.py", nasty),))
+    page.show_chat(chat, None)
+    view = page.turns[0]
+    view.answer.thinking.fold.click()
+    view.prompt.chips[0].click()
+    assert not page.grab().isNull()
+    for prose in view.findChildren(Prose):
+        if prose.isVisibleTo(page):
+            shown = "".join(piece.document.toPlainText() for piece in prose.pieces)
+            assert "<for example>" in shown
+            assert "\u202e" not in shown
+    assert all(label.textFormat() == Qt.TextFormat.PlainText for label in page.findChildren(QLabel))
+
+
+def test_a_long_conversation_has_few_widgets(qtbot: QtBot, page: ChatPage) -> None:
+    chat = talk(250)
+    page.show_chat(chat, None)
+    assert len(page.scroller.views) < 10
+    assert page.turns[-1].turn is chat.turns[-1]
+    assert page.view_of(chat.turns[0]) is None
+    bar = page.scroller.verticalScrollBar()
+    assert bar.value() == bar.maximum()
+    bar.setValue(0)
+    assert page.view_of(chat.turns[0]) is not None
+    qtbot.waitUntil(lambda: page.scroller._next_near() is None)
+    assert len(page.scroller.views) < 30
+
+
+def test_another_conversation_opens_at_its_end(page: ChatPage) -> None:
+    page.show_chat(talk(30), None)
+    page.scroller.verticalScrollBar().setValue(0)
+    other = talk(30, seed=1)
+    page.show_chat(other, None)
+    bar = page.scroller.verticalScrollBar()
+    assert bar.value() == bar.maximum() > 0
+    assert page.turns[-1].turn is other.turns[-1]
+
+
+def test_canvases_keep_the_model_that_wrote_them(page: ChatPage, fake: Any) -> None:
+    chat = ChatState()
+    chat.ask("Go", Answer("Skills", 5, fake.defaults))
+    first = loaded(fake)
+    page.show_chat(chat, first)
+    develop(page, chat, fake)
+    page.show_chat(talk(1), None)
+    page.show_chat(chat, dataclasses.replace(first, piece=lambda _token: "?"))
+    view = page.turns[0].answer
+    view.canvas_toggle.click()
+    assert "'?'" not in view.canvases[0].cell_text(0)[0]
+
+
+def test_files_dropped_anywhere_are_handed_on(page: ChatPage, tmp_path: Any) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text("a")
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(file))])
+    dropped: list[list[str]] = []
+    page.files_dropped.connect(dropped.append)
+    copying, button, key = Qt.DropAction.CopyAction, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+    page.dropEvent(QDropEvent(QPointF(10, 10), copying, data, button, key))
+    assert dropped == [[str(file)]]
+
+
+def test_every_control_has_a_name_and_tab_reaches_it_in_order(qtbot: QtBot, page: ChatPage) -> None:
+    chat = ChatState()
+    turn = chat.ask("Look", ended(), (Attachment("a.txt", "a"),))
+    chat.ask_again(turn, ended(CODE + "\n\n[a](https://a.org)", thinking="hm"))
+    chat.ask("Next", ended("", status="failed", error="It failed."))
+    page.show_chat(chat, None)
+    page.turns[0].prompt.begin_editing()
+    page.notice.show_undo("Deleted.", lambda: None)
+    QApplication.sendPostedEvents()
+    controls = [
+        widget
+        for widget in page.findChildren(QWidget)
+        if isinstance(widget, QPushButton | Prose | QScrollBar) and widget.focusPolicy() & Qt.FocusPolicy.TabFocus
+    ]
+    assert all(widget.accessibleName() for widget in controls)
+    wanted = {widget for widget in controls if widget.isVisible() and widget.isEnabled()}
+    page.scroller.setFocus()
+    order: list[QWidget] = []
+    for _ in range(80):
+        focus = QApplication.focusWidget()
+        assert focus is not None
+        order.append(focus)
+        qtbot.keyClick(focus, Qt.Key.Key_Tab)
+    assert [widget.accessibleName() for widget in wanted - set(order)] == []
+    names = list(dict.fromkeys(widget.accessibleName() for widget in order))
+    expected = [
+        "Show the file a.txt, 1 B",
+        "Edit the prompt",
+        "Earlier version of the answer",
+        "Show the thinking. Thought for 1 word",
+        "Answer",
+        "Copy code, python",
+        "Regenerate the answer",
+        "Try the answer again",
+        "Undo the deletion",
+    ]
+    assert [name for name in names if name in expected] == expected
+
+
+def test_the_look_reaches_what_is_shown(page: ChatPage) -> None:
+    page.show_chat(talk(2), None)
+    before = page.turns[0].answer.text.grab().toImage()
+    page.set_look(dataclasses.replace(LOOK, theme=PAPER))
+    assert page.turns[0].answer.text.grab().toImage() != before
+
+
+def test_undo_is_offered_once(page: ChatPage) -> None:
+    undone: list[bool] = []
+    page.notice.show_undo("Deleted.", lambda: undone.append(True))
+    assert page.notice.message.text() == "Deleted."
+    page.notice.undo.click()
+    page.notice.undo.click()
+    assert undone == [True]
+    assert not page.notice.isVisible()
+    page.notice.show_message("Look")
+    assert not page.notice.undo.isVisible()
+
+
+def test_views_say_which_turn_they_show(page: ChatPage) -> None:
+    chat = talk(3)
+    page.show_chat(chat, None)
+    assert [view.turn for view in page.turns] == chat.turns
+    assert all(isinstance(view, TurnView) for view in page.turns)

@@ -1,0 +1,146 @@
+"""Slow jobs in a process of their own: it is ended where one takes too long, and nothing waits for it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from app.chat.prose import aside as module
+from app.chat.prose import slow
+from app.chat.prose.aside import MOST_SENT, Aside
+from app.chat.prose.highlight import parts
+from app.chat.prose.slow import Formula, Program
+from app.chat.prose.typeset import MOST_NESTED, Picture, typeset
+
+HEADS = [Formula("a^2", False), Program("def f(): pass", "python"), Formula(r"\frac{a", True), Formula("b", True)]
+
+
+@pytest.fixture
+def helper(qtbot: QtBot) -> Iterator[Aside]:
+    """One of the test's own."""
+    assert qtbot
+    made = Aside()
+    yield made
+    made.close()
+
+
+def wait(qtbot: QtBot, helper: Aside) -> None:
+    qtbot.waitUntil(lambda: helper.is_idle, timeout=60_000)
+
+
+def test_what_comes_back_is_what_would_be_made_here(qtbot: QtBot, helper: Aside) -> None:
+    told: set[object] = set()
+    helper.done.connect(told.update)
+    assert [helper.ask(job) for job in HEADS] == [None] * 4
+    assert all(helper.is_pending(job) for job in HEADS)
+    wait(qtbot, helper)
+    assert told == set(HEADS)
+    assert [helper.ask(job) for job in HEADS] == [
+        typeset("a^2", False), parts("def f(): pass", "python"), None, typeset("b", True)
+    ]  # fmt: skip
+    assert not any(helper.is_pending(job) for job in HEADS)
+    assert helper.starts == 1
+
+
+def test_a_job_that_takes_too_long_ends_the_process_and_the_others_are_done(
+    qtbot: QtBot, helper: Aside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow_one = Program("never ends", "python")
+    code = (
+        "from app.chat.prose import slow; slow.SECONDS = 0.1; "
+        "slow.parts = lambda text, _: [None for _ in iter(int, 1 if 'never' in text else 0)]; slow.main()"
+    )  # ``int()`` is 0: ``iter`` goes on until it sees its second argument
+    start = module.QProcess.start
+
+    def start_another(process: module.QProcess, program: str, _arguments: list[str]) -> None:
+        start(process, program, ["-P", "-c", code])
+
+    monkeypatch.setattr(module.QProcess, "start", start_another)
+    for job in (Formula("a", False), slow_one, Formula("b", False)):
+        helper.ask(job)
+    wait(qtbot, helper)
+    assert isinstance(helper.ask(Formula("a", False)), Picture)
+    assert isinstance(helper.ask(Formula("b", False)), Picture)
+    assert helper.ask(slow_one) is None
+    assert not helper.is_pending(slow_one)  # that nothing can come of it is known, too
+    assert helper.starts == 2
+
+
+def test_what_was_asked_for_last_does_not_wait_for_all_before(qtbot: QtBot, helper: Aside) -> None:
+    jobs = [Formula(f"x_{number}", False) for number in range(20)]
+    helper.ask(jobs[0])
+    qtbot.waitUntil(lambda: not helper.is_pending(jobs[0]), timeout=60_000)
+    for job in jobs[1:]:
+        helper.ask(job)
+    wait(qtbot, helper)
+    order = list(helper._known)
+    assert order.index(jobs[-1]) <= MOST_SENT + 1
+    assert set(order) == set(jobs)
+
+
+def test_what_cannot_end_well_is_never_begun(helper: Aside) -> None:
+    deep = MOST_NESTED + 1
+    for job in (Formula("{" * deep + "}" * deep, True), Formula("x" * 5_000, True), Program("x" * 30_000, "make")):
+        assert helper.ask(job) is None
+        assert not helper.is_pending(job)
+    assert helper.starts == 0
+
+
+def test_a_process_that_does_not_start_is_given_up(
+    qtbot: QtBot, helper: Aside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module.sys, "executable", "/nowhere/python")
+    jobs = [Formula(letter, False) for letter in "abc"]
+    for job in jobs:
+        helper.ask(job)
+    wait(qtbot, helper)
+    assert [helper.ask(job) for job in jobs] == [None] * 3
+    helper.ask(Formula("d", False))
+    assert helper.is_idle
+    assert helper.starts == module.MOST_STARTS
+
+
+def test_nobody_needs_it_for_long_and_it_ends(qtbot: QtBot, helper: Aside, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "IDLE_SECONDS", 0.01)
+    helper.ask(Formula("a", False))
+    wait(qtbot, helper)
+    qtbot.waitUntil(lambda: helper._process is None, timeout=30_000)
+    helper.ask(Formula("b", False))
+    wait(qtbot, helper)
+    assert isinstance(helper.ask(Formula("b", False)), Picture)
+    assert helper.starts == 2
+
+
+def test_the_bundle_knows_the_option_that_makes_it_the_helper() -> None:
+    entry = Path(__file__).parents[3] / "packaging" / "frozen" / "entry.py"
+    assert f'sys.argv[1:] == ["{module.OPTION}"]' in entry.read_text()
+
+
+def test_results_are_kept_within_bounds(helper: Aside, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_KEPT", 10_000)
+    for number in range(100):
+        helper._keep(Formula(str(number), False), Picture(b"x" * 1_000, 1, 1, 0))
+    assert 1 < len(helper._known) < 10
+    assert Formula("99", False) in helper._known
+
+
+def test_the_process_ends_with_its_input_and_knows_neither_qt_nor_torch() -> None:
+    code = (
+        "import sys; from app.chat.prose import slow; slow.main(); "
+        "heavy = [name for name in sys.modules if name.startswith(('PySide6', 'torch', 'numpy'))]; "
+        "assert not heavy, heavy"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=slow.written(Formula("a", True)) + b"nonsense\n", capture_output=True,
+        timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    ready, picture, nothing = done.stdout.split(b"\n")[:3]
+    assert ready == b""
+    assert slow.read(picture) == typeset("a", True)
+    assert slow.read(nothing) is None

@@ -1,0 +1,359 @@
+"""A text on show: what is drawn, selected, copied, reached by keys; and that nothing is loaded or opened unasked."""
+
+from __future__ import annotations
+
+import builtins
+import socket
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDesktopServices, QGuiApplication, QTextDocument
+from PySide6.QtWidgets import QApplication, QVBoxLayout, QWidget
+from pytestqt.qtbot import QtBot
+
+from app.chat.prose import slow, widget
+from app.chat.prose.aside import aside
+from app.chat.prose.document import InertDocument
+from app.chat.prose.formula import Formulas
+from app.chat.prose.links import OpenLink
+from app.chat.prose.piece import MOST_IN_PIECE
+from app.chat.prose.widget import MOST_LINES, MOST_SHOWN, Prose, prepare, shown_part
+from app.design.theme import DARKROOM, PAPER
+
+RICH = """# Title
+
+Some **bold** text that goes on for long enough to need a second line where there is little room,
+with [a link](https://example.org/there) and $x^2$.
+
+- [x] done
+- [ ] open
+
+```python
+def f():
+    return 1  # a remark that is much too long for the width of the block and so has to be scrolled to be read
+```
+
+| a | b |
+|---|---|
+| 1 | 2 |
+
+$$\\frac{a}{b}$$
+"""
+
+
+@pytest.fixture
+def prose(qtbot: QtBot) -> Prose:
+    """A widget on the screen, 480 pixels wide."""
+    host = QWidget()
+    column = QVBoxLayout(host)
+    made = Prose("Answer", DARKROOM)
+    column.addWidget(made)
+    column.addStretch(1)
+    qtbot.addWidget(host)
+    made.host = host  # type: ignore[attr-defined] # else Python lets go of it
+    host.resize(500, 900)
+    host.show()
+    return made
+
+
+def refuse(*_args: object, **_more: object) -> None:
+    raise AssertionError("this must not happen")
+
+
+def draw(prose: Prose) -> None:
+    """Lay out and paint it."""
+    QApplication.sendPostedEvents()
+    assert not prose.host.grab().isNull()  # type: ignore[attr-defined]
+
+
+def settle(qtbot: QtBot, prose: Prose) -> None:
+    """Wait until all of it is laid out, drawn and coloured."""
+    qtbot.waitUntil(lambda: prose.is_settled, timeout=30_000)
+
+
+def shown(prose: Prose) -> str:
+    return "\n".join(piece.document.toPlainText() for piece in prose.pieces)
+
+
+def test_markdown_is_drawn_not_shown_as_source(prose: Prose) -> None:
+    prose.set_text(RICH)
+    assert prose.text() == RICH
+    assert "**" not in shown(prose)
+    assert prose.accessibleName() == "Answer"
+    assert prose.accessibleDescription() == RICH
+    assert prose.heightForWidth(480) > prose.heightForWidth(2000) > 200
+
+
+def test_it_is_laid_out_once_for_a_width(prose: Prose, monkeypatch: pytest.MonkeyPatch) -> None:
+    prose.set_text(RICH)
+    height = prose.heightForWidth(400)
+    for piece in prose.pieces:
+        monkeypatch.setattr(piece, "place", refuse)
+    assert prose.heightForWidth(400) == height
+    prose.set_text(RICH)
+    assert prose.heightForWidth(400) == height
+    monkeypatch.undo()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<b>bold</b> <script>alert(1)</script> <for example>",
+        "a\x00b\x07 user\u202etxt.exe \ufdd0\ufffc",
+        "שלום עולם\n\nمرحبا بالعالم",
+        "😀 👩‍👩‍👧 🇩🇪 ﷽ Z̸̢͙a̵lgo",
+        "| a |\n|---|\n| <b>x</b> |",
+    ],
+)
+def test_hostile_text_is_painted_as_text(prose: Prose, text: str) -> None:
+    prose.set_text(text)
+    draw(prose)
+    for letter in ("<script>", "<for example>", "<b>"):
+        assert (letter in shown(prose)) == (letter in text)
+    assert "\u202e" not in shown(prose)
+
+
+def test_right_to_left_paragraphs_begin_at_the_right(prose: Prose) -> None:
+    prose.set_text("שלום עולם\n\nhello\n\n- פריט")
+    document = prose.pieces[0].document
+    directions = []
+    block = document.begin()
+    while block.isValid():
+        directions.append(block.blockFormat().layoutDirection())
+        block = block.next()
+    right, left = Qt.LayoutDirection.RightToLeft, Qt.LayoutDirection.LeftToRight
+    assert directions == [right, left, right]
+    assert document.lastBlock().blockFormat().rightMargin() > 0
+
+
+def test_a_hundred_kilobytes_are_cut_until_all_is_asked_for(qtbot: QtBot, prose: Prose) -> None:
+    text = "wordy " * 16_999 + "words."
+    prose.set_text(text)
+    assert prose.show_all.isVisible()
+    assert prose.show_all.text() == "Show all 102,000 characters"
+    assert len(shown(prose)) <= MOST_SHOWN
+    qtbot.mouseClick(prose.show_all, Qt.MouseButton.LeftButton)
+    assert not prose.show_all.isVisible()
+    settle(qtbot, prose)
+    assert len(shown(prose)) == len(text)
+    prose.copy()
+    assert QGuiApplication.clipboard().text() == text
+
+
+def test_a_cut_is_made_between_lines() -> None:
+    lines = ["x" * 99] * 400
+    assert shown_part("\n".join(lines)) == "\n".join(lines[:240])
+    assert shown_part("short") == "short"
+    assert shown_part("- a\n" * 9000) == "\n".join(["- a"] * MOST_LINES)
+
+
+def test_more_than_can_be_read_in_time_is_shown_as_it_is(qtbot: QtBot, prose: Prose) -> None:
+    text = "| a |\n|---|\n" + "| 1 |\n" * 9000
+    prose.set_text(text)
+    assert len(prose.rows) == 1
+    prose.show_all.click()
+    settle(qtbot, prose)
+    assert shown(prose) == text
+
+
+def test_every_program_has_its_copy_button(prose: Prose) -> None:
+    prose.set_text("```python\nprint('a')\n```\n\ntext\n\n```\nplain\n```")
+    first, second = prose.copy_buttons
+    assert first.accessibleName() == "Copy code, python"
+    assert second.accessibleName() == "Copy code"
+    second.click()
+    assert QGuiApplication.clipboard().text() == "plain"
+    first.click()
+    assert QGuiApplication.clipboard().text() == "print('a')"
+    assert first.text() == "Copied"
+
+
+def test_wide_code_scrolls_within_its_block(prose: Prose) -> None:
+    prose.set_text(RICH)
+    draw(prose)
+    piece = next(piece for piece in prose.pieces if piece.code is not None)
+    (bar,) = [bar for bar in prose.tab_stops() if bar.accessibleName() == "Scroll the code sideways"]
+    assert piece.document.blockCount() == 2
+    assert piece.overflow > 0
+    assert piece.rect.right() <= prose.width()
+    bar.setValue(30)  # type: ignore[attr-defined]
+    assert piece.scrolled == 30
+
+
+def test_selection_runs_through_all_of_it(qtbot: QtBot, prose: Prose) -> None:
+    prose.set_text(RICH)
+    prose.setFocus()
+    qtbot.keyClick(prose, Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
+    qtbot.keyClick(prose, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+    copied = QGuiApplication.clipboard().text()
+    for wanted in (
+        "Title",
+        "a link and $x^2$.",
+        "☑ done",
+        "☐ open",
+        "def f():\n    return 1",
+        "a\tb\n1\t2",
+        r"$$\frac{a}{b}$$",
+    ):
+        assert wanted in copied
+
+
+def test_dragging_selects_and_a_double_click_takes_a_word(qtbot: QtBot, prose: Prose) -> None:
+    prose.set_text("one two\n\n```\nthree\n```")
+    draw(prose)
+    start, end = QPoint(9, 8), QPoint(prose.width() - 20, prose.height() - 14)
+    qtbot.mousePress(prose, Qt.MouseButton.LeftButton, pos=start)
+    move(prose, end)
+    qtbot.mouseRelease(prose, Qt.MouseButton.LeftButton, pos=end)
+    assert prose.selected_text() == "one two\n\nthree"
+    qtbot.mouseDClick(prose, Qt.MouseButton.LeftButton, pos=QPoint(12, 8))
+    assert prose.selected_text() == "one"
+
+
+def move(over: QWidget, to: QPoint) -> None:
+    from PySide6.QtCore import QEvent
+    from PySide6.QtGui import QMouseEvent
+
+    left = Qt.MouseButton.LeftButton
+    event = QMouseEvent(
+        QEvent.Type.MouseMove, QPointF(to), over.mapToGlobal(QPointF(to)), left, left, Qt.KeyboardModifier.NoModifier
+    )
+    QApplication.sendEvent(over, event)
+
+
+def test_a_link_is_opened_only_after_a_yes(qtbot: QtBot, prose: Prose, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: opened.append(url.toString()))
+    prose.set_text("[here](https://example.org/there) and more")
+    draw(prose)
+    qtbot.mouseClick(prose, Qt.MouseButton.LeftButton, pos=QPoint(14, 10))
+    (dialog,) = prose.window().findChildren(OpenLink)
+    assert dialog.address == "https://example.org/there"
+    assert opened == []
+    dialog.cancel.click()
+    assert opened == []
+    dialog.open_it.click()
+    assert opened == ["https://example.org/there"]
+
+
+def test_tab_goes_through_links_and_buttons(qtbot: QtBot, prose: Prose) -> None:
+    prose.set_text("[a](https://a.org) [b](mailto:b@c.org)\n\n```\nx\n```")
+    asked: list[str] = []
+    prose.link_asked.connect(asked.append)
+    prose.window().activateWindow()
+    prose.setFocus(Qt.FocusReason.TabFocusReason)
+    for _ in range(2):
+        qtbot.keyClick(prose, Qt.Key.Key_Tab)
+        assert prose.hasFocus()
+    qtbot.keyClick(prose, Qt.Key.Key_Return)
+    assert asked == ["mailto:b@c.org"]
+    for dialog in prose.window().findChildren(OpenLink):
+        dialog.reject()
+    prose.setFocus()
+    prose._ringed = 1
+    qtbot.keyClick(prose, Qt.Key.Key_Tab)
+    assert QApplication.focusWidget() is prose.copy_buttons[0]
+
+
+def test_nothing_is_loaded(prose: Prose, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    picture = tmp_path / "secret.png"
+    picture.write_bytes(b"x")
+    prose.set_text("warm up `x` $a$ **b**\n\n```python\nx\n```")  # what is imported for reading is on the disk
+    draw(prose)
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(builtins, "open", refuse)
+    asked: list[object] = []
+    load = InertDocument.loadResource
+    monkeypatch.setattr(InertDocument, "loadResource", lambda *a: asked.append(load(*a)))
+    prose.set_text(
+        f"![a]({picture.as_uri()}) <img src='{picture.as_uri()}'> ![b](https://x.org/b.png) [c]: http://x.org"
+    )
+    draw(prose)
+    assert all(found is None for found in asked)
+    assert picture.as_uri() in shown(prose)
+
+
+def test_a_document_gives_no_resource_even_when_it_is_asked() -> None:
+    document = InertDocument()
+    image = QTextDocument.ResourceType.ImageResource.value
+    assert document.resource(image, QUrl.fromLocalFile("/etc/hostname")) is None
+
+
+def test_a_formula_that_cannot_be_drawn_shows_its_source(qtbot: QtBot, prose: Prose) -> None:
+    prose.set_text("so $\\frac{a$ and\n\n$$\\frac{b$$\n\nand $c$")
+    settle(qtbot, prose)
+    assert "$\\frac{a$" in shown(prose)
+    assert "$$\\frac{b$$" in shown(prose)
+    assert "\ufffc" in shown(prose)
+
+
+def test_another_theme_recolours_code_and_formulas_and_keeps_the_height(qtbot: QtBot, prose: Prose) -> None:
+    prose.set_text(RICH)
+    settle(qtbot, prose)
+    draw(prose)
+    height = prose.heightForWidth(480)
+    before = prose.grab().toImage()
+    prose.set_theme(PAPER)
+    assert prose.is_settled  # nothing is drawn anew for another ink
+    assert prose.heightForWidth(480) == height
+    assert prose.grab().toImage() != before
+
+
+def test_preparing_is_done_in_steps_and_asks_for_pictures(qtbot: QtBot) -> None:
+    steps = list(prepare("$aa$ and $bb$\n\n$$cc$$"))
+    assert len(steps) == 5
+    qtbot.waitUntil(lambda: aside().is_idle, timeout=30_000)
+    assert aside().ask(slow.Formula("cc", True)) is not None
+
+
+def test_a_source_is_shown_until_its_picture_is_there_and_selection_stays(qtbot: QtBot, prose: Prose) -> None:
+    prose.set_text("so $p+q$ is **selected** here\n\n| $p$ | b |\n|---|---|\n| $p+q$$r$ | 2 |\n\n$$\\frac{p}{q}$$")
+    assert "so $p+q$ is" in shown(prose)
+    assert "$$\\frac{p}{q}$$" in shown(prose)
+    at = prose.pieces[0].document.toPlainText().index("selected")
+    prose._anchor, prose._cursor = (0, at), (0, at + len("selected"))
+    settle(qtbot, prose)
+    assert [piece.document.toPlainText() for piece in prose.pieces] == [
+        "so \ufffc is selected here",
+        "\n\ufffc\nb\n\ufffc\ufffc\n2\n",
+        "\ufffc",
+    ]
+    assert prose.selected_text() == "selected"
+    prose.select_all()
+    assert prose.selected_text() == "so $p+q$ is selected here\n\n$p$\tb\n$p+q$$r$\t2\n\n$$\\frac{p}{q}$$"
+
+
+def test_what_is_known_is_drawn_at_once(qtbot: QtBot, prose: Prose) -> None:
+    prose.set_text("first $k^2$")
+    settle(qtbot, prose)
+    prose.set_text("then $k^2$")
+    assert prose.is_settled
+    assert shown(prose) == "then \ufffc"
+
+
+def test_all_of_a_long_line_is_laid_out_in_bounded_pieces(
+    qtbot: QtBot, prose: Prose, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(widget, "AT_ONCE", 0.0)
+    text = "x" * 40_000 + " y" * 10_000
+    prose.set_text(text)
+    prose.show_all.click()
+    assert not prose._sheet.is_done  # the rest comes when there is nothing else to do
+    prose.select_all()
+    settle(qtbot, prose)
+    assert max(len(piece.document.toPlainText()) for piece in prose.pieces) <= MOST_IN_PIECE
+    assert prose.selected_text() == text
+
+
+def test_a_document_is_laid_out_once_however_many_formulas_it_has(
+    qtbot: QtBot, prose: Prose, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    qtbot.waitUntil(lambda: aside().ask(slow.Formula("x", False)) is not None, timeout=30_000)
+    sized: list[object] = []
+    size = Formulas.intrinsicSize
+    monkeypatch.setattr(Formulas, "intrinsicSize", lambda *a: sized.append(a) or size(*a))
+    prose.set_text("|a|b|c|d|\n|-|-|-|-|\n" + "|$x$|$x$|$x$|$x$|\n" * 20)
+    assert shown(prose).count("\ufffc") == 80
+    assert len(sized) < 80 * 8  # not 80 * 80

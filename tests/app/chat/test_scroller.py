@@ -1,0 +1,251 @@
+"""Long columns: few widgets, and nothing in sight moves when a guess is set right."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from itertools import pairwise
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QApplication, QPushButton, QVBoxLayout, QWidget
+from pytestqt.qtbot import QtBot
+
+from app.chat.messages.heights import Heights, settled_value
+from app.chat.messages.scroller import FEW, Scroller
+
+GUESS = 100
+
+
+class Part(QWidget):
+    """A part of a known height with one button."""
+
+    def __init__(self, name: int, height: int) -> None:
+        super().__init__()
+        self.name = name
+        self.wanted = height
+        self.button = QPushButton(str(name))
+        column = QVBoxLayout(self)
+        column.addWidget(self.button)
+        column.addStretch(1)
+
+    def hasHeightForWidth(self) -> bool:
+        return True
+
+    def heightForWidth(self, _width: int) -> int:
+        return self.wanted
+
+    def grow(self, height: int) -> None:
+        self.wanted = height
+        self.updateGeometry()
+
+
+def real_height(name: int) -> int:
+    return 60 + 37 * (name % 5)
+
+
+@pytest.fixture
+def scroller(qtbot: QtBot) -> Scroller:
+    made = Scroller(
+        lambda name: Part(int(str(name)), real_height(int(str(name)))),
+        lambda _name, _width: GUESS,
+        nothing,
+        lambda view: [view.button] if isinstance(view, Part) else [],
+        lambda: 400,
+    )
+    made.reduced_motion = True
+    qtbot.addWidget(made)
+    made.resize(500, 400)
+    made.show()
+    return made
+
+
+def nothing(_name: Hashable) -> Iterator[None]:
+    yield
+
+
+def tops(scroller: Scroller) -> dict[int, int]:
+    """Where the parts in sight stand on the screen."""
+    page = scroller.viewport().height()
+    found = {}
+    for view in scroller.views.values():
+        assert isinstance(view, Part)
+        y = view.mapTo(scroller.viewport(), view.rect().topLeft()).y()
+        if -view.height() < y < page:
+            found[view.name] = y
+    return found
+
+
+def idle(qtbot: QtBot, scroller: Scroller) -> None:
+    qtbot.waitUntil(lambda: scroller._next_near() is None and not scroller._idle.isActive())
+
+
+def test_heights_find_their_places() -> None:
+    heights = Heights([10, 20, 30])
+    assert (heights.total, heights.top(2)) == (60, 30)
+    assert [heights.at(y) for y in (-5, 0, 9, 10, 29, 30, 99)] == [0, 0, 0, 1, 1, 2, 2]
+    assert list(heights.between(5, 31)) == [0, 1, 2]
+    assert list(heights.between(10, 30)) == [1]
+    assert heights.set(1, 25)
+    assert not heights.set(1, 25)
+    assert heights.top(2) == 35
+    assert list(Heights().between(0, 100)) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "total", "top", "wanted"),
+    [
+        (100, 1000, 50, 100),  # text goes on below what is in sight
+        (100, 300, 150, 100),  # shorter now, but it begins in sight: nothing moves
+        (500, 600, 300, 300),  # it began above: back to its beginning
+        (500, 850, 300, 450),  # or so far that its end is at the lower edge
+        (500, 100, 0, 0),
+    ],
+)
+def test_where_to_stand_when_the_last_part_became_shorter(value: int, total: int, top: int, wanted: int) -> None:
+    assert settled_value(value, 400, total, top) == wanted
+
+
+def test_only_what_is_near_has_widgets(qtbot: QtBot, scroller: Scroller) -> None:
+    scroller.set_items(range(500), follow=True)
+    assert scroller.is_at_end
+    assert set(tops(scroller)) <= set(scroller.views)
+    assert 499 in scroller.views
+    idle(qtbot, scroller)
+    assert len(scroller.views) < 40
+    bar = scroller.verticalScrollBar()
+    for value in range(bar.maximum(), 0, -900):
+        bar.setValue(value)
+        idle(qtbot, scroller)
+    assert len(scroller.views) <= max(40, FEW)
+    assert 499 in scroller.views  # the last part always has its widget
+
+
+def test_what_is_in_sight_covers_the_page(scroller: Scroller) -> None:
+    scroller.set_items(range(200), follow=False)
+    bar = scroller.verticalScrollBar()
+    for value in (0, 5000, 12_000, 700, bar.maximum()):
+        bar.setValue(value)
+        seen = sorted(tops(scroller).items())
+        assert seen[0][1] <= 0
+        for (name, y), (following, below) in pairwise(seen):
+            assert following == name + 1
+            assert below == y + real_height(name)
+
+
+def test_setting_a_guess_right_above_moves_nothing_in_sight(qtbot: QtBot, scroller: Scroller) -> None:
+    scroller.set_items(range(300), follow=True)
+    bar = scroller.verticalScrollBar()
+    bar.setValue(bar.maximum() // 2)
+    before = tops(scroller)
+    total = bar.maximum()
+    idle(qtbot, scroller)  # the neighbours are made, and none is as high as was guessed
+    assert bar.maximum() != total
+    assert tops(scroller) == before
+
+
+def test_a_part_that_grows_above_moves_nothing_in_sight(qtbot: QtBot, scroller: Scroller) -> None:
+    scroller.set_items(range(60), follow=False)
+    bar = scroller.verticalScrollBar()
+    bar.setValue(2000)
+    idle(qtbot, scroller)
+    before = tops(scroller)
+    above = max(name for name in scroller.views if isinstance(name, int) and name < min(before))
+    part = scroller.view(above)
+    assert isinstance(part, Part)
+    part.grow(part.wanted + 333)
+    value = bar.value()
+    qtbot.waitUntil(lambda: bar.value() == value + 333)
+    assert tops(scroller) == before
+
+
+def test_the_end_stays_in_sight_while_the_last_part_grows(qtbot: QtBot, scroller: Scroller) -> None:
+    scroller.set_items(range(20), follow=True)
+    bar = scroller.verticalScrollBar()
+    part = scroller.view(19)
+    assert isinstance(part, Part)
+    part.grow(900)
+    qtbot.waitUntil(lambda: part.height() == 900)
+    assert bar.value() == bar.maximum()
+    bar.setValue(bar.maximum() - 300)
+    value = bar.value()
+    part.grow(1200)
+    qtbot.waitUntil(lambda: part.height() == 1200)
+    assert bar.value() == value  # whoever scrolled away is not pulled back
+
+
+def test_settling_into_less_moves_nothing_that_is_read(qtbot: QtBot, scroller: Scroller) -> None:
+    scroller.set_items(range(20), follow=True)
+    part = scroller.view(19)
+    assert isinstance(part, Part)
+    part.grow(300)
+    qtbot.waitUntil(lambda: part.height() == 300)
+    before = tops(scroller)
+    held = scroller.hold()
+    part.wanted = 80
+    scroller.settle(held)
+    assert tops(scroller) == before
+    assert scroller.slack == 220
+    bar = scroller.verticalScrollBar()
+    bar.setValue(bar.value() - 150)
+    assert scroller.slack == 70  # what has gone out of sight does not come back
+    scroller.follow()
+    assert scroller.slack == 0
+    assert bar.value() == bar.maximum()
+
+
+def test_settling_from_far_below_its_beginning_goes_back_to_it(qtbot: QtBot, scroller: Scroller) -> None:
+    scroller.set_items(range(20), follow=True)
+    part = scroller.view(19)
+    assert isinstance(part, Part)
+    part.grow(2000)
+    qtbot.waitUntil(lambda: part.height() == 2000)
+    held = scroller.hold()
+    part.wanted = 120
+    scroller.settle(held)
+    assert tops(scroller)[19] == 0
+
+
+def test_parts_that_stay_keep_their_widgets_and_places(qtbot: QtBot, scroller: Scroller) -> None:
+    scroller.set_items(range(30), follow=False)
+    scroller.verticalScrollBar().setValue(700)
+    idle(qtbot, scroller)
+    before, views = tops(scroller), scroller.views
+    scroller.set_items([*range(20), *range(100, 120)], follow=False)
+    assert tops(scroller) == before
+    assert all(scroller.view(name) is views[name] for name in before)
+
+
+def test_another_width_measures_again(qtbot: QtBot, scroller: Scroller) -> None:
+    scroller.set_items(range(50), follow=True)
+    idle(qtbot, scroller)
+    scroller.resize(360, 300)
+    bar = scroller.verticalScrollBar()
+    assert bar.value() == bar.maximum()
+    for view in scroller.views.values():
+        assert view.width() < 360
+
+
+def test_tab_goes_through_parts_that_were_not_there(qtbot: QtBot, scroller: Scroller) -> None:
+    scroller.set_items(range(60), follow=False)
+    scroller.verticalScrollBar().setValue(0)
+    scroller.activateWindow()
+    first = scroller.view(0)
+    assert isinstance(first, Part)
+    first.button.setFocus()
+    seen = []
+    for _ in range(30):
+        focus = QApplication.focusWidget()
+        assert isinstance(focus, QPushButton)
+        seen.append(int(focus.text()))
+        qtbot.keyClick(focus, Qt.Key.Key_Tab)
+    assert seen == list(range(30))
+
+
+def test_home_and_end(qtbot: QtBot, scroller: Scroller) -> None:
+    scroller.set_items(range(60), follow=True)
+    bar = scroller.verticalScrollBar()
+    qtbot.keyClick(scroller, Qt.Key.Key_Home)
+    assert bar.value() == 0
+    qtbot.keyClick(scroller, Qt.Key.Key_End)
+    assert bar.value() == bar.maximum()
+    assert scroller.is_at_end

@@ -1,0 +1,88 @@
+"""``--adapter`` as its users meet it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import engine
+from app.cli.main import main
+from engine import SafelightError
+from engine.adapters.writing import save_adapter
+from tests.engine import tiny
+from tests.engine.adapting import random_adapters
+
+Capture = pytest.CaptureFixture[str]
+Patch = pytest.MonkeyPatch
+
+
+def run(capsys: Capture, *arguments: object) -> tuple[int, str, str]:
+    code = main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> tuple[Path, Path]:
+    """A model and an adapter on it."""
+    save_adapter(tmp_path / "tuned", random_adapters(tiny.network()), "tiny", "")
+    return tiny.checkpoint(tmp_path / "tiny"), tmp_path / "tuned"
+
+
+def test_generate_with_and_without(places: tuple[Path, Path], capsys: Capture) -> None:
+    model, adapter = places
+    ask = ("generate", "Spell cat.", "--model", model, "--device", "cpu", "--json")
+    plain = json.loads(run(capsys, *ask)[1])
+    code, out, err = run(capsys, *ask, "--adapter", adapter)
+    tuned = json.loads(out)
+    assert (code, err) == (0, "")
+    assert (tuned["model"], tuned["adapter"]) == ("tiny", "tuned")
+    assert "adapter" not in plain
+    assert tuned["text"] != plain["text"]
+
+
+def test_skills_and_bench_tell_it(places: tuple[Path, Path], capsys: Capture) -> None:
+    options = ("--model", places[0], "--adapter", places[1], "--device", "cpu", "--max-new-tokens", "1")
+    _, out, _ = run(capsys, "skills", "--count", "1", "--only", "add", *options)
+    assert "tiny + tuned" in out
+    _, out, _ = run(capsys, "bench", "--runs", "1", "--json", *options)
+    assert json.loads(out)["adapter"] == "tuned"
+
+
+def test_an_embedded_adapter_brings_its_model(capsys: Capture, monkeypatch: Patch) -> None:
+    asked: list[str] = []
+
+    def load(name: str, **_: Any) -> None:
+        asked.append(name)
+        raise SafelightError("enough")
+
+    monkeypatch.setattr(engine, "load_model", load)
+    adapter = engine.ADAPTERS[0]
+    assert run(capsys, "sudoku", "." * 81, "--adapter", adapter.id)[0] == 2
+    assert run(capsys, "sudoku", "." * 81, "--adapter", adapter.id, "--model", "elsewhere")[0] == 2
+    assert asked == [adapter.base, "elsewhere"]
+
+
+def test_a_mistyped_adapter_is_told_before_a_model_is_loaded(capsys: Capture, monkeypatch: Patch) -> None:
+    def never(*_: Any, **__: Any) -> None:
+        raise AssertionError("a model was loaded")
+
+    monkeypatch.setattr(engine, "load_model", never)
+    for command in (("generate", "Hi."), ("skills",), ("bench",), ("sudoku", "." * 81)):
+        code, out, err = run(capsys, *command, "--adapter", "sudoku-lara")
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert "there is no adapter at sudoku-lara; give an adapter's folder or one of: sudoku-lora" in err
+
+
+def test_an_adapter_for_another_model_is_told(places: tuple[Path, Path], capsys: Capture) -> None:
+    model, adapter = places
+    other = tiny.checkpoint(model.parent / "other", hidden_size=64)
+    code, out, err = run(capsys, "generate", "Hi.", "--model", other, "--adapter", adapter)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "this model's layer asks for" in err
+    code, _, err = run(capsys, "bench", "--shape", "26b-a4b", "--random-weights", "--adapter", adapter)
+    assert code == 2
+    assert "leave out --shape" in err

@@ -1,0 +1,604 @@
+"""The command line as its users meet it: results on stdout, everything else on stderr, exit codes, one-line errors."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import engine
+from app.cli import window
+from app.cli.main import main
+from engine.tasks import skills, sudoku
+
+ROOT = Path(__file__).resolve().parents[3]
+PUZZLE = "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79"
+FAST = ["--max-steps", "2", "--max-new-tokens", "1"]
+ASK = ["generate", "Repeat the word robot.", *FAST]
+
+Capture = pytest.CaptureFixture[str]
+Patch = pytest.MonkeyPatch
+
+
+@pytest.fixture(autouse=True)
+def load_once(monkeypatch: Patch) -> None:
+    """Each embedded model is loaded once for the file; anything else goes through the real load_model."""
+    real = engine.load_model
+
+    def load(name: str, **options: str) -> engine.Model:
+        if name not in (engine.SKILLS, engine.SUDOKU) or set(options.values()) != {"auto", 0}:
+            return real(name, **options)
+        if name not in _LOADED:
+            _LOADED[name] = real(name, **options)
+        return _LOADED[name]
+
+    monkeypatch.setattr(engine, "load_model", load)
+
+
+_LOADED: dict[str, engine.Model] = {}
+
+
+def run(capsys: Capture, *arguments: str) -> tuple[int, str, str]:
+    code = main(list(arguments))
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def program(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own, without a display unless one is given."""
+    base = {k: v for k, v in os.environ.items() if k not in ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM")}
+    return subprocess.run(
+        [sys.executable, "-m", "app", *arguments],
+        cwd=ROOT,
+        env={**base, **environment},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=120,
+        check=False,
+    )
+
+
+def one_line(err: str) -> str:
+    assert err.startswith("safelight: ")
+    assert err.count("\n") == 1
+    assert err.endswith("\n")
+    assert "Traceback" not in err
+    return err
+
+
+# --- generate -----------------------------------------------------------------------------------------------------
+
+
+def test_generate_prints_the_text_and_nothing_else(capsys: Capture) -> None:
+    code, out, err = run(capsys, *ASK)
+    assert code == 0
+    _, again, _ = run(capsys, *ASK, "--json")
+    record = json.loads(again)
+    assert out == (record["text"] + "\n" if record["text"] else "")
+    assert err == "" or "the answer is empty" in one_line(err)
+
+
+def test_generate_json_has_these_keys(capsys: Capture) -> None:
+    code, out, _ = run(capsys, *ASK, "--json", "--seed", "7")
+    record = json.loads(out)
+    assert code == 0
+    assert out.count("\n") == 1
+    assert set(record) == {
+        *("prompt", "text", "reason", "blocks", "steps", "tokens", "tokens_per_forward", "seconds"),
+        *("prefill_seconds", "load_seconds", "seed", "model", "device"),
+    }
+    assert record["prompt"] == "Repeat the word robot."
+    assert (record["seed"], record["model"], record["device"]) == (7, engine.SKILLS, "cpu")
+    assert record["blocks"] == 1
+    assert 1 <= record["steps"] <= 2
+    assert record["reason"] in ("eos", "length")
+    assert record["tokens_per_forward"] == pytest.approx(record["tokens"] / record["steps"])
+    assert min(record["seconds"], record["prefill_seconds"], record["load_seconds"]) > 0
+
+
+def test_a_seed_repeats_a_run_and_another_differs(capsys: Capture) -> None:
+    def text(*seed: str) -> str:
+        # Nothing that the model has learnt: of a task it would be sure whatever the noise.
+        return str(json.loads(run(capsys, "generate", "Solve", "--max-steps", "1", "--json", *seed)[1])["text"])
+
+    texts = [text("--seed", str(seed)) for seed in range(3)]
+    assert text() == texts[0]
+    assert text("--seed", "1") == texts[1]
+    assert len(set(texts)) > 1
+
+
+def test_generate_reads_standard_input(capsys: Capture, monkeypatch: Patch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("Spell the word robot.\n".encode("utf-8-sig"))))
+    code, out, _ = run(capsys, "generate", "-", "--json", *FAST)
+    assert code == 0
+    assert json.loads(out)["prompt"] == "Spell the word robot."
+
+
+def test_model_and_seed_before_the_command_count_too(capsys: Capture) -> None:
+    _, out, _ = run(capsys, "--seed", "5", "--model", engine.SUDOKU, *ASK, "--json")
+    assert (json.loads(out)["seed"], json.loads(out)["model"]) == (5, engine.SUDOKU)
+
+
+def test_a_canvas_length_is_heard(capsys: Capture) -> None:
+    _, out, _ = run(capsys, *ASK, "--json", "--canvas-length", "5", "--max-new-tokens", "5")
+    assert json.loads(out)["tokens"] <= 5
+
+
+def interrupted(after: int) -> Callable[..., Iterator[engine.Event]]:
+    real = engine.generate
+
+    def events(*arguments: object, **options: object) -> Iterator[engine.Event]:
+        for index, event in enumerate(real(*arguments, **options)):  # type: ignore[arg-type]
+            if index == after:
+                raise KeyboardInterrupt
+            yield event
+
+    return events
+
+
+def test_ctrl_c_prints_what_there_is(capsys: Capture, monkeypatch: Patch) -> None:
+    monkeypatch.setattr(engine, "generate", interrupted(after=4))  # prefill, canvas, two steps
+    code, out, err = run(capsys, "generate", "Spell the word robot.", "--json", "--max-steps", "9")
+    record = json.loads(out)
+    assert code == 130
+    assert (record["reason"], record["steps"], record["blocks"]) == ("cancelled", 2, 0)
+    assert record["tokens"] > 0 or record["text"] == ""
+    assert "stopped" in one_line(err)
+
+
+def test_ctrl_c_before_the_first_step_prints_nothing(capsys: Capture, monkeypatch: Patch) -> None:
+    monkeypatch.setattr(engine, "generate", interrupted(after=1))
+    assert run(capsys, *ASK) == (130, "", "safelight: stopped\n")
+
+
+def test_ctrl_c_while_loading(capsys: Capture, monkeypatch: Patch) -> None:
+    def load(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(engine, "load_model", load)
+    assert run(capsys, *ASK) == (130, "", "safelight: stopped\n")
+
+
+@pytest.mark.parametrize("command", [ASK, ["sudoku", PUZZLE, *FAST]], ids=["generate", "sudoku"])
+@pytest.mark.parametrize("json_too", [[], ["--json"]], ids=["text", "json"])
+def test_watch_into_a_pipe_has_no_escape_codes(capsys: Capture, command: list[str], json_too: list[str]) -> None:
+    code, out, err = run(capsys, *command, "--watch", *json_too)
+    assert code == 0
+    assert "\x1b" not in out + err
+    assert "mean entropy" in err
+    assert "nats" in err
+    assert "settled" in err
+    watched, plain = out, run(capsys, *command, *json_too)[1]
+    if json_too:
+        ours, theirs = json.loads(watched), json.loads(plain)
+        for key in ("seconds", "prefill_seconds"):
+            ours.pop(key, None)
+            theirs.pop(key, None)
+        assert ours == theirs
+    elif command is ASK:
+        assert watched == plain
+
+
+# --- sudoku -------------------------------------------------------------------------------------------------------
+
+
+def test_sudoku_json_lines(capsys: Capture, tmp_path: Path) -> None:
+    file = tmp_path / "puzzles.txt"
+    other = PUZZLE[::-1].replace(".", "0")
+    file.write_text(f"# two of them\n\n{other}  # the same backwards\r\n   \n", encoding="utf-8")
+    code, out, err = run(capsys, "sudoku", PUZZLE, "--file", str(file), "--json", *FAST)
+    records = [json.loads(line) for line in out.splitlines()]
+    assert (code, err) == (0, "")
+    assert [record["puzzle"] for record in records] == [PUZZLE.replace(".", "0"), other]
+    for record in records:
+        assert set(record) == {"puzzle", "answer", "valid", "givens_kept", "steps", "seconds"}
+        assert len(record["answer"]) == 81
+        assert set(record["answer"]) <= set("123456789.")
+        verdict = sudoku.judge(record["puzzle"], record["answer"])
+        assert (record["valid"], record["givens_kept"]) == (verdict.valid, verdict.givens_kept)
+        assert 1 <= record["steps"] <= 2
+        assert record["seconds"] > 0
+
+
+def test_the_answer_is_what_the_model_wrote(capsys: Capture) -> None:
+    _, out, _ = run(capsys, "sudoku", PUZZLE, "--json", "--seed", "3", *FAST)
+    model = _LOADED[engine.SUDOKU]
+    ids = model.chat_ids([{"role": "user", "content": sudoku.to_prompt(sudoku.parse(PUZZLE))}])
+    config = model.generation_defaults.replace(max_denoising_steps=2, max_new_tokens=1)
+    *_, last = engine.generate(model, ids, config, 3)
+    assert isinstance(last, engine.GenerationFinished)
+    assert json.loads(out)["answer"] == sudoku.read_answer(model.tokenizer.decode(last.tokens))
+
+
+def test_sudoku_reads_standard_input(capsys: Capture, monkeypatch: Patch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(PUZZLE + "\n"))
+    code, out, _ = run(capsys, "sudoku", "--file", "-", "--json", *FAST)
+    assert code == 0
+    assert json.loads(out)["puzzle"] == PUZZLE.replace(".", "0")
+
+
+def test_sudoku_for_people(capsys: Capture) -> None:
+    code, out, err = run(capsys, "sudoku", PUZZLE, PUZZLE, *FAST)
+    assert (code, err) == (0, "")
+    assert "Puzzle 2 of 2: " in out
+    assert "solved" in out
+    assert "medium, 30 givens" in out
+    assert " 5 3 . | . 7 . | . . . " in out
+    assert "medium (30 to 39)" in out
+    assert "hard" not in out
+
+
+def test_ctrl_c_keeps_the_puzzles_done(capsys: Capture, monkeypatch: Patch) -> None:
+    real, broken = engine.generate, interrupted(after=2)
+    calls = iter([real, broken])
+    monkeypatch.setattr(engine, "generate", lambda *args: next(calls)(*args))
+    code, out, err = run(capsys, "sudoku", PUZZLE, PUZZLE, PUZZLE, "--json", *FAST)
+    assert code == 130
+    assert len(out.splitlines()) == 1
+    assert "1 of 3" in one_line(err)
+
+
+TWICE = "55" + PUZZLE[2:]
+BAD_PUZZLES = {
+    "short": (PUZZLE[:80], "80 cells"),
+    "long": (PUZZLE + "1", "82 cells"),
+    "letter": (PUZZLE[:80] + "x", "'x'"),
+    "contradiction": (TWICE, "row 1, column 1 and at row 1, column 2"),
+}
+
+
+@pytest.mark.parametrize(("puzzle", "reason"), BAD_PUZZLES.values(), ids=BAD_PUZZLES)
+def test_malformed_puzzles_are_named_before_any_is_run(
+    capsys: Capture, tmp_path: Path, puzzle: str, reason: str
+) -> None:
+    code, out, err = run(capsys, "sudoku", PUZZLE, puzzle)
+    assert (code, out) == (2, "")
+    assert "puzzle 2" in one_line(err)
+    assert reason in err
+    file = tmp_path / "puzzles.txt"
+    file.write_text(f"# a comment\n{PUZZLE}\n\n{puzzle}\n", encoding="utf-8")
+    code, out, err = run(capsys, "sudoku", "--file", str(file), "--json")
+    assert (code, out) == (2, "")
+    assert f"{file}, line 4: " in one_line(err)
+    assert reason in err
+
+
+def test_made_puzzles_are_unique_held_out_and_in_range(capsys: Capture) -> None:
+    code, out, err = run(capsys, "sudoku", "--make", "6", "--givens", "30-33", "--seed", "4")
+    boards = out.split()
+    assert (code, err) == (0, "")
+    assert len(set(boards)) == 6
+    for board in boards:
+        assert 30 <= sudoku.givens(sudoku.parse(board)) <= 33
+        (solution,) = sudoku.solutions(board)
+        assert sudoku.is_held_out(solution)
+    assert run(capsys, "sudoku", "--make", "6", "--givens", "30-33", "--seed", "4")[1] == out
+    assert run(capsys, "sudoku", "--make", "1", "--givens", "40", "--seed", "5")[1].count("0") == 41
+
+
+# --- skills -------------------------------------------------------------------------------------------------------
+
+
+def test_skills_json(capsys: Capture) -> None:
+    chosen = ["--only", "add", "--only", "spell"]
+    code, out, err = run(capsys, "skills", "--count", "2", *chosen, "--json", *FAST)
+    record = json.loads(out)
+    assert (code, err) == (0, "")
+    assert list(record["skills"]) == ["add", "spell"]
+    for score in record["skills"].values():
+        assert set(score) == {"count", "exact", "steps_per_canvas"}
+        assert score["count"] == 2
+        assert 0 <= score["exact"] <= 1
+        assert 1 <= score["steps_per_canvas"] <= 2
+    assert record["count"] == 4
+    assert record["exact"] == pytest.approx(sum(2 * score["exact"] for score in record["skills"].values()) / 4)
+    assert run(capsys, "skills", "--count", "2", *chosen, "--json", *FAST)[1] == out
+
+
+def test_skills_count_exact_answers(capsys: Capture, monkeypatch: Patch) -> None:
+    from app.cli import running
+
+    asked: list[str] = []
+    real = skills.sample
+
+    def sample(rng: random.Random, split: skills.Split, skill: str | None = None) -> skills.Example:
+        assert split == "test"
+        asked.append(real(rng, split, skill).prompt)
+        return skills.Example(skill or "", asked[-1], "")
+
+    def answer(*_: object) -> running.Outcome:
+        right = skills.solve(asked[-1])
+        assert right is not None
+        return running.Outcome(text=right if len(asked) % 2 else "wrong", reason="eos", canvas_steps=[len(asked)])
+
+    monkeypatch.setattr(skills, "sample", sample)
+    monkeypatch.setattr(running, "run", answer)
+    _, out, _ = run(capsys, "skills", "--count", "4", "--only", "add", "--json")
+    assert json.loads(out)["skills"]["add"] == {"count": 4, "exact": 0.5, "steps_per_canvas": 2.5}
+
+
+def test_skills_table(capsys: Capture) -> None:
+    code, out, _ = run(capsys, "skills", "--count", "1", "--only", "add", *FAST)
+    assert code == 0
+    assert "Add two numbers" in out
+    assert "All skills" in out
+    assert "%" in out
+    assert "\x1b" not in out
+
+
+# --- bench --------------------------------------------------------------------------------------------------------
+
+
+def test_bench_json(capsys: Capture) -> None:
+    code, out, err = run(capsys, "bench", "--runs", "2", "--json", *FAST)
+    record = json.loads(out)
+    assert (code, err) == (0, "")
+    assert set(record) == {
+        *("model", "device", "dtype", "threads", "parameters", "load_seconds", "prefill_ms", "step_ms"),
+        *("steps_per_canvas", "tokens_per_forward", "tokens_per_second", "peak_memory_mb", "runs"),
+    }
+    assert set(record["step_ms"]) == {"median", "p95"}
+    assert set(record["steps_per_canvas"]) == {"mean", "median"}
+
+
+def test_bench_table_and_window(capsys: Capture, monkeypatch: Patch) -> None:
+    from app.cli import bench
+
+    monkeypatch.setattr(bench, "LAUNCH", "print('noise'); print(1.25)")
+    monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")
+    code, out, _ = run(capsys, "bench", "--runs", "1", "--window", *FAST)
+    assert code == 0
+    assert "denoising step, median" in out
+    assert "1.25  s" in out
+    monkeypatch.setattr(bench, "LAUNCH", "raise SystemExit('no luck')")
+    code, out, err = run(capsys, "bench", "--runs", "1", "--window", *FAST)
+    assert (code, out) == (2, "")
+    assert "no luck" in one_line(err)
+
+
+# --- bad input ----------------------------------------------------------------------------------------------------
+
+BAD_INPUT = {
+    "missing folder": (["generate", "x", "--model", "/nowhere/at/all"], "there is no model at"),
+    "not a model folder": (["generate", "x", "--model", str(ROOT / "tests")], "not a model folder"),
+    "a file as model": (["generate", "x", "--model", str(ROOT / "pyproject.toml")], "is a file"),
+    "unknown id": (["sudoku", PUZZLE, "--model", "safelight-chess"], "safelight-sudoku"),
+    "unknown device": (["generate", "x", "--device", "toaster"], "unknown device 'toaster'"),
+    "unknown number type": (["generate", "x", "--dtype", "float8"], "--dtype"),
+    "empty prompt": (["generate", ""], "the prompt is empty"),
+    "blank prompt": (["generate", " \n "], "the prompt is empty"),
+    "prompt of broken bytes": (["generate", "a\udcff"], "not valid UTF-8"),
+    "no prompt": (["generate"], "PROMPT"),
+    "too long a prompt": (["generate", "a" * 600], "Shorten the prompt"),
+    "unknown command": (["chess"], "chess"),
+    "unknown option": (["generate", "x", "--fast"], "--fast"),
+    "negative seed": (["generate", "x", "--seed", "-1"], "the seed must be a whole number from 0"),
+    "fractional seed": (["sudoku", PUZZLE, "--seed", "1.5"], "the seed must be a whole number from 0"),
+    "huge seed": (["skills", "--seed", str(2**63)], "the seed must be a whole number from 0"),
+    "no steps": (["generate", "x", "--max-steps", "0"], "--max-steps must be a whole number between 1 and 10000"),
+    "no tokens": (["generate", "x", "--max-new-tokens", "0"], "--max-new-tokens must be a whole number between 1 and"),
+    "negative bound": (["sudoku", PUZZLE, "--entropy-bound", "-1"], "--entropy-bound must be at least 0"),
+    "bound is no number": (["generate", "x", "--entropy-bound", "nan"], "--entropy-bound: must be a finite number"),
+    "beyond all numbers": (["generate", "x", "--t-max", "1e999"], "--t-max: must be a finite number, not '1e999'"),
+    "a number of 5 000 digits": (["generate", "x", "--max-steps", "9" * 5_000], f"'{'9' * 60}'… is not a whole"),
+    "a seed of 5 000 digits": (["generate", "x", "--seed", "9" * 5_000], f"not '{'9' * 60}'… (see"),
+    "a command of 5 000 letters": (["z" * 5_000], f"invalid choice: '{'z' * 79}… (choose from"),
+    "a long model": (["generate", "x", "--model", "x" * 300], "cannot be used: File name too long"),
+    "no name of a model": (["generate", "x", "--model", ""], "--model: give a name"),
+    "a model with NUL": (["--model", "a\0b", "generate", "x"], "--model: give a name"),
+    "a model of nobody": (["plan", "~nosuchuser/x"], "there is no user whose folder '~nosuchuser/x' could lie in"),
+    "a model with half a character": (["plan", "\ud800"], "cannot be a name here"),
+    "a place of nobody": (["quantize", engine.SKILLS, "~nosuchuser/x"], "DST: there is no user"),
+    "a place without a name": (["quantize", engine.SKILLS, ""], "DST: give a name"),
+    "an endless file": (["sudoku", "--file", "/dev/zero"], "is not a regular file"),
+    "words for a number": (["generate", "x", "--t-max", "hot"], "'hot' is not a number"),
+    "cold": (["generate", "x", "--t-min", "0"], "--t-min must be above 0"),
+    "crossed temperatures": (["generate", "x", "--t-min", "2", "--t-max", "1"], "--t-max (1.0) must not be below"),
+    "crossed with the model's": (["generate", "x", "--t-max", "0.1"], "--t-max (0.1) must not be below --t-min (0.4)"),
+    "negative stability": (["bench", "--stability", "-1"], "--stability"),
+    "negative confidence": (["skills", "--confidence", "-1"], "--confidence"),
+    "no canvas": (["generate", "x", "--canvas-length", "0"], "--canvas-length"),
+    "a canvas with no room": (["generate", "x", "--canvas-length", "60000"], "positions"),
+    "no puzzle": (["sudoku"], "give a puzzle"),
+    "no such file": (["sudoku", "--file", "/nowhere/puzzles.txt"], "puzzles.txt is missing"),
+    "a folder as file": (["sudoku", "--file", str(ROOT)], "is not a regular file"),
+    "make and puzzle": (["sudoku", PUZZLE, "--make", "1"], "--make"),
+    "givens alone": (["sudoku", PUZZLE, "--givens", "30-40"], "--make N"),
+    "givens crossed": (["sudoku", "--make", "1", "--givens", "40-30"], "LOW <= HIGH"),
+    "givens too few": (["sudoku", "--make", "1", "--givens", "10-30"], "22 <="),
+    "givens in words": (["sudoku", "--make", "1", "--givens", "many"], "'many'"),
+    "make none": (["sudoku", "--make", "0"], "1 to 100000"),
+    "no runs": (["bench", "--runs", "0"], "the runs must be"),
+    "no tasks": (["skills", "--count", "0"], "the count must be"),
+    "unknown skill": (["skills", "--only", "juggling"], "juggling"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "reason"), BAD_INPUT.values(), ids=BAD_INPUT)
+def test_bad_input_is_one_line_and_exit_2(capsys: Capture, arguments: list[str], reason: str) -> None:
+    code, out, err = run(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert reason in one_line(err)
+    assert len(err) < 800
+
+
+def test_files_without_puzzles_or_text(capsys: Capture, tmp_path: Path) -> None:
+    empty, binary = tmp_path / "empty.txt", tmp_path / "binary.txt"
+    empty.write_text("# nothing\n\n", encoding="utf-8")
+    binary.write_bytes(b"\xff\xfe\x00")
+    assert "has no puzzles in it" in one_line(run(capsys, "sudoku", "--file", str(empty))[2])
+    assert "is not UTF-8 text" in one_line(run(capsys, "sudoku", "--file", str(binary))[2])
+
+
+def test_the_unexpected_is_one_line_and_exit_1(capsys: Capture, monkeypatch: Patch) -> None:
+    def load(*_: object, **__: object) -> None:
+        raise RuntimeError("the moon\nis full")
+
+    monkeypatch.setattr(engine, "load_model", load)
+    monkeypatch.delenv("SAFELIGHT_DEBUG", raising=False)
+    code, out, err = run(capsys, *ASK)
+    assert (code, out) == (1, "")
+    assert "something went wrong: RuntimeError: the moon is full (run with SAFELIGHT_DEBUG=1" in one_line(err)
+    monkeypatch.setattr(engine, "load_model", lambda *_, **__: "x".startswith(["\x1b[2J" * 5_000]))
+    assert len(one_line(run(capsys, *ASK)[2])) < 800
+    monkeypatch.setattr(engine, "load_model", load)
+    monkeypatch.setenv("SAFELIGHT_DEBUG", "1")
+    assert "Traceback" in run(capsys, *ASK)[2]
+
+
+# --- the program --------------------------------------------------------------------------------------------------
+
+
+def test_help_and_version(capsys: Capture) -> None:
+    code, out, err = run(capsys, "--help")
+    assert (code, err) == (0, "")
+    assert "examples:" in out
+    for command in ("generate", "sudoku", "skills", "bench"):
+        assert command in out
+        assert "--seed" in run(capsys, command, "--help")[1]
+    assert run(capsys, "--version")[1].startswith("safelight ")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["generate", "x", "--max-steps", "0"], ["sudoku", "12"]])
+def test_help_and_argument_errors_import_neither_torch_nor_qt(arguments: list[str]) -> None:
+    code = (
+        "import sys; from app.cli.main import main; main(sys.argv[1:]); "
+        "sys.exit(len({'torch', 'PySide6', 'transformers'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *arguments], cwd=ROOT, capture_output=True, check=False)
+    assert done.returncode == 0
+    assert (done.stdout == b"") == (arguments != ["--help"])
+
+
+def test_no_display_is_one_line_and_exit_2() -> None:
+    done = program()
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "there is no display" in one_line(done.stderr)
+    assert "safelight generate" in done.stderr
+
+
+def test_a_display_that_does_not_answer() -> None:
+    done = program(DISPLAY=":4242")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "the display :4242 does not answer" in one_line(done.stderr)
+
+
+def test_a_reader_that_leaves_early() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "app", "sudoku", "--make", "2000", "--givens", "60"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert len(process.stdout.readline()) >= 82
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(60) == 141
+
+
+def test_a_table_whose_reader_leaves_early() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "wb") as closed:
+        command = [sys.executable, "-m", "app", "plan", "26b-a4b", "--device", "cpu"]
+        done = subprocess.run(command, cwd=ROOT, stdout=closed, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+INTERRUPTED = """
+import os, runpy, signal, sys
+name, sys.argv[1:] = sys.argv[1], sys.argv[2:]
+class Finder:  # Ctrl+C while this module is looked for
+    def find_spec(self, found, *_):
+        if found == name:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+runpy.run_module("app", run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Ctrl+C is no signal there")
+@pytest.mark.parametrize("module", ["app.cli.main", "rich.table", "engine.config", "torch", "engine.memory.footprint"])
+def test_ctrl_c_while_modules_load_ends_quietly(module: str) -> None:
+    command = [sys.executable, "-c", INTERRUPTED, module, "plan", "26b-a4b", "--device", "cpu"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_outputs_that_take_nothing() -> None:
+    command = [sys.executable, "-m", "app", "sudoku", "--make", "1", "--givens", "60"]
+    script = "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:], close_fds=True))"
+    closed = subprocess.run(
+        [sys.executable, "-c", f"import os; os.close(1); {script}", *command],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    assert (closed.returncode, closed.stderr) == (0, b"")
+    if os.path.exists("/dev/full"):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run(command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        assert done.returncode == 1
+        assert "the disk is full" in one_line(done.stderr)
+
+
+def test_which_platforms_need_a_display(tmp_path: Path) -> None:
+    assert not window.needs_xcb({"QT_QPA_PLATFORM": "offscreen"})
+    assert not window.needs_xcb({"QT_QPA_PLATFORM": "minimal:fontdb"})
+    for environment in (
+        {},
+        {"QT_QPA_PLATFORM": "xcb"},
+        {"QT_QPA_PLATFORM": "xcb", "WAYLAND_DISPLAY": "wayland-0"},
+        {"DISPLAY": ""},
+    ):
+        with pytest.raises(engine.SafelightError, match="there is no display"):
+            window.needs_xcb(environment)
+    for display in ("nonsense", ":4242.0", "localhost:-3", f"{tmp_path}/socket:0"):
+        with pytest.raises(engine.SafelightError, match="does not answer"):
+            window.needs_xcb({"DISPLAY": display})
+    with pytest.raises(engine.SafelightError, match="does not answer"):
+        window.needs_xcb({"WAYLAND_DISPLAY": "wayland-9", "XDG_RUNTIME_DIR": str(tmp_path)})
+
+
+def test_displays_that_answer(monkeypatch: Patch) -> None:
+    tried: list[object] = []
+
+    def connect(address: tuple[str, int], _seconds: float) -> io.BytesIO:
+        tried.append(address)
+        return io.BytesIO()
+
+    monkeypatch.setattr(socket, "create_connection", connect)
+    monkeypatch.setattr(window, "_connects_unix", lambda path: "X7" in path or path == "/run/wayland-0")
+    assert window.needs_xcb({"DISPLAY": "localhost:10.0"})
+    assert tried == [("localhost", 6010)]
+    assert window.needs_xcb({"DISPLAY": ":7"})
+    assert not window.needs_xcb({"DISPLAY": ":7", "WAYLAND_DISPLAY": "wayland-0", "XDG_RUNTIME_DIR": "/run"})
+
+
+def test_missing_system_libraries_are_named(capsys: Capture, monkeypatch: Patch) -> None:
+    message = "libEGL.so.1: cannot open shared object file: No such file or directory"
+    real = __import__
+
+    def load(name: str, *arguments: object, **options: object) -> object:
+        if name == "app.main":
+            raise ImportError(message, name="PySide6.QtGui")
+        return real(name, *arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")
+    monkeypatch.setattr("builtins.__import__", load)
+    code, out, err = run(capsys)
+    assert (code, out) == (2, "")
+    assert "libEGL.so.1" in one_line(err)
+    for package in ("libegl1", "libgl1", "libxkbcommon0", "libdbus-1-3", "libfontconfig1", "libxcb-cursor0"):
+        assert package in err

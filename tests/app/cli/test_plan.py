@@ -1,0 +1,121 @@
+"""``safelight plan`` as its users meet it."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from app.cli.main import main, parser
+from app.cli.options import QUANTIZATIONS
+from engine import SKILLS, kernels
+from engine.memory import plan
+from engine.quant.schemes import PRECISIONS
+
+ROOT = Path(__file__).resolve().parents[3]
+PARTS = ["experts", "attention", "dense", "embedding", "other", "vision", "kv_cache", "activations", "workspace"]
+APART = ["process", "cuda_context", "reserve"]  # the first on a CPU alone, the second on a GPU
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def free(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "free_bytes", lambda _: 24 * 10**9)
+
+
+def run(capsys: Capture, *arguments: str) -> tuple[int, str, str]:
+    code = main(["plan", *arguments])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_json_has_these_keys_and_adds_up(capsys: Capture) -> None:
+    code, out, err = run(capsys, "26b-a4b", "--context", "8192", "--json")
+    record = json.loads(out)
+    assert (code, err, out.count("\n")) == (0, "", 1)
+    assert {"total_bytes", "parts", "free_bytes", "fits", "advice"} <= set(record)
+    assert list(record["parts"]) == PARTS + APART
+    assert [record["parts"][part] > 0 for part in APART] == [True, False, True]
+    assert all(isinstance(count, int) for count in record["parts"].values())
+    assert record["total_bytes"] == sum(record["parts"].values())
+    assert record["free_bytes"] == 24 * 10**9
+    assert record["fits"] is (record["total_bytes"] <= record["free_bytes"]) is True
+    assert (record["model"], record["context"], record["quantization"]) == ("26b-a4b", 8192, "int4")
+    assert record["precision"] == PRECISIONS["int4"].as_dict()
+
+
+def test_the_table_names_every_part_and_what_to_change(capsys: Capture) -> None:
+    code, out, _ = run(capsys, "26b-a4b", "--quantization", "none")
+    assert code == 0  # the answer is no, and that is an answer
+    assert all(any(line.startswith(part) for line in out.splitlines()) for part in [*PARTS, "process", "reserve"])
+    assert not any(line.startswith("cuda_context") for line in out.splitlines())
+    total = next(line for line in out.splitlines() if line.startswith("total"))
+    assert "does not fit" in total
+    assert float(total.split()[1]) > 100
+    assert "GB short: use quantization int4." in out
+    assert "Note: images are not supported yet" in out
+    assert "\x1b" not in out
+
+
+def test_on_a_gpu_the_table_names_what_no_tensor_takes(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = dataclasses.replace(plan.choose("cpu", "bfloat16"), device=torch.device("cuda", 0))
+    monkeypatch.setattr(plan, "choose", lambda *_: place)
+    monkeypatch.setattr(kernels, "why_plain", lambda _: None)
+    code, out, _ = run(capsys, "26b-a4b", "--context", "32768")
+    rows = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line}
+    assert code == 0
+    assert all(float(rows[part][0]) > 0.3 for part in ("cuda_context", "reserve"))
+    assert "process" not in rows
+    assert "allocators" in " ".join(rows["reserve"])
+    assert float(rows["total"][0]) <= 18.0
+
+
+def test_a_small_model_is_told_in_megabytes(capsys: Capture) -> None:
+    code, out, _ = run(capsys, SKILLS)
+    total = next(line for line in out.splitlines() if line.startswith("total"))
+    assert code == 0
+    assert "MB" in out.splitlines()[1]
+    assert 605 < float(total.split()[1]) < 700  # Python and torch are most of it
+    assert total.split()[-1] == "fits"
+    assert "It fits" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "the following arguments are required: MODEL"),
+        (["nowhere"], "there is no model at nowhere"),
+        (["26b-a4b", "--context", "0"], "the context must be a whole number of 1 or more, not '0'"),
+        (["26b-a4b", "--context", "many"], "the context must be a whole number of 1 or more, not 'many'"),
+        (["26b-a4b", "--context", "262145"], "the context must be from 1 to 262144 tokens"),
+        (["26b-a4b", "--quantization", "int5"], "invalid choice: 'int5'"),
+        (["26b-a4b", "--device", "abacus"], "unknown device 'abacus'"),
+        (["pyproject.toml"], "pyproject.toml is a file; give the model's folder"),
+    ],
+)
+def test_bad_input_is_one_line(capsys: Capture, arguments: list[str], message: str) -> None:
+    code, out, err = run(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.startswith("safelight: ")
+    assert err.count("\n") == 1
+
+
+def test_the_option_offers_what_the_engine_knows() -> None:
+    assert tuple(PRECISIONS) == QUANTIZATIONS
+
+
+def test_the_help_needs_no_torch() -> None:
+    commands = next(action for action in parser()._actions if isinstance(action, argparse._SubParsersAction))
+    assert "plan" in commands.choices
+    program = "import sys; from app.cli.main import main; main(['plan', '--help']); sys.exit('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "--context" in done.stdout

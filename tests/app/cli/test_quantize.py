@@ -1,0 +1,133 @@
+"""``safelight quantize`` and ``safelight bench --shape`` as their users meet them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from app.cli.main import main
+from engine import SKILLS
+from engine.training.export import config_dict
+from tests.engine.packing import packable
+
+Capture = pytest.CaptureFixture[str]
+
+
+def run(capsys: Capture, *arguments: object) -> tuple[int, str, str]:
+    code = main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_quantize_and_use(tmp_path: Path, capsys: Capture) -> None:
+    folder = tmp_path / "packed"
+    code, out, err = run(capsys, "quantize", SKILLS, folder, "--to", "nf4", "--device", "cpu", "--json")
+    record = json.loads(out)
+    assert (code, err) == (0, "")
+    assert record["precision"]["experts"] == "nf4-g64"
+    assert record["bytes"] == sum(path.stat().st_size for path in folder.glob("*.safetensors"))
+    assert record["files"] == len(list(folder.glob("*.safetensors"))) == 7
+    code, out, err = run(capsys, "generate", "Spell cat.", "--model", folder, "--device", "cpu", "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["text"]
+    code, out, err = run(capsys, "quantize", SKILLS, folder)
+    assert (code, out) == (2, "")
+    assert "already holds a packed model" in err
+
+
+def test_quantize_says_what_it_did(tmp_path: Path, capsys: Capture) -> None:
+    code, out, err = run(capsys, "quantize", SKILLS, tmp_path / "packed")
+    assert (code, err) == (0, "")
+    assert "packed holds safelight-skills with experts in int4-g32: 1.4 MB in" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["quantize", "nowhere", "packed"], "there is no model at nowhere"),
+        (["quantize", SKILLS], "the following arguments are required: DST"),
+        (["quantize", SKILLS, "packed", "--to", "q3"], "invalid choice: 'q3'"),
+        (["quantize", SKILLS, "packed", "--device", "abacus"], "unknown device 'abacus'"),
+        (["bench", "--shape", "26b-a4b"], "add --random-weights"),
+        (["bench", "--random-weights"], "go with --shape"),
+        (["bench", "--shape", "9b", "--random-weights"], "there is no model at 9b"),
+        (["bench", "--shape", "26b-a4b", "--random-weights", "--context", "-1"], "the context must be a whole number"),
+        (["bench", "--shape", "26b-a4b", "--random-weights", "--compare", "llama"], "invalid choice: 'llama'"),
+    ],
+)
+def test_bad_input(
+    arguments: list[str], message: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run(capsys, *arguments)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert message in err
+    assert not list(tmp_path.iterdir())
+
+
+def test_too_little_memory_is_said_before(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    from engine.memory import plan
+
+    monkeypatch.setattr(plan, "free_bytes", lambda _: 10**9)
+    code, out, err = run(capsys, "bench", "--shape", "26b-a4b", "--random-weights", "--device", "cpu")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "26b-a4b needs" in err
+    assert "has 1.0 GB free" in err
+
+
+def test_bench_of_a_small_shape(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    from app.cli import bench
+    from engine.benchmarks import step
+
+    monkeypatch.setattr(bench, "LEAST_PAUSE", 1e9)  # nothing is told
+    (tmp_path / "config.json").write_text(json.dumps(config_dict(packable().config)))
+    monkeypatch.setattr(step, "ROUNDS", 1)
+    made: list[step.ShapeResult] = []
+    measure = step.measure_shape
+
+    def once(*arguments: object, **named: object) -> step.ShapeResult:
+        made[:] = made or [measure(*arguments, **named)]  # type: ignore[arg-type]
+        return made[0]
+
+    monkeypatch.setattr(step, "measure_shape", once)
+    arguments = ["bench", "--shape", tmp_path, "--random-weights", "--context", 20, "--device", "cpu", "--steps", 2]
+    code, out, err = run(capsys, *arguments, "--int8", "head", "--int8", "linears", "--json")
+    record = json.loads(out)
+    assert (code, out.count("\n")) == (0, 1)
+    assert all(line.startswith("safelight: ") for line in err.splitlines())  # as many as it was slow
+    assert record["int8"] == ["linears", "head"]
+    assert record["step_ms_median"] > 0
+    assert 1e-4 < record["oracle_error"]["experts"] < 0.02  # bf16, as a loaded packed model has it
+    assert record["plan_bytes"] > 600 * 10**6
+    assert record["peak_of_plan"] == pytest.approx(1e6 * record["peak_memory_mb"] / record["plan_bytes"])
+    assert (record["context"], record["plain_reason"]) == (20, "the kernels need an NVIDIA GPU")
+    code, out, _ = run(capsys, *arguments)
+    assert code == 0
+    assert "plain path: the kernels need an NVIDIA GPU" in out
+    assert "denoising step, median" in out
+    assert "% of it" in out
+
+
+def test_bench_tells_what_it_does(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On standard error, also with --json; a CPU's step may take half a minute."""
+    from app.cli import bench
+
+    (tmp_path / "config.json").write_text(json.dumps(config_dict(packable().config)))
+    monkeypatch.setattr(bench, "LEAST_PAUSE", 0.0)
+    shape = ["bench", "--shape", tmp_path, "--random-weights", "--context", 20, "--device", "cpu"]
+    code, _, err = run(capsys, *shape, "--steps", 2, "--json")
+    assert code == 0
+    lines = [line.removeprefix("safelight: ") for line in err.splitlines()]
+    assert lines[:4] == [
+        "built 1 of 2 layers",
+        "built 2 of 2 layers",
+        "checked its kernels against the oracle",
+        "prefilled 20 tokens",
+    ]
+    assert [line.rpartition(",")[0] for line in lines[4:6]] == [f"took step {k} of 2, canvas 1 of 1" for k in (1, 2)]
+    assert lines[6:] == ["took a first step that commits"]
+    code, _, err = run(capsys, "bench", "--steps", 2)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "go with --shape" in err

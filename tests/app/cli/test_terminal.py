@@ -1,0 +1,186 @@
+"""What the command line draws: consoles, boards, and the canvas that develops in the terminal."""
+
+from __future__ import annotations
+
+import argparse
+import io
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+
+import numpy as np
+import pytest
+
+from app.cli import terminal, watch
+from app.state.run.canvas import BlockState, CanvasState, CellState
+from engine import CanvasCommitted, CanvasStarted, Event, GenerationConfig, GenerationFinished, StepFinished
+from engine.tasks import sudoku
+
+SOLUTION = sudoku.solutions(
+    "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79".replace(".", "0")
+)[0]
+
+
+class Screen(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+class Letters:
+    """Token n is the letter n places after a; 26 is an end token, 27 a line break, 28 an escape code."""
+
+    def piece(self, token: int) -> str:
+        return {26: "<eos>", 27: "\n", 28: "\x1b[2J"}.get(token, chr(97 + token))
+
+    def is_special(self, token: int) -> bool:
+        return token == 26
+
+
+def ids(text: str) -> np.ndarray:
+    return np.array([{"$": 26, "\n": 27}.get(ch, ord(ch) - 97) for ch in text], dtype=np.int32)
+
+
+def step(number: int, argmax: str, next_canvas: str, accepted: str) -> StepFinished:
+    mask = np.array([ch == "x" for ch in accepted])
+    entropy = np.where(mask, 0.0, 2.0).astype(np.float32)
+    return StepFinished(0, number, 0.7, ids(argmax), ids(next_canvas), entropy, mask, ids(next_canvas), 0.01)
+
+
+def events() -> Iterator[Event]:
+    yield CanvasStarted(0, ids("qwerty"), np.zeros(6, dtype=np.bool_))
+    yield step(0, "cantzz", "caqtzz", "xx.x..")
+    yield step(1, "canoe$", "caqooe", "xx..xx")
+    yield CanvasCommitted(0, ids("cano$z"), 4, 2, "converged")
+    yield GenerationFinished("eos", ids("cano"), 1, 2, 0.02)
+
+
+def block(after: int) -> BlockState:
+    current = CanvasState.of(list(events())[:after]).current
+    assert current is not None
+    return current
+
+
+@pytest.fixture(autouse=True)
+def able_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+
+
+def play(err: io.StringIO, out: io.StringIO | None = None) -> str:
+    """Watch the run with these as standard error and output; returns what went to standard error."""
+    args = argparse.Namespace(watch=True, pace=0, raw=False)
+    with redirect_stderr(err), redirect_stdout(out or io.StringIO()):
+        watcher = watch.watcher(args, Letters(), GenerationConfig())
+        assert isinstance(watcher, watch.Watcher)
+        with watcher:
+            for event in events():
+                watcher(event)
+    return err.getvalue()
+
+
+def test_without_watch_there_is_no_observer() -> None:
+    with watch.watcher(argparse.Namespace(watch=False), Letters(), GenerationConfig()) as observer:
+        assert observer is None
+
+
+def test_a_terminal_sees_each_step() -> None:
+    shown = play(Screen())
+    assert "\x1b[" in shown
+    for text in (
+        "no step yet",
+        "steps 1/48",
+        "steps 2/48",
+        "accepted 4/6",
+        "mean entropy 0.667 nats",
+        "temperature 0.70",
+    ):
+        assert text in shown
+    assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h") == 1  # the cursor comes back
+
+
+@pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
+def test_a_terminal_that_wants_none_gets_one_plain_frame(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    shown = play(Screen())
+    assert "\x1b" not in shown
+    assert shown.count("steps 2/48") == 1
+    assert "cano" in shown
+
+
+def test_standard_output_takes_the_canvas_only_where_it_alone_is_a_terminal() -> None:
+    out = Screen()
+    assert "steps 2/48" in play(Screen(), out)
+    assert out.getvalue() == ""
+    assert play(io.StringIO(), out) == ""
+    assert "steps 2/48" in out.getvalue()
+
+
+def test_states_differ_by_more_than_colour() -> None:
+    styles = [watch.STYLES[state] for state in CellState if state is not CellState.PADDING]
+    shapes = [" ".join(w for w in style.split() if w not in ("red", "cyan")) for style in styles]
+    assert len(set(shapes)) == len(shapes)
+
+
+def test_the_calm_canvas_shows_guesses_and_the_raw_one_noise() -> None:
+    calm = watch.canvas(block(2), Letters(), 72, None, calm=True)
+    raw = watch.canvas(block(2), Letters(), 72, None, calm=False)
+    assert (calm.plain, raw.plain) == ("cantzz", "caqtzz")
+    assert [span.style for span in raw.spans] == ["underline", "underline", "dim", "underline", "dim", "dim"]
+
+
+def test_remelted_and_settled_cells() -> None:
+    text = watch.canvas(block(3), Letters(), 72, None, calm=False)
+    assert "strike" in str(next(span.style for span in text.spans if span.start == 3))
+    assert next(span.style for span in text.spans if span.start == 0) == "bold"
+    assert watch.legend(block(3), calm=False).plain == "noise 1  accepted 2  remelted 1  settled 2"
+
+
+def test_a_committed_canvas_hides_its_padding() -> None:
+    assert watch.canvas(block(4), Letters(), 72, None, calm=True).plain == "cano  "
+    assert "converged" in watch.status(block(4), GenerationConfig(), 1).plain
+    assert "block 0" in watch.status(block(4), GenerationConfig(), 2).plain
+
+
+def test_tokens_cannot_write_to_the_terminal() -> None:
+    assert watch.glyph(28, CellState.NOISE, Letters()) == "\N{REPLACEMENT CHARACTER}[2J"
+    assert watch.glyph(27, CellState.NOISE, Letters()) == watch.BREAK
+    assert watch.glyph(26, CellState.NOISE, Letters()) == watch.CONTROL
+    assert terminal.printable("a\x07\tb\n\x9b") == "a\N{REPLACEMENT CHARACTER}\tb\n\N{REPLACEMENT CHARACTER}"
+
+
+def test_a_canvas_is_broken_into_rows() -> None:
+    assert watch.canvas(block(1), Letters(), 72, 2, calm=True).plain == "qw\ner\nty"
+    assert watch.canvas(block(1), Letters(), 4, None, calm=True).plain == "qwer\nty"
+
+
+def test_notes_only_on_terminals_and_taken_away() -> None:
+    with redirect_stderr(screen := Screen()):
+        with terminal.note("Loading …"):
+            assert screen.getvalue() == "Loading …"
+        assert screen.getvalue().endswith(terminal.CLEAR_LINE)
+    with redirect_stderr(pipe := io.StringIO()), terminal.note("Loading …"):
+        pass
+    assert pipe.getvalue() == ""
+
+
+def test_verdicts_in_words() -> None:
+    puzzle = SOLUTION[:40] + "0" * 41
+    assert terminal.verdict_in_words(puzzle, SOLUTION) == "solved"
+    assert terminal.verdict_in_words(puzzle, SOLUTION[:80] + ".") == "not solved: 1 cell without a digit"
+    swapped = SOLUTION[1] + SOLUTION[0] + SOLUTION[2:]
+    assert "2 givens not kept" in terminal.verdict_in_words(puzzle, swapped)
+    assert "conflicts" in terminal.verdict_in_words(puzzle, swapped)
+
+
+def test_boards_mark_what_is_wrong_with_a_sign() -> None:
+    puzzle = "0" + SOLUTION[1:]
+    right = terminal.boards(puzzle, SOLUTION).plain
+    assert "!" not in right
+    assert right.count("\n") == 11
+    assert right.startswith(" . " + SOLUTION[1])
+    assert terminal.boards(puzzle, "." + SOLUTION[1:]).plain.count("!") == 0
+    assert terminal.boards(puzzle, SOLUTION[1] + SOLUTION[1:]).plain.count("!") > 1
+    assert terminal.boards(SOLUTION, "." + SOLUTION[1:]).plain.count("!") == 1

@@ -1,0 +1,117 @@
+"""``safelight train`` as its users meet it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import engine
+from app.cli import train as command
+from app.cli.options import Parser
+from engine import SafelightError
+from engine.training import finetune
+from tests.engine.training.teaching import write_base, write_data
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_base(tmp_path_factory.mktemp("models") / "base")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_data(tmp_path_factory.mktemp("data") / "puzzles.csv")
+
+
+def safelight(*arguments: object) -> int:
+    """The subcommand alone, its errors raised."""
+    root = Parser(prog="safelight")
+    command.add_parser(root.add_subparsers(parser_class=Parser))
+    args: argparse.Namespace = root.parse_args([str(argument) for argument in arguments])
+    return int(args.run(args))
+
+
+def tiny_run(base: Path, out: Path, *more: object) -> tuple[object, ...]:
+    return ("train", "sudoku", "--model", base, "--out", out, "--device", "cpu", "--batch", 2, "--rank", 2, *more)
+
+
+def test_the_command(base: Path, data: Path, tmp_path: Path, capsys: Capture) -> None:
+    out = tmp_path / "out"
+    rest = ("--data", data, "--eval-every", 2, "--eval-count", 1, "--format", "digits")
+    assert safelight(*tiny_run(base, out, *rest, "--steps", 2, "--states", "uniform", "--rate", "1e-3")) == 0
+    first, *others = capsys.readouterr().out.splitlines()
+    assert first.startswith("training 0.0")
+    assert first.endswith("GB free; beginning")
+    assert others[0].startswith("step 2 of 2: loss ")
+    assert "causal " in others[0]
+    assert others[1].startswith("step 2, 1 held-out puzzles: 0.0 % solved, ")
+    assert others[2:] == [f"{out} holds the adapter."]
+    assert safelight(*tiny_run(base, out, *rest, "--steps", 4, "--states", "uniform", "--json")) == 0  # another rate
+    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [record["record"] for record in records] == ["TrainingStarted", "TrainingProgress", "TrainingMeasured"]
+    assert [record["step"] for record in records] == [2, 4, 4]
+    assert engine.load_adapter(engine.load_model(base, device="cpu"), out).rank == 2
+
+
+def test_ctrl_c_keeps_what_was_learnt(
+    base: Path, data: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = finetune.AdapterTrainer._take_step
+
+    def interrupted(self: finetune.AdapterTrainer) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        return real(self)
+
+    monkeypatch.setattr(finetune.AdapterTrainer, "_take_step", interrupted)
+    before = signal.getsignal(signal.SIGINT)
+    out = tmp_path / "out"
+    assert safelight(*tiny_run(base, out, "--data", data, "--steps", 3, "--eval-every", 0)) == 130
+    assert "stopped at step 1 of 3; give the same command again to go on" in capsys.readouterr().err
+    assert signal.getsignal(signal.SIGINT) is before
+    monkeypatch.undo()
+    assert safelight(*tiny_run(base, out, "--data", data, "--steps", 3, "--eval-every", 0)) == 0
+    assert "going on at step 1" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--rank", "0"], "the rank must be a whole number of 1 or more, not '0'"),
+        (["--rate", "fast"], "the rate must be a number above 0"),
+        (["--states", "gas"], "invalid choice: 'gas'"),
+        (["--data", "nowhere.csv"], "nowhere.csv is missing"),
+        (["--data", "nowhere.csv", "--puzzles", "5"], "leave it out with --data"),
+        (["--model", "nowhere"], "there is no model at nowhere"),
+        (["--causal-rank", "2"], "set rank_causal to 0"),
+        (["--compile", "--states", "uniform"], "only walks can be compiled"),
+        (["--out", ""], "--out: give a name"),
+        (["--out", "a\0b"], "--out: give a name"),
+        (["--out", "~nosuchuser/x"], "there is no user whose folder '~nosuchuser/x' could lie in"),
+        (["--out", "/dev/null/out"], "/dev/null/out cannot be"),
+        (["--out", "x" * 300], "cannot be used: File name too long"),
+        (["--data", "loop"], "--data: 'loop' cannot be used: Too many levels of symbolic links"),
+        (["--data", "/dev/zero"], "/dev/zero is not a regular file"),
+        (["--out", "file"], "file is a file; give a folder for the adapter"),
+        (["--out", "model"], "model holds a model or an adapter already"),
+        (["--device", "abacus"], "unknown device 'abacus'"),
+    ],
+)
+def test_bad_input(
+    arguments: list[str], message: str, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").touch()
+    with pytest.raises(SafelightError, match=message) as caught:
+        safelight(*tiny_run(base, Path("out"), *arguments))
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,260 @@
+"""Contrast, colour maps and the style sheet, by arithmetic written out here rather than taken from the theme."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import fields
+
+import pytest
+from PySide6.QtCore import QSettings, Qt
+from PySide6.QtGui import QColor, QFontInfo
+from PySide6.QtWidgets import QApplication, QLabel, QLineEdit, QPushButton, QVBoxLayout, QWidget
+
+from app.design.chrome import chrome
+from app.design.theme import (
+    DARKROOM,
+    PAPER,
+    Theme,
+    apply_theme,
+    canvas_font,
+    entropy_color,
+    px,
+    readable_on,
+    set_text_percent,
+    sized,
+    stylesheet,
+    system_theme,
+    text_percent,
+    ui_font,
+)
+from app.settings import store
+from app.window.appearance import Looks
+
+# Said by the offscreen platform whenever a window is shown.
+pytestmark = pytest.mark.qt_log_ignore("This plugin does not support propagateSizeHints")
+
+THEMES = pytest.mark.parametrize("theme", [DARKROOM, PAPER], ids=lambda theme: theme.name)
+
+
+def linear(code: str) -> list[float]:
+    channels = [int(code[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    return [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+
+
+def luminance(code: str) -> float:
+    red, green, blue = linear(code)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    high, low = sorted((luminance(one), luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def lightness(code: str) -> float:
+    """CIE L*, 0 to 100."""
+    y = luminance(code)
+    return 116 * (y ** (1 / 3) if y > 0.008856 else 7.787 * y + 16 / 116) - 16
+
+
+def test_the_arithmetic_itself():
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+    assert contrast("#777777", "#ffffff") == pytest.approx(4.478, abs=0.001)  # the known value
+    assert lightness("#ffffff") == pytest.approx(100, abs=0.01)
+
+
+@THEMES
+@pytest.mark.parametrize("surface", ["surface", "surface_raised", "surface_sunken"])
+def test_text_can_be_read(theme, surface):
+    ground = getattr(theme, surface)
+    wanted = {"ink": 4.5, "faint_ink": 4.5, "candidate": 4.5, "accepted": 4.5, "settled": 4.5, "conflict": 4.5}
+    wanted |= {"given": 4.5, "remelted": 4.5, "noise": 3.0, "accent": 3.0, "focus": 3.0}
+    weak = {name: round(contrast(getattr(theme, name), ground), 2) for name in wanted}
+    assert {name: ratio for name, ratio in weak.items() if ratio < wanted[name]} == {}
+
+
+@THEMES
+def test_text_on_colours_can_be_read(theme):
+    assert contrast(theme.on_accent, theme.accent) >= 4.5
+    assert contrast(theme.on_accent, theme.accent_hover) >= 4.5
+    assert contrast(theme.ink, theme.selection) >= 4.5
+    assert contrast(theme.ink, theme.line) >= 4.5  # what is pressed or chosen
+
+
+@THEMES
+def test_states_differ_in_colour(theme):
+    shades = [theme.noise, theme.candidate, theme.accepted, theme.remelted, theme.settled, theme.conflict]
+    assert len(set(shades)) == len(shades)
+    assert contrast(theme.padding, theme.surface_sunken) < contrast(theme.noise, theme.surface_sunken)
+
+
+@THEMES
+def test_tokens_are_colours(theme):
+    for field in fields(Theme):
+        if field.name not in ("name", "dark"):
+            assert re.fullmatch(r"#[0-9a-f]{6}", getattr(theme, field.name)), field.name
+
+
+@THEMES
+def test_entropy_map_is_even_and_one_way(theme):
+    levels = [lightness(entropy_color(step / 60, theme).name()) for step in range(61)]
+    steps = [after - before for before, after in itertools.pairwise(levels)]
+    if not theme.dark:
+        steps = [-step for step in steps]
+    assert min(steps) > 0
+    assert max(steps) < 2.2 * sum(steps) / len(steps)
+    assert abs(levels[-1] - levels[0]) > 90
+    # Certainty recedes into the surface.
+    assert contrast(entropy_color(0, theme).name(), theme.surface) < contrast(
+        entropy_color(1, theme).name(), theme.surface
+    )
+
+
+@THEMES
+def test_entropy_map_is_clamped_and_readable(theme):
+    assert entropy_color(-3, theme) == entropy_color(0, theme)
+    assert entropy_color(7, theme) == entropy_color(1, theme)
+    for step in range(101):
+        shade = entropy_color(step / 100, theme)
+        assert contrast(readable_on(shade).name(), shade.name()) >= 4.5
+
+
+@THEMES
+def test_stylesheet_is_complete(theme):
+    for sheet in (stylesheet(theme), stylesheet(theme, "/some/where")):
+        assert "@" not in sheet
+        assert sheet.count("{") == sheet.count("}")
+        used = set(re.findall(r"#[0-9a-f]{6}\b", sheet))
+        assert used <= {getattr(theme, field.name) for field in fields(Theme)}
+    assert "url(" not in stylesheet(theme)
+
+
+@pytest.fixture
+def restored(qapp: QApplication):
+    """The look of the test app, put back."""
+    before = qapp.style().objectName(), qapp.font(), qapp.palette(), qapp.styleSheet()
+    yield qapp
+    qapp.setStyleSheet(before[3])
+    qapp.setStyle(before[0])
+    qapp.setPalette(before[2])
+    qapp.setFont(before[1])
+    set_text_percent(100)
+
+
+@THEMES
+def test_applied_theme_reaches_the_widgets(theme, restored, qtbot):
+    apply_theme(restored, theme)
+    window = QWidget()
+    qtbot.addWidget(window)
+    column = QVBoxLayout(window)
+    label, button = QLabel("text"), QPushButton("Develop")
+    button.setProperty("role", "primary")
+    column.addWidget(label)
+    column.addWidget(button)
+    window.resize(300, 120)
+    image = window.grab().toImage()
+    ratio = image.devicePixelRatio()
+
+    def shade(x: int, y: int) -> str:
+        return image.pixelColor(round(x * ratio), round(y * ratio)).name()
+
+    assert shade(2, 2) == theme.surface
+    middle = button.geometry()
+    assert shade(middle.x() + 12, middle.center().y()) == theme.accent
+    assert label.palette().color(label.foregroundRole()) == QColor(theme.ink)
+
+
+@THEMES
+def test_focus_can_be_seen(theme, restored, qtbot):
+    apply_theme(restored, theme)
+    window = QWidget()
+    qtbot.addWidget(window)
+    column = QVBoxLayout(window)
+    first, second = QLineEdit(), QLineEdit()
+    column.addWidget(first)
+    column.addWidget(second)
+    window.show()
+    qtbot.waitExposed(window)
+    window.activateWindow()
+    second.setFocus()
+    qtbot.waitUntil(second.hasFocus)
+
+    def has_ring(edit: QLineEdit) -> bool:
+        image = edit.grab().toImage()
+        return image.pixelColor(image.width() // 2, 1) == QColor(theme.focus)
+
+    assert has_ring(second)
+    assert not has_ring(first)
+
+
+def test_theme_of_the_system(qapp):
+    hints = qapp.styleHints()
+    before = hints.colorScheme()
+    try:
+        hints.setColorScheme(Qt.ColorScheme.Light)
+        if hints.colorScheme() == Qt.ColorScheme.Light:  # not every platform lets an app choose
+            assert system_theme() is PAPER
+        hints.setColorScheme(Qt.ColorScheme.Dark)
+        if hints.colorScheme() == Qt.ColorScheme.Dark:
+            assert system_theme() is DARKROOM
+    finally:
+        hints.setColorScheme(before)
+    assert system_theme() in (DARKROOM, PAPER)
+
+
+@pytest.mark.usefixtures("qapp")
+def test_canvas_font_has_one_width():
+    font = canvas_font(18)
+    assert font.pixelSize() == 18
+    assert QFontInfo(font).fixedPitch()
+
+
+# ---------------------------------------------------------------- size of text
+
+
+def test_sizes_at_a_percentage(restored):  # noqa: ARG001
+    set_text_percent(150)
+    assert (px(14), px(12)) == (21, 18)
+    assert sized("a { font-size: 14px; width: 14px; }") == "a { font-size: 21px; width: 14px; }"
+    assert (ui_font().pixelSize(), canvas_font(18).pixelSize()) == (21, 27)
+    set_text_percent(80)
+    assert px(9) == 8  # smaller runs together
+    for given, taken in ((10, 80), (900, 200)):
+        set_text_percent(given)
+        assert text_percent() == taken
+
+
+@THEMES
+def test_every_size_of_the_sheets_follows(theme, restored):  # noqa: ARG001
+    def own(theme: Theme) -> str:
+        return f"QLabel#own {{ font-size: 13px; color: {theme.ink}; }}"
+
+    def sizes() -> list[int]:
+        return [int(size) for size in re.findall(r"font-size: (\d+)px", stylesheet(theme) + chrome(theme, own))]
+
+    before = sizes()
+    set_text_percent(200)
+    assert before
+    assert sizes() == [2 * size for size in before]
+
+
+def test_text_on_screen_grows_at_once_and_stays_so(restored, qtbot, settings: QSettings):  # noqa: ARG001
+    looks = Looks(settings)
+    window = QWidget()
+    qtbot.addWidget(window)
+    column = QVBoxLayout(window)
+    title, button = QLabel("text"), QPushButton("Develop")
+    title.setProperty("role", "title")
+    for widget in (title, button):
+        column.addWidget(widget)
+    window.show()
+    small = [widget.fontMetrics().height() for widget in (title, button)]
+    heard = []
+    looks.changed.connect(lambda: heard.append(looks.preferences.text_percent))
+    looks.set_text_percent(200)
+    assert heard == [200]
+    large = [widget.fontMetrics().height() for widget in (title, button)]
+    assert [round(after / before) for before, after in zip(small, large, strict=True)] == [2, 2]
+    assert store.read_preferences(settings).text_percent == 200
+    assert Looks(settings).preferences.text_percent == text_percent() == 200

@@ -1,0 +1,374 @@
+"""A position's history: what it is, how it is said, and the chart that follows the player."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QColor
+
+from app.design.theme import DARKROOM, PAPER, color, luminance, set_text_percent
+from app.inspector.cell.history import Biography
+from app.inspector.cell.history_words import history_in_words, moment_in_words, percent, quoted
+from app.inspector.cell.rank_paths import Plot, color_of_tokens, line_colors
+from app.player.player import Player
+from app.state.run.cell_history import OUTSIDE, Ranked, history_of
+from app.state.run.replay import Replay
+from engine import SKILLS, generate, load_model
+from tests.app.inspector import made_up
+
+A, B, C, D, E = 10, 11, 12, 13, 14  # k l m n o
+LIFE = [  # argmax, sampled, accepted, top three, their shares: of position 0
+    (A, B, False, (A, B, C), (0.5, 0.3, 0.1)),
+    (B, B, True, (B, A, C), (0.6, 0.3, 0.05)),
+    (B, D, False, (B, C, A), (0.5, 0.2, 0.1)),
+    (A, A, True, (A, B, C), (0.7, 0.2, 0.1)),
+    (A, A, True, (A, E, B), (0.9, 0.05, 0.01)),
+]
+
+
+def life(top: bool = True, commit: bool = True) -> list:
+    """Five steps of two positions; the second is the end from the start."""
+    events = [made_up.started(2)]
+    for step, (argmax, sampled, accepted, tokens, shares) in enumerate(LIFE):
+        tops = ([tokens, (1, A, B)], [shares, (0.98, 0.01, 0.01)]) if top else None
+        entropy = (1.0 - 0.2 * step, 0.01)
+        told = made_up.step_event(step, (argmax, 1), (sampled, 1), (accepted, True), entropy=entropy, top=tops)
+        events.append(told)
+    return [*events, made_up.committed((A, 1), 1, 5)] if commit else events
+
+
+def bio_of(events: list, position: int = 0):
+    return history_of(Replay(made_up.Recorded(events)).record(0), position)
+
+
+def letter(token: int) -> str:
+    return chr(ord("a") + token % 26)
+
+
+@pytest.fixture
+def player(qapp) -> Player:  # noqa: ARG001 - a timer needs it
+    player = Player()
+    player.open(made_up.Recorded(life()))
+    return player
+
+
+@pytest.fixture
+def view(qtbot, player) -> Biography:
+    view = Biography(player)
+    qtbot.addWidget(view)
+    view.resize(480, 760)
+    view.show()
+    qtbot.waitExposed(view)
+    return view
+
+
+# -------------------------------------------------------------------------------------------------------- data
+
+
+def test_ranks_are_those_of_each_step():
+    bio = bio_of(life())
+    assert (bio.steps, bio.depth, bio.position) == (5, 3, 0)
+    ranks = {line.token: [(point.step, point.rank) for point in line.points] for line in bio.lines}
+    assert list(ranks.items()) == [  # by probability over all steps
+        (A, [(0, 0), (1, 1), (2, 2), (3, 0), (4, 0)]),
+        (B, [(0, 1), (1, 0), (2, 0), (3, 1), (4, 2)]),
+        (C, [(0, 2), (1, 2), (2, 1), (3, 2)]),
+        (E, [(4, 1)]),
+    ]
+    assert [point.share for point in bio.lines[0].points] == pytest.approx([0.5, 0.3, 0.1, 0.7, 0.9])
+    assert bio.lines[0].weight == pytest.approx(2.5)
+    assert bio.argmax_ranks.tolist() == [0] * 5
+    assert bio.candidate_ranks.tolist() == [1, 0, OUTSIDE, 0, 0]
+    assert bio.samples_outside
+    assert bio.top(1) == [Ranked(B, pytest.approx(0.6)), Ranked(A, pytest.approx(0.3)), Ranked(C, pytest.approx(0.05))]
+
+
+def test_a_line_is_cut_where_its_token_is_not_recorded():
+    events = life()
+    line = next(line for line in bio_of(events).lines if line.token == C)
+    assert [[point.step for point in stretch] for stretch in line.stretches] == [[0, 1, 2, 3]]
+    again = made_up.step_event(5, (A, 1), (A, 1), (True, True), top=([(A, C, B), (1, A, B)], [(1, 0, 0), (1, 0, 0)]))
+    line = next(line for line in bio_of([*events[:-1], again]).lines if line.token == C)
+    assert [[point.step for point in stretch] for stretch in line.stretches] == [[0, 1, 2, 3], [5]]
+
+
+def test_counts_remelts_and_where_it_settled():
+    bio = bio_of(life())
+    assert (bio.accepted_count, bio.remelt_count, bio.settled_at, bio.final) == (3, 1, 3, A)
+    assert bio.remelted.tolist() == [False, False, True, False, False]
+    assert bio.argmax_runs == ((0, 1, A), (1, 3, B), (3, 5, A))
+    assert bio.candidate_runs == ((0, 2, B), (2, 3, D), (3, 5, A))
+    assert not bio.padding
+    assert bio_of(life(), 1).padding
+    with pytest.raises(IndexError, match="outside the canvas of 2"):
+        bio_of(life(), 2)
+
+
+def test_without_top_candidates_there_are_no_lines():
+    bio = bio_of(life(top=False))
+    assert (bio.depth, bio.lines, bio.samples_outside) == (0, (), False)
+    assert bio.candidate_ranks.tolist() == [OUTSIDE] * 5
+    assert bio.remelt_count == 1
+
+
+def test_a_block_without_steps():
+    bio = bio_of([made_up.started(3)])
+    assert (bio.steps, bio.lines, bio.argmax_runs, bio.settled_at) == (0, (), (), 0)
+    assert history_in_words(bio, letter) == "No step was taken yet."
+
+
+# -------------------------------------------------------------------------------------------------------- words
+
+
+def test_the_history_in_words():
+    said = history_in_words(bio_of(life()), letter)
+    assert said == "Accepted at 3 of 5 steps, remelted once, settled at step 3 as 'k'."
+    said = history_in_words(bio_of(life(commit=False)), letter)
+    assert said == "Accepted at 3 of 5 steps, remelted once, best guess since step 3: 'k'."
+    assert history_in_words(bio_of(life(), 1), letter).endswith("as 'b'. It is padding behind the end of the text.")
+    pinned = [made_up.started(2, pinned=[0]), *life()[1:]]
+    assert history_in_words(bio_of(pinned), letter) == "Given: pinned as 'k' from the start."
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        (-1, "Before the first step: the position holds noise."),
+        (0, "Step 0: argmax 'k', sampled 'l', re-noised; entropy 1.000 nats."),
+        (1, "Step 1: argmax and sampled 'l', accepted; entropy 0.800 nats."),
+        (2, "Step 2: argmax 'l', sampled 'n', re-noised, which is a remelt; entropy 0.600 nats."),
+        (5, "Committed as 'k'."),
+    ],
+)
+def test_a_moment_in_words(step, said):
+    assert moment_in_words(bio_of(life()), step, letter) == said
+
+
+def test_text_from_right_to_left_is_kept_apart():
+    assert quoted(" a\n") == r"' a\n'"
+    assert quoted("שלום") == "\u2068'שלום'\u2069"
+    assert "\u202e" not in quoted("\u202e")
+
+
+def test_no_probability_is_rounded_to_certainty():
+    assert [percent(share) for share in (0, 0.0004, 0.25, 0.9996, 1)] == [
+        "0.0 %",
+        "under 0.1 %",
+        "25.0 %",
+        "over 99.9 %",
+        "100.0 %",
+    ]
+
+
+# -------------------------------------------------------------------------------------------------------- painting
+
+
+@pytest.mark.parametrize("theme", [DARKROOM, PAPER], ids=lambda theme: theme.name)
+def test_line_colours_stand_out_and_differ(theme):
+    ground = luminance(color(theme.surface_sunken))
+    shades = line_colors(theme)
+    assert len({shade.name() for shade in shades}) == len(shades)
+    for shade in shades:
+        high, low = sorted((luminance(shade), ground), reverse=True)
+        assert (high + 0.05) / (low + 0.05) >= 4.5, shade.name()
+
+
+def test_the_likeliest_tokens_have_colours():
+    bio = bio_of(life())
+    assert list(color_of_tokens(bio, DARKROOM)) == [A, B, C, E]
+
+
+def test_plot_places():
+    plot = Plot(left=32, column=10, steps=5, top=20, row=24, depth=3, outside=True, gap=12, entropy=40, gutter=32)
+    assert (plot.rows, plot.right, plot.x(0), plot.x(4)) == (4, 82, 37, 77)
+    assert (plot.y(0), plot.y(2), plot.y(OUTSIDE)) == (32, 80, 104)
+    assert (plot.entropy_top, plot.bottom) == (128, 168)
+    assert replace(plot, depth=0, outside=False).rows == 2
+
+
+# -------------------------------------------------------------------------------------------------------- widget
+
+
+def column_of(view: Biography, step: int) -> QPoint:
+    return QPoint(view.chart.x_of(step) + view.chart.column // 2, 60)
+
+
+def test_it_teaches_until_a_cell_is_selected(view, player):
+    assert view.chart.bio is None
+    assert "Select a cell" in view.accessibleDescription()
+    assert not view.table.isVisible()
+    player.open(None)
+    assert "Open a trace" in view.accessibleDescription()
+
+
+def test_a_hovered_cell_is_shown_lightly_and_the_selected_one_before_it(view, player):
+    player.point(1)
+    assert view.title.text() == "Position 1, block 1, under the pointer"
+    player.select(0)
+    assert view.title.text() == "Position 0, block 1"
+    player.point(1)
+    assert view.chart.bio.position == 0
+    player.select(-1)
+    assert view.chart.bio.position == 1
+    player.point(-1)
+    assert view.chart.bio is None
+
+
+def test_words_and_table_follow_the_frame(view, player):
+    player.select(0)
+    player.go(3)  # step 2
+    assert view.sentence.text() == "Accepted at 3 of 5 steps, remelted once, settled at step 3 as 'k'."
+    assert view.now.text().startswith("Step 2: argmax 'l', sampled 'n'")
+    assert view.table.rows() == [
+        ("1", "'l'", "50.0 %", "argmax"),
+        ("2", "'m'", "20.0 %", ""),
+        ("3", "'k'", "10.0 %", ""),
+        (">3", "'n'", "not recorded", "sampled, re-noised"),
+    ]
+    player.go(4)
+    assert view.table.rows()[0] == ("1", "'k'", "70.0 %", "argmax, accepted")
+    assert len(view.table.rows()) == 3
+    assert view.chart.accessibleDescription().count("Step 3: argmax and sampled 'k', accepted") == 1
+    player.go(0)
+    assert view.table.rows() == []
+    assert "holds noise" in view.now.text()
+    player.go(99)
+    assert view.now.text() == "Committed as 'k'."
+
+
+def test_it_says_when_candidates_were_not_recorded(view, player):
+    player.open(made_up.Recorded(life(top=False)))
+    player.select(0)
+    assert "were not recorded" in view.note.text()
+    assert "were not recorded" in view.accessibleDescription()
+    assert not view.table.isVisible()
+    assert view.chart.plot().rows == 2
+
+
+def test_a_click_goes_to_the_step(view, player, qtbot):
+    player.select(0)
+    for step in (1, 3, 0):
+        qtbot.mouseClick(view.chart.viewport(), Qt.MouseButton.LeftButton, pos=column_of(view, step))
+        assert player.frame.step == step
+    qtbot.mouseClick(view.chart.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(4, 60))  # beside the columns
+    assert player.frame.step == 0
+
+
+def test_a_click_stops_playing(view, player, qtbot):
+    player.select(0)
+    player.toggle()
+    qtbot.mouseClick(view.chart.viewport(), Qt.MouseButton.LeftButton, pos=column_of(view, 2))
+    assert not player.is_playing
+
+
+def test_keys_go_through_the_steps(view, player, qtbot):
+    player.select(0)
+    player.go(2)
+    keys = [Qt.Key.Key_Right, Qt.Key.Key_Left, Qt.Key.Key_Left, Qt.Key.Key_End, Qt.Key.Key_Home, Qt.Key.Key_Left]
+    found = []
+    for key in keys:
+        qtbot.keyClick(view.chart, key)
+        found.append(player.frame.step)
+    assert found == [2, 1, 0, 5, -1, -1]
+
+
+def test_the_cursor_is_where_the_frame_is(view, player):
+    player.select(0)
+    player.go(3)
+    assert view.chart.cursor_rect().left() == view.chart.x_of(2)
+    image = view.chart.viewport().grab().toImage()
+    ratio = image.devicePixelRatio()
+    edge = round((view.chart.x_of(3) - 0.5) * ratio - 0.5), round(100 * ratio)
+    assert QColor(image.pixel(*edge)) == color(DARKROOM.accent)
+    player.go(0)
+    assert view.chart.cursor_rect().width() == 3
+
+
+def test_a_long_block_scrolls_to_the_cursor(view, player):
+    player.open(made_up.Recorded(made_up.random_run(48, 8)), 0)
+    player.select(3)
+    bar = view.chart.horizontalScrollBar()
+    assert bar.maximum() > 0
+    assert bar.value() == 0
+    for place in range(49):
+        player.go(place)
+        rect = view.chart.cursor_rect()
+        assert view.chart.gutter() - 3 <= rect.left() <= rect.right() <= view.chart.viewport().width()
+    assert bar.value() > 0
+    player.go(1)
+    assert view.chart.cursor_rect().left() >= view.chart.gutter()
+
+
+def test_only_the_cursor_is_painted_anew(view, player, monkeypatch):
+    player.select(0)
+    view.grab()
+    drawn = []
+    draw = view.chart._draw
+    monkeypatch.setattr(view.chart, "_draw", lambda *args: drawn.append(args) or draw(*args))
+    player.go(1)
+    player.point(1)
+    view.grab()
+    assert drawn == []
+    view.set_theme(PAPER)
+    view.grab()
+    assert len(drawn) == 1
+
+
+def place_of(view: Biography, part) -> QPoint:
+    return part.mapTo(view.area.widget(), QPoint(0, 0))
+
+
+def test_wider_puts_the_table_beside(view, player, qtbot):
+    player.select(0)
+    qtbot.waitUntil(lambda: place_of(view, view.table).y() >= place_of(view, view.chart).y() + view.chart.height())
+    view.resize(1000, 600)
+    qtbot.waitUntil(lambda: place_of(view, view.table).x() >= place_of(view, view.chart).x() + view.chart.width())
+
+
+def test_a_low_panel_scrolls_and_nothing_overlaps(view, player, qtbot):
+    player.select(0)
+    view.resize(420, 240)
+    qtbot.waitUntil(lambda: view.area.verticalScrollBar().maximum() > 0)
+    parts = [view.title, view.chart, view.legend, view.sentence, view.now, view.table]
+    for above, below in pairwise(parts):
+        assert place_of(view, below).y() >= place_of(view, above).y() + above.height()
+    assert view.chart.height() >= view.chart.plot().bottom
+
+
+def test_larger_text_is_larger(view, player):
+    player.select(0)
+    small = view.chart.sizeHint().height()
+    set_text_percent(150)
+    try:
+        assert view.chart.sizeHint().height() > 1.3 * small
+        view.grab()
+    finally:
+        set_text_percent(100)
+
+
+def test_a_real_run(view, player):
+    model = load_model(SKILLS, device="cpu")
+    settings = model.generation_defaults.replace(max_denoising_steps=6, top_k=8, confidence_threshold=0.0)
+    prompt = model.chat_ids([{"role": "user", "content": "Write the times table of 8."}])
+    trace = made_up.Recorded(list(generate(model, prompt, settings, seed=3)))
+    trace.piece, trace.is_special = model.tokenizer.piece, model.tokenizer.is_special
+    player.open(trace)
+    record = player.replay.record(0)
+    for position in range(0, record.length, 9):
+        player.select(position)
+        bio = view.chart.bio
+        assert bio.argmax_ranks.tolist() == [0] * bio.steps
+        live = player.replay.snapshot(player.replay.place(player.replay.frames[bio.steps]))
+        assert bio.accepted_count == live.accepted_steps[position]
+        assert bio.remelt_count == live.remelts[position]
+        assert (bio.argmax[bio.settled_at :] == bio.argmax[-1]).all()
+        assert bio.padding or bio.argmax[-1] == bio.final
+        for step in range(bio.steps):
+            here = [point for line in bio.lines for point in line.points if point.step == step]
+            assert sorted(point.rank for point in here) == list(range(8))
+            assert np.isclose(sum(point.share for point in here), record.top_probabilities[step, position].sum())
+    view.grab()

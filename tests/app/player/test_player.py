@@ -1,0 +1,226 @@
+"""The player: frames, playing both ways, selection, and a run that grows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from app.player.player import FRAME_MS, NOTHING, SPEEDS, Player
+from app.state.run.replay import Frame
+from engine import CanvasCommitted, CanvasStarted, Event, StepFinished
+
+pytestmark = pytest.mark.usefixtures("qapp")
+
+LENGTH = 6
+
+
+def run(blocks: int = 2, steps: int = 3) -> list[Event]:
+    rng = np.random.default_rng(1)
+    events: list[Event] = []
+    for block in range(blocks):
+        noise = rng.integers(2, 26, LENGTH).astype(np.int32)
+        final = rng.integers(2, 26, LENGTH).astype(np.int32)
+        events.append(CanvasStarted(block, noise, np.zeros(LENGTH, dtype=np.bool_)))
+        for step in range(steps):
+            accepted = np.arange(LENGTH) <= step
+            canvas = np.where(accepted, final, rng.integers(2, 26, LENGTH)).astype(np.int32)
+            entropy = np.full(LENGTH, 1.0, np.float32)
+            events.append(StepFinished(block, step, 0.5, final, final, entropy, accepted, canvas, 0.1))
+        events.append(CanvasCommitted(block, final, LENGTH, steps, "converged"))
+    return events
+
+
+class Recorded:
+    def __init__(self, events: list[Event]) -> None:
+        self.events = events
+
+    def piece(self, token: int) -> str:
+        return chr(97 + token % 26)
+
+    def is_special(self, _token: int) -> bool:
+        return False
+
+
+@pytest.fixture
+def player() -> Player:
+    made = Player()
+    made.open(Recorded(run()))
+    return made
+
+
+def test_without_a_run_nothing_moves():
+    player = Player()
+    player.go(3)
+    player.step(1)
+    player.toggle()
+    player.play(-1)
+    player.go_to_block(0)
+    player.refresh()
+    assert (player.frame, player.block, player.snapshot, player.is_playing) == (None, None, None, False)
+    assert player.next_change(1) is False
+    assert player.piece(3) == ""
+
+
+def test_opens_at_the_end_or_where_told(player):
+    assert player.frame == Frame(1, 3)
+    told: list[int] = []
+    player.placed.connect(told.append)
+    player.open(Recorded(run()), 2)
+    assert (player.frame, told) == (Frame(0, 1), [2])
+    player.open(Recorded(run()), 99)
+    assert player.place == 9
+    player.open(None)
+    assert player.replay is None
+    assert player.place == 0
+
+
+def test_going_stops_at_the_ends(player):
+    player.go(-5)
+    assert player.frame == Frame(0, -1)
+    player.step(-1)
+    assert player.place == 0
+    player.step(4)
+    assert player.frame == Frame(0, 3)
+    player.go_to_block(1)
+    assert player.frame == Frame(1, 3)
+    player.go_to_block(0)
+    assert player.frame == Frame(0, 3)
+    player.go_to_block(7)
+    assert player.frame == Frame(0, 3)
+
+
+def test_a_frame_is_told_once(player):
+    told: list[int] = []
+    player.placed.connect(told.append)
+    player.go(3)
+    player.go(3)
+    assert told == [3]
+
+
+def test_plays_to_the_end_and_stops(player, qtbot):
+    player.set_speed(4)
+    player.go(6)
+    seen: list[int] = []
+    player.placed.connect(seen.append)
+    player.toggle()
+    assert player.is_playing
+    qtbot.waitUntil(lambda: not player.is_playing, timeout=3000)
+    assert seen == [7, 8, 9]
+
+
+def test_plays_backwards(player, qtbot):
+    player.set_speed(4)
+    player.go(3)
+    seen: list[int] = []
+    player.placed.connect(seen.append)
+    player.play(-1)
+    qtbot.waitUntil(lambda: not player.is_playing, timeout=3000)
+    assert seen == [2, 1, 0]
+    player.play(-1)  # from the end again
+    assert player.place == 9
+    player.pause()
+
+
+def test_playing_at_the_end_begins_again(player):
+    player.toggle()
+    assert player.place == 0
+    player.toggle()
+    assert not player.is_playing
+
+
+def test_loop_goes_round_both_ways(player):
+    player.set_loop(True)
+    player.go(9)
+    player._tick()
+    assert player.place == 0
+    player.direction = -1
+    player._tick()
+    assert player.place == 9
+
+
+def test_the_same_direction_again_is_faster(player):
+    player.go(0)
+    player.play(1)
+    assert player.speed == 1.0
+    speeds = []
+    for _ in range(3):
+        player.play(1)
+        speeds.append(player.speed)
+    assert speeds == [2.0, 4.0, 4.0]
+    player.play(-1)  # turns round at the same speed
+    assert (player.speed, player.direction, player.is_playing) == (4.0, -1, True)
+    player.pause()
+
+
+def test_speed_has_bounds_and_holds_while_playing(player):
+    player.go(0)
+    player.toggle()
+    player.set_speed(100)
+    assert player.speed == SPEEDS[-1] == 4
+    assert player._timer.interval() == FRAME_MS / 4
+    player.set_speed(0)
+    assert player.speed == SPEEDS[0] == 0.1
+    assert player._timer.interval() == FRAME_MS * 10
+    player.pause()
+
+
+def test_stepping_pauses(player):
+    player.go(0)
+    player.toggle()
+    player.step(1)
+    assert not player.is_playing
+    assert player.place == 1
+
+
+def test_next_change_of_the_selected_cell(player):
+    player.go(0)
+    assert player.next_change(1) is False
+    player.select(2)
+    player.calm = False
+    assert player.next_change(1)
+    assert player.place == 1  # other noise
+    player.calm = True
+    player.go(1)
+    assert player.next_change(1)
+    assert player.place == 3  # accepted
+    assert player.next_change(-1)
+    assert player.place == 2
+
+
+def test_selection_and_pointer_are_told_once(player):
+    told: list[tuple[str, int]] = []
+    player.selected.connect(lambda place: told.append(("selected", place)))
+    player.hovered.connect(lambda place: told.append(("hovered", place)))
+    for _ in range(2):
+        player.select(3)
+        player.point(4)
+    player.select(NOTHING)
+    assert told == [("selected", 3), ("hovered", 4), ("selected", -1)]
+
+
+def test_follows_a_run_that_grows_from_nothing():
+    events = run()
+    trace = Recorded([])
+    player = Player()
+    player.open(trace)
+    placed: list[int] = []
+    player.placed.connect(placed.append)
+    for event in events:
+        trace.events.append(event)
+        player.refresh()
+    assert placed == list(range(10))
+    assert player.frame == Frame(1, 3)
+
+
+def test_who_looks_back_stays_there_while_the_run_grows():
+    events = run()
+    trace = Recorded(events[:4])
+    player = Player()
+    player.open(trace)
+    player.go(1)
+    trace.events = events
+    grown: list[bool] = []
+    player.grown.connect(lambda: grown.append(True))
+    player.refresh()
+    assert (player.place, grown) == (1, [True])
+    assert len(player.replay.frames) == 10

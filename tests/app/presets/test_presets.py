@@ -1,0 +1,588 @@
+"""Presets: kept on the disk whatever happens to the file, edited without losing anything, picked."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QMimeData, Qt
+from PySide6.QtWidgets import QAbstractButton, QAbstractSpinBox, QComboBox, QLineEdit, QPlainTextEdit
+from pytestqt.qtbot import QtBot
+
+import app.system.folders
+from app.presets.drafts import PresetDrafts
+from app.presets.editor import PresetEditor
+from app.presets.picker import EDIT, PresetPicker
+from app.presets.preset import BUILT_IN_IDS, DEFAULT, LONGEST_NAME, Preset, built_in, free_name, problem
+from app.presets.store import FILE, MOST, MOST_BYTES, PresetStore
+from app.settings.spec import SAMPLER
+from app.settings.values import SettingsValues
+from app.state.chat.fitting import LONGEST_LINE
+from app.system.locks import locked
+from engine import GenerationConfig, SafelightError
+
+DEFAULTS = GenerationConfig()
+POET = Preset("1", "Poet", "Answer in verse.", (("entropy_bound", 0.05), ("max_denoising_steps", 96)), True)
+CLERK = Preset("2", "Clerk", "Be brief.")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> PresetStore:
+    made = PresetStore(tmp_path / "data")
+    made.write((POET, CLERK))
+    return made
+
+
+def again(store: PresetStore) -> PresetStore:
+    """The store as the next start finds it."""
+    return PresetStore(store.path.parent)
+
+
+def names_beside(store: PresetStore) -> list[str]:
+    """What is in the data folder, but for the lock, which stays."""
+    return [path.name for path in store.path.parent.iterdir() if path.suffix != ".lock"]
+
+
+# ---------------------------------------------------------------- presets and their file
+
+
+def test_the_presets_that_come_along_fit_the_models_defaults() -> None:
+    assert tuple(preset.id for preset in built_in()) == BUILT_IN_IDS
+    for preset in built_in():
+        assert problem(preset, (), DEFAULTS) == ""
+        assert SettingsValues(dict(preset.overrides)).config(DEFAULTS)
+    default, careful, quick = built_in()
+    assert default.overrides == ()
+    bounds = [dict(preset.overrides)["entropy_bound"] for preset in (careful, quick)]
+    assert bounds[0] < DEFAULTS.entropy_bound < bounds[1]
+
+
+def test_what_is_wrong_with_a_preset_is_one_sentence() -> None:
+    assert problem(POET, ["Clerk"], DEFAULTS) == ""
+    assert problem(POET.replace(name="  "), (), DEFAULTS) == "The preset has no name. Write one."
+    assert "another preset called “Poet”" in problem(POET, [" POET "], DEFAULTS)
+    assert "Shorten it" in problem(POET.replace(name="x" * (LONGEST_NAME + 1)), (), DEFAULTS)
+    assert "Raise the start" in problem(POET.replace(overrides=(("t_max", 0.1),)), (), DEFAULTS)
+
+
+def test_a_free_name_is_free_and_short_enough() -> None:
+    assert free_name("Poet", ["Clerk"]) == "Poet"
+    assert free_name("Poet", ["poet", "Poet 2"]) == "Poet 3"
+    long = "x" * LONGEST_NAME
+    assert free_name(long, ()) == long
+    assert len(free_name(long, [long])) <= LONGEST_NAME
+
+
+def test_presets_survive_a_restart(store: PresetStore) -> None:
+    found = again(store)
+    assert found.own == (POET, CLERK)
+    assert found.presets == (*built_in(), POET, CLERK)
+    assert found.problem == ""
+    assert found.find("2") == CLERK
+    assert found.find("gone").id == DEFAULT
+    assert names_beside(store) == [FILE]
+    assert json.loads(store.path.read_text(encoding="utf-8"))["version"] == 1
+
+
+def test_without_a_file_there_are_the_built_in_ones(tmp_path: Path) -> None:
+    empty = PresetStore(tmp_path / "nothing")
+    assert empty.presets == built_in()
+    assert empty.problem == ""
+    assert not empty.path.exists()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [b"", b"{", b"\xff\xfe", b"[]", b'{"version": 1}', b'{"version": "x", "presets": []}', b"[" * 100_000, b"null"],
+)
+def test_a_damaged_file_is_set_aside_and_never_lost(store: PresetStore, damage: bytes) -> None:
+    store.path.write_bytes(damage)
+    found = again(store)
+    assert found.presets == built_in()
+    assert found.set_aside is not None
+    assert found.set_aside.read_bytes() == damage
+    assert str(found.set_aside) in found.problem
+    found.write((CLERK,))
+    assert again(store).own == (CLERK,)
+    assert again(store).problem == ""
+    assert found.set_aside.read_bytes() == damage
+
+
+def test_what_can_be_read_of_a_damaged_file_is_kept(store: PresetStore) -> None:
+    raw = json.loads(store.path.read_text(encoding="utf-8"))
+    raw["presets"][0]["overrides"] |= {"entropy_bound": 99, "max_denoising_steps": 2.5, "t_max": 1, "smell": 3}
+    raw["presets"] += ["nonsense", {"id": "3"}, {"id": DEFAULT, "name": "Fake"}, raw["presets"][1]]
+    raw["presets"].append({"id": "4", "name": "Odd", "system_prompt": 7, "overrides": [], "think": "yes"})
+    damaged = json.dumps(raw)
+    store.path.write_text(damaged, encoding="utf-8")
+    found = again(store)
+    assert found.own == (POET.replace(overrides=(("t_max", 1.0),)), CLERK, Preset("4", "Odd"))
+    assert found.set_aside is not None
+    assert found.set_aside.read_text(encoding="utf-8") == damaged
+    assert again(store).problem == ""  # put aside once, not at every start
+    assert again(store).own == found.own
+
+
+def test_files_set_aside_do_not_replace_each_other(store: PresetStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app.system.folders.time, "strftime", lambda _form: "now")
+    kept = []
+    for damage in ("{1", "{2", "{3"):
+        store.path.write_text(damage)
+        kept.append(again(store).set_aside)
+    assert [path.read_text() for path in kept if path is not None] == ["{1", "{2", "{3"]
+
+
+def test_a_file_of_a_newer_version_is_left_alone(store: PresetStore) -> None:
+    newer = '{"version": 2, "presets": [], "more": "things"}'
+    store.path.write_text(newer)
+    found = again(store)
+    assert "newer Safelight" in found.problem
+    with pytest.raises(SafelightError, match="newer Safelight"):
+        found.write((POET,))
+    assert store.path.read_text() == newer
+
+
+def test_a_failed_write_leaves_the_old_file(store: PresetStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(SafelightError, match="the disk is full"):
+        store.write(())
+    monkeypatch.undo()
+    assert store.own == (POET, CLERK)
+    assert again(store).own == (POET, CLERK)
+    assert names_beside(store) == [FILE]
+
+
+def test_a_damaged_file_that_cannot_be_renamed_is_not_written_over(
+    store: PresetStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    store.path.write_text("{")
+    monkeypatch.setattr(Path, "rename", refuse)
+    found = again(store)
+    assert "cannot be renamed (permission denied)" in found.problem
+    with pytest.raises(SafelightError):
+        found.write((POET,))
+    assert store.path.read_text() == "{"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other files and other rights")
+def test_what_is_no_file_is_set_aside_unread(store: PresetStore) -> None:
+    def pipe() -> None:
+        os.mkfifo(store.path)
+
+    def enormous() -> None:
+        store.path.touch()
+        os.truncate(store.path, 2**40)
+
+    for made in (pipe, store.path.mkdir, enormous, lambda: store.path.symlink_to("/dev/zero")):
+        store.path.unlink()
+        made()
+        found = again(store)
+        assert found.own == ()
+        assert found.set_aside is not None
+        assert os.path.lexists(found.set_aside)
+        assert str(found.set_aside) in found.problem
+        found.write((POET,))
+        assert again(store).own == (POET,)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other rights")
+def test_presets_are_their_users_alone(store: PresetStore) -> None:
+    assert stat.S_IMODE(store.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(store.path.parent.stat().st_mode) == 0o700
+    store.path.chmod(0o644)
+    again(store)
+    assert stat.S_IMODE(store.path.stat().st_mode) == 0o600
+
+
+def test_what_is_too_long_is_cut_and_half_characters_are_replaced(store: PresetStore) -> None:
+    store.write((POET.replace(system_prompt="half \ud800"),))
+    assert again(store).own == (POET.replace(system_prompt="half ?"),)
+    entries = [{"id": str(n), "name": "n" * 900, "system_prompt": "", "overrides": {}} for n in range(MOST + 3)]
+    store.path.write_text(json.dumps({"version": 1, "presets": entries}), encoding="utf-8")
+    assert len(again(store).own) == MOST
+    assert {len(preset.name) for preset in again(store).own} == {LONGEST_NAME}
+    assert "Shorten it" in problem(POET.replace(system_prompt="x" * 200_001), (), DEFAULTS)
+    with pytest.raises(SafelightError, match="Shorten the longest"):
+        store.write((POET.replace(system_prompt="x" * MOST_BYTES),))
+    with pytest.raises(SafelightError, match="Delete one"):
+        store.write([Preset(str(n), str(n)) for n in range(MOST + 1)])
+
+
+# ---------------------------------------------------------------- two windows
+
+
+def test_windows_keep_each_others_presets(store: PresetStore) -> None:
+    one, other = again(store), again(store)
+    singer, scribe = Preset("3", "Singer"), Preset("4", "Scribe")
+    one.write((*one.own, singer))
+    other.write((POET, CLERK.replace(system_prompt="Be brief and kind."), scribe))
+    one.write((POET, CLERK, singer.replace(think=True)))
+    expected = {POET, CLERK.replace(system_prompt="Be brief and kind."), singer.replace(think=True), scribe}
+    assert set(again(store).own) == set(one.own) == expected
+
+
+def test_deletions_and_changes_of_this_window_win(store: PresetStore) -> None:
+    one, other = again(store), again(store)
+    one.write((CLERK.replace(name="Ours"),))
+    other.write((POET.replace(name="Theirs"), CLERK.replace(name="Theirs, too")))
+    assert again(store).own == (POET.replace(name="Theirs"), CLERK.replace(name="Theirs, too"))
+    one.write(())
+    assert again(store).own == (POET.replace(name="Theirs"),)  # which one has not touched since it was there again
+
+
+def test_a_file_that_has_gone_or_been_damaged_meanwhile_takes_nothing_along(store: PresetStore) -> None:
+    store.path.unlink()
+    store.write((POET.replace(name="Ours"), CLERK))
+    assert again(store).own == (POET.replace(name="Ours"), CLERK)
+    store.path.write_text("{")
+    store.write((POET, CLERK))
+    assert again(store).own == (POET, CLERK)
+    assert store.set_aside is not None
+
+
+def test_a_lock_that_another_window_holds_is_not_waited_for(store: PresetStore) -> None:
+    with locked(store.path.with_name(f"{FILE}.lock")), pytest.raises(SafelightError, match="Try again in a moment"):
+        store.write(())
+    assert again(store).own == (POET, CLERK)
+    store.write((CLERK,))
+    assert again(store).own == (CLERK,)
+
+
+def test_drafts_take_in_what_another_window_has_done(store: PresetStore) -> None:
+    drafts, other = PresetDrafts(store, DEFAULTS), again(store)
+    drafts.change(POET.replace(name=""))  # not valid, hence not saved
+    other.write((CLERK.replace(think=True), Preset("3", "Singer")))
+    made = drafts.add()
+    assert [draft.name for draft in drafts.presets[3:]] == ["", "Clerk", made.name, "Singer"]
+    assert drafts.find(CLERK.id).think
+    drafts.revert(POET.id)
+    assert again(store).own == (POET, CLERK.replace(think=True), made, Preset("3", "Singer"))
+
+
+# ---------------------------------------------------------------- drafts
+
+
+def test_only_what_is_valid_is_saved(store: PresetStore) -> None:
+    drafts = PresetDrafts(store, DEFAULTS)
+    drafts.change(POET.replace(name=""))
+    drafts.change(CLERK.replace(name="Scribe"))
+    drafts.save()
+    assert again(store).own == (POET, CLERK.replace(name="Scribe"))
+    assert drafts.unsaved() == [POET.replace(name="")]
+    drafts.revert(POET.id)
+    assert drafts.unsaved() == []
+
+
+def test_a_name_that_is_given_up_can_be_taken_at_once(store: PresetStore) -> None:
+    drafts = PresetDrafts(store, DEFAULTS)
+    drafts.change(POET.replace(name="Clerk"))
+    drafts.save()
+    assert "another preset" in drafts.problem(POET.id)
+    drafts.change(CLERK.replace(name="Scribe"))
+    drafts.save()
+    assert [preset.name for preset in again(store).own] == ["Clerk", "Scribe"]
+    drafts.change(POET.replace(name="One"))
+    drafts.change(CLERK.replace(name="One"))
+    drafts.save()
+    assert [preset.name for preset in again(store).own] == ["One", "Scribe"]
+
+
+def test_deleted_presets_come_back_in_turn_at_their_places(store: PresetStore) -> None:
+    drafts = PresetDrafts(store, DEFAULTS)
+    drafts.delete(POET.id)
+    drafts.delete(CLERK.id)
+    assert again(store).own == ()
+    assert drafts.last_deleted == CLERK
+    drafts.undelete()
+    drafts.undelete()
+    assert again(store).own == (POET, CLERK)
+    assert drafts.last_deleted is None
+
+
+def test_a_copy_of_an_invalid_draft_is_a_copy_of_what_is_saved(store: PresetStore) -> None:
+    drafts = PresetDrafts(store, DEFAULTS)
+    drafts.change(POET.replace(overrides=(("t_max", 0.1),)))
+    made = drafts.add(drafts.find(POET.id))
+    assert (made.name, made.overrides, made.think) == ("Poet 2", POET.overrides, True)
+    assert made.id != POET.id
+    copy = drafts.add(built_in()[1])
+    assert (copy.name, copy.overrides) == ("Careful 2", built_in()[1].overrides)
+    assert again(store).own == (POET, CLERK, made, copy)
+
+
+# ---------------------------------------------------------------- the editor
+
+
+@pytest.fixture
+def editor(qtbot: QtBot, store: PresetStore) -> Iterator[PresetEditor]:
+    made = PresetEditor(store, DEFAULTS, POET.id)
+    qtbot.addWidget(made)
+    with qtbot.waitExposed(made):
+        made.show()
+    yield made
+    made.form.show_preset(built_in()[0])
+    made._pause.stop()
+
+
+def names(editor: PresetEditor) -> list[str]:
+    return [editor.list.item(row).text() for row in range(editor.list.count())]
+
+
+def test_the_editor_shows_every_declared_setting(editor: PresetEditor) -> None:
+    assert names(editor) == ["Default", "Careful", "Quick", "Poet", "Clerk"]
+    assert list(editor.form.boxes) == [setting.name for setting in SAMPLER]
+    assert editor.form.preset == POET
+    assert editor.form.boxes["entropy_bound"].isEnabled()
+    assert not editor.form.boxes["t_max"].isEnabled()
+    assert editor.form.boxes["t_max"].value() == DEFAULTS.t_max
+
+
+def test_changes_are_saved_as_one_goes(qtbot: QtBot, editor: PresetEditor, store: PresetStore) -> None:
+    form = editor.form
+    form.name.setFocus()
+    form.name.selectAll()
+    qtbot.keyClicks(form.name, "Bard")
+    form.own["t_max"].click()
+    form.boxes["t_max"].setValue(1.5)
+    form.own["entropy_bound"].click()
+    form.think.click()
+    form.system_prompt.setPlainText("Sing.")
+    wanted = Preset("1", "Bard", "Sing.", (("t_max", 1.5), ("max_denoising_steps", 96)))
+    qtbot.waitUntil(lambda: again(store).own == (wanted, CLERK))
+    assert names(editor)[3] == "Bard"
+    assert form.boxes["entropy_bound"].value() == DEFAULTS.entropy_bound
+    editor.accept()
+    assert not editor.isVisible()
+
+
+def test_a_system_prompt_that_is_too_long_for_its_field_stays(editor: PresetEditor) -> None:
+    form, long = editor.form, CLERK.replace(system_prompt="x" * (LONGEST_LINE + 1))
+    form.show_preset(long)
+    assert form.system_prompt.toPlainText() == ""
+    assert "used as it is" in form.too_long.text()
+    assert form.preset == long
+    form.system_prompt.insertPlainText("Sing.")
+    assert form.preset == long.replace(system_prompt="Sing.")
+    assert form.too_long.isHidden()
+    form.show_preset(CLERK)
+    assert form.preset == CLERK
+    assert form.too_long.isHidden()
+    data = QMimeData()
+    data.setText(long.system_prompt)
+    form.system_prompt.insertFromMimeData(data)
+    assert form.preset == CLERK
+    assert "was pasted" in form.too_long.text()
+
+
+def test_a_value_finer_than_its_box_stays(editor: PresetEditor) -> None:
+    fine = CLERK.replace(overrides=(("entropy_bound", 0.12345),))
+    editor.form.show_preset(fine)
+    assert editor.form.preset == fine
+
+
+def test_a_number_that_is_being_typed_is_kept(qtbot: QtBot, editor: PresetEditor, store: PresetStore) -> None:
+    box = editor.form.boxes["max_denoising_steps"]
+    box.setFocus()
+    box.selectAll()
+    qtbot.keyClicks(box, "17")
+    qtbot.keyClick(editor, Qt.Key.Key_Escape)
+    assert not editor.isVisible()
+    assert dict(again(store).own[0].overrides)["max_denoising_steps"] == 17
+
+
+def test_what_is_invalid_is_said_and_waits(qtbot: QtBot, editor: PresetEditor, store: PresetStore) -> None:
+    form = editor.form
+    form.name.setFocus()
+    form.name.selectAll()
+    qtbot.keyClicks(form.name, "clerk")
+    form.system_prompt.setPlainText("Half a thought")
+    assert editor.message.text() == "There is another preset called “clerk”. Choose another name."
+    editor.list.setCurrentRow(4)
+    assert editor.message.text() == ""
+    assert names(editor)[3] == "clerk · not saved"
+    editor.accept()  # goes to what is not saved instead
+    assert editor.isVisible()
+    assert editor.current.id == POET.id
+    assert form.system_prompt.toPlainText() == "Half a thought"
+    assert form.name.hasFocus()
+    assert again(store).own == (POET, CLERK)
+    form.name.setText("Bard")
+    form.name.textEdited.emit("Bard")
+    editor.accept()
+    assert not editor.isVisible()
+    assert again(store).own[0] == POET.replace(name="Bard", system_prompt="Half a thought")
+
+
+def test_revert_takes_what_was_saved(qtbot: QtBot, editor: PresetEditor) -> None:
+    editor.form.name.setFocus()
+    editor.form.name.selectAll()
+    qtbot.keyClick(editor.form.name, Qt.Key.Key_Delete)
+    assert editor.message.text() == "The preset has no name. Write one."
+    assert editor.revert.isVisible()
+    editor.revert.click()
+    assert editor.form.preset == POET
+    assert not editor.revert.isVisible()
+    editor.reject()
+    assert not editor.isVisible()
+
+
+def test_new_duplicate_delete_undo(editor: PresetEditor, store: PresetStore) -> None:
+    editor.new.click()
+    assert names(editor)[-1] == "New preset"
+    assert editor.form.name.hasFocus()
+    assert editor.form.name.selectedText() == "New preset"
+    editor.list.setCurrentRow(3)
+    editor.duplicate.click()
+    assert names(editor)[-1] == "Poet 2"
+    assert editor.form.preset.overrides == POET.overrides
+    editor.list.setCurrentRow(3)
+    editor.delete.click()
+    assert names(editor)[3:] == ["Clerk", "New preset", "Poet 2"]
+    assert editor.deleted.text() == "“Poet” is deleted."
+    assert editor.undo.hasFocus()
+    assert again(store).own[0] == CLERK
+    editor.undo.click()
+    assert names(editor)[3:] == ["Poet", "Clerk", "New preset", "Poet 2"]
+    assert editor.current == POET
+    assert not editor.undo.isVisible()
+    assert again(store).own[:2] == (POET, CLERK)
+
+
+def test_the_last_row_can_be_deleted_by_key(qtbot: QtBot, editor: PresetEditor) -> None:
+    editor.list.setCurrentRow(4)
+    editor.list.setFocus()
+    qtbot.keyClick(editor.list, Qt.Key.Key_Delete)
+    assert names(editor)[3:] == ["Poet"]
+    assert editor.current == POET
+
+
+def test_built_in_presets_can_only_be_read(qtbot: QtBot, editor: PresetEditor, store: PresetStore) -> None:
+    editor.list.setCurrentRow(1)
+    assert editor.form.note.isVisible()
+    assert not editor.delete.isEnabled()
+    editor.form.name.setFocus()
+    qtbot.keyClicks(editor.form.name, "x")
+    assert editor.form.preset == built_in()[1]
+    assert not any(box.isEnabled() for box in editor.form.boxes.values())
+    editor.list.setFocus()
+    qtbot.keyClick(editor.list, Qt.Key.Key_Delete)
+    assert len(names(editor)) == 5
+    editor.duplicate.click()
+    assert again(store).own[-1].overrides == built_in()[1].overrides
+
+
+def test_a_full_disk_is_said_and_what_is_written_stays(
+    editor: PresetEditor, store: PresetStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as context:
+        context.setattr(os, "fsync", full)
+        editor.form.system_prompt.setPlainText("Sing.")
+        editor.accept()
+        assert editor.isVisible()
+        assert "the disk is full" in editor.message.text()
+        editor.delete.click()
+        editor.new.click()
+        assert names(editor)[3:] == ["Poet", "Clerk"]
+        assert editor.form.system_prompt.toPlainText() == "Sing."
+    editor.accept()
+    assert not editor.isVisible()
+    assert again(store).own == (POET.replace(system_prompt="Sing."), CLERK)
+
+
+def test_every_control_of_the_editor_has_a_name(editor: PresetEditor) -> None:
+    kinds = (QAbstractButton, QComboBox, QLineEdit, QPlainTextEdit, QAbstractSpinBox)
+    controls = [
+        control
+        for kind in kinds
+        for control in editor.findChildren(kind)
+        if not control.objectName().startswith("qt_") and control.focusPolicy() != Qt.FocusPolicy.NoFocus
+    ]
+    assert len(controls) > 20
+    assert [control for control in controls if not control.accessibleName()] == []
+
+
+# ---------------------------------------------------------------- the picker
+
+
+@pytest.fixture
+def picker(qtbot: QtBot, store: PresetStore) -> PresetPicker:
+    made = PresetPicker(store)
+    qtbot.addWidget(made)
+    made.show()
+    return made
+
+
+def choose(picker: PresetPicker, id: str) -> None:
+    """As by a click or Enter in the list."""
+    index = picker.findData(id)
+    picker.setCurrentIndex(index)
+    picker.activated.emit(index)
+
+
+def test_a_choice_is_told_and_showing_one_is_not(qtbot: QtBot, picker: PresetPicker) -> None:
+    assert picker.currentText() == "Default"
+    with qtbot.assertNotEmitted(picker.chosen):
+        picker.show_preset(CLERK.id)
+        picker.show_changed(True)
+    assert picker.currentText() == "Clerk, changed"
+    with qtbot.waitSignal(picker.chosen) as chosen:
+        choose(picker, POET.id)
+    assert chosen.args == [POET]
+    assert picker.current == POET
+    assert [picker.itemText(row) for row in range(picker.count())] == [
+        *("Default", "Careful", "Quick", "Poet", "Clerk"),
+        *("", "Edit presets…"),
+    ]
+
+
+def test_the_preset_in_use_is_told_again_when_it_was_edited(qtbot: QtBot, picker: PresetPicker) -> None:
+    picker.show_preset(POET.id)
+    choose(picker, EDIT)
+    assert picker.currentText() == "Poet"
+    editor = picker.editor
+    assert editor is not None
+    assert editor.current == POET
+    editor.form.think.click()
+    with qtbot.waitSignal(picker.chosen) as chosen:
+        editor.accept()
+    assert chosen.args == [POET.replace(think=False)]
+    assert picker.editor is None
+
+
+def test_a_preset_in_use_that_was_deleted_gives_way_to_the_default(qtbot: QtBot, picker: PresetPicker) -> None:
+    picker.show_preset(CLERK.id)
+    picker.edit_presets()
+    assert picker.editor is not None
+    picker.editor.delete.click()
+    with qtbot.waitSignal(picker.chosen) as chosen:
+        picker.editor.accept()
+    assert chosen.args == [built_in()[0]]
+    assert picker.currentText() == "Default"
+    assert picker.findData(CLERK.id) == -1
+
+
+def test_the_editor_shows_what_another_window_has_done(editor: PresetEditor, store: PresetStore) -> None:
+    other = again(store)
+    other.write((CLERK.replace(system_prompt="Be kind."), Preset("3", "Singer")))
+    editor.list.setCurrentRow(4)
+    editor.form.think.setChecked(True)
+    editor.save()
+    names = [editor.list.item(row).text() for row in range(editor.list.count())]
+    assert names == ["Default", "Careful", "Quick", "Clerk", "Singer"]
+    editor.list.setCurrentRow(3)
+    assert editor.current.system_prompt == editor.form.system_prompt.toPlainText()
+    editor.accept()

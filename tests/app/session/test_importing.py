@@ -1,0 +1,169 @@
+"""Imports in a window: read in a thread, stored in pieces, nothing half done on show."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from app.library import Library, LibraryError, NewMessage, transfer
+from app.library import library as whole_library
+from app.library.conversations import Keeper
+from app.session.importing import Importing
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Iterator[Library]:
+    library = Library.open(tmp_path)
+    yield library
+    library.close()
+
+
+@pytest.fixture
+def exported(library: Library) -> dict[str, Any]:
+    id = library.create(title="talk")
+    prompt = library.add(id, NewMessage(None, "user", "a question"))
+    library.add(id, NewMessage(prompt, "assistant", "an answer", settings="{}", figures="{}"))
+    raw: dict[str, Any] = json.loads(transfer.to_json(library.whole(id)))
+    library.delete(id)
+    return raw
+
+
+def many(raw: dict[str, Any], count: int) -> dict[str, Any]:
+    """A conversation of so many prompts and answers in turn."""
+    pair = raw["messages"]
+    return raw | {"messages": [pair[n % 2] | {"id": n + 1, "parent": n or None} for n in range(count)]}
+
+
+def test_a_file_is_read_in_a_thread_and_opened(
+    qtbot: QtBot, library: Library, exported: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "talk.json"
+    path.write_text(json.dumps(many(exported, 450)))
+    threads: list[str] = []
+    read = transfer.read_file
+    monkeypatch.setattr(
+        transfer, "read_file", lambda path: threads.append(threading.current_thread().name) or read(path)
+    )
+    importing = Importing(library)
+    with qtbot.waitSignal(importing.imported) as told:
+        importing.begin(path)
+        importing.begin(path)  # refused: one at a time
+    assert threads == ["import"]
+    (summary,) = library.summaries()
+    assert told.args == [summary.id]
+    assert len(Keeper(library).open(summary.id).turns) == 225
+    with qtbot.waitSignal(importing.imported):  # and another after it
+        importing.begin(path)
+
+
+def test_what_is_wrong_with_a_file_is_told(qtbot: QtBot, library: Library, tmp_path: Path) -> None:
+    importing = Importing(library)
+    for name in ("missing.json", "."):
+        with qtbot.waitSignal(importing.failed) as told:
+            importing.begin(tmp_path / name)
+        assert "choose another" in told.args[0].lower()
+    assert library.summaries() == []
+
+
+def test_it_is_stored_in_pieces_and_hidden_until_the_last(library: Library, exported: dict[str, Any]) -> None:
+    storing = library.taking(transfer.from_json(json.dumps(many(exported, 450))))
+    pieces = 0
+    for _ in storing:
+        pieces += 1
+        assert library.summaries() == []
+    assert pieces == 5  # of a hundred at most
+    assert len(library.messages(library.summaries()[0].id)) == 450
+
+
+def test_long_texts_come_alone(library: Library, exported: dict[str, Any]) -> None:
+    raw = many(exported, 6)
+    for message in raw["messages"]:
+        message["content"] = "word " * 30_000
+    assert len(list(library.taking(transfer.from_json(json.dumps(raw))))) == 6
+
+
+def test_an_import_that_is_broken_off_is_purged(
+    tmp_path: Path, exported: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(whole_library, "UNDO_SECONDS", -1.0)
+    library = Library.open(tmp_path)
+    storing = library.taking(transfer.from_json(json.dumps(many(exported, 450))))
+    next(storing), next(storing)
+    library.close()
+    library = Library.open(tmp_path)
+    assert library._connection.execute("SELECT count(*) FROM messages").fetchone() == (0,)
+    assert library.summaries() == []
+    library.close()
+
+
+def test_what_is_left_of_a_damaged_library_is_taken_over(
+    qtbot: QtBot, library: Library, exported: dict[str, Any]
+) -> None:
+    library.left = [transfer.from_json(json.dumps(many(exported, count))) for count in (2, 250)]
+    importing = Importing(library)
+    with qtbot.waitSignal(importing.taken_over):
+        importing.take_over()
+    assert sorted(len(library.messages(summary.id)) for summary in library.summaries()) == [2, 250]
+
+
+def test_a_library_that_was_closed_ends_an_import_quietly(
+    qtbot: QtBot, library: Library, exported: dict[str, Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "talk.json"
+    path.write_text(json.dumps(exported))
+    importing = Importing(library)
+    with qtbot.waitSignal(importing._read):
+        importing.begin(path)
+        library.close()
+    qtbot.waitUntil(lambda: not importing._timer.isActive())
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("settings", "[]"),
+        ("settings", "[" * 5_000 + "]" * 5_000),
+        ("settings", '{"max_new_tokens": ' + "9" * 400 + "}"),
+        ("settings", '{"x": NaN}'),
+        ("settings", '"' + "x" * 200_000 + '"'),
+        ("figures", "7"),
+        ("seed", 10**400),
+        ("attachments", [{"name": "x" * 2_000, "text": ""}]),
+        ("attachments", [{"name": "x", "text": ""}] * 1_000),
+        ("attachments", [{"name": "x", "text": ["y"]}]),
+        ("content", "x" * 3_000_000),
+        ("content", "half \ud800"),
+    ],
+)
+def test_what_could_not_be_opened_is_not_imported(exported: dict[str, Any], field: str, value: object) -> None:
+    text = json.dumps(exported).replace(f'"{field}": ', f'"{field}": {json.dumps(value)}, "was": ', 1)
+    if type(value) is int:
+        text = text.replace(str(value), "9" * 400)
+    with pytest.raises(LibraryError) as caught:
+        transfer.from_json(text, "talk.json")
+    assert str(caught.value).startswith("talk.json")
+
+
+def test_more_messages_than_can_be_opened_at_once_are_refused(exported: dict[str, Any]) -> None:
+    transfer.from_json(json.dumps(many(exported, transfer.MOST_MESSAGES)))
+    with pytest.raises(LibraryError, match="more than 10,000"):
+        transfer.from_json(json.dumps(many(exported, transfer.MOST_MESSAGES + 1)))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    ['{"t_max": "hot"}', '{"max_new_tokens": true, "trace": 5}', '{"t_min": 1e308}', '{"trace": "../x"}', ""],
+)
+def test_what_is_imported_opens(library: Library, exported: dict[str, Any], settings: str) -> None:
+    exported["messages"][1] |= {"settings": settings, "figures": settings, "seed": 2**63 - 1}
+    id = library.take(transfer.from_json(json.dumps(exported)))
+    (turn,) = Keeper(library).open(id).turns
+    assert turn.answer.text == "an answer"
+    assert turn.answer.trace_id == ""
+    assert transfer.from_json(transfer.to_json(library.whole(id))).messages[1].settings == settings

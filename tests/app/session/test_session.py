@@ -1,0 +1,224 @@
+"""Asking and keeping: what is on show is in the library, branches and all, whatever happens to the run."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from app.library import Library, LibraryError
+from app.session.session import Session
+from app.settings.values import SettingsValues
+from app.state.chat.attachment import Attachment
+from app.state.chat.conversation import ChatState
+from engine import SKILLS, SafelightError
+from tests.app.desk import Desk, shape
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Iterator[Library]:
+    library = Library.open(tmp_path)
+    yield library
+    library.close()
+
+
+@pytest.fixture
+def desk(qtbot: QtBot, fake: Any, library: Library) -> Iterator[Desk]:
+    desk = Desk(fake, library)
+    desk.link.load(SKILLS, "Skills")
+    qtbot.waitUntil(lambda: desk.model is not None)
+    yield desk
+    fake.gate.release(1000)
+    desk.link.shutdown()
+
+
+def ask(qtbot: QtBot, desk: Desk, prompt: str, files: tuple[Attachment, ...] = ()) -> None:
+    desk.session.ask(prompt, files, desk.loaded)
+    qtbot.waitUntil(lambda: desk.session.active is None)
+
+
+def reopened(desk: Desk) -> ChatState:
+    """The conversation on show as the library has it."""
+    other = Session(desk.session.library, desk.link, SettingsValues())
+    assert desk.session.conversation is not None
+    other.open(desk.session.conversation)
+    return other.chat
+
+
+def test_a_conversation_enters_the_library_with_its_first_prompt(qtbot: QtBot, desk: Desk, library: Library) -> None:
+    assert library.summaries() == []
+    ask(qtbot, desk, "Reverse the word stone.\nQuickly.")
+    (summary,) = library.summaries()
+    assert summary.title == "Reverse the word stone."
+    assert summary.id == desk.session.conversation
+    ask(qtbot, desk, "again", (Attachment("a.txt", "text"),))
+    assert len(library.summaries()) == 1
+    assert shape(reopened(desk)) == shape(desk.session.chat)
+
+
+def test_branches_and_versions_come_back_as_they_were_left(qtbot: QtBot, desk: Desk) -> None:
+    session = desk.session
+    for prompt in ("one", "two", "three"):
+        ask(qtbot, desk, prompt)
+    one, two, _ = session.chat.turns
+    session.edit(two, "other", desk.loaded)
+    qtbot.waitUntil(lambda: session.active is None)
+    session.ask_again(one, desk.loaded)
+    qtbot.waitUntil(lambda: session.active is None)
+    assert [turn.prompt for turn in session.chat.turns] == ["one"]
+    assert shape(reopened(desk)) == shape(session.chat)
+    session.choose_answer(one, 0)
+    session.choose_prompt(session.chat.turns[1], 0)
+    assert [turn.prompt for turn in session.chat.turns] == ["one", "two", "three"]
+    assert shape(reopened(desk)) == shape(session.chat)
+    figures = reopened(desk).turns[0].answer.figures
+    assert figures == session.chat.turns[0].answer.figures
+    assert figures.steps == 3
+
+
+def test_every_step_on_screen_is_in_the_library(qtbot: QtBot, desk: Desk, fake: Any, tmp_path: Path) -> None:
+    fake.hold = True
+    desk.session.ask("hello", (), desk.loaded)
+    answer = desk.session.chat.turns[0].answer
+    fake.gate.release(2)
+    qtbot.waitUntil(lambda: answer.stats.total_steps == 2)
+    with sqlite3.connect(tmp_path / "library.sqlite") as other:  # as another process would find it after a kill
+        content, status = other.execute("SELECT content, status FROM messages WHERE role = 'assistant'").fetchone()
+    other.close()
+    assert content == desk.loaded.decode(answer.draft_tokens()).text != ""
+    assert status == "developing"
+    fake.gate.release(10)
+    qtbot.waitUntil(lambda: desk.session.active is None)
+
+
+def test_an_answer_goes_on_while_another_conversation_is_on_show(qtbot: QtBot, desk: Desk, fake: Any) -> None:
+    session = desk.session
+    ask(qtbot, desk, "first")
+    first = session.conversation
+    assert first is not None
+    fake.hold = True
+    session.ask("second", (), desk.loaded)
+    running = session.active
+    assert running is not None
+    session.begin()
+    assert session.chat.turns == []
+    assert session.active is running
+    assert session.active_conversation == first
+    fake.gate.release(2)
+    qtbot.waitUntil(lambda: running.stats.total_steps == 2)
+    session.open(first)
+    assert session.chat.turns[-1].answer is running  # not a copy of it from the library
+    session.begin()
+    fake.gate.release(10)
+    qtbot.waitUntil(lambda: session.active is None)
+    session.open(first)
+    assert session.chat.turns[-1].answer.text == running.text
+    assert session.chat.turns[-1].answer.status == "done"
+
+
+def test_deleting_a_turn_can_be_undone(qtbot: QtBot, desk: Desk) -> None:
+    session = desk.session
+    for prompt in ("one", "two", "three"):
+        ask(qtbot, desk, prompt)
+    before = shape(session.chat)
+    session.remove(session.chat.turns[1])
+    assert [turn.prompt for turn in session.chat.turns] == ["one"]
+    assert shape(reopened(desk)) == shape(session.chat)
+    session.undo_remove()
+    assert shape(session.chat) == before
+    assert shape(reopened(desk)) == before
+    session.undo_remove()
+    assert shape(session.chat) == before
+
+
+def test_nothing_is_deleted_under_an_answer_that_develops(qtbot: QtBot, desk: Desk, fake: Any) -> None:
+    ask(qtbot, desk, "one")
+    fake.hold = True
+    desk.session.ask("two", (), desk.loaded)
+    with pytest.raises(SafelightError, match="Stop the answer first"):
+        desk.session.remove(desk.session.chat.turns[0])
+    assert len(desk.session.chat.turns) == 2
+
+
+def test_a_run_that_fails_before_it_begins_gives_the_prompt_back(qtbot: QtBot, desk: Desk) -> None:
+    files = (Attachment("a.txt", "text"),)
+    desk.session.ask("x" * 500, files, desk.loaded)
+    qtbot.waitUntil(lambda: desk.session.active is None)
+    assert desk.returned == [("x" * 500, files)]
+    assert "Shorten the prompt" in desk.failures[0]
+    assert desk.session.chat.turns == []
+    assert shape(reopened(desk)) == []
+
+
+def test_a_run_that_fails_in_the_middle_keeps_what_it_had(qtbot: QtBot, desk: Desk, fake: Any) -> None:
+    fake.fail_at = 2
+    ask(qtbot, desk, "hello")
+    answer = reopened(desk).turns[0].answer
+    assert answer.status == "failed"
+    assert answer.text == desk.session.chat.turns[0].answer.text != ""
+    assert "the graphics card fell out" in answer.notices()[0]
+
+
+def test_the_oldest_turns_are_left_out_when_the_context_is_full(qtbot: QtBot, desk: Desk, fake: Any) -> None:
+    fake.context = 40
+    desk.model = None
+    desk.link.load(SKILLS, "Skills")
+    qtbot.waitUntil(lambda: desk.model is not None)
+    for number in range(6):
+        ask(qtbot, desk, f"{number} is a prompt of seven words")
+    assert [told["content"][0] for told in fake.prompts[-1] if told["role"] == "user"] == ["2", "3", "4", "5"]
+    asked = len(fake.prompts)
+    ask(qtbot, desk, "word " * 60)
+    assert "Shorten the prompt" in desk.failures[-1]
+    assert desk.returned[-1] == ("word " * 60, ())
+    assert len(desk.session.chat.turns) == 6
+    assert len(fake.prompts) == asked
+
+
+def test_a_full_disk_is_said_once_and_the_conversation_goes_on(
+    qtbot: QtBot, desk: Desk, library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask(qtbot, desk, "one")
+
+    def full(*_args: Any, **_named: Any) -> None:
+        raise LibraryError("the disk is full. Make room; nothing that was stored is lost")
+
+    with monkeypatch.context() as patched:
+        for name in ("add", "update"):
+            patched.setattr(library, name, full)
+        ask(qtbot, desk, "two")
+    assert len(desk.failures) == 1
+    assert len(desk.problems) == 1
+    assert [turn.answer.status for turn in desk.session.chat.turns] == ["done", "done"]
+    ask(qtbot, desk, "three")  # there is room again: what could not be stored is stored now
+    assert desk.problems[1:] == [""]
+    assert shape(reopened(desk)) == shape(desk.session.chat)
+
+
+def test_a_prompt_stored_without_its_answer_can_be_opened(desk: Desk, library: Library) -> None:
+    from app.library import NewMessage
+
+    conversation = library.create(title="cut off")
+    library.add(conversation, NewMessage(None, "user", "hello"))
+    desk.session.open(conversation)
+    (turn,) = desk.session.chat.turns
+    assert (turn.prompt, turn.answer.status, turn.answer.text) == ("hello", "stopped", "")
+
+
+def test_nothing_is_counted_in_the_thread_of_the_window(
+    qtbot: QtBot, desk: Desk, fake: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stranger's template and tokenizer take as long as they are allowed to."""
+    threads: list[threading.Thread] = []
+    rendered = fake.load(SKILLS).chat_template.render
+    noted = SimpleNamespace(render=lambda told: threads.append(threading.current_thread()) or rendered(told))
+    monkeypatch.setattr(desk.link._worker._model, "chat_template", noted)
+    ask(qtbot, desk, "hello")
+    assert threads
+    assert threading.main_thread() not in threads

@@ -1,0 +1,220 @@
+"""The settings dialog and what it is derived from: storage, live changes, folders that cannot be used."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from PySide6.QtCore import QSettings, Qt
+from PySide6.QtWidgets import QApplication, QCheckBox, QComboBox, QLineEdit, QPushButton, QSpinBox, QWidget
+from pytestqt.qtbot import QtBot
+
+from app.settings import store
+from app.settings.dialog import SettingsDialog
+from app.settings.preferences import SECTIONS, Act, Preferences
+from app.settings.strip import SettingsStrip
+from app.settings.values import SettingsValues
+from app.system.folders import default_data_folder
+from app.window.appearance import Looks
+
+T = TypeVar("T", bound=QWidget)
+
+
+class Opened:
+    """A dialog over its own settings, with what it emitted."""
+
+    def __init__(self, qtbot: QtBot, settings: QSettings) -> None:
+        self.preferences = store.read_preferences(settings)
+        self.values = SettingsValues()
+        self.folder = ""
+        self.dialog = SettingsDialog(self.preferences, self.values, settings, ask_folder=lambda *_asked: self.folder)
+        qtbot.addWidget(self.dialog)
+        self.changed: list[str] = []
+        self.asked: list[str] = []
+        self.dialog.changed.connect(self.changed.append)
+        self.dialog.asked.connect(self.asked.append)
+
+    def control(self, kind: type[T], name: str) -> T:
+        found = self.dialog.controls[name]
+        assert isinstance(found, kind)
+        return found
+
+    def remark(self, name: str) -> str:
+        label = self.dialog._remarks[name]
+        return label.text() if not label.isHidden() else ""
+
+
+@pytest.fixture
+def opened(qtbot: QtBot, settings: QSettings) -> Opened:
+    return Opened(qtbot, settings)
+
+
+def test_every_declared_name_has_a_home() -> None:
+    names = [item.name for section in SECTIONS for item in section.items if not isinstance(item, Act)]
+    assert len(set(names)) == len(names)
+    assert {name for name in names if name in store.KEYS} == {field.name for field in fields(Preferences)}
+    assert all(hasattr(SettingsValues(), name) for name in names if name not in store.KEYS)
+
+
+def test_every_declared_setting_is_shown_and_named(opened: Opened) -> None:
+    dialog = opened.dialog
+    assert [dialog.sections.item(row).text() for row in range(dialog.sections.count())] == [
+        "Appearance",
+        "Canvas",
+        "Engine",
+        "Storage and privacy",
+        "Help",
+    ]
+    for section in SECTIONS:
+        for item in section.items:
+            assert dialog.controls[item.name].accessibleName()
+            assert dialog.controls[item.name].accessibleDescription() == item.explanation
+    assert all(control.accessibleName() for control in dialog.controls.values())
+
+
+def test_a_change_holds_at_once_and_is_kept(opened: Opened, settings: QSettings) -> None:
+    theme = opened.control(QComboBox, "theme")
+    theme.setCurrentIndex(theme.findData("paper"))
+    theme.activated.emit(theme.currentIndex())
+    opened.control(QSpinBox, "text_percent").setValue(150)
+    opened.control(QCheckBox, "offline").click()
+    assert opened.changed == ["theme", "text_percent", "offline"]
+    assert store.read_preferences(settings) == Preferences(theme="paper", text_percent=150, offline=True)
+    opened.control(QCheckBox, "offline").click()
+    assert settings.value("app/offline") is None  # as it comes, so nothing is written
+    assert not store.read_preferences(settings).offline
+
+
+def test_how_the_canvas_is_shown_goes_into_the_values(opened: Opened) -> None:
+    view = opened.control(QComboBox, "view")
+    view.setCurrentIndex(view.findData("calm"))
+    view.activated.emit(view.currentIndex())
+    opened.control(QSpinBox, "pace_ms").setValue(200)
+    opened.control(QCheckBox, "reduced_motion").click()
+    assert opened.values == SettingsValues(calm=True, pace_ms=200, reduced_motion=True)
+    assert opened.changed == ["view", "pace_ms", "reduced_motion"]
+
+
+def test_showing_changes_nothing(opened: Opened, settings: QSettings) -> None:
+    opened.preferences.text_percent = 130
+    opened.values.layer = "entropy"
+    opened.dialog.refresh()
+    assert opened.control(QSpinBox, "text_percent").value() == 130
+    assert opened.control(QComboBox, "layer").currentData() == "entropy"
+    assert opened.changed == []
+    assert settings.allKeys() == []
+
+
+def test_data_folder_is_chosen_and_given_back(opened: Opened, settings: QSettings, tmp_path: Path) -> None:
+    shown, default = opened.control(QLineEdit, "data_folder"), opened.control(QPushButton, "data_folder_default")
+    assert shown.text() == str(default_data_folder())
+    assert not default.isEnabled()
+    opened.folder = str(tmp_path / "elsewhere, with a comma")
+    opened.control(QPushButton, "data_folder_choose").click()
+    assert store.read_preferences(settings).data_folder == opened.folder == shown.text()
+    assert "next" in opened.remark("data_folder")
+    assert Path(opened.folder).is_dir()
+    default.click()
+    assert shown.text() == str(default_data_folder())
+    assert store.read_preferences(settings).data_folder == ""
+    opened.folder = ""  # the question was given up
+    opened.control(QPushButton, "data_folder_choose").click()
+    assert opened.changed == ["data_folder", "data_folder"]
+
+
+def test_a_folder_that_cannot_be_used_is_refused(opened: Opened, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    opened.folder = str(tmp_path / "file" / "below")
+    opened.control(QPushButton, "data_folder_choose").click()
+    assert "choose another folder" in opened.remark("data_folder")
+    assert opened.preferences.data_folder == ""
+    assert opened.changed == []
+
+
+def test_acts_are_asked_for_and_answered(opened: Opened) -> None:
+    for name in ("show_shortcuts", "open_logs", "copy_diagnostics"):
+        opened.control(QPushButton, name).click()
+    assert opened.asked == ["show_shortcuts", "open_logs", "copy_diagnostics"]
+    opened.dialog.say("copy_diagnostics", "Copied.")
+    assert opened.remark("copy_diagnostics") == "Copied."
+    opened.dialog.accept()
+    assert opened.remark("copy_diagnostics") == ""
+
+
+def test_keys_alone_reach_everything(qtbot: QtBot, opened: Opened) -> None:
+    dialog = opened.dialog
+    dialog.show()
+    qtbot.waitExposed(dialog)
+    dialog.activateWindow()
+    qtbot.waitUntil(dialog.sections.hasFocus)
+    reached: set[str] = set()
+    for row in range(dialog.sections.count()):
+        dialog.sections.setFocus()
+        dialog.sections.setCurrentRow(row - 1 if row else 0)
+        if row:
+            qtbot.keyClick(dialog.sections, Qt.Key.Key_Down)
+        assert dialog.pages.currentIndex() == row
+        for _press in range(20):
+            qtbot.keyClick(QApplication.focusWidget(), Qt.Key.Key_Tab)
+            focused = QApplication.focusWidget()
+            reached |= {name for name, control in dialog.controls.items() if control is focused}
+    assert reached == {name for name, control in dialog.controls.items() if control.isEnabled()}
+    qtbot.keyClick(dialog, Qt.Key.Key_Escape)
+    assert not dialog.isVisible()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("window/theme", "neon"),
+        ("window/text_percent", "large"),
+        ("window/text_percent", 5000),
+        ("app/data_folder", "not/absolute"),
+        ("app/data_folder", ["a", "b"]),
+        ("app/offline", "perhaps"),
+        ("app/language", 7.5),
+    ],
+)
+def test_what_cannot_be_read_is_left_out(settings: QSettings, key: str, value: object) -> None:
+    settings.setValue(key, value)
+    assert store.read_preferences(settings) == Preferences()
+
+
+def test_the_strip_follows_what_the_dialog_changed(qtbot: QtBot, opened: Opened) -> None:
+    strip = SettingsStrip(opened.values)
+    qtbot.addWidget(strip)
+    opened.control(QSpinBox, "pace_ms").setValue(340)
+    assert strip.pace.value() != 340
+    heard: list[bool] = []
+    strip.changed.connect(lambda: heard.append(True))
+    strip.refresh()
+    assert strip.pace.value() == 340
+    assert heard == []
+
+
+def test_width_goes_with_the_size_of_text(qtbot: QtBot, settings: QSettings, qapp: QApplication) -> None:
+    sheet, font = qapp.styleSheet(), qapp.font()
+    looks = Looks(settings)
+    strip = SettingsStrip(SettingsValues())
+    qtbot.addWidget(strip)
+    strip.show()
+    before = strip.width()
+    try:
+        looks.set_text_percent(130)
+        assert strip.width() == round(1.3 * before)
+    finally:
+        looks.set_text_percent(100)
+        qapp.setStyleSheet(sheet)
+        qapp.setFont(font)
+
+
+def test_what_was_written_to_a_file_is_read_again(tmp_path: Path) -> None:
+    path = str(tmp_path / "kept.ini")
+    before = Preferences("darkroom", 80, "de", str(tmp_path), True)
+    first = QSettings(path, QSettings.Format.IniFormat)
+    for name in store.KEYS:
+        store.write_preference(first, before, name)
+    first.sync()
+    assert store.read_preferences(QSettings(path, QSettings.Format.IniFormat)) == before

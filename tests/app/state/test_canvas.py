@@ -1,0 +1,298 @@
+"""The reducers, held against plain loops over real runs."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import random
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+from app.state.run.canvas import BlockState, CanvasState, CellState
+from app.state.run.stats import RunStats
+from engine import (
+    SKILLS,
+    CanvasCommitted,
+    CanvasStarted,
+    Event,
+    GenerationConfig,
+    GenerationFinished,
+    StepFinished,
+    generate,
+    load_model,
+)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return load_model(SKILLS, device="cpu")
+
+
+def run_of(model, **changes) -> list[Event]:
+    # Hot and generous: much is accepted and much dropped again, however sure of itself the model is.
+    hot = {"t_max": 4.0, "t_min": 3.0, "entropy_bound": 60.0, "confidence_threshold": 0.0}
+    settings = hot | {"max_denoising_steps": 8, "max_new_tokens": 64} | changes
+    ids = model.chat_ids([{"role": "user", "content": "Sort 17 3 42 9."}])
+    return list(generate(model, ids, model.generation_defaults.replace(**settings), seed=3))
+
+
+@pytest.fixture(scope="module")
+def run(model) -> list[Event]:
+    return run_of(model)
+
+
+@pytest.fixture(scope="module")
+def cold_run(model) -> list[Event]:
+    """Sure of everything, so that much settles."""
+    return run_of(model, t_max=0.05, t_min=0.05)
+
+
+@pytest.fixture(scope="module")
+def long_run(model) -> list[Event]:
+    """Several blocks: no token ends the text."""
+    return run_of(model, eos_token_ids=(), max_new_tokens=150, max_denoising_steps=4)
+
+
+@pytest.fixture(scope="module")
+def pinned_run(model) -> list[Event]:
+    return run_of(model, pinned=((0, 75), (5, 80), (63, 81)), eos_token_ids=(), max_denoising_steps=6)
+
+
+def picture(block: BlockState) -> dict[str, object]:
+    """All of a block's facts, comparable with ==."""
+    facts: dict[str, object] = {}
+    for field in fields(block):
+        value = getattr(block, field.name)
+        facts[field.name] = value.tolist() if isinstance(value, np.ndarray) else value
+    return facts
+
+
+def steps_of(events: list[Event], block: int) -> list[StepFinished]:
+    return [event for event in events if isinstance(event, StepFinished) and event.block_index == block]
+
+
+@pytest.mark.parametrize("name", ["run", "long_run", "pinned_run"])
+def test_any_portions_give_the_same_state(name, request):
+    events = request.getfixturevalue(name)
+    whole = CanvasState.of(events)
+    rng = random.Random(1)
+    for _ in range(3):
+        state, rest = CanvasState(), list(events)
+        while rest:
+            size = rng.randint(1, 6)
+            portion, rest = rest[:size], rest[size:]
+            for event in portion:
+                state.fold(event)
+            _ = state.draft_tokens(), state.current and state.current.states(calm=True)  # looking changes nothing
+        assert [picture(block) for block in state.blocks] == [picture(block) for block in whole.blocks]
+        assert state.finished is whole.finished
+        assert state.prompt_tokens == whole.prompt_tokens
+
+
+@pytest.mark.parametrize("name", ["run", "long_run", "pinned_run"])
+def test_counts_agree_with_plain_loops(name, request):
+    events = request.getfixturevalue(name)
+    state = CanvasState.of(events)
+    some_remelts = 0
+    for block in state.blocks:
+        steps = steps_of(events, block.block_index)
+        for position in range(block.length):
+            accepted = [bool(event.accepted_mask[position]) for event in steps]
+            remelts = sum(before and not after for before, after in itertools.pairwise(accepted))
+            assert block.remelts[position] == remelts
+            assert block.accepted_steps[position] == sum(accepted)
+            some_remelts += remelts
+        assert block.steps == len(steps)
+        assert block.seconds == pytest.approx(sum(event.seconds for event in steps))
+    assert some_remelts > 0, "the run has to remelt something, or this test shows nothing"
+
+
+def expected_state(steps: list[StepFinished], position: int, pinned: bool, calm: bool) -> CellState:
+    """The rule of the docstring once more, for one position after the last of these steps."""
+    now = steps[-1]
+    before = steps[-2] if len(steps) > 1 else None
+    if pinned:
+        return CellState.GIVEN
+    if now.accepted_mask[position]:
+        settled = (
+            before is not None
+            and before.accepted_mask[position]
+            and before.argmax_canvas[position] == now.argmax_canvas[position]
+            and now.candidates[position] == now.argmax_canvas[position]
+        )
+        return CellState.SETTLED if settled else CellState.ACCEPTED
+    if before is not None and before.accepted_mask[position]:
+        return CellState.REMELTED
+    return CellState.CANDIDATE if calm else CellState.NOISE
+
+
+@pytest.mark.parametrize("name", ["run", "cold_run", "long_run", "pinned_run"])
+@pytest.mark.parametrize("calm", [True, False])
+def test_every_cell_of_every_step(name, calm, request):
+    events = request.getfixturevalue(name)
+    state = CanvasState()
+    seen: set[CellState] = set()
+    for event in events:
+        state.fold(event)
+        block = state.current
+        if isinstance(event, CanvasStarted):
+            assert block.tokens(calm=calm).tolist() == event.canvas.tolist()
+            wanted = [CellState.GIVEN if pinned else CellState.NOISE for pinned in event.pinned_mask]
+            assert block.states(calm=calm).tolist() == wanted
+            assert block.cell(0, calm).entropy is None
+        if not isinstance(event, StepFinished):
+            continue
+        steps = steps_of(events, event.block_index)[: event.step + 1]
+        for position in range(block.length):
+            cell = block.cell(position, calm)
+            assert cell.state == expected_state(steps, position, bool(block.pinned_mask[position]), calm)
+            if event.accepted_mask[position]:
+                assert cell.token == event.candidates[position]
+            else:
+                assert cell.token == (event.argmax_canvas if calm else event.next_canvas)[position]
+            assert cell.entropy == pytest.approx(float(event.entropy[position]))
+            seen.add(cell.state)
+    assert (CellState.SETTLED if name == "cold_run" else CellState.REMELTED) in seen
+    assert CellState.ACCEPTED in seen
+
+
+@pytest.mark.parametrize("name", ["run", "long_run", "pinned_run"])
+def test_the_end_is_the_runs_own(name, request):
+    events = request.getfixturevalue(name)
+    state = CanvasState.of(events)
+    finished = events[-1]
+    assert isinstance(finished, GenerationFinished)
+    assert state.final_tokens() == finished.tokens.tolist()
+    assert state.draft_tokens() == finished.tokens.tolist()
+    assert len(state.blocks) == finished.blocks
+    for block in state.blocks:
+        states = block.states(calm=True)
+        inside = np.where(block.pinned_mask, CellState.GIVEN, CellState.SETTLED)[: block.text_length]
+        assert states[: block.text_length].tolist() == inside.tolist()
+        assert set(states[block.text_length :].tolist()) <= {CellState.PADDING}
+
+
+def test_the_draft_is_committed_text_and_the_guess(long_run):
+    state = CanvasState()
+    committed: list[int] = []
+    for event in long_run:
+        state.fold(event)
+        if isinstance(event, CanvasCommitted):
+            committed += event.tokens[: event.text_length].tolist()
+            assert state.draft_tokens() == committed
+        elif isinstance(event, CanvasStarted):
+            assert state.draft_tokens() == committed  # noise is no draft
+            assert state.current.block_index == event.block_index
+        elif isinstance(event, StepFinished):
+            assert state.draft_tokens() == committed + event.argmax_canvas.tolist()
+        if not isinstance(event, GenerationFinished):
+            assert state.final_tokens() is None
+
+
+def test_a_copy_is_a_snapshot(run):
+    state = CanvasState()
+    shots: list[tuple[BlockState, dict[str, object]]] = []
+    for event in run:
+        state.fold(event)
+        if state.current is not None:
+            shots.append((copy.copy(state.current), picture(state.current)))
+    for shot, facts in shots:
+        assert picture(shot) == facts
+
+
+def committed_block(text_length: int) -> BlockState:
+    """Eight positions, all noise, then one step that accepts two, then one that accepts none, then the commit."""
+    tokens = np.arange(8, dtype=np.int32)
+    entropy = np.array([0, 1, 2, 3, 9, 9, 9, 9], dtype=np.float32)
+    two = np.array([True, False, False, False, False, False, False, True])
+    state = CanvasState.of(
+        [
+            CanvasStarted(0, tokens, np.zeros(8, dtype=np.bool_)),
+            StepFinished(0, 0, 0.8, tokens, tokens, entropy, two, tokens, 0.5),
+            StepFinished(0, 1, 0.7, tokens, tokens, entropy, np.zeros(8, dtype=np.bool_), tokens, 0.25),
+            CanvasCommitted(0, tokens, text_length, 2, "step_cap"),
+        ]
+    )
+    return state.blocks[0]
+
+
+def test_padding_enters_no_statistic():
+    whole, cut, empty = (committed_block(length) for length in (8, 4, 0))
+    assert (whole.mean_entropy, cut.mean_entropy, empty.mean_entropy) == (pytest.approx(5.25), pytest.approx(1.5), None)
+    assert (whole.remelt_total, cut.remelt_total, empty.remelt_total) == (2, 1, 0)
+
+
+def test_a_step_without_its_canvas_is_refused(run):
+    step = next(event for event in run if isinstance(event, StepFinished))
+    with pytest.raises(ValueError, match="before that canvas started"):
+        CanvasState().fold(step)
+    finished = CanvasState.of(run)
+    with pytest.raises(ValueError, match="block 0"):
+        finished.fold(step)
+
+
+def test_a_position_outside_is_refused(run):
+    block = CanvasState.of(run).blocks[0]
+    for position in (-1, block.length):
+        with pytest.raises(IndexError):
+            block.cell(position, calm=True)
+
+
+def test_cancelled_run_keeps_its_draft(run):
+    first = next(index for index, event in enumerate(run) if isinstance(event, CanvasCommitted))
+    events = [*run[:first], GenerationFinished("cancelled", np.empty(0, dtype=np.int32), 0, first, 0.1)]
+    state = CanvasState.of(events)
+    assert state.final_tokens() == []
+    assert not state.current.committed
+    assert state.draft_tokens() == steps_of(run, 0)[-1].argmax_canvas.tolist()
+
+
+def test_stats_know_nothing_before_the_run():
+    stats = RunStats(48)
+    numbers = "step temperature mean_entropy accepted_count text_tokens seconds tokens_per_forward tokens_per_second"
+    assert [getattr(stats, name) for name in numbers.split()] == [None] * 8
+    assert (stats.remelts, stats.blocks, stats.steps_per_block, stats.max_steps) == (0, 0, [], 48)
+
+
+@pytest.mark.parametrize("name", ["run", "long_run", "pinned_run"])
+def test_stats_agree_with_plain_sums(name, request):
+    events = request.getfixturevalue(name)
+    stats = RunStats()
+    for count, event in enumerate(events, 1):
+        stats.fold(event)
+        if isinstance(event, StepFinished):
+            assert (stats.step, stats.temperature) == (event.step, event.temperature)
+            assert stats.accepted_count == int(event.accepted_mask.sum())
+            assert stats.mean_entropy == pytest.approx(float(event.entropy.mean()), rel=1e-5)
+        done = [event for event in events[:count] if isinstance(event, StepFinished)]
+        assert stats.total_steps == len(done)
+        ended = [event for event in events[:count] if isinstance(event, CanvasCommitted)]
+        if ended and not isinstance(event, GenerationFinished):
+            text = sum(event.text_length for event in ended)
+            assert stats.text_tokens == text
+            assert stats.tokens_per_forward == pytest.approx(text / sum(event.steps for event in ended))
+            blocks = {event.block_index for event in ended}
+            seconds = sum(event.seconds for event in done if event.block_index in blocks)
+            assert stats.tokens_per_second == pytest.approx(text / seconds)
+    finished = events[-1]
+    assert stats.tokens_per_forward == finished.tokens_per_forward
+    assert stats.tokens_per_second == pytest.approx(len(finished.tokens) / finished.seconds)
+    assert sum(stats.steps_per_block) == finished.steps
+    assert sum(stats.seconds_per_block) == pytest.approx(stats.step_seconds)
+    assert (stats.blocks, stats.committed_blocks) == (finished.blocks, finished.blocks)
+
+
+def test_stats_of_an_empty_answer():
+    tokens = np.zeros(4, dtype=np.int32)
+    nothing = np.zeros(4, dtype=np.bool_)
+    stats = RunStats.of(
+        [
+            CanvasStarted(0, tokens, nothing),
+            StepFinished(0, 0, 0.8, tokens, tokens, np.ones(4, dtype=np.float32), nothing, tokens, 0.5),
+            CanvasCommitted(0, tokens, 0, 1, "converged"),
+        ],
+        max_steps=GenerationConfig().max_denoising_steps,
+    )
+    assert (stats.text_tokens, stats.tokens_per_forward, stats.tokens_per_second, stats.mean_entropy) == (0, 0, 0, None)

@@ -1,0 +1,118 @@
+"""Two runs beside each other, on real runs of the embedded model."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.state.run.comparison import counterpart, differing, first_divergence
+from app.state.run.replay import NOISE, Frame, Replay
+from engine import Event, GenerationConfig, SafelightError, StepFinished, Trace, generate, load_model
+from engine.models.model import Model
+from tests.app.inspector import made_up
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return load_model("safelight-skills")
+
+
+def run(model: Model, seed: int, prompt: str = "Count from 4 to 43.", **changes: float) -> Trace:
+    config: GenerationConfig = model.generation_defaults.replace(**changes)
+    trace = Trace(model.name, prompt, config, seed)
+    for event in generate(model, model.chat_ids([{"role": "user", "content": prompt}]), config, seed=seed):
+        trace.append(event)
+    return trace
+
+
+def parting(one: Replay, other: Replay, start: int = 0) -> Frame | None:
+    """What the search finds, and that it rests after each frame."""
+    search = first_divergence(one, other, start)
+    for same in itertools.count(start + 1):
+        try:
+            assert next(search) == same
+        except StopIteration as end:
+            found: Frame | None = end.value
+            return found
+    raise AssertionError
+
+
+def test_a_run_does_not_differ_from_itself(model: Model) -> None:
+    one, other = Replay(run(model, 3)), Replay(run(model, 3))
+    assert one.blocks == 3
+    assert parting(one, other) is None
+    for place, frame in enumerate(one.frames):
+        assert counterpart(frame, other) == place
+        assert not differing(one.snapshot(place), other.snapshot(place), calm=False).any()
+
+
+def test_another_seed_differs_from_the_first_noise_on(model: Model) -> None:
+    one, other = Replay(run(model, 3)), Replay(run(model, 4))
+    assert parting(one, other) == Frame(0, NOISE)
+    assert differing(one.snapshot(0), other.snapshot(0), calm=False).mean() > 0.5
+
+
+def test_the_first_step_that_differs_is_found(model: Model) -> None:
+    trace = run(model, 3)
+    changed = run(model, 3)
+    place = next(i for i, e in enumerate(changed.events) if isinstance(e, StepFinished) and e.block_index == 1)
+    step = changed.events[place]
+    assert isinstance(step, StepFinished)
+    canvas = step.next_canvas.copy()
+    canvas[5] += 1
+    changed.events[place] = replace(step, next_canvas=canvas)
+    one, other = Replay(trace), Replay(changed)
+    found = parting(one, other)
+    assert found == Frame(1, step.step)
+    mask = differing(one.snapshot(one.place(found)), other.snapshot(other.place(found)), calm=False)
+    assert np.flatnonzero(mask).tolist() == [5]
+
+
+def test_a_shorter_run_is_met_at_its_end(model: Model) -> None:
+    long, short = Replay(run(model, 3)), Replay(run(model, 3, max_new_tokens=64))
+    assert short.blocks == 1
+    assert parting(long, short) == Frame(1, NOISE)
+    assert counterpart(Frame(2, 0), short) is None
+    assert parting(long, short, len(short.frames)) == Frame(1, NOISE)
+    capped = Replay(run(model, 3, max_denoising_steps=1))
+    last = Frame(0, long.record(0).steps)
+    assert counterpart(last, capped) == len(capped.record(0).snapshots) - 1
+    assert differing(long.snapshot(0), None, calm=True).all()
+    assert not len(differing(None, long.snapshot(0), calm=True))
+
+
+def test_looking_for_the_divergence_reads_no_block(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = Replay(run(model, 3)), Replay(run(model, 3))
+    monkeypatch.setattr(Replay, "peek", None)
+    assert parting(one, other) is None
+
+
+def test_the_divergence_is_found_behind_what_is_shown_of_a_long_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.state.run.replay.BLOCK_STEPS", 2)
+    events = made_up.run(blocks=1)
+    changed = [replace(e, next_canvas=e.next_canvas ^ 1) if getattr(e, "step", 0) == 3 else e for e in events]
+    assert parting(Replay(made_up.Recorded(events)), Replay(made_up.Recorded(changed))) == Frame(0, 3)
+
+
+def test_what_cannot_be_read_is_no_exception() -> None:
+    def damaged() -> Replay:
+        trace = made_up.Recorded(made_up.run())
+        found = Replay(trace)
+        trace.events = Unreadable(trace.events[:3])
+        return found
+
+    assert parting(Replay(made_up.Recorded(made_up.run())), damaged()) == Frame(0, 2)
+    assert parting(damaged(), damaged()) is None
+
+
+class Unreadable(list[Event]):
+    """Events of which there are no more that can be read."""
+
+    def __getitem__(self, place: Any) -> Any:
+        if place >= len(self):
+            raise SafelightError("it is damaged")
+        return super().__getitem__(place)

@@ -1,0 +1,352 @@
+"""The conversation's reducer, the words for its figures, what may be asked, and the settings' arithmetic."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from app.chat import prompts
+from app.chat.words import count, parameters, status_line
+from app.settings.spec import SAMPLER
+from app.settings.values import SettingsValues
+from app.state.chat.attachment import Attachment
+from app.state.chat.conversation import Answer, ChatState, Turn
+from app.state.chat.versions import Versions
+from app.state.run.figures import Figures
+from engine import SKILLS, SUDOKU, GenerationConfig, GenerationFinished, Reply, SafelightError, StepFinished
+from engine.tasks import sudoku
+
+
+def decode(tokens: Iterable[int]) -> Reply:
+    return Reply("".join(chr(ord("a") + int(token) % 26) for token in tokens))
+
+
+EMPTY = "The model ended without writing anything. Try another seed or a lower entropy bound."
+
+
+def answer(fake: Any, seed: int = 1) -> Answer:
+    return Answer("Model", seed, fake.defaults)
+
+
+def finish(chat: ChatState, fake: Any, seed: int = 1) -> list[Any]:
+    """Run the answer under way to its end; returns the events."""
+    events = list(fake.generate(None, [1, 2], fake.defaults, seed=seed, cancel=threading.Event()))
+    for event in events:
+        chat.fold(event, decode)
+    return events
+
+
+def test_an_answer_waits_develops_and_is_done(fake: Any) -> None:
+    chat = ChatState()
+    turn = chat.ask("hello", answer(fake))
+    assert turn.answer.status == "waiting"
+    assert chat.active is turn.answer
+    seen = []
+    for event in fake.generate(None, [1], fake.defaults, seed=1, cancel=threading.Event()):
+        chat.fold(event, decode)
+        seen.append(turn.answer.status)
+    assert seen == ["developing"] * (len(seen) - 1) + ["done"]
+    assert chat.active is None
+    assert turn.answer.text == decode(event.tokens).text
+    assert turn.answer.notices() == []
+
+
+def test_a_stopped_answer_keeps_its_draft(fake: Any) -> None:
+    chat = ChatState()
+    turn = chat.ask("hello", answer(fake))
+    cancel = threading.Event()
+    for event in fake.generate(None, [1], fake.defaults, seed=1, cancel=cancel):
+        chat.fold(event, decode)
+        if isinstance(event, StepFinished):
+            draft = event.argmax_canvas[: fake.text_length]
+            cancel.set()
+    assert isinstance(event, GenerationFinished)
+    assert turn.answer.status == "stopped"
+    assert turn.answer.text == decode(draft).text
+    assert status_line(turn.answer).startswith("Stopped after 1 step,")
+
+
+def test_an_empty_answer_and_a_step_cap_are_said(fake: Any) -> None:
+    fake.text_length, fake.reason = 0, "step_cap"
+    chat = ChatState()
+    turn = chat.ask("hello", answer(fake))
+    finish(chat, fake)
+    assert turn.answer.is_empty
+    assert turn.answer.notices() == [EMPTY, "The canvas stopped at the step limit without converging."]
+    fake.blocks, fake.text_length = 2, 3
+    turn = chat.ask("again", answer(fake))
+    finish(chat, fake)
+    assert turn.answer.notices() == ["2 of 2 blocks stopped at the step limit without converging."]
+
+
+def test_versions_count_up_and_stay(fake: Any) -> None:
+    chat = ChatState()
+    turn = chat.ask("hello", answer(fake, 1))
+    finish(chat, fake, 1)
+    first = turn.answer
+    chat.ask_again(turn, answer(fake, 2))
+    finish(chat, fake, 2)
+    assert (turn.answers.shown, len(turn.answers)) == (1, 2)
+    turn.answers.show(-3)
+    assert turn.answer is first
+    turn.answers.show(9)
+    assert turn.answers.shown == 1
+
+
+def ask(chat: ChatState, fake: Any, prompt: str, seed: int = 1) -> Turn:
+    turn = chat.ask(prompt, answer(fake, seed))
+    finish(chat, fake, seed)
+    return turn
+
+
+def test_an_edited_prompt_branches_and_both_branches_stay(fake: Any) -> None:
+    chat = ChatState()
+    one, two, three = (ask(chat, fake, text) for text in ("one", "two", "three"))
+    other = chat.edit(two, "other", answer(fake))
+    finish(chat, fake)
+    assert chat.turns == [one, other]
+    assert [turn.prompt for turn in chat.alternatives(other).items] == ["two", "other"]
+    four = ask(chat, fake, "four")
+    assert chat.turns == [one, other, four]
+    chat.alternatives(other).show(0)
+    assert chat.turns == [one, two, three]
+
+
+def test_a_new_answer_leaves_what_followed_with_the_old_one(fake: Any) -> None:
+    chat = ChatState()
+    one, two = ask(chat, fake, "one"), ask(chat, fake, "two")
+    chat.ask_again(one, answer(fake, 2))
+    finish(chat, fake, 2)
+    assert chat.turns == [one]
+    one.answers.show(0)
+    assert chat.turns == [one, two]
+    assert chat.messages(one) == ({"role": "user", "content": "one"},)
+
+
+def test_an_answer_goes_on_while_another_branch_is_on_show(fake: Any) -> None:
+    chat = ChatState()
+    one = ask(chat, fake, "one")
+    chat.ask_again(one, answer(fake, 2))
+    running = one.answer
+    one.answers.show(0)
+    assert chat.active is running
+    assert chat.active_turn is one
+    finish(chat, fake, 2)
+    assert running.status == "done"
+    assert chat.active is None
+
+
+def test_a_failed_edit_takes_itself_out_again(fake: Any) -> None:
+    chat = ChatState()
+    one = ask(chat, fake, "one")
+    failed = chat.edit(one, "worse", answer(fake))
+    assert chat.fail("no", decode) is failed
+    assert chat.turns == [one]
+
+
+def test_the_system_prompt_and_files_are_told_but_thinking_is_not(fake: Any) -> None:
+    chat = ChatState(system_prompt="Be brief.")
+    turn = chat.ask("Sum it up.", answer(fake), (Attachment("a.md", "```\ncode\n```"),))
+    finish(chat, fake)
+    turn.answer.thinking = "secret"
+    system, first, reply, last = chat.messages_with("More.")
+    assert system == {"role": "system", "content": "Be brief."}
+    assert first["content"] == "File: a.md\n\n````md\n```\ncode\n```\n````\n\nSum it up."
+    assert reply == {"role": "assistant", "content": turn.answer.text}
+    assert last["content"] == "More."
+
+
+def test_removing_a_version_shows_its_neighbour_and_can_be_undone() -> None:
+    versions = Versions(["a", "b", "c"], shown=1)
+    place = versions.remove("b")
+    assert (versions.current, versions.items) == ("c", ["a", "c"])
+    versions.put_back("b", place)
+    assert (versions.current, versions.items) == ("b", ["a", "b", "c"])
+    versions.show(2)
+    versions.remove("a")
+    assert versions.current == "c"
+    for item in ("b", "c"):
+        versions.remove(item)
+    assert versions.current is None
+
+
+def test_figures_outlive_their_run_and_survive_damage(fake: Any) -> None:
+    chat = ChatState()
+    figures = ask(chat, fake, "one").answer.figures
+    assert (figures.steps, figures.blocks) == (3, 1)
+    assert Figures.from_json(figures.to_json()) == figures
+    for damaged in ("", "{", "[1]", '{"steps": "many", "other": 1}'):
+        assert Figures.from_json(damaged) == Figures()
+
+
+def test_the_model_is_told_the_versions_on_show(fake: Any) -> None:
+    chat = ChatState()
+    chat.ask("one", answer(fake, 1))
+    finish(chat, fake, 1)
+    chat.ask_again(chat.turns[0], answer(fake, 2))
+    finish(chat, fake, 2)
+    chat.turns[0].answers.show(0)
+    fake.text_length = 0
+    chat.ask("two", answer(fake))
+    finish(chat, fake)
+    assert chat.messages(chat.ask("three", answer(fake))) == (
+        {"role": "user", "content": "one"},
+        {"role": "assistant", "content": chat.turns[0].answer.text},
+        {"role": "user", "content": "three"},
+    )
+
+
+def test_a_failure_before_the_run_gives_the_prompt_back(fake: Any) -> None:
+    chat = ChatState()
+    chat.ask("too long", answer(fake))
+    turn = chat.fail("no", decode)
+    assert turn is not None
+    assert turn.prompt == "too long"
+    assert chat.turns == []
+    assert chat.fail("no", decode) is None
+    chat.ask("fine", answer(fake))
+    finish(chat, fake)
+    chat.ask_again(chat.turns[0], answer(fake))
+    assert chat.fail("no", decode) is None
+    assert len(chat.turns[0].answers) == 1
+    assert chat.turns[0].answer.status == "done"
+
+
+def test_a_failure_inside_the_run_keeps_what_it_had(fake: Any) -> None:
+    chat = ChatState()
+    turn = chat.ask("hello", answer(fake))
+    fake.fail_at = 1
+    with pytest.raises(RuntimeError):
+        finish(chat, fake)
+    for event in turn.answer.canvas.blocks:
+        assert event is not None
+    events = fake.generate(None, [1], fake.defaults, seed=1, cancel=threading.Event())
+    for _ in range(3):
+        chat.fold(next(events), decode)
+    assert chat.fail("the card fell out", decode) is None
+    assert turn.answer.status == "failed"
+    assert turn.answer.notices() == ["the card fell out"]
+    assert turn.answer.text
+
+
+def test_two_answers_at_once_are_refused(fake: Any) -> None:
+    chat = ChatState()
+    chat.ask("one", answer(fake))
+    with pytest.raises(RuntimeError, match="under way"):
+        chat.ask("two", answer(fake))
+
+
+def test_events_without_an_answer_change_nothing(fake: Any) -> None:
+    chat = ChatState()
+    finish(chat, fake)
+    assert chat.turns == []
+
+
+def test_the_status_line_has_every_figure_with_its_unit(fake: Any) -> None:
+    chat = ChatState()
+    turn = chat.ask("hello", answer(fake, 11))
+    assert status_line(turn.answer) == "Reading the prompt"
+    events = fake.generate(None, [1], fake.defaults, seed=1, cancel=threading.Event())
+    chat.fold(next(events), decode)
+    chat.fold(next(events), decode)
+    assert status_line(turn.answer) == "Block 1 · starting from noise"
+    chat.fold(next(events), decode)
+    line = "Block 1 · step 1 of at most 48 · 1 of 8 accepted · 0 remelted · entropy 0.10 nats · temperature 0.70"
+    assert status_line(turn.answer) == line
+    for event in events:
+        chat.fold(event, decode)
+    assert status_line(turn.answer) == ("Done in 3 steps, 0.1 s per block, 1.7 tokens per forward, 50 tok/s, seed 11")
+
+
+@pytest.mark.parametrize(
+    ("number", "words"), [(7, "7 parameters"), (1_600_000, "1.6 M parameters"), (25_820_000_000, "25.8 B parameters")]
+)
+def test_parameter_counts(number: int, words: str) -> None:
+    assert parameters(number) == words
+    assert count(1, "step") == "1 step"
+    assert count(1200, "step") == "1,200 steps"
+
+
+# ------------------------------------------------------------------------------------------------ prompts
+
+
+def test_suggestions_fit_the_model() -> None:
+    rng = random.Random(3)
+    puzzles = prompts.suggestions(SUDOKU, rng)
+    assert [suggestion.label for suggestion in puzzles] == [
+        "Easy puzzle, 44 givens",
+        "Medium puzzle, 34 givens",
+        "Hard puzzle, 27 givens",
+    ]
+    for suggestion, givens in zip(puzzles, (44, 34, 27), strict=True):
+        board = sudoku.parse(suggestion.prompt)
+        assert sudoku.givens(board) == givens
+        assert sudoku.is_unique(board)
+    assert "What can you do?" in [suggestion.prompt for suggestion in prompts.suggestions(SKILLS, rng)]
+    assert prompts.suggestions("some-other-model", rng)
+
+
+def test_a_puzzle_is_brought_into_the_models_form() -> None:
+    board = sudoku.generate(random.Random(1), 40, 40).board
+    assert prompts.prepare(SUDOKU, board.replace("0", ".")) == sudoku.to_prompt(board)
+    assert prompts.prepare(SKILLS, "  hello \n") == "hello"
+
+
+@pytest.mark.parametrize(
+    ("model", "text", "words"),
+    [
+        (SKILLS, " \n ", "Write something first"),
+        (SUDOKU, "What is the sun?", "only reads Sudoku"),
+        (SUDOKU, "123", "3 cells"),
+        (SUDOKU, "11" + "0" * 79, "contradicts"),
+    ],
+)
+def test_what_cannot_be_asked_is_explained(model: str, text: str, words: str) -> None:
+    with pytest.raises(SafelightError, match=words):
+        prompts.prepare(model, text)
+
+
+# ------------------------------------------------------------------------------------------------ settings
+
+
+def test_every_setting_is_a_field_whose_default_lies_in_its_range() -> None:
+    defaults = GenerationConfig()
+    for setting in SAMPLER:
+        value = getattr(defaults, setting.name)
+        assert setting.low <= value <= setting.high
+        assert isinstance(value, int) == setting.is_whole
+        assert setting.explanation.endswith(".")
+        for end in (setting.low, setting.high):
+            both = {"t_max": end, "t_min": end} if setting.name.startswith("t_") else {setting.name: end}
+            defaults.replace(**{name: int(v) if setting.is_whole else v for name, v in both.items()})
+
+
+def test_only_what_differs_is_kept() -> None:
+    values, defaults = SettingsValues(), GenerationConfig()
+    values.set("entropy_bound", 0.5, defaults)
+    assert values.config(defaults).entropy_bound == 0.5
+    values.set("entropy_bound", defaults.entropy_bound, defaults)
+    assert values.overrides == {}
+    assert values.config(defaults) == defaults
+
+
+def test_temperatures_that_do_not_go_together_are_explained() -> None:
+    values, defaults = SettingsValues(), GenerationConfig()
+    values.set("t_min", 0.9, defaults)
+    assert "Raise the start or lower the end" in values.problem(defaults)
+    with pytest.raises(SafelightError, match="Raise the start"):
+        values.config(defaults)
+    values.reset()
+    assert values.problem(defaults) == ""
+
+
+def test_a_fixed_seed_counts_up_for_each_version() -> None:
+    values = SettingsValues(seed=5)
+    assert [values.next_seed(version) for version in range(3)] == [5, 6, 7]
+    values.reset()
+    assert values.seed is None
+    assert len({values.next_seed() for _ in range(8)}) > 1

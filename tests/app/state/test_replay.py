@@ -1,0 +1,378 @@
+"""A recorded run gone through: the same states as live, step for step, and the arrays behind the figures."""
+
+from __future__ import annotations
+
+import copy
+import threading
+import tracemalloc
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+
+from app.state.run.canvas import BlockState, CanvasState
+from app.state.run.replay import KEPT_BLOCKS, NOISE, Frame, Replay, top_kl
+from engine import (
+    SKILLS,
+    CanvasCommitted,
+    CanvasStarted,
+    Event,
+    GenerationFinished,
+    SafelightError,
+    StepFinished,
+    generate,
+    load_model,
+)
+from engine.trace import Trace, open_trace
+
+HOT = {"t_max": 4.0, "t_min": 3.0, "entropy_bound": 60.0, "confidence_threshold": 0.0, "max_denoising_steps": 6}
+
+
+@pytest.fixture(scope="module")
+def model():
+    return load_model(SKILLS, device="cpu")
+
+
+def run_of(model, cancel: threading.Event | None = None, cancel_after: int = 10**6, **changes) -> Trace:
+    ids = model.chat_ids([{"role": "user", "content": "Sort 17 3 42 9."}])
+    settings = model.generation_defaults.replace(**(HOT | {"max_new_tokens": 64} | changes))
+    cancel = cancel or threading.Event()
+    trace = Trace(SKILLS, "Sort 17 3 42 9.", settings, 3)
+    for event in generate(model, ids, settings, seed=3, cancel=cancel):
+        trace.append(event)
+        if len(trace.events) >= cancel_after:
+            cancel.set()
+    return trace
+
+
+@pytest.fixture(scope="module")
+def runs(model) -> dict[str, Trace]:
+    return {
+        "one block": run_of(model),
+        "several blocks": run_of(model, eos_token_ids=(), max_new_tokens=180, max_denoising_steps=4),
+        "cold": run_of(model, t_max=0.05, t_min=0.05),
+        "pinned": run_of(model, pinned=((0, 75), (5, 80)), eos_token_ids=()),
+        "cancelled in a block": run_of(model, cancel_after=5),
+        "cancelled before the second": run_of(model, cancel_after=8, eos_token_ids=(), max_new_tokens=128),
+    }
+
+
+RUNS = (
+    "one block",
+    "several blocks",
+    "cold",
+    "pinned",
+    "cancelled in a block",
+    "cancelled before the second",
+)
+
+
+def picture(block: BlockState) -> dict[str, object]:
+    """All of a block's facts, comparable with ==."""
+    facts: dict[str, object] = {}
+    for field in fields(block):
+        value = getattr(block, field.name)
+        facts[field.name] = value.tolist() if isinstance(value, np.ndarray) else value
+    for calm in (True, False):
+        facts[f"tokens {calm}"] = block.tokens(calm=calm).tolist()
+        facts[f"states {calm}"] = block.states(calm=calm).tolist()
+    return facts
+
+
+def shown_live(events: list[Event]) -> list[dict[str, object]]:
+    """What the live view showed after each event that changed the canvas."""
+    state, seen = CanvasState(), []
+    for event in events:
+        state.fold(event)
+        if isinstance(event, CanvasStarted | StepFinished | CanvasCommitted):
+            assert state.current is not None
+            seen.append(picture(copy.copy(state.current)))
+    return seen
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_replay_shows_what_was_shown_live(runs, name):
+    trace = runs[name]
+    replay = Replay(trace)
+    live = shown_live(trace.events)
+    assert len(replay.frames) == len(live) > 1
+    for place, wanted in enumerate(live):
+        assert picture(replay.snapshot(place)) == wanted, place
+    for place in reversed(range(len(live))):  # and from the end backwards
+        assert picture(replay.snapshot(place)) == live[place], place
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_so_does_a_replay_from_a_file(runs, name, tmp_path):
+    trace = runs[name]
+    trace.save(tmp_path / "run.sltrace")
+    replay = Replay(open_trace(tmp_path / "run.sltrace"))
+    live = shown_live(trace.events)
+    assert len(replay.frames) == len(live)
+    for place in (0, len(live) - 1, len(live) // 2, 1):
+        assert picture(replay.snapshot(place)) == live[place], place
+
+
+def test_cancelled_runs_are_cancelled_and_keep_what_they_had(runs):
+    inside = Replay(runs["cancelled in a block"])
+    assert runs["cancelled in a block"].result.reason == "cancelled"
+    assert inside.record(0).final is None
+    assert not inside.committed(0)
+    assert inside.frames[-1].step == inside.record(0).steps - 1
+    between = Replay(runs["cancelled before the second"])
+    assert between.committed(0)
+
+
+def test_frames_are_noise_steps_and_commit(runs):
+    replay = Replay(runs["several blocks"])
+    assert replay.blocks == 3
+    for block in range(3):
+        first = replay.first_of(block)
+        steps = replay.record(block).steps
+        wanted = [Frame(block, step) for step in range(NOISE, steps + 1)]
+        assert replay.frames[first : first + steps + 2] == wanted
+        assert [replay.place(frame) for frame in wanted] == list(range(first, first + steps + 2))
+    with pytest.raises(IndexError, match="no block 3"):
+        replay.record(3)
+    with pytest.raises(KeyError):
+        replay.place(Frame(3, 0))
+
+
+def test_frames_are_only_added_while_a_run_goes_on(runs):
+    whole = runs["several blocks"]
+    growing = Trace(SKILLS, "", whole.config, 3)
+    replay = Replay(growing)
+    assert (replay.frames, replay.blocks) == ([], 0)
+    live = shown_live(whole.events)
+    before: list[Frame] = []
+    for event in whole.events:
+        growing.append(event)
+        replay.refresh()
+        assert replay.frames[: len(before)] == before
+        before = list(replay.frames)
+        if before:
+            assert picture(replay.snapshot(len(before) - 1)) == live[len(before) - 1]
+    assert before == Replay(whole).frames
+
+
+def test_arrays_are_the_events(runs):
+    trace = runs["one block"]
+    record = Replay(trace).record(0)
+    steps = [event for event in trace.events if isinstance(event, StepFinished)]
+    assert record.steps == len(steps) == 6
+    for place, event in enumerate(steps):
+        assert record.argmax[place].tolist() == event.argmax_canvas.tolist()
+        assert record.candidates[place].tolist() == event.candidates.tolist()
+        assert record.accepted[place].tolist() == event.accepted_mask.tolist()
+        assert record.following[place].tolist() == event.next_canvas.tolist()
+        assert record.entropy[place].tolist() == event.entropy.tolist()
+        assert record.temperature[place] == pytest.approx(event.temperature)
+
+
+def made_up(text_length: int | None = None, top: bool = False) -> list[Event]:
+    """Two steps on four cells, written out by hand."""
+    kinds = np.int32
+    guesses = [[1, 2, 3, 4], [1, 9, 3, 4], [1, 9, 8, 5]]
+    accepted = [[1, 1, 0, 0], [1, 0, 1, 0], [1, 1, 1, 1]]
+    entropies = [[0.0, 1.0, 2.0, 100.0], [0.0, 1.0, 1.0, 100.0], [0.0, 0.0, 1.0, 100.0]]
+    events: list[Event] = [CanvasStarted(0, np.array([7, 7, 7, 7], kinds), np.zeros(4, dtype=np.bool_))]
+    for step in range(3):
+        guess = np.array(guesses[step], kinds)
+        tops, shares = None, None
+        if top:
+            tops = np.stack([guess, guess + 20], axis=1).astype(kinds)
+            shares = np.tile(np.array([[0.7, 0.2]], np.float32), (4, 1))
+        mask = np.array(accepted[step], np.bool_)
+        events.append(
+            StepFinished(
+                0, step, 0.5, guess, guess, np.array(entropies[step], np.float32), mask, guess, 0.1, tops, shares
+            )
+        )
+    if text_length is not None:
+        events.append(CanvasCommitted(0, np.array([1, 9, 8, 5], kinds), text_length, 3, "converged"))
+    return events
+
+
+class Plain:
+    """Only what ``Recorded`` asks for."""
+
+    def __init__(self, events: list[Event]) -> None:
+        self.events = events
+
+
+def test_figures_of_a_run_written_by_hand():
+    record = Replay(Plain(made_up())).record(0)
+    assert record.remelted.astype(int).tolist() == [[0, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0, 0]]
+    assert record.changed.astype(int).tolist() == [[0, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 1]]
+    assert record.settled_at.tolist() == [0, 1, 2, 2]
+    assert record.accepted_counts.tolist() == [2, 2, 4]
+    assert record.change_counts.tolist() == [0, 1, 2]
+    assert record.remelt_counts.tolist() == [0, 1, 0]
+    assert record.mean_entropy.tolist() == pytest.approx([25.75, 25.5, 25.25])
+    assert record.kl_to_previous is None
+    assert record.kl_to_final is None
+
+
+def test_padding_enters_no_figure():
+    record = Replay(Plain(made_up(text_length=3))).record(0)
+    assert record.mean_entropy.tolist() == pytest.approx([1.0, 2 / 3, 1 / 3])
+    assert record.accepted_counts.tolist() == [2, 2, 3]
+    assert record.change_counts.tolist() == [0, 1, 1]
+    empty = Replay(Plain(made_up(text_length=0, top=True))).record(0)
+    assert empty.mean_entropy.tolist() == [0, 0, 0]
+    assert empty.kl_to_final.tolist() == [0, 0, 0]
+
+
+def test_kl_is_zero_for_the_same_and_positive_for_another():
+    record = Replay(Plain(made_up(text_length=4, top=True))).record(0)
+    assert record.kl_to_previous[0] == 0
+    assert (record.kl_to_previous[1:] > 0).all()
+    assert record.kl_to_final[-1] == 0
+    assert record.kl_to_final[0] > record.kl_to_final[1] > 0
+
+
+def test_top_kl_is_a_lower_bound_and_exact_where_all_is_known():
+    rng = np.random.default_rng(2)
+    p, q = rng.dirichlet(np.ones(12), 50), rng.dirichlet(np.ones(12), 50)
+    whole = (p * np.log(p / q)).sum(axis=1)
+    tokens = np.tile(np.arange(12, dtype=np.int32), (50, 1))
+    assert top_kl(tokens, p.astype(np.float32), tokens, q.astype(np.float32)) == pytest.approx(whole, rel=1e-3)
+
+    def first(shares: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+        order = np.argsort(-shares, axis=1)[:, :count]
+        return order.astype(np.int32), np.take_along_axis(shares, order, axis=1).astype(np.float32)
+
+    before = np.zeros(50)
+    for count in (1, 2, 4, 8, 11):
+        found = top_kl(*first(p, count), *first(q, count))
+        assert (found <= whole + 1e-5).all(), count
+        assert (found >= 0).all()
+        assert found.mean() > before.mean(), "the more is known, the nearer"
+        before = found
+    assert top_kl(*first(p, 4), *first(p, 4)).max() < 1e-6
+
+
+def test_another_likeliest_token_is_seen_though_the_lists_share_nothing():
+    ones, others = np.array([[1, 2]], np.int32), np.array([[3, 4]], np.int32)
+    sure = np.array([[0.9, 0.05]], np.float32)
+    # Of the tokens 1 and 2, to which p gives 0.95, q gives 0.1 at most.
+    assert top_kl(ones, sure, others, sure)[0] >= 0.95 * np.log(0.95 / 0.1) + 0.05 * np.log(0.05 / 0.9) - 1e-6
+
+
+def test_long_lists_are_compared_without_the_square_of_their_length():
+    rng = np.random.default_rng(3)
+    tokens, others = (rng.integers(0, 300, (2000, 64)).astype(np.int32) for _ in range(2))
+    shares = rng.dirichlet(np.ones(64), 2000).astype(np.float32)
+    tracemalloc.start()
+    try:
+        found = top_kl(tokens, shares, others, shares)
+        assert tracemalloc.get_traced_memory()[1] < 20 * 2**20  # one (C, K, K) of bits had 8, one of numbers 65
+    finally:
+        tracemalloc.stop()
+    assert np.isfinite(found).all()
+
+
+def test_next_change_of_a_cell():
+    replay = Replay(Plain(made_up(text_length=4)))
+    assert replay.next_change(0, 0, 1) == 1  # noise gives way
+    assert replay.next_change(1, 1, 1) == 2  # remelts
+    assert replay.next_change(4, 3, -1) == 3
+    assert replay.next_change(0, 0, -1) is None
+    assert replay.next_change(4, 0, 1) is None
+
+
+def test_noise_that_gives_way_to_noise_is_no_change_of_the_calm_view():
+    events = made_up()
+    noisy = []
+    for event in events:
+        if isinstance(event, StepFinished):
+            following = np.where(event.accepted_mask, event.argmax_canvas, 50 + event.step).astype(np.int32)
+            event = StepFinished(**(vars(event) | {"next_canvas": following}))
+        noisy.append(event)
+    replay = Replay(Plain(noisy))
+    assert replay.next_change(1, 3, 1) == 2  # other noise
+    assert replay.next_change(1, 3, 1, calm=True) == 3  # the guess changes at the third step only
+
+
+def test_few_blocks_are_held_at_once():
+    events: list[Event] = []
+    for block in range(20):
+        events += [type(event)(**(vars(event) | {"block_index": block})) for event in made_up(text_length=4)]
+    replay = Replay(Plain([*events, GenerationFinished("length", np.zeros(0, np.int32), 20, 60, 1.0)]))
+    for place in range(len(replay.frames)):
+        replay.snapshot(place)
+    assert len(replay._records) == KEPT_BLOCKS
+    held = list(replay._records)
+    replay.peek(0)
+    assert list(replay._records) == held
+
+
+@pytest.mark.parametrize(
+    ("bound", "most", "steps"), [("BLOCK_STEPS", 2, 2), ("BLOCK_BYTES", 300, 2), ("BLOCK_BYTES", 1, 1)]
+)
+def test_a_block_too_long_to_be_held_shows_its_beginning(monkeypatch, bound, most, steps):
+    monkeypatch.setattr(f"app.state.run.replay.{bound}", most)
+    replay = Replay(Plain(made_up(text_length=4)))
+    record = replay.record(0)
+    assert (record.steps, record.final, replay.committed(0)) == (steps, None, True)
+    assert replay.problem == f"Block 1 is too long to be shown whole; its first {steps} steps are."
+    assert len(replay.frames) == 5
+    assert replay.snapshot(4) is replay.snapshot(steps)
+
+
+def test_what_a_block_shows_is_held_once():
+    record = Replay(Plain(made_up(text_length=4, top=True))).record(0)
+    for step, snapshot in enumerate(record.snapshots[1 : record.steps + 1]):
+        assert np.shares_memory(snapshot.argmax_canvas, record.argmax[step])
+        assert np.shares_memory(snapshot.entropy, record.entropy[step])
+        assert np.shares_memory(snapshot.top_tokens, record.top_tokens[step])
+
+
+def test_steps_that_report_different_numbers_of_candidates_have_no_common_ones():
+    events = made_up(text_length=4, top=True)
+    fewer = next(place for place, event in enumerate(events) if isinstance(event, StepFinished) and event.step == 1)
+    step = events[fewer]
+    events[fewer] = replace(step, top_tokens=step.top_tokens[:, :1], top_probabilities=step.top_probabilities[:, :1])
+    record = Replay(Plain(events)).record(0)
+    assert record.top_tokens is None
+    assert record.kl_to_final is None
+    assert record.snapshots[2].top_tokens.shape == (4, 1)
+
+
+def test_lists_of_no_candidates_tell_nothing_apart():
+    events = made_up(text_length=4, top=True)
+    bare = {"top_tokens": np.zeros((4, 0), np.int32), "top_probabilities": np.zeros((4, 0), np.float32)}
+    events = [replace(event, **bare) if isinstance(event, StepFinished) else event for event in events]
+    assert Replay(Plain(events)).record(0).kl_to_final.tolist() == [0, 0, 0]
+
+
+class Damaged(Plain):
+    """Events from a place on cannot be read."""
+
+    def __init__(self, events: list[Event], good: int) -> None:
+        super().__init__(events)
+        self.entries = Trace("", "", None, 0).entries
+        whole = Trace("", "", None, 0)
+        for event in events:
+            whole.append(event)
+        self.entries = whole.entries
+        good_events = events[:good]
+
+        class Reader:
+            def __getitem__(self, place: int) -> Event:
+                if place >= len(good_events):
+                    raise SafelightError("step 1 of block 0 cannot be read")
+                return good_events[place]
+
+        self.events = Reader()
+
+
+@pytest.mark.parametrize("good", [0, 1, 2])
+def test_what_cannot_be_read_shows_the_last_that_can(good):
+    replay = Replay(Damaged(made_up(text_length=4), good))
+    assert len(replay.frames) == 5
+    assert replay.problem == ""
+    last = replay.snapshot(4)
+    assert replay.problem == "step 1 of block 0 cannot be read"
+    assert last.steps == max(0, good - 1)
+    assert last.length == (4 if good else 0)

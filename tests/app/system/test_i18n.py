@@ -1,0 +1,123 @@
+"""Every string passes through the catalogue, seen by one that puts all it says in brackets."""
+
+from __future__ import annotations
+
+import gettext
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QSettings
+from PySide6.QtWidgets import QComboBox, QLabel, QVBoxLayout, QWidget
+from pytestqt.qtbot import QtBot
+
+from app.design.theme import DARKROOM
+from app.settings.dialog import SettingsDialog
+from app.settings.languages import installed
+from app.settings.preferences import SECTIONS, with_languages
+from app.settings.spec import Choice
+from app.settings.store import read_preferences
+from app.settings.strip import SettingsStrip
+from app.settings.values import SettingsValues
+from app.system import i18n
+from app.system.i18n import tr
+from app.window.action import Action, Actions
+from app.window.palette import Palette
+from app.window.shortcuts import ShortcutSheet
+from app.window.statusbar import StatusBar
+from tests.app.marked import Brackets, unmarked
+
+
+@pytest.fixture(autouse=True)
+def _brackets() -> Iterator[None]:
+    i18n.use(Brackets())
+    yield
+    i18n.use(gettext.NullTranslations())
+
+
+def some_actions() -> Actions:
+    return Actions(
+        (
+            Action("new", tr("New"), tr("Conversations"), lambda: None, ("Ctrl+N", "F2")),
+            Action("stop", tr("Stop"), tr("Answer"), lambda: None, (), lambda: tr("Nothing is under way.")),
+        )
+    )
+
+
+def test_the_walk_finds_what_was_missed(qtbot: QtBot) -> None:
+    page = QWidget()
+    qtbot.addWidget(page)
+    column = QVBoxLayout(page)
+    for text in (
+        tr("fine {more}", more="x"),
+        f"{tr('one')} · 3 %",
+        tr("{a} in", a=tr("out")),
+        "bare",
+        f"{tr('a')} tail",
+    ):
+        column.addWidget(QLabel(text))
+    box = QComboBox()
+    box.addItem("choice")
+    box.setAccessibleName("name")
+    column.addWidget(box)
+    found = unmarked(page)
+    assert sorted({text.rsplit(": ", 1)[1] for text in found}) == ["'bare'", "'choice'", "'name'", "'⟦a⟧ tail'"]
+    assert all("bare" not in text for text in unmarked(page, ["bare"]))
+
+
+def test_settings_dialog(qtbot: QtBot, settings: QSettings) -> None:
+    dialog = SettingsDialog(read_preferences(settings), SettingsValues(), settings)
+    qtbot.addWidget(dialog)
+    assert dialog.sections.item(0).text() == "⟦Appearance⟧"
+    assert unmarked(dialog) == []
+
+
+def test_settings_strip(qtbot: QtBot) -> None:
+    values = SettingsValues()
+    strip = SettingsStrip(values)
+    qtbot.addWidget(strip)
+    strip.boxes["t_min"].setValue(2.0)
+    assert strip.problem.text().startswith("⟦")
+    assert unmarked(strip) == []
+
+
+def test_palette_and_sheet(qtbot: QtBot) -> None:
+    actions = some_actions()
+    palette, sheet = Palette(actions, DARKROOM), ShortcutSheet(actions)
+    for dialog in (palette, sheet):
+        qtbot.addWidget(dialog)
+    palette.ask()
+    assert unmarked(palette, ["Ctrl+N", "F2"]) == []
+    palette.field.setText("zzz")
+    assert unmarked(palette, ["Ctrl+N", "F2"]) == []
+    assert unmarked(sheet, ["Ctrl+N", "F2"]) == []
+    palette.close()
+
+
+def test_status_bar(qtbot: QtBot) -> None:
+    bar = StatusBar()
+    qtbot.addWidget(bar)
+    bar.resize(1600, 28)
+    bar.show_offline(True)
+    bar.show_model("model-name", "cpu")
+    bar.show_memory(600_000_000, 16_000_000_000, "cpu")
+    bar.show_figures(12, 2, 0.1, 4.5, 80.0)
+    bar.show()
+    assert bar.labels["pace"].text() == "⟦⟦50 ms⟧ per block⟧"
+    assert unmarked(bar, ["model-name", "CPU"]) == []
+
+
+def test_english_where_there_is_no_catalogue() -> None:
+    i18n.use_code("tlh")
+    assert tr("Save") == "Save"
+
+
+def test_languages_with_a_catalogue_are_offered(tmp_path: Path) -> None:
+    assert installed(tmp_path) == ()
+    catalogue = tmp_path / "de" / "LC_MESSAGES" / "safelight.mo"
+    catalogue.parent.mkdir(parents=True)
+    catalogue.touch()
+    assert installed(tmp_path) == (("de", "Deutsch"),)
+    offered = [item for section in with_languages(SECTIONS, installed(tmp_path)) for item in section.items]
+    (choice,) = [item for item in offered if item.name == "language" and isinstance(item, Choice)]
+    assert choice.options == (("en", "English"), ("de", "Deutsch"))

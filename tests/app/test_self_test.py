@@ -1,0 +1,81 @@
+"""``--self-test`` on the window with an engine that needs no model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QSettings
+from pytestqt.qtbot import QtBot
+
+from app.bridge.engine_thread import EngineLink
+from app.library import Library
+from app.self_test import SelfTest
+from app.system.folders import Folders
+from app.window.main_window import MainWindow
+from tests.app.conftest import FakeEngine
+
+
+@pytest.fixture
+def window(qtbot: QtBot, settings: QSettings, fake: FakeEngine, tmp_path: Path) -> Iterator[MainWindow]:
+    link = EngineLink(fake.load, fake.generate)
+    window = MainWindow(link, settings, Library.in_memory(), Folders(tmp_path, tmp_path, tmp_path, tmp_path), seed=3)
+    qtbot.addWidget(window)
+    with qtbot.waitExposed(window):
+        window.show()
+    yield window
+    link.shutdown()
+
+
+def finish(qtbot: QtBot, window: MainWindow, test: SelfTest) -> int:
+    qtbot.waitUntil(lambda: not window.isVisible())
+    return test.code
+
+
+def test_the_answer_is_printed_and_the_window_closes(
+    qtbot: QtBot, window: MainWindow, fake: FakeEngine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    test = SelfTest(window, "What is this?")
+    window.load("model")
+    assert finish(qtbot, window, test) == 0
+    [turn] = window.session.chat.turns
+    assert fake.prompts[-1][-1]["content"] == turn.prompt == "What is this?"
+    assert capsys.readouterr().out == f"{turn.answer.text}\n"
+
+
+def test_a_model_that_does_not_load_fails_it(
+    qtbot: QtBot, window: MainWindow, capsys: pytest.CaptureFixture[str]
+) -> None:
+    test = SelfTest(window, "What is this?")
+    window.load("missing")
+    assert finish(qtbot, window, test) == 1
+    assert "there is no model at missing" in capsys.readouterr().err
+
+
+def test_a_run_that_raises_fails_it(
+    qtbot: QtBot, window: MainWindow, fake: FakeEngine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake.fail_at = 1
+    test = SelfTest(window, "What is this?")
+    window.load("model")
+    assert finish(qtbot, window, test) == 1
+    assert "the graphics card fell out" in capsys.readouterr().err
+
+
+def test_an_empty_answer_fails_it(
+    qtbot: QtBot, window: MainWindow, fake: FakeEngine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake.text_length = 0
+    test = SelfTest(window, "What is this?")
+    window.load("model")
+    assert finish(qtbot, window, test) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "the answer is done: empty" in err
+
+
+def test_a_window_closed_before_the_answer_has_failed(qtbot: QtBot, window: MainWindow) -> None:
+    test = SelfTest(window, "What is this?")
+    window.close()
+    assert finish(qtbot, window, test) == 1

@@ -1,0 +1,119 @@
+"""The registry of actions: one source for keys, sheet and palette."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QLabel, QLineEdit, QPlainTextEdit, QPushButton, QSpinBox, QVBoxLayout, QWidget
+from pytestqt.qtbot import QtBot
+
+from app.window.action import Action, Actions
+from app.window.shortcuts import ShortcutSheet
+
+
+class Ran:
+    """Counts what was run and keeps why something was not."""
+
+    def __init__(self) -> None:
+        self.ids: list[str] = []
+        self.refusals: list[str] = []
+        self.reason = ""
+
+    def action(self, name: str, *keys: str, section: str = "Some") -> Action:
+        return Action(name, name.title(), section, lambda: self.ids.append(name), keys, lambda: self.reason)
+
+
+@pytest.fixture
+def ran() -> Ran:
+    return Ran()
+
+
+def test_ids_and_keys_are_unique(ran: Ran) -> None:
+    actions = Actions([ran.action("one", "Ctrl+K")])
+    with pytest.raises(ValueError, match="two actions 'one'"):
+        actions.add(ran.action("one"))
+    with pytest.raises(ValueError, match="a key of 'one' and of 'two'"):
+        actions.add(ran.action("two", "ctrl+k"))
+    with pytest.raises(ValueError, match="is no key"):
+        actions.add(ran.action("three", "Nokey+"))
+
+
+def test_sections_keep_their_order(ran: Ran) -> None:
+    actions = Actions([ran.action("a", section="Z"), ran.action("b", section="A"), ran.action("c", section="Z")])
+    assert [(title, [action.id for action in members]) for title, members in actions.sections()] == [
+        ("Z", ["a", "c"]),
+        ("A", ["b"]),
+    ]
+
+
+def test_what_cannot_be_done_says_why(ran: Ran) -> None:
+    actions = Actions([ran.action("one")])
+    assert actions.run("one") == ""
+    ran.reason = "No model is loaded."
+    assert actions.run("one") == "No model is loaded."
+    assert ran.ids == ["one"]
+
+
+@pytest.fixture
+def window(qtbot: QtBot, ran: Ran) -> QWidget:
+    """A window with a key that is a letter and one that is not, and three kinds of fields."""
+    made = QWidget()
+    qtbot.addWidget(made)
+    column = QVBoxLayout(made)
+    for field in (QLineEdit(), QPlainTextEdit(), QSpinBox(), QPushButton("button")):
+        column.addWidget(field)
+    made.actions_of_test = Actions([ran.action("sheet", "F1", "?"), ran.action("find", "Ctrl+F")])  # type: ignore[attr-defined]
+    made.actions_of_test.bind(made, ran.refusals.append)  # type: ignore[attr-defined]
+    made.show()
+    qtbot.waitExposed(made)
+    made.activateWindow()
+    qtbot.waitUntil(made.isActiveWindow)
+    return made
+
+
+def test_keys_run_and_refuse(qtbot: QtBot, window: QWidget, ran: Ran) -> None:
+    button = window.findChild(QPushButton)
+    button.setFocus()
+    qtbot.keyClick(button, Qt.Key.Key_F1)
+    qtbot.keyClick(button, Qt.Key.Key_F, Qt.KeyboardModifier.ControlModifier)
+    qtbot.keyClick(button, "?")  # a platform drops the Shift that the layout needs to write it
+    assert ran.ids == ["sheet", "find", "sheet"]
+    ran.reason = "Not now."
+    qtbot.keyClick(button, Qt.Key.Key_F1)
+    assert ran.ids == ["sheet", "find", "sheet"]
+    assert ran.refusals == ["Not now."]
+
+
+@pytest.mark.parametrize("kind", [QLineEdit, QPlainTextEdit, QSpinBox])
+def test_a_question_mark_is_text_in_a_text_field(qtbot: QtBot, window: QWidget, ran: Ran, kind: type[QWidget]) -> None:
+    field = window.findChild(kind)
+    field.setFocus()
+    qtbot.keyClick(field, "?")
+    assert ran.ids == []
+    if isinstance(field, QLineEdit):
+        assert field.text() == "?"
+    if isinstance(field, QPlainTextEdit):
+        assert field.toPlainText() == "?"
+    qtbot.keyClick(field, Qt.Key.Key_F, Qt.KeyboardModifier.ControlModifier)
+    assert ran.ids == ["find"]
+
+
+def test_the_sheet_lists_every_key_under_its_section(qtbot: QtBot, ran: Ran) -> None:
+    actions = Actions(
+        [
+            ran.action("one", "Ctrl+K", "F1", section="First"),
+            ran.action("none", section="Empty"),
+            ran.action("two", "F2"),
+        ]
+    )
+    sheet = ShortcutSheet(actions)
+    qtbot.addWidget(sheet)
+    labels = sheet.findChildren(QLabel)
+    assert {made.text() for made in labels if made.property("role") == "section"} == {"First", "Some"}
+    keys = {made.text(): made.accessibleName() for made in labels if made.property("role") == "key"}
+    assert keys == {"Ctrl+K": "One, Ctrl+K", "F1": "One, F1", "F2": "Two, F2"}
+    assert "None" not in {made.text() for made in labels}
+    sheet.show()
+    qtbot.waitExposed(sheet)
+    qtbot.keyClick(sheet, Qt.Key.Key_Escape)
+    assert not sheet.isVisible()

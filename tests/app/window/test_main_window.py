@@ -1,0 +1,417 @@
+"""The window with a stand-in engine: loading, asking, stopping, settings, names and keys."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QSettings, Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import (
+    QAbstractScrollArea,
+    QAbstractSpinBox,
+    QApplication,
+    QDialog,
+    QLabel,
+    QPlainTextEdit,
+    QPushButton,
+    QWidget,
+)
+from pytestqt.qtbot import QtBot
+
+from app.design.notice import DetailsDialog
+from app.window.main_window import MainWindow
+from engine import SKILLS, SUDOKU
+from engine.tasks import skills, sudoku
+
+Open = Callable[..., MainWindow]
+
+
+def idle(qtbot: QtBot, window: MainWindow) -> None:
+    qtbot.waitUntil(lambda: window.session.active is None)
+
+
+def ask(qtbot: QtBot, window: MainWindow, text: str) -> None:
+    window.page.composer.edit.setPlainText(text)
+    qtbot.keyClick(window.page.composer.edit, Qt.Key.Key_Return)
+
+
+def test_sending_waits_for_the_model_and_says_so(qtbot: QtBot, open_window: Open) -> None:
+    window = open_window(model=None)
+    composer = window.page.composer
+    assert not composer.send.isEnabled()
+    assert composer.hint.text() == "No model is loaded. Choose one above"
+    ask(qtbot, window, "hello")
+    assert composer.text == "hello"
+    assert window.session.chat.turns == []
+    window.load(SKILLS)
+    assert composer.hint.text() == "Loading Safelight Skills: starting the engine"
+    assert composer.send.toolTip() == composer.hint.text()
+    assert window.progress.isVisible()
+    qtbot.waitUntil(lambda: window.model is not None)
+    assert composer.send.isEnabled()
+    assert not window.progress.isVisible()
+    assert window.topbar.facts.text() == "1.6 M parameters · CPU"
+
+
+def test_an_answer_is_the_canvas_and_settles_into_text(qtbot: QtBot, open_window: Open, fake: Any) -> None:
+    window = open_window()
+    fake.hold, fake.blocks = True, 2
+    ask(qtbot, window, "hello")
+    assert window.page.composer.text == ""
+    view = window.page.turns[0].answer
+    answer = window.session.chat.turns[0].answer
+    fake.gate.release(4)
+    qtbot.waitUntil(lambda: answer.stats.total_steps == 4)
+    assert len(view.canvases) == 2
+    assert all(canvas.isVisible() for canvas in view.canvases)
+    assert not view.text.isVisible()
+    assert view.stop.isVisible()
+    assert view.status.text().startswith("Block 2 · step 1 of at most 48 · 1 of 8 accepted")
+    assert window.page.composer.hint.text() == "The answer is developing; Esc stops it"
+    fake.gate.release(10)
+    idle(qtbot, window)
+    assert view.text.isVisible()
+    assert view.text.text() == answer.text != ""
+    assert not any(canvas.isVisible() for canvas in view.canvases)
+    assert not view.stop.isVisible()
+    assert view.status.text().startswith("Done in 6 steps over 2 blocks")
+    view.canvas_toggle.click()
+    assert all(canvas.isVisible() for canvas in view.canvases)
+    assert view.canvases[0].block is not None
+    assert not view.text.isVisible()
+    view.canvas_toggle.click()
+    assert view.text.isVisible()
+    view.copy.click()
+    assert QGuiApplication.clipboard().text() == answer.text
+
+
+def test_escape_stops_and_keeps_what_there_is(qtbot: QtBot, open_window: Open, fake: Any) -> None:
+    window = open_window()
+    fake.hold, fake.steps = True, 1000
+    ask(qtbot, window, "hello")
+    answer = window.session.chat.turns[0].answer
+    fake.gate.release(2)
+    qtbot.waitUntil(lambda: answer.stats.total_steps == 2)
+    qtbot.keyClick(window.page.composer.edit, Qt.Key.Key_Escape)
+    fake.gate.release(1000)
+    idle(qtbot, window)
+    assert answer.status == "stopped"
+    assert answer.stats.total_steps == 2
+    view = window.page.turns[0].answer
+    assert view.canvases[0].isVisible()
+    assert answer.text
+    assert view.status.text().startswith("Stopped after 2 steps")
+
+
+def test_regenerate_keeps_versions(qtbot: QtBot, open_window: Open, fake: Any) -> None:
+    window = open_window(seed=40)
+    ask(qtbot, window, "hello")
+    idle(qtbot, window)
+    view = window.page.turns[0].answer
+    assert not view.place.isVisible()
+    qtbot.keyClick(window, Qt.Key.Key_R, Qt.KeyboardModifier.ControlModifier)
+    idle(qtbot, window)
+    view.again.click()
+    idle(qtbot, window)
+    assert fake.seeds == [40, 41, 42]
+    assert view.place.text() == "3/3"
+    view.before.click()
+    assert view.place.text() == "2/3"
+    assert view.text.text() == window.session.chat.turns[0].answers.items[1].text
+    assert "seed 41" in view.status.text()
+    view.after.click()
+    assert not view.after.isEnabled()
+
+
+def test_an_earlier_answer_can_be_repeated_and_begins_a_branch(qtbot: QtBot, open_window: Open, fake: Any) -> None:
+    window = open_window()
+    for text in ("one", "two"):
+        ask(qtbot, window, text)
+        idle(qtbot, window)
+    chat = window.session.chat
+    assert [message["content"] for message in fake.prompts[-1]] == ["one", chat.turns[0].answer.text, "two"]
+    first = window.page.turns[0].answer
+    first.again.click()
+    idle(qtbot, window)
+    assert [message["content"] for message in fake.prompts[-1]] == ["one"]
+    assert [view.turn.prompt for view in window.page.turns] == ["one"]
+    first.before.click()
+    assert [view.turn.prompt for view in window.page.turns] == ["one", "two"]
+
+
+def test_an_empty_prompt_gets_a_hint(qtbot: QtBot, open_window: Open) -> None:
+    window = open_window()
+    ask(qtbot, window, "  ")
+    assert window.page.composer.hint.text() == "Write something first."
+    assert window.session.chat.turns == []
+    window.page.composer.edit.setPlainText("x")
+    assert "Enter sends" in window.page.composer.hint.text()
+
+
+def test_shift_enter_starts_a_new_line(qtbot: QtBot, open_window: Open) -> None:
+    window = open_window()
+    edit = window.page.composer.edit
+    height = edit.height()
+    qtbot.keyClicks(edit, "one")
+    qtbot.keyClick(edit, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
+    qtbot.keyClicks(edit, "two")
+    assert window.page.composer.text == "one\ntwo"
+    qtbot.waitUntil(lambda: edit.height() > height)
+
+
+def test_a_prompt_that_does_not_fit_stays_in_the_composer(qtbot: QtBot, open_window: Open) -> None:
+    window = open_window()
+    ask(qtbot, window, "x" * 401)
+    qtbot.waitUntil(window.page.notice.isVisible)
+    assert window.page.notice.message.text().endswith("Shorten the prompt")
+    assert not window.page.notice.details.isVisible()
+    assert window.page.composer.text == "x" * 401
+    assert window.session.chat.turns == []
+    assert window.page.welcome.isVisible()
+
+
+def test_a_failed_run_is_told_with_details_and_the_app_goes_on(qtbot: QtBot, open_window: Open, fake: Any) -> None:
+    window = open_window()
+    fake.fail_at = 1
+    ask(qtbot, window, "hello")
+    idle(qtbot, window)
+    notice = window.page.notice
+    assert notice.message.text() == (
+        "Something went wrong: the graphics card fell out. Try again; the details may tell why."
+    )
+    notice.details.click()
+    dialog = window.findChild(DetailsDialog)
+    assert isinstance(dialog, QDialog)
+    assert "Traceback" in dialog.findChild(QPlainTextEdit).toPlainText()
+    for button in dialog.findChildren(QPushButton):
+        if button.text() == "Copy":
+            button.click()
+    assert "RuntimeError" in QGuiApplication.clipboard().text()
+    dialog.accept()
+    assert window.page.turns[0].answer.canvases[0].isVisible()
+    fake.fail_at = None
+    ask(qtbot, window, "again")
+    idle(qtbot, window)
+    assert window.session.chat.turns[1].answer.status == "done"
+    assert not notice.isVisible()
+
+
+def test_a_model_that_does_not_load_is_told(qtbot: QtBot, open_window: Open) -> None:
+    window = open_window(model=None)
+    window.load("missing")
+    qtbot.waitUntil(window.page.notice.isVisible)
+    assert window.page.notice.message.text() == "there is no model at missing"
+    assert window.page.composer.hint.text() == "No model is loaded. Choose one above"
+    window.load(SKILLS)
+    qtbot.waitUntil(lambda: window.model is not None)
+
+
+def test_an_empty_answer_is_said(qtbot: QtBot, open_window: Open, fake: Any) -> None:
+    window = open_window()
+    fake.text_length = 0
+    ask(qtbot, window, "hello")
+    idle(qtbot, window)
+    assert window.page.turns[0].answer.remarks.text().startswith("The model ended without writing anything.")
+    assert window.page.turns[0].answer.remarks.isVisible()
+
+
+def test_suggestions_are_sent_and_fit_the_model(qtbot: QtBot, open_window: Open, fake: Any) -> None:
+    window = open_window()
+    chips = window.page.suggestions.chips
+    assert len(chips) == len(skills.suggestions())
+    window.page.composer.edit.setPlainText("half a thought")
+    chips[0].click()
+    idle(qtbot, window)
+    assert fake.prompts[-1][-1]["content"] == "What can you do?"
+    assert window.page.composer.text == "half a thought"
+    window.load(SUDOKU)
+    qtbot.waitUntil(lambda: window.model is not None)
+    assert len(window.page.suggestions.prompts) == 3
+    assert sudoku.givens(sudoku.parse(window.page.suggestions.prompts[0])) == 44
+
+
+def test_a_puzzle_is_normalised_and_other_text_is_refused(qtbot: QtBot, open_window: Open, fake: Any) -> None:
+    window = open_window(SUDOKU)
+    ask(qtbot, window, "hello there")
+    assert "only reads Sudoku puzzles" in window.page.composer.hint.text()
+    assert window.page.composer.text == "hello there"
+    board = sudoku.generate(random.Random(1), 40, 40).board
+    ask(qtbot, window, board.replace("0", "."))
+    idle(qtbot, window)
+    assert fake.prompts[-1][-1]["content"] == sudoku.to_prompt(board)
+
+
+def test_another_model_stops_the_answer_first(qtbot: QtBot, open_window: Open, fake: Any) -> None:
+    window = open_window()
+    fake.hold, fake.steps = True, 1000
+    ask(qtbot, window, "hello")
+    fake.gate.release(1)
+    qtbot.waitUntil(lambda: window.session.chat.turns[0].answer.stats.total_steps == 1)
+    window.load(SUDOKU)
+    fake.gate.release(1000)
+    qtbot.waitUntil(lambda: window.model is not None)
+    assert window.model is not None
+    assert window.model.name == SUDOKU
+    assert window.session.chat.turns[0].answer.status == "stopped"
+    assert window.topbar.chooser.currentData() == SUDOKU
+
+
+def test_settings_reach_the_run_and_persist(qtbot: QtBot, open_window: Open, fake: Any, settings: QSettings) -> None:
+    window = open_window()
+    window.strip.boxes["entropy_bound"].setValue(0.5)
+    window.strip.boxes["max_denoising_steps"].setValue(12)
+    window.strip.random_seed.setChecked(False)
+    window.strip.seed.setValue(99)
+    window.strip.layer.setCurrentIndex(1)
+    ask(qtbot, window, "hello")
+    idle(qtbot, window)
+    config = fake.configs[-1]
+    assert (config.entropy_bound, config.max_denoising_steps, fake.seeds[-1]) == (0.5, 12, 99)
+    assert settings.value("sampler/max_denoising_steps") is not None
+    assert settings.value("sampler/t_max") is None
+    other = open_window()
+    assert other.strip.boxes["entropy_bound"].value() == 0.5
+    assert other.values.seed == 99
+    assert other.values.layer == "entropy"
+    other.strip.reset.click()
+    assert other.values.overrides == {}
+    assert other.strip.boxes["entropy_bound"].value() == fake.defaults.entropy_bound
+    assert not other.strip.reset.isEnabled()
+
+
+def test_a_seed_from_the_command_line_is_not_kept(open_window: Open, settings: QSettings) -> None:
+    window = open_window(seed=3)
+    window.strip.boxes["entropy_bound"].setValue(0.5)
+    assert settings.value("sampler/seed") is None
+
+
+def test_spoiled_settings_are_left_out(open_window: Open, settings: QSettings) -> None:
+    settings.setValue("sampler/entropy_bound", "much")
+    settings.setValue("sampler/max_denoising_steps", -4)
+    settings.setValue("canvas/layer", "smell")
+    settings.setValue("window/theme", "neon")
+    window = open_window()
+    assert window.values.overrides == {}
+    assert window.values.layer == "state"
+    assert window.looks.choice == "system"
+
+
+def test_temperatures_that_do_not_go_together_block_sending(qtbot: QtBot, open_window: Open) -> None:
+    window = open_window()
+    window.topbar.strip.setChecked(True)
+    window.strip.boxes["t_min"].setValue(2.0)
+    assert window.strip.problem.isVisible()
+    assert "Raise the start or lower the end" in window.strip.problem.text()
+    assert not window.page.composer.send.isEnabled()
+    ask(qtbot, window, "hello")
+    assert window.session.chat.turns == []
+    window.strip.boxes["t_max"].setValue(2.5)
+    assert not window.strip.problem.isVisible()
+    assert window.page.composer.send.isEnabled()
+
+
+def test_shortcuts(qtbot: QtBot, open_window: Open) -> None:
+    window = open_window()
+    control = Qt.KeyboardModifier.ControlModifier
+    edit = window.page.composer.edit
+    window.topbar.chooser.setFocus()
+    qtbot.keyClick(window, Qt.Key.Key_L, control)
+    assert edit.hasFocus()
+    qtbot.keyClick(window, Qt.Key.Key_S, control | Qt.KeyboardModifier.ShiftModifier)
+    assert window.strip.isVisible()
+    themes = [window.looks.choice]
+    for _ in range(3):
+        qtbot.keyClick(window, Qt.Key.Key_T, control)
+        themes.append(window.looks.choice)
+    assert themes == ["system", "darkroom", "paper", "system"]
+    qtbot.keyClick(window, Qt.Key.Key_M, control)
+    assert window.topbar.chooser.view().isVisible()
+    window.topbar.chooser.hidePopup()
+
+
+def focusable(window: QWidget) -> list[QWidget]:
+    """What Tab or a click can reach, without the inner parts of compound controls."""
+    return [
+        widget
+        for widget in window.findChildren(QWidget)
+        if widget.focusPolicy() != Qt.FocusPolicy.NoFocus
+        and widget.focusProxy() is None
+        and not isinstance(widget.parent(), QAbstractSpinBox)
+        and not (isinstance(widget.parent(), QAbstractScrollArea) and widget.objectName().startswith("qt_"))
+        and widget.window() is window
+    ]
+
+
+def test_every_control_has_a_name_and_tab_reaches_it(qtbot: QtBot, open_window: Open) -> None:
+    window = open_window()
+    window.topbar.strip.setChecked(True)
+    ask(qtbot, window, "hello")
+    idle(qtbot, window)
+    window.page.notice.show_message("Look", "details")
+    window.page.turns[0].answer.canvas_toggle.click()
+    controls = focusable(window)
+    unnamed = [widget for widget in controls if not widget.accessibleName()]
+    assert not unnamed
+    wanted = {
+        widget
+        for widget in controls
+        if widget.isVisible() and widget.isEnabled() and widget.focusPolicy() & Qt.FocusPolicy.TabFocus
+    }
+    reached: set[QWidget] = set()
+    visited: list[QWidget] = []
+    window.activateWindow()
+    window.topbar.chooser.setFocus()
+    for _ in range(4 * len(controls)):
+        focus = QApplication.focusWidget()
+        assert focus is not None
+        if focus in reached and focus is window.topbar.chooser:
+            break
+        reached.add(focus)
+        visited.append(focus)
+        qtbot.keyClick(focus, Qt.Key.Key_Tab)
+    order = [widget.accessibleName() for widget in visited]
+    first = ("Model", "Sampler", "Settings", "New chat")
+    assert tuple(order[:4]) == first
+    assert order.index("Conversation") < order.index("Regenerate the answer") < order.index("Attach text files")
+    assert order.index("Attach text files") < order.index("Preset") < order.index("Send the prompt")
+    assert order.index("Send the prompt") < order.index("Entropy bound, nats")
+    assert order.index("Canvas of block 1") < order.index("Copy the answer")
+    missed = [widget.accessibleName() for widget in wanted - reached]
+    assert not missed
+
+
+def test_labels_never_read_markup(qtbot: QtBot, open_window: Open) -> None:
+    window = open_window()
+    ask(qtbot, window, "<b>bold</b>")
+    idle(qtbot, window)
+    assert window.page.turns[0].prompt.text() == "<b>bold</b>"
+    assert all(label.textFormat() == Qt.TextFormat.PlainText for label in window.findChildren(QLabel))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no kill with SIGINT")
+def test_ctrl_c_ends_the_app() -> None:
+    code = (
+        "import os, signal; from PySide6.QtCore import QTimer; from app.main import application, run; application(); "
+        "QTimer.singleShot(0, lambda: os.kill(os.getpid(), signal.SIGINT)); print('ended', run())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.stdout == "ended 0\n", done.stderr
+
+
+def test_the_window_is_painted_before_torch_is_imported() -> None:
+    code = (
+        "import sys; from app.main import measure_first_paint; "
+        "seconds = measure_first_paint(); assert 'torch' not in sys.modules; print(seconds)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert 0 < float(done.stdout) < 60

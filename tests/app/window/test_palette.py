@@ -1,0 +1,146 @@
+"""The command palette: what a few letters find, the keys that move and run, what cannot be done now."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from pytestqt.qtbot import QtBot
+
+from app.design.theme import DARKROOM, PAPER
+from app.window.action import Action, Actions
+from app.window.fuzzy import folded, ranked, score
+from app.window.palette import REASON, Palette
+
+TITLES = ["New conversation", "Rename the conversation", "Search conversations", "Stop the answer", "Next theme"]
+
+
+def test_letters_in_order_are_enough() -> None:
+    assert score("nwcv", "New conversation") is not None
+    assert score("vn", "New conversation") is not None
+    assert score("noitas", "New conversation") is None
+    assert score("new zebra", "New conversation") is None
+    assert score("", "anything") is not None
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("nc", "New conversation"),
+        ("new", "New conversation"),
+        ("conv ren", "Rename the conversation"),
+        ("sto", "Stop the answer"),
+        ("theme", "Next theme"),
+        ("SEARCH", "Search conversations"),
+    ],
+)
+def test_the_likely_one_comes_first(query: str, first: str) -> None:
+    assert ranked(query, TITLES, str)[0] == first
+
+
+def test_words_that_begin_count_more_than_letters_within() -> None:
+    assert ranked("th", ["path", "the path"], str) == ["the path", "path"]
+
+
+def test_accents_and_case_do_not_matter() -> None:
+    assert folded("Résumé") == "resume"
+    assert ranked("resume", ["Résumé"], str) == ["Résumé"]
+
+
+def test_all_in_their_order_without_a_query() -> None:
+    assert ranked("  ", TITLES, str) == TITLES
+
+
+class Opened:
+    """A palette over a few actions, and what it ran."""
+
+    def __init__(self, qtbot: QtBot) -> None:
+        self.ran: list[str] = []
+        self.blocked = "The answer is developing; Esc stops it."
+        actions = Actions()
+        for title in TITLES:
+            why = (lambda: self.blocked) if title.startswith("Rename") else (lambda: "")
+            actions.add(Action(title, title, "Some", lambda title=title: self.ran.append(title), (), why))
+        actions.add(Action("hidden", "Command palette", "Some", lambda: None, ("Ctrl+K",), in_palette=False))
+        self.palette = Palette(actions, DARKROOM)
+        qtbot.addWidget(self.palette)
+        self.palette.ask()
+        qtbot.waitExposed(self.palette)
+
+    @property
+    def titles(self) -> list[str]:
+        model = self.palette.model
+        return [model.index(row, 0).data() for row in range(model.rowCount())]
+
+
+@pytest.fixture
+def opened(qtbot: QtBot) -> Opened:
+    return Opened(qtbot)
+
+
+def test_typing_filters_and_enter_runs(qtbot: QtBot, opened: Opened) -> None:
+    assert opened.titles == TITLES
+    qtbot.keyClicks(opened.palette.field, "sto")
+    assert opened.titles[0] == "Stop the answer"
+    qtbot.keyClick(opened.palette.field, Qt.Key.Key_Return)
+    assert opened.ran == ["Stop the answer"]
+    assert not opened.palette.isVisible()
+
+
+def test_arrows_move_while_the_field_keeps_the_keyboard(qtbot: QtBot, opened: Opened) -> None:
+    field = opened.palette.field
+    for _press in range(2):
+        qtbot.keyClick(field, Qt.Key.Key_Down)
+    qtbot.keyClick(field, Qt.Key.Key_Up)
+    qtbot.keyClick(field, Qt.Key.Key_Down)
+    assert opened.palette.current is not None
+    assert opened.palette.current.title == TITLES[2]
+    assert TITLES[2] in field.accessibleDescription()  # read out, as the keyboard stays in the field
+    qtbot.keyClick(field, Qt.Key.Key_Enter)
+    assert opened.ran == [TITLES[2]]
+
+
+def test_escape_closes_and_runs_nothing(qtbot: QtBot, opened: Opened) -> None:
+    qtbot.keyClick(opened.palette.field, Qt.Key.Key_Escape)
+    assert not opened.palette.isVisible()
+    assert opened.ran == []
+
+
+def test_what_cannot_be_done_says_why_and_stays(qtbot: QtBot, opened: Opened) -> None:
+    qtbot.keyClicks(opened.palette.field, "rename")
+    assert opened.palette.hint.text() == opened.blocked
+    assert opened.palette.model.index(0, 0).data(REASON) == opened.blocked
+    qtbot.keyClick(opened.palette.field, Qt.Key.Key_Return)
+    assert opened.palette.isVisible()
+    assert opened.ran == []
+    opened.blocked = ""  # the answer has ended meanwhile
+    qtbot.keyClick(opened.palette.field, Qt.Key.Key_Return)
+    assert opened.ran == ["Rename the conversation"]
+
+
+def test_nothing_found_is_said_and_enter_does_nothing(qtbot: QtBot, opened: Opened) -> None:
+    qtbot.keyClicks(opened.palette.field, "zzzz")
+    assert opened.titles == []
+    assert "Nothing" in opened.palette.hint.text()
+    qtbot.keyClick(opened.palette.field, Qt.Key.Key_Return)
+    assert opened.palette.isVisible()
+
+
+def test_a_click_runs(qtbot: QtBot, opened: Opened) -> None:
+    view = opened.palette.list
+    place: QPoint = view.visualRect(opened.palette.model.index(3, 0)).center()
+    qtbot.mouseClick(view.viewport(), Qt.MouseButton.LeftButton, pos=place)
+    assert opened.ran == [TITLES[3]]
+
+
+def test_opens_afresh(qtbot: QtBot, opened: Opened) -> None:
+    qtbot.keyClicks(opened.palette.field, "zzzz")
+    opened.palette.close()
+    opened.palette.set_theme(PAPER)
+    opened.palette.ask()
+    assert opened.titles == TITLES
+    assert opened.palette.field.text() == ""
+
+
+def test_a_paste_into_the_palette_is_cut(opened: Opened) -> None:
+    opened.palette.field.insert("z" * 1_000_000)
+    assert len(opened.palette.field.text()) == 200

@@ -1,0 +1,433 @@
+"""The sidebar by keyboard and mouse: it emits what is asked for and shows what it is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from PySide6.QtCore import QEvent, QModelIndex, QPoint, QPointF, Qt
+from PySide6.QtGui import QContextMenuEvent, QEnterEvent, QKeySequence, QMouseEvent, QShortcut
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QAbstractButton, QApplication, QLineEdit, QVBoxLayout, QWidget
+
+from app.design.chrome import chrome
+from app.design.theme import DARKROOM, PAPER, stylesheet
+from app.library import Summary
+from app.window.sidebar import WIDTH, Sidebar, style
+
+DAY = 86_400.0
+NOW = 1_700_000_000.0
+
+
+def some(count: int) -> list[Summary]:
+    """One pinned, then one a day into the past."""
+    return [Summary(id, f"Talk {id}", 0.0, NOW - (id - 1) * DAY, pinned=id == 1) for id in range(1, count + 1)]
+
+
+class Told:
+    """Everything a sidebar emits, in order."""
+
+    def __init__(self, sidebar: Sidebar) -> None:
+        self.all: list[tuple[object, ...]] = []
+        for name in (
+            *("new_asked", "opened", "renamed", "pin_asked", "duplicate_asked", "delete_asked", "undo_asked"),
+            *("export_asked", "import_asked", "searched"),
+        ):
+            getattr(sidebar, name).connect(lambda *values, name=name: self.all.append((name, *values)))
+
+
+@pytest.fixture
+def sidebar(qtbot):
+    made = Sidebar(DARKROOM)
+    made.setStyleSheet(stylesheet(DARKROOM) + chrome(DARKROOM, style))
+    qtbot.addWidget(made)
+    made.resize(WIDTH, 600)
+    made.show_conversations(some(6), 2, NOW)
+    made.show()
+    qtbot.waitExposed(made)
+    made.activateWindow()
+    made.list.setFocus()
+    qtbot.waitUntil(made.list.hasFocus)
+    return made
+
+
+@pytest.fixture
+def told(sidebar):
+    return Told(sidebar)
+
+
+def press(sidebar: Sidebar, key: Qt.Key, modifier: Qt.KeyboardModifier = Qt.KeyboardModifier.NoModifier) -> None:
+    QTest.keyClick(sidebar.list, key, modifier)
+
+
+def cursor(sidebar: Sidebar) -> int | None:
+    summary = sidebar.list.rows.summary(sidebar.list.currentIndex())
+    return None if summary is None else summary.id
+
+
+def texts(sidebar: Sidebar) -> list[str]:
+    rows = sidebar.list.rows
+    return [rows.data(rows.index(row)) for row in range(rows.rowCount())]
+
+
+def editor(sidebar: Sidebar) -> QLineEdit:
+    (field,) = sidebar.list.findChildren(QLineEdit)
+    return field
+
+
+def finish_editing(sidebar: Sidebar, qtbot) -> None:
+    QTest.keyClick(editor(sidebar), Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: sidebar.list.hasFocus() and not sidebar.list.findChildren(QLineEdit))
+
+
+def choose(sidebar: Sidebar, *names: str) -> None:
+    """Pick from the open menu, through its submenus."""
+    menu = sidebar.list.row_menu.menu
+    assert menu.isVisible()
+    for name in names[:-1]:
+        menu = next(action for action in menu.actions() if action.text() == name).menu()
+    action = next(action for action in menu.actions() if action.text().split("\t")[0] == names[-1])
+    action.trigger()
+    sidebar.list.row_menu.menu.close()
+
+
+def test_groups_with_headers(sidebar):
+    assert texts(sidebar) == [
+        *("Pinned", "Talk 1", "Yesterday", "Talk 2", "Previous 7 days", "Talk 3", "Talk 4", "Talk 5", "Talk 6"),
+    ]
+
+
+def test_the_cursor_begins_at_the_open_one_and_skips_headers(sidebar):
+    assert cursor(sidebar) == 2
+    seen = []
+    for key in (Qt.Key.Key_Down, Qt.Key.Key_Up, Qt.Key.Key_Up, Qt.Key.Key_Up, Qt.Key.Key_End, Qt.Key.Key_Home):
+        press(sidebar, key)
+        seen.append(cursor(sidebar))
+    assert seen == [3, 2, 1, 1, 6, 1]
+
+
+def test_enter_and_a_click_open(sidebar, told):
+    press(sidebar, Qt.Key.Key_Down)
+    press(sidebar, Qt.Key.Key_Return)
+    row = sidebar.list.visualRect(sidebar.list.rows.index_of(5))
+    QTest.mouseClick(sidebar.list.viewport(), Qt.MouseButton.LeftButton, pos=row.center())
+    header = sidebar.list.visualRect(sidebar.list.rows.index(0))
+    QTest.mouseClick(sidebar.list.viewport(), Qt.MouseButton.LeftButton, pos=header.center())
+    assert told.all == [("opened", 3), ("opened", 5)]
+
+
+def test_f2_renames_in_place(sidebar, told, qtbot):
+    press(sidebar, Qt.Key.Key_F2)
+    field = editor(sidebar)
+    assert (field.text(), field.accessibleName()) == ("Talk 2", "Title of the conversation")
+    assert field.selectedText() == "Talk 2"
+    field.setText("  A  better\ttitle ")
+    finish_editing(sidebar, qtbot)
+    assert told.all == [("renamed", 2, "A better title")]
+    assert texts(sidebar)[3] == "A better title"
+
+
+@pytest.mark.parametrize("text", ["", "   ", "Talk 2"])
+def test_no_title_and_the_same_title_change_nothing(sidebar, told, text, qtbot):
+    press(sidebar, Qt.Key.Key_F2)
+    editor(sidebar).setText(text)
+    finish_editing(sidebar, qtbot)
+    assert told.all == []
+    assert texts(sidebar)[3] == "Talk 2"
+
+
+def test_escape_leaves_the_title(sidebar, told):
+    press(sidebar, Qt.Key.Key_F2)
+    editor(sidebar).setText("not this")
+    QTest.keyClick(editor(sidebar), Qt.Key.Key_Escape)
+    assert told.all == []
+
+
+def test_a_new_list_waits_for_the_end_of_an_edit(sidebar, told, qtbot):
+    press(sidebar, Qt.Key.Key_F2)
+    editor(sidebar).setText("half a ti")
+    sidebar.show_conversations(some(8), 2, NOW)
+    assert editor(sidebar).text() == "half a ti"
+    finish_editing(sidebar, qtbot)
+    qtbot.waitUntil(lambda: "Talk 8" in texts(sidebar))
+    assert told.all == [("renamed", 2, "half a ti")]
+
+
+def test_delete_offers_undo_by_button_and_keys(sidebar, told, qtbot):
+    assert not sidebar.undo.isVisible()
+    press(sidebar, Qt.Key.Key_Delete)
+    left = [summary for summary in some(6) if summary.id != 2]
+    sidebar.show_conversations(left, None, NOW)
+    assert cursor(sidebar) == 3  # the next one
+    assert sidebar.undo.isVisible()
+    assert sidebar.undo.line.accessibleName() == "Deleted “Talk 2”"
+    press(sidebar, Qt.Key.Key_Delete)
+    sidebar.show_conversations(left[:1] + left[2:], None, NOW)
+    assert sidebar.undo.line.text == "Deleted “Talk 3”"
+    sidebar.undo.button.click()
+    assert sidebar.undo.line.text == "Deleted “Talk 2”"
+    QTest.keyClick(sidebar.list, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+    qtbot.waitUntil(lambda: not sidebar.undo.isVisible())
+    assert told.all == [("delete_asked", 2), ("delete_asked", 3), ("undo_asked", 3), ("undo_asked", 2)]
+    assert not sidebar.undo.shortcut.isEnabled()  # Ctrl+Z belongs to others again
+
+
+def test_the_undo_bar_goes_after_its_time(sidebar):
+    press(sidebar, Qt.Key.Key_Delete)
+    assert sidebar.undo.timer.isActive()
+    assert 8_000 <= sidebar.undo.timer.interval() <= 12_000
+    sidebar.undo.button.setFocus()
+    sidebar.undo.timer.timeout.emit()
+    assert sidebar.undo.isVisible()  # not from under the keyboard
+    sidebar.list.setFocus()
+    sidebar.undo.timer.timeout.emit()
+    assert not sidebar.undo.isVisible()
+
+
+def test_a_refused_deletion_offers_no_undo(sidebar):
+    sidebar.delete_asked.connect(lambda _id: sidebar.show_conversations(some(6), 2, NOW))
+    press(sidebar, Qt.Key.Key_Delete)
+    assert not sidebar.undo.isVisible()
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (("Open",), ("opened", 2)),
+        (("Pin",), ("pin_asked", 2, True)),
+        (("Duplicate",), ("duplicate_asked", 2)),
+        (("Delete",), ("delete_asked", 2)),
+        (("Export as", "Markdown"), ("export_asked", 2, "markdown")),
+        (("Export as", "JSON"), ("export_asked", 2, "json")),
+        (("Export as", "HTML"), ("export_asked", 2, "html")),
+    ],
+)
+def test_the_menu_by_key(sidebar, told, names, expected):
+    press(sidebar, Qt.Key.Key_Menu)
+    assert sidebar.list.row_menu.menu.accessibleName() == "Actions for Talk 2"
+    choose(sidebar, *names)
+    assert told.all == [expected]
+
+
+def test_shift_f10_is_the_menu_key_too(sidebar, told):
+    press(sidebar, Qt.Key.Key_Home)
+    press(sidebar, Qt.Key.Key_F10, Qt.KeyboardModifier.ShiftModifier)
+    choose(sidebar, "Unpin")
+    assert told.all == [("pin_asked", 1, False)]
+
+
+def test_rename_from_the_menu(sidebar):
+    press(sidebar, Qt.Key.Key_Menu)
+    choose(sidebar, "Rename")
+    assert editor(sidebar).text() == "Talk 2"
+
+
+def right_click(sidebar: Sidebar, point: QPoint) -> None:
+    port = sidebar.list.viewport()
+    event = QContextMenuEvent(QContextMenuEvent.Reason.Mouse, point, port.mapToGlobal(point))
+    QApplication.sendEvent(port, event)
+
+
+def test_the_context_menu_is_of_the_row_under_the_mouse(sidebar, told):
+    right_click(sidebar, sidebar.list.visualRect(sidebar.list.rows.index_of(5)).center())
+    choose(sidebar, "Duplicate")
+    right_click(sidebar, QPoint(20, sidebar.list.viewport().height() - 5))  # below all rows
+    choose(sidebar, "Import…")
+    assert told.all == [("duplicate_asked", 5), ("import_asked",)]
+
+
+def hover(sidebar: Sidebar, point: QPoint) -> None:
+    port = sidebar.list.viewport()
+    place = QPointF(point)
+    QApplication.sendEvent(port, QEnterEvent(place, place, QPointF(port.mapToGlobal(point))))
+    move = QMouseEvent(
+        QEvent.Type.MouseMove,
+        place,
+        QPointF(port.mapToGlobal(point)),
+        Qt.MouseButton.NoButton,
+        Qt.MouseButton.NoButton,
+        Qt.KeyboardModifier.NoModifier,
+    )
+    QApplication.sendEvent(port, move)
+
+
+def test_the_button_of_a_row_follows_the_mouse_and_the_cursor(sidebar, told):
+    button = sidebar.list.button
+    assert button.isVisible()
+    assert button.accessibleName() == "Actions for Talk 2"
+    hover(sidebar, sidebar.list.visualRect(sidebar.list.rows.index_of(4)).center())
+    assert button.accessibleName() == "Actions for Talk 4"
+    assert sidebar.list.visualRect(sidebar.list.rows.index_of(4)).contains(button.geometry())
+    button.click()
+    choose(sidebar, "Duplicate")
+    QApplication.sendEvent(sidebar.list.viewport(), QEvent(QEvent.Type.Leave))
+    assert button.accessibleName() == "Actions for Talk 2"
+    assert told.all == [("duplicate_asked", 4)]
+
+
+def test_tab_reaches_everything(sidebar, qtbot):
+    press(sidebar, Qt.Key.Key_Delete)
+    order = [sidebar.new, sidebar.more, sidebar.search, sidebar.list, sidebar.list.button, sidebar.undo.button]
+    sidebar.new.setFocus()
+    for widget in order:
+        assert QApplication.focusWidget() is widget
+        QTest.keyClick(widget, Qt.Key.Key_Tab)
+    sidebar.list.button.setFocus()
+    qtbot.waitUntil(sidebar.list.button.isVisible)
+    QTest.keyClick(sidebar.list.button, Qt.Key.Key_Space)
+    assert sidebar.list.row_menu.menu.isVisible()
+    sidebar.list.row_menu.menu.close()
+
+
+def test_every_control_has_a_name(sidebar):
+    for control in sidebar.findChildren(QWidget):
+        if isinstance(control, (QAbstractButton, QLineEdit)) and control.isVisible():
+            assert control.accessibleName(), control
+    assert sidebar.list.accessibleName() == "Conversations"
+    rows = sidebar.list.rows
+    spoken = [rows.data(rows.index(row), Qt.ItemDataRole.AccessibleTextRole) for row in (1, 3)]
+    assert spoken == ["Talk 1, pinned", "Talk 2, open"]
+
+
+def test_new_chat_and_import(sidebar, told):
+    QTest.keyClick(sidebar.new, Qt.Key.Key_Space)
+    QTest.keyClick(sidebar.more, Qt.Key.Key_Space)
+    choose(sidebar, "Import…")
+    assert told.all == [("new_asked",), ("import_asked",)]
+
+
+# ------------------------------------------------------------------ search
+
+
+def test_the_search_waits_for_a_rest(sidebar, told, qtbot):
+    with qtbot.waitSignal(sidebar.searched):
+        QTest.keyClicks(sidebar.search, "sudo")
+    assert told.all == [("searched", "sudo")]  # once, not for each letter
+
+
+def test_escape_clears_the_search_at_once_and_is_the_windows_after(qtbot):
+    window = QWidget()
+    qtbot.addWidget(window)
+    column = QVBoxLayout(window)
+    sidebar = Sidebar(DARKROOM)
+    column.addWidget(sidebar)
+    pressed: list[str] = []
+    shortcut = QShortcut(QKeySequence("Escape"), window)
+    shortcut.activated.connect(lambda: pressed.append("window"))
+    sidebar.searched.connect(lambda query: pressed.append(f"search {query}"))
+    window.show()
+    qtbot.waitExposed(window)
+    window.activateWindow()
+    sidebar.focus_search()
+    qtbot.waitUntil(sidebar.search.hasFocus)
+    with qtbot.waitSignal(sidebar.searched):
+        QTest.keyClicks(sidebar.search, "x")
+    for _ in range(2):
+        QTest.keyClick(window.windowHandle(), Qt.Key.Key_Escape)
+    assert pressed == ["search x", "search ", "window"]
+
+
+def test_from_the_search_into_the_list(sidebar, told):
+    sidebar.search.setText("talk")
+    QTest.keyClick(sidebar.search, Qt.Key.Key_Return)
+    QTest.keyClick(sidebar.search, Qt.Key.Key_Down)
+    assert sidebar.list.hasFocus()
+    assert told.all == [("searched", "talk"), ("opened", 1)]
+
+
+def test_the_cross_clears(sidebar, told):
+    assert not sidebar.search.cross.isVisible()
+    sidebar.search.setText("talk")
+    QTest.keyClick(sidebar.search, Qt.Key.Key_Return)
+    QTest.mouseClick(sidebar.search.cross, Qt.MouseButton.LeftButton)
+    assert sidebar.search.text() == ""
+    assert told.all[-1] == ("searched", "")
+
+
+def test_a_snippet_is_shown_under_the_title(sidebar):
+    plain = sidebar.list.visualRect(sidebar.list.rows.index_of(3)).height()
+    found = [replace(summary, snippet="…the word sudoku and more") for summary in some(3)]
+    sidebar.search.setText("sud")
+    QTest.keyClick(sidebar.search, Qt.Key.Key_Return)
+    sidebar.show_conversations(found, None, NOW)
+    rows = sidebar.list.rows
+    assert sidebar.list.visualRect(rows.index_of(3)).height() > plain
+    assert rows.data(rows.index_of(3), Qt.ItemDataRole.AccessibleDescriptionRole) == "…the word sudoku and more"
+
+
+def test_empty_states_say_what_is_so(sidebar, told):
+    sidebar.show_conversations([], None, NOW)
+    assert sidebar.nothing_yet.isVisible()
+    assert sidebar.new.hasFocus()  # not lost with the list
+    sidebar.search.setText("xyzzy")
+    QTest.keyClick(sidebar.search, Qt.Key.Key_Return)
+    sidebar.show_conversations([], None, NOW)
+    assert sidebar.nothing_found.isVisible()
+    sidebar.nothing_found.action.click()
+    assert told.all[-1] == ("searched", "")
+    sidebar.show_conversations(some(2), None, NOW)
+    assert sidebar.list.isVisible()
+
+
+# ------------------------------------------------------------------ many rows, odd rows
+
+
+def test_place_and_cursor_stay_when_the_list_changes(sidebar):
+    many = some(400)
+    sidebar.show_conversations(many, 2, NOW)
+    sidebar.list.setCurrentIndex(sidebar.list.rows.index_of(200))
+    sidebar.list.scrollTo(sidebar.list.rows.index_of(200))
+    before = sidebar.list.verticalScrollBar().value()
+    assert before > 0
+    sidebar.show_conversations([replace(many[0], title="renamed"), *many[1:]], 2, NOW)
+    assert cursor(sidebar) == 200
+    assert sidebar.list.verticalScrollBar().value() == before
+    resets: list[QModelIndex] = []
+    sidebar.list.rows.modelReset.connect(lambda: resets.append(QModelIndex()))
+    sidebar.show_conversations([replace(many[0], title="renamed"), *many[1:]], 2, NOW)
+    assert resets == []  # the same again is no change
+    sidebar.show_conversations(many, 300, NOW)
+    assert cursor(sidebar) == 300  # another one was opened
+    assert sidebar.list.viewport().rect().intersects(sidebar.list.visualRect(sidebar.list.rows.index_of(300)))
+
+
+@pytest.mark.parametrize("theme", [DARKROOM, PAPER], ids=lambda theme: theme.name)
+def test_odd_titles_are_painted_in_one_line(sidebar, theme):
+    odd = [
+        "",
+        "a" * 100_000,
+        "two\nlines",
+        "<b>not bold</b>",
+        "\u202eright",
+        "👩‍🔬🎉 x",
+        "שלום abc",
+        "\0\x1b",
+        "%1 {x}",
+    ]
+    found = [Summary(id, title, 0.0, NOW, snippet=title) for id, title in enumerate(odd)]
+    sidebar.dress(theme)
+    for query in ("", "a", "🎉 x", "שלום", "b"):
+        sidebar.search.setText(query)
+        QTest.keyClick(sidebar.search, Qt.Key.Key_Return)
+        sidebar.show_conversations(found, 3, NOW)
+        assert not sidebar.grab().isNull()
+    assert texts(sidebar)[1] == "Untitled"
+    assert texts(sidebar)[3] == "two lines"
+    assert texts(sidebar)[4] == "<b>not bold</b>"
+    heights = {sidebar.list.visualRect(sidebar.list.rows.index_of(id)).height() for id in range(1, len(odd))}
+    assert len(heights) == 1
+
+
+def test_what_was_found_is_set_off(sidebar):
+    """The same row with and without the match differs in its picture, the other rows do not."""
+    found = [replace(s, snippet="alpha beta") for s in some(2)]
+    sidebar.show_conversations(found, None, NOW)
+    sidebar.new.setFocus()
+
+    def picture(id: int):
+        return sidebar.list.viewport().grab(sidebar.list.visualRect(sidebar.list.rows.index_of(id))).toImage()
+
+    before = picture(1), picture(2)
+    sidebar.list.show_terms("1")  # in the title "Talk 1" alone
+    assert picture(1) != before[0]
+    assert picture(2) == before[1]

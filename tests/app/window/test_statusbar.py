@@ -1,0 +1,150 @@
+"""The status bar: figures with units, names that tell them, and what gives way in a narrow window."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import threading
+
+import pytest
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from app.state.run.stats import RunStats
+from app.system import memory_use
+from app.window.statusbar import FIELDS, StatusBar, fit, seconds_text
+from tests.app.conftest import FakeEngine
+
+
+@pytest.fixture
+def bar(qtbot: QtBot) -> StatusBar:
+    made = StatusBar()
+    qtbot.addWidget(made)
+    made.resize(1600, made.height())
+    made.show()
+    return made
+
+
+def fill(bar: StatusBar) -> None:
+    bar.show_unsaved("the disk is full")
+    bar.show_offline(True)
+    bar.show_model("DiffusionGemma 26B-A4B in four bits", "cuda:0")
+    bar.show_memory(2_100_000_000, 64_000_000_000, "cpu")
+    bar.show_memory(17_600_000_000, 140_000_000_000, "cuda:0")
+    bar.show_figures(57, 3, 1.26, 9.83, 85.2)
+
+
+def test_every_number_has_its_unit(bar: StatusBar) -> None:
+    fill(bar)
+    assert {field.name: bar.labels[field.name].text() for field in FIELDS} == {
+        "unsaved": "Not saved yet",
+        "offline": "Offline",
+        "device": "GPU 0",
+        "memory": "2.1 GB of 64.0 GB",
+        "device_memory": "GPU 17.6 GB of 140 GB",
+        "model": "DiffusionGemma 26B-A4B in four bits",
+        "steps": "57 steps",
+        "pace": "0.42 s per block",
+        "forward": "9.8 tokens per forward",
+        "speed": "85 tok/s",
+    }
+
+
+def test_every_figure_is_named_and_explained(bar: StatusBar) -> None:
+    fill(bar)
+    for field in FIELDS:
+        shown = bar.labels[field.name]
+        assert shown.accessibleName() == f"{field.label}, {bar.text(field.name)}"
+        assert field.meaning in shown.toolTip()
+        assert bar.text(field.name) in bar.accessibleDescription()
+
+
+def test_nothing_known_shows_nothing(bar: StatusBar) -> None:
+    fill(bar)
+    bar.show_unsaved("")
+    assert bar.labels["unsaved"].text() == "All is saved"
+    bar._saved.timeout.emit()
+    bar.show_unsaved("")
+    bar.show_offline(False)
+    bar.show_run(None)
+    bar.show_model(None)
+    assert [name for name, label in bar.labels.items() if label.isVisible()] == ["memory"]
+
+
+def test_figures_of_a_run(bar: StatusBar, fake: FakeEngine) -> None:
+    events = list(fake.generate(None, [2], fake.defaults, 0, threading.Event()))
+    stats = RunStats.of(events[:3], 48)
+    bar.show_run(stats)
+    assert bar.labels["steps"].text() == "1 step"
+    assert bar.labels["pace"].text() == "10 ms per block"
+    assert not bar.labels["forward"].isVisible()  # nothing is committed yet
+    bar.show_run(RunStats.of(events, 48))
+    assert bar.labels["steps"].text() == "3 steps"
+    assert bar.labels["forward"].text() == "1.7 tokens per forward"
+    assert bar.labels["speed"].text() == "50 tok/s"
+
+
+@pytest.mark.parametrize("width", [1600, 1100, 900, 640, 400, 200])
+def test_what_is_shown_fits(bar: StatusBar, width: int) -> None:
+    fill(bar)
+    bar.resize(width, bar.height())
+    QApplication.processEvents()
+    shown = [label for label in bar.labels.values() if label.isVisible()]
+    assert shown
+    for before, after in itertools.pairwise(shown):
+        assert before.geometry().right() < after.geometry().left()
+    assert shown[-1].geometry().right() < width
+    for label in shown:
+        assert label.fontMetrics().horizontalAdvance(label.text()) <= label.width()
+
+
+def test_what_matters_most_stays_at_640_pixels(bar: StatusBar) -> None:
+    fill(bar)
+    bar.resize(640, bar.height())
+    shown = {name for name, label in bar.labels.items() if label.isVisible()}
+    assert {"offline", "device", "model", "device_memory", "speed"} <= shown
+    assert bar.labels["model"].text() != bar.text("model")  # elided, its whole in the tip
+    assert bar.text("model") in bar.labels["model"].toolTip()
+    assert bar.text("forward") in bar.accessibleDescription()
+
+
+def test_the_graphics_card_leaves_with_its_model(bar: StatusBar) -> None:
+    fill(bar)
+    bar.show_model("Safelight skills", "cpu")
+    assert bar.labels["device"].text() == "CPU"
+    assert not bar.labels["device_memory"].isVisible()
+
+
+def test_shares_of_the_room() -> None:
+    assert fit([(100, 50), (80, 40)], [0, 1], 300, 10) == [100, 80]
+    assert fit([(100, 50), (80, 40)], [0, 1], 180, 10) == [100, 60]
+    assert fit([(100, 50), (80, 40)], [0, 1], 120, 10) == [60, 40]
+    assert fit([(100, 50), (80, 40)], [0, 1], 90, 10) == [80, 0]
+    assert fit([(100, 50)], [0], 10, 10) == [0]
+    assert fit([(60, 60), (200, 200), (30, 30)], [0, 1, 2], 130, 10) == [60, 0, 30]  # room left is given back
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0.0123, "12 ms"), (0.42, "0.42 s"), (9.994, "9.99 s"), (75, "75 s")])
+def test_times(seconds: float, text: str) -> None:
+    assert seconds_text(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1_500, "2 kB"),
+        (604_000_000, "604 MB"),
+        (17_570_000_000, "17.6 GB"),
+        (14e10, "140 GB"),
+    ],
+)
+def test_bytes(count: float, text: str) -> None:
+    assert memory_use.size(count) == text
+
+
+def test_memory_of_this_process() -> None:
+    used, total = memory_use.used_bytes(), memory_use.total_bytes()
+    assert 10_000_000 < used < total
+    assert re.fullmatch(r"[\d.]+ [MG]B", memory_use.size(used))

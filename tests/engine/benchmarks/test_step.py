@@ -1,0 +1,296 @@
+"""The bench of a shape: what it measures adds up, and a wrong kernel does not pass. Not how fast anything is."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from torch import Tensor
+
+from engine import SafelightError, kernels
+from engine.benchmarks import step
+from engine.benchmarks.step import check_layers, measure_shape, random_network
+from engine.config import GenerationConfig
+from engine.decoding.step_program import StepProgram
+from engine.layers.packed_linear import PackedLinear, packed_weights
+from engine.memory.device import Placement, choose
+from engine.models.diffusion_gemma.network import DiffusionGemma
+from engine.quant.schemes import BF16, PRECISIONS, Activations, Packed, unpack
+from engine.training.export import config_dict
+from tests.engine.packing import packable
+
+CONFIG = packable().config
+PRECISION = PRECISIONS["int4"]
+
+
+@pytest.fixture(scope="module")
+def placement() -> Placement:
+    return choose("cpu", "float32")
+
+
+def test_a_result_adds_up(placement: Placement) -> None:
+    result = measure_shape("tiny", CONFIG, PRECISION, placement, context=30, steps=3, rounds=2)
+    assert set(result.parts_ms) == {"experts", "attention", "dense", "vocabulary", "sampler", "gaps"}
+    assert sum(result.parts_ms.values()) == pytest.approx(result.step_ms_median)
+    assert all(ms > 0 for part, ms in result.parts_ms.items() if part != "gaps")
+    assert 0 < result.step_ms_median <= result.step_ms_p95 or result.step_ms_p95 > 0
+    assert result.commit_and_step_ms_median > 0
+    assert result.plain_reason == "the kernels need an NVIDIA GPU"
+    assert not result.graph
+    assert set(result.oracle_error) == {"experts", "linear", "attention", "vocabulary"}
+    packed = sum(t.nbytes for w in packed_weights(random_network(CONFIG, PRECISION, placement)) for t in w.buffers())
+    assert packed < result.weight_bytes < 1.5 * packed
+    assert result.floor_share == pytest.approx(result.read_gb_s / result.bandwidth_gb_s)
+    assert json.loads(json.dumps(result.as_dict()))["precision"] == PRECISION.as_dict()
+
+
+def test_random_weights_keep_activations_in_bounds(placement: Placement) -> None:
+    made = random_network(CONFIG, PRECISION, placement)
+    assert all(bool(p.isfinite().all()) for p in made.parameters())
+    for weight in packed_weights(made):
+        assert unpack(weight.packed).std().item() == pytest.approx(weight.shape[-1] ** -0.5, rel=0.2)
+
+
+def test_the_same_seed_makes_the_same_network(placement: Placement) -> None:
+    one, other = (random_network(CONFIG, PRECISION, placement, seed=3).state_dict() for _ in range(2))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_a_product_that_does_not_round_as_asked_is_found(placement: Placement, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = random_network(CONFIG, PRECISION, placement, activations=Activations(linears=True))
+    rounded = Activations(head=True, soft=True)
+    errors = check_layers(made, rounded)
+    assert max(errors["linear"], errors["vocabulary"]) < 1e-4
+    right = kernels.vocabulary_stage
+
+    def ignoring(*arguments: Any, **named: Any) -> Any:
+        return right(*arguments, **named | {"activations": BF16})
+
+    monkeypatch.setattr(kernels, "vocabulary_stage", ignoring)
+    with pytest.raises(SafelightError, match="the vocabulary kernel is wrong on this device"):
+        check_layers(made, rounded)
+    monkeypatch.setattr(kernels, "linear_int8", kernels.linear)
+    with pytest.raises(SafelightError, match="the linear kernel is wrong on this device"):
+        check_layers(made)
+
+
+@torch.inference_mode()
+def test_int8_activations_are_off_unless_asked_for(placement: Placement) -> None:
+    def linears(made: DiffusionGemma) -> list[bool]:
+        return [module.rounds for module in made.modules() if isinstance(module, PackedLinear)]
+
+    made, asked = (
+        random_network(CONFIG, PRECISION, placement, activations=way) for way in (BF16, Activations(linears=True))
+    )
+    assert not any(linears(made))
+    assert all(linears(asked))
+    assert len(linears(asked)) == len(linears(made)) > 0
+    assert check_layers(asked)["linear"] < 1e-6  # against an oracle that rounds, too
+    cache = made.new_cache()
+    cache.reserve(2 * CONFIG.canvas_length)
+    hidden = torch.randn(CONFIG.canvas_length, CONFIG.hidden_size)
+    ways = (BF16, Activations(head=True), Activations(soft=True))
+    programs = [StepProgram(made, cache, CONFIG.canvas_length, activations=way) for way in ways]
+    programs.append(StepProgram(made, cache, CONFIG.canvas_length))
+    for program in programs:
+        program.begin(torch.zeros(CONFIG.canvas_length, dtype=torch.long), None, GenerationConfig())
+    exact, head, soft, default = (program.vocabulary(hidden) for program in programs)
+    assert torch.equal(exact.entropy, default.entropy)
+    assert torch.equal(exact.soft, default.soft)
+    assert 1e-4 < float((exact.entropy - head.entropy).abs().max()) < 0.1
+    torch.testing.assert_close(exact.entropy, soft.entropy, atol=1e-5, rtol=0)  # another way, with the same head
+    assert 1e-3 < float((exact.soft - soft.soft).norm() / exact.soft.norm()) < 0.05
+
+
+def test_a_wrong_kernel_is_found(placement: Placement, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = random_network(CONFIG, PRECISION, placement)
+    assert check_layers(made)["linear"] < 1e-6
+    assert isinstance(made.layers[0].self_attn.q_proj, PackedLinear)
+    right = kernels.linear
+
+    def wrong(x: Tensor, weight: kernels.Packed) -> Tensor:
+        return right(x, weight) * 1.05
+
+    monkeypatch.setattr(kernels, "linear", wrong)
+    with pytest.raises(SafelightError, match=r"the linear kernel is wrong on this device: off by 5\.00%"):
+        check_layers(made)
+
+
+def rolled(weight: Packed, dim: int = -1) -> Packed:
+    return dataclasses.replace(weight, scales=weight.scales.roll(1, dim))
+
+
+MIXED_UP = {
+    "linear": ("linear", lambda right, x, weight: right(x, rolled(weight))),
+    "gate and up": ("experts", lambda right, *them: right(*them[:3], rolled(them[3]), them[4])),
+    "groups of gate and up": ("experts", lambda right, *them: right(*them[:3], rolled(them[3], -2), them[4])),
+    "down": ("experts", lambda right, *them: right(*them[:4], rolled(them[4]))),
+    "another expert": ("experts", lambda right, x, weights, chosen, *them: right(x, weights, (chosen + 1) % 6, *them)),
+    "another head": ("attend", lambda right, queries, *them: right(queries.roll(1, 0), *them)),
+    "tokens": ("vocabulary_stage", lambda right, x, table, **them: right(x, rolled(table), **them)),
+}
+
+
+@pytest.mark.parametrize("name", MIXED_UP)
+def test_a_kernel_that_takes_other_operands_is_found(
+    name: str, placement: Placement, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would not be if the scales of a random network were alike."""
+    made = random_network(CONFIG, PRECISION, placement)
+    kernel, mistaken = MIXED_UP[name]
+    right = getattr(kernels, kernel)
+    monkeypatch.setattr(kernels, kernel, lambda *arguments, **named: mistaken(right, *arguments, **named))
+    said = {"attend": "attention", "vocabulary_stage": "vocabulary"}.get(kernel, kernel)
+    with pytest.raises(SafelightError, match=f"the {said} kernel is wrong on this device: off by"):
+        check_layers(made)
+
+
+@pytest.mark.parametrize("precision", ["int4", "nf4"])
+def test_right_kernels_pass_in_bf16(precision: str) -> None:
+    made = random_network(CONFIG, PRECISIONS[precision], choose("cpu", "bfloat16"))
+    assert set(check_layers(made)) == {"experts", "linear", "attention", "vocabulary"}
+
+
+def test_both_kinds_of_layer_are_checked(placement: Placement, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = random_network(CONFIG, PRECISION, placement)
+    right = kernels.linear
+    full_queries = made.layers[1].self_attn.q_proj.weight.packed.codes
+
+    def wrong(x: Tensor, weight: Packed) -> Tensor:
+        return right(x, rolled(weight) if weight.codes.data_ptr() == full_queries.data_ptr() else weight)
+
+    monkeypatch.setattr(kernels, "linear", wrong)
+    with pytest.raises(SafelightError, match=r"neighbouring rows' scales would give \(layer 1, self_attn.q_proj\)"):
+        check_layers(made)
+
+
+def test_a_step_that_is_no_number_is_told(placement: Placement, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = random_network(CONFIG, PRECISION, placement)
+    list(packed_weights(made))[-1].scales.fill_(float("nan"))
+    monkeypatch.setattr(step, "random_network", lambda *_: made)
+    with pytest.raises(SafelightError, match="logits that are no numbers on cpu"):
+        measure_shape("tiny", CONFIG, PRECISION, placement, steps=1, rounds=1)
+
+
+def test_the_peak_is_of_the_steps_alone(placement: Placement, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the copies that measure the bandwidth nor the building nor the oracles are in it."""
+    order: list[str] = []
+    for name in ("copy_bandwidth", "random_network", "check_layers", "_forget_peak", "_time_steps", "peak_memory_mb"):
+        real = getattr(step, name)
+
+        def told(*arguments: object, _real: Any = real, _name: str = name) -> object:
+            order.append(_name)
+            return _real(*arguments)
+
+        monkeypatch.setattr(step, name, told)
+    measure_shape("tiny", CONFIG, PRECISION, placement, steps=1, rounds=1)
+    assert order == [
+        "copy_bandwidth",
+        "random_network",
+        "check_layers",
+        "_forget_peak",
+        "_time_steps",
+        "peak_memory_mb",
+    ]
+
+
+def test_on_a_cpu_one_step_more_than_asked_is_run(placement: Placement, monkeypatch: pytest.MonkeyPatch) -> None:
+    passes: list[int] = []
+    real = StepProgram.layers
+
+    def counted(self: StepProgram, text_rows: int = 0) -> Tensor:
+        passes.append(text_rows)
+        return real(self, text_rows)
+
+    monkeypatch.setattr(StepProgram, "layers", counted)
+    result = measure_shape("tiny", CONFIG, PRECISION, placement, context=20, steps=3, plan_bytes=10**9)
+    assert passes == [0, 0, 0, CONFIG.canvas_length]
+    assert result.peak_of_plan == pytest.approx((result.peak_memory_mb or 0) / 1e3)
+    assert set(result.parts_ms) == {"experts", "attention", "dense", "vocabulary", "sampler", "gaps"}
+
+
+def test_codes_are_drawn_a_piece_at_a_time(placement: Placement, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table of 262 144 tokens was drawn as a whole, in numbers of 16 bits: 1.5 GB beside the model."""
+    sizes: list[int] = []
+    real = Tensor.random_
+
+    def watched(self: Tensor, *arguments: Any, **named: Any) -> Tensor:
+        sizes.append(self.nbytes)
+        return real(self, *arguments, **named)
+
+    monkeypatch.setattr(step, "DRAWN_AT_ONCE", 1000)
+    monkeypatch.setattr(Tensor, "random_", watched)
+    made = random_network(CONFIG, PRECISION, placement)
+    assert max(sizes) == 1000
+    assert all(bool((w.codes >= -127).all()) for w in packed_weights(made) if w.codes.dtype == torch.int8)
+
+
+class Graph:
+    """Stands in for a CUDA graph: while one is captured, only a generator that it knows may draw."""
+
+    modes: ClassVar[list[str]] = []
+
+    def __init__(self) -> None:
+        self.known: list[torch.Generator] = []
+
+    def register_generator_state(self, generator: torch.Generator) -> None:
+        self.known.append(generator)
+
+    def replay(self) -> None:
+        """Nothing is repeated."""
+
+
+@pytest.fixture
+def _captured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Captures are stood in for, and watch the generators of all programs."""
+    watched: list[torch.Generator] = []
+
+    @contextmanager
+    def capture(graph: Graph, *, capture_error_mode: str) -> Iterator[None]:
+        before = [generator.get_state() for generator in watched]
+        yield
+        Graph.modes.append(capture_error_mode)
+        for generator, state in zip(watched, before, strict=True):
+            if generator not in graph.known and not torch.equal(generator.get_state(), state):
+                raise RuntimeError("a generator drew in a capture that does not know it")
+
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
+    monkeypatch.setattr(torch.cuda, "graph", capture)
+    monkeypatch.setattr(step, "_has_graphs", lambda _: True)
+    real = StepProgram.__init__
+
+    def made(self: StepProgram, *arguments: Any, **named: Any) -> None:
+        real(self, *arguments, **named)
+        watched.append(self.generator)
+
+    monkeypatch.setattr(StepProgram, "__init__", made)
+
+
+@pytest.mark.usefixtures("_captured")
+def test_every_part_is_captured_with_the_generator_it_draws_from(placement: Placement) -> None:
+    """The bench's whole way, where each part of a step is a graph of its own."""
+    result = measure_shape("tiny", CONFIG, PRECISION, placement, steps=1, rounds=1)
+    assert set(result.parts_ms) == {"experts", "attention", "dense", "vocabulary", "sampler", "gaps"}
+    assert set(Graph.modes) == {"thread_local"}
+
+
+def test_the_context_must_fit(placement: Placement) -> None:
+    small = dataclasses.replace(CONFIG, max_position_embeddings=64)
+    with pytest.raises(SafelightError, match="between 0 and 54 tokens for this shape, not 55"):
+        measure_shape("tiny", small, PRECISION, placement, context=55)
+
+
+def test_transformers_takes_the_same_shape(placement: Placement, tmp_path: Path) -> None:
+    from engine.benchmarks.transformers import transformers_step_ms
+
+    (tmp_path / "config.json").write_text(json.dumps(config_dict(CONFIG)))
+    found = transformers_step_ms(tmp_path, placement, context=12)
+    assert found["by"].startswith("transformers 5.")
+    assert found["dtype"] == "float32"
+    assert isinstance(found["step_ms"], float)

@@ -1,0 +1,521 @@
+"""Forks: a run goes on from the middle of another, bit for bit where nothing is changed."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from engine import (
+    SKILLS,
+    CanvasCommitted,
+    CanvasStarted,
+    Event,
+    Fork,
+    GenerationConfig,
+    GenerationFinished,
+    PrefillFinished,
+    SafelightError,
+    StepFinished,
+    chain,
+    fork,
+    generate,
+    load_model,
+)
+from engine.layers.kv_cache import PIECE, KVCache
+from tests.engine.decoding.test_generate import facts, steps
+from tests.engine.decoding.test_reuse import Counting
+from tests.engine.decoding.test_step_program import OnDevice, tame
+from tests.engine.tiny import CANVAS, VOCABULARY, network, tokens
+
+PROMPT, SEED = tokens(12, 3), 4
+CONFIG = GenerationConfig(
+    max_new_tokens=30, max_denoising_steps=5, eos_token_ids=(), entropy_bound=6.0, confidence_threshold=0.0, top_k=3
+)
+UNEVEN = CONFIG.replace(confidence_threshold=2.0, stability_threshold=0, t_min=0.3, t_max=0.5, max_denoising_steps=7)
+
+
+@pytest.fixture
+def model() -> Counting:
+    return Counting(network(1))
+
+
+def play(
+    model: Any, config: GenerationConfig = CONFIG, prompt: Tensor = PROMPT, cache: KVCache | None = None
+) -> list[Event]:
+    return list(generate(model, prompt, config, SEED, cache=cache))
+
+
+def commits(events: Sequence[Event]) -> list[CanvasCommitted]:
+    return [event for event in events if isinstance(event, CanvasCommitted)]
+
+
+def go_on(
+    model: Any,
+    events: Sequence[Event],
+    *changes: Fork,
+    config: GenerationConfig = CONFIG,
+    prompt: Tensor = PROMPT,
+    cache: KVCache | None = None,
+    cancel: threading.Event | None = None,
+) -> list[Event]:
+    """Fork the run that told ``events``."""
+    done = commits(events)
+    rows, counts = [event.tokens for event in done], [event.steps for event in done]
+    return list(fork(model, prompt, config, SEED, rows, counts, changes, cancel, cache))
+
+
+def behind(events: Sequence[Event], block: int, step: int = 0) -> list[Event]:
+    """What was told from a step on; from step 0 on with the block's beginning."""
+    for place, event in enumerate(events):
+        is_there = isinstance(event, CanvasStarted) if step == 0 else getattr(event, "step", -1) == step
+        if is_there and event.block_index == block:  # type: ignore[union-attr]
+            return list(events[place:])
+    raise AssertionError
+
+
+def places(events: Sequence[Event]) -> list[tuple[int, int]]:
+    """Where a run can be forked: before each step, and behind each block's last one."""
+    return [(done.block_index, step) for done in commits(events) for step in range(done.steps + 1)]
+
+
+def assert_goes_on(found: Sequence[Event], run: Sequence[Event], block: int) -> None:
+    assert isinstance(found[0], PrefillFinished)
+    assert found[0].prompt_tokens == len(PROMPT)
+    assert facts(list(found[1:])) == facts(behind(run, block))
+
+
+# --- nothing changed -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("config", [UNEVEN, CONFIG.replace(allowed_tokens=(3, 64, 100, 5), max_denoising_steps=3)])
+def test_a_fork_without_a_change_is_the_run_bit_for_bit(model: Counting, config: GenerationConfig) -> None:
+    cache = model.new_cache()
+    run = play(model, config, cache=cache)
+    for number, (block, step) in enumerate(places(run)):
+        held = cache if number % 2 else None
+        assert_goes_on(go_on(model, run, Fork(block, step), config=config, cache=held), run, block)
+    if config == UNEVEN:
+        assert len({event.steps for event in commits(run)}) > 1
+
+
+@pytest.mark.parametrize("shared", [0, 12, 22, 26, 40])
+def test_it_is_so_where_the_cache_holds_another_text(model: Counting, shared: int) -> None:
+    """One that parts from the run's before it, behind the prompt, behind a block, inside one, and nowhere."""
+    run, cache = play(model), model.new_cache()
+    said = [*PROMPT.tolist(), *run[-1].tokens.tolist()]  # type: ignore[union-attr]
+    for block in (0, 2):
+        for piece in torch.tensor([*said[:shared], *tokens(9, 9).tolist()]).tensor_split((12, 22, 32)):
+            if len(piece):
+                model.prefill(piece, cache)
+                cache.name(piece.tolist())
+        assert_goes_on(go_on(model, run, Fork(block, 1), cache=cache), run, block)
+        cache.truncate(0)
+
+
+def test_a_long_prompt_is_read_in_the_pieces_of_the_run(model: Counting) -> None:
+    prompt = tokens(2 * PIECE + 5, 9)
+    run = play(model, prompt=prompt)
+    model.read.clear()
+    found = go_on(model, run, Fork(2, 3), prompt=prompt)
+    assert model.read == [PIECE, PIECE, 5, CANVAS, CANVAS]
+    assert facts(found[1:]) == facts(behind(run, 2))
+
+
+def test_only_what_the_cache_lacks_is_read_and_no_earlier_step_is_taken(
+    model: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = model.new_cache()
+    run = play(model, cache=cache)
+    taken = []
+    denoise = model.inner.denoise
+    monkeypatch.setattr(
+        model, "denoise", lambda canvas, *rest: (taken.append(cache.length), denoise(canvas, *rest))[1], raising=False
+    )
+    for block, read in ((2, []), (1, [CANVAS]), (0, [CANVAS, CANVAS])):
+        taken.clear()
+        model.read.clear()
+        found = go_on(model, run, Fork(block, 2), cache=cache)
+        assert found[0].reused_tokens == len(PROMPT)  # type: ignore[union-attr]
+        assert model.read == read  # the blocks before the last one, as the run itself commits them
+        assert taken == [length for length in (12, 22, 32)[block:] for _ in range(5)]
+    model.read.clear()
+    edited = [commits(run)[0].tokens.copy(), commits(run)[1].tokens]
+    edited[0][3] += 1
+    list(fork(model, PROMPT, CONFIG, SEED, edited, [5, 5], [Fork(2, 0)], cache=cache))
+    assert model.read == [CANVAS, CANVAS]  # whole, though they part inside the first one
+
+
+def test_the_steps_before_the_fork_are_told_again(model: Counting) -> None:
+    run = play(model)
+    found = go_on(model, run, Fork(1, 3, seed=99))
+    old = behind(run, 1)
+    assert facts(found[1:5]) == facts(old[:4])
+    assert facts(found[5:6]) != facts(old[4:5])
+
+
+def test_a_whole_run_comes_from_its_root(model: Counting) -> None:
+    assert facts(list(fork(model, PROMPT, CONFIG, SEED, (), (), ()))[1:]) == facts(play(model)[1:])
+
+
+def test_the_embedded_model_goes_on_bit_for_bit() -> None:
+    model = load_model(SKILLS, device="cpu")
+    prompt = model.chat_ids([{"role": "user", "content": "Count from 4 to 43."}])
+    config, cache = model.generation_defaults.replace(top_k=8), model.new_cache()
+    run = list(generate(model, prompt, config, 1, cache=cache))
+    done = commits(run)
+    rows, counts = [event.tokens for event in done], [event.steps for event in done]
+    assert len(done) > 1
+    for held in (cache, None):
+        for block, step in ((len(done) - 1, counts[-1] - 1), (1, 1), (0, 0)):
+            found = list(fork(model, prompt, config, 1, rows, counts, [Fork(block, step)], cache=held))
+            assert facts(found[1:]) == facts(behind(run, block))
+
+
+# --- something changed -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", [(0, 0), (0, 2), (1, 0), (1, 4), (2, 1), (2, 5)])
+def test_pins_hold_from_the_fork_on(model: Counting, place: tuple[int, int]) -> None:
+    block, step = place
+    run, pinned = play(model), ((0, 77), (4, 3), (9, 127))
+    at, ids = (list(column) for column in zip(*pinned, strict=True))
+    changes = [Fork(*place, pinned=pinned, settings=(("max_denoising_steps", 8),))]
+    found = go_on(model, run, *changes)
+    own = [event for event in steps(found) if event.block_index == block]
+    assert facts(own[:step]) == facts([event for event in steps(run) if event.block_index == block][:step])  # type: ignore[arg-type]
+    assert len(own) == 8
+    for event in own[step:]:
+        for row in (event.argmax_canvas, event.candidates, event.next_canvas):
+            assert row[at].tolist() == ids
+        assert (event.entropy[at] == 0).all()
+        assert event.top_tokens is not None
+        assert event.top_tokens[at, 0].tolist() == ids
+    assert commits(found)[0].tokens[at].tolist() == ids
+    assert any(event.next_canvas[at].tolist() != ids for event in own[:step]) or not step
+    start = behind(found, block)[0]
+    assert isinstance(start, CanvasStarted)
+    assert np.flatnonzero(start.pinned_mask).tolist() == (at if step == 0 else [])
+    if step == 0:
+        assert start.canvas[at].tolist() == ids
+    if block < 2:
+        later = behind(found, block + 1)
+        assert not later[0].pinned_mask.any()  # type: ignore[union-attr]
+        assert any(event.next_canvas[at].tolist() != ids for event in steps(later))
+
+
+@pytest.mark.parametrize("place", [(0, 0), (0, 3), (1, 0), (2, 4)])
+@pytest.mark.parametrize("kept", [3, 8, 60, 127])
+def test_banned_tokens_never_appear(model: Counting, place: tuple[int, int], kept: int) -> None:
+    """Few or many tokens are left."""
+    run = play(model, CONFIG.replace(top_k=8))
+    banned = tuple(sorted(set(range(VOCABULARY)) - set(tokens(400, kept).tolist()[:kept])))
+    seen: list[Tensor] = []
+    model.denoise = lambda canvas, *rest: (seen.append(canvas), model.inner.denoise(canvas, *rest))[1]  # type: ignore[attr-defined]
+    found = go_on(model, run, Fork(*place, banned=banned), config=CONFIG.replace(top_k=8))
+    after = behind(found, *place)
+    for event in after:
+        for name in ("canvas", "argmax_canvas", "candidates", "next_canvas", "tokens", "top_tokens"):
+            if hasattr(event, name) and not isinstance(event, GenerationFinished):
+                assert not set(np.ravel(getattr(event, name)).tolist()) & set(banned), name
+        if isinstance(event, StepFinished):
+            assert event.top_tokens is not None
+            assert event.top_tokens.shape == (CANVAS, 8)
+    assert not any(set(canvas.tolist()) & set(banned) for canvas in seen[place[1] :])  # what is on the canvas counts
+    if place[1]:
+        assert any(set(event.next_canvas.tolist()) & set(banned) for event in steps(found)[: place[1]])
+
+
+def test_a_ban_changes_only_what_was_banned(model: Counting) -> None:
+    """The draws are the same: in the first step, another token comes only where a banned one would have."""
+    run = play(model)
+    start, first = run[1], steps(run)[0]
+    assert isinstance(start, CanvasStarted)
+    for banned in set(first.next_canvas.tolist()) - set(start.canvas.tolist()):
+        found = go_on(model, run, Fork(0, 0, banned=(banned,)))
+        assert found[1].canvas.tolist() == start.canvas.tolist()  # type: ignore[union-attr]
+        for name in ("candidates", "next_canvas"):
+            new, old = getattr(steps(found)[0], name), getattr(first, name)
+            same = (old != banned) & (steps(found)[0].accepted_mask == first.accepted_mask)
+            assert same.sum() >= CANVAS - 2
+            assert (new == old)[same].all()
+            assert (new != banned).all()
+    noise = int(start.canvas[3])
+    canvas = go_on(model, run, Fork(0, 0, banned=(noise,)))[1].canvas  # type: ignore[union-attr]
+    assert ((canvas == start.canvas) == (start.canvas != noise)).all()
+
+
+def test_edits_are_put_down_and_free(model: Counting) -> None:
+    run = play(model)
+    edits = ((2, 50), (7, 51))
+    for block, step in ((0, 0), (0, 2), (1, 0), (2, 4)):
+        seen: list[list[int]] = []
+
+        def watched(canvas: Tensor, *rest: Any, seen: list[list[int]] = seen) -> Tensor:
+            seen.append(canvas.tolist())
+            return model.inner.denoise(canvas, *rest)
+
+        model.denoise = watched  # type: ignore[attr-defined]
+        found = go_on(model, run, Fork(block, step, edits=edits))
+        expected = behind(run, block)[0].canvas if step == 0 else steps(behind(run, block))[step - 1].next_canvas  # type: ignore[union-attr]
+        expected = expected.copy()
+        expected[[2, 7]] = 50, 51
+        assert seen[step] == expected.tolist()
+        if step == 0:
+            assert behind(found, block)[0].canvas.tolist() == expected.tolist()  # type: ignore[union-attr]
+        own = [event for event in steps(found) if event.block_index == block]
+        assert any(event.next_canvas[[2, 7]].tolist() != [50, 51] for event in own[step:])
+        assert not behind(found, block)[0].pinned_mask.any()  # type: ignore[union-attr]
+
+
+def test_at_the_first_step_of_all_a_fork_is_another_run(model: Counting) -> None:
+    run = play(model)
+    settings = (("entropy_bound", 0.5), ("t_max", 1.5), ("t_min", 0.9), ("max_denoising_steps", 3.0))
+    wanted = CONFIG.replace(entropy_bound=0.5, t_max=1.5, t_min=0.9, max_denoising_steps=3)
+    assert facts(go_on(model, run, Fork(0, 0, settings=settings))[1:]) == facts(play(model, wanted)[1:])
+    found = go_on(model, run, Fork(0, 0, seed=31, pinned=((1, 5),), banned=(8, 9)))
+    other = list(generate(model, PROMPT, CONFIG.replace(pinned=((1, 5),), banned_tokens=(8, 9)), 31))
+    assert facts(found[1:]) == facts(other[1:])
+
+
+def test_settings_hold_from_the_fork_on(model: Counting) -> None:
+    run = play(model)
+    found = go_on(model, run, Fork(1, 2, settings=(("t_max", 2.0), ("t_min", 1.0), ("entropy_bound", 1000.0))))
+    hot = CONFIG.replace(t_max=2.0, t_min=1.0)
+    own = steps(found)
+    assert [event.temperature for event in own] == [
+        (hot if place >= 2 else CONFIG).temperature(place % 5) for place in range(10)
+    ]
+    assert all(event.accepted_mask.all() for event in own[2:])
+    capped = go_on(model, run, Fork(1, 2, settings=(("max_denoising_steps", 3), ("max_new_tokens", 45))))
+    assert [(event.block_index, event.steps) for event in commits(capped)] == [(1, 3), (2, 3), (3, 3), (4, 3)]
+    calm = go_on(model, run, Fork(1, 2, settings=(("confidence_threshold", 50.0), ("stability_threshold", 0))))
+    assert [(event.steps, event.reason) for event in commits(calm)] == [(3, "converged"), (1, "converged")]
+
+
+def test_a_new_seed_repeats_and_differs(model: Counting) -> None:
+    run = play(model)
+    one, same, two = (go_on(model, run, Fork(1, 1, seed=seed)) for seed in (7, 7, 8))
+    assert facts(one[1:]) == facts(same[1:])
+    assert steps(one)[1].next_canvas.tolist() != steps(two)[1].next_canvas.tolist()
+    assert facts(one[1:3]) == facts(two[1:3])
+
+
+def test_a_change_behind_the_last_step_makes_the_block_go_on(model: Counting) -> None:
+    run = play(model, UNEVEN)
+    counts = [event.steps for event in commits(run)]
+    block = next(at for at, count in enumerate(counts) if count < 9)
+    found = go_on(model, run, Fork(block, counts[block], edits=((0, 9),)), config=UNEVEN)
+    assert commits(found)[0].steps > counts[block]
+    assert facts(steps(found)[: counts[block]]) == facts(steps(behind(run, block))[: counts[block]])  # type: ignore[arg-type]
+
+    run = play(model)
+    longer = go_on(model, run, Fork(1, 5, settings=(("max_denoising_steps", 7),)))
+    assert [event.steps for event in commits(longer)] == [7, 7]
+    with pytest.raises(SafelightError, match=r"block 1 ends after its 5 steps; .* set max_denoising_steps above 5"):
+        go_on(model, run, Fork(1, 5, seed=3))
+
+
+def test_a_finished_run_goes_on_for_longer(model: Counting) -> None:
+    run, longer = play(model), play(model, CONFIG.replace(max_new_tokens=50))
+    found = go_on(model, run, Fork(3, 0, settings=(("max_new_tokens", 50),)))
+    assert facts(found[1:]) == facts(behind(longer, 3))
+    ended = go_on(model, run, Fork(3, 0))
+    assert facts(ended[1:]) == facts(run[-1:])
+
+
+def test_a_fork_ends_at_an_end_token(model: Counting) -> None:
+    run = play(model)
+    config = CONFIG.replace(eos_token_ids=(111,), pad_token_id=6)
+    assert not np.isin(111, run[-1].tokens)  # type: ignore[union-attr]
+    found = go_on(model, run, Fork(1, 2, pinned=((4, 111),)), config=config)
+    result = found[-1]
+    assert isinstance(result, GenerationFinished)
+    assert (result.reason, result.blocks, len(result.tokens)) == ("eos", 2, CANVAS + 4)
+    assert (commits(found)[0].tokens[5:] == 6).all()
+    assert result.tokens[:CANVAS].tolist() == commits(run)[0].tokens.tolist()
+    done = commits(run)[:1] + commits(found)
+    rows, counts = [event.tokens for event in done], [event.steps for event in done]
+    again = list(fork(model, PROMPT, config, SEED, rows, counts, [Fork(1, 2, pinned=((4, 111),)), Fork(1, 4)]))
+    assert facts(again[1:]) == facts(found[1:])
+    with pytest.raises(SafelightError, match="the text ends in block 1; no block comes after it"):
+        list(fork(model, PROMPT, config, SEED, rows, counts, [Fork(2, 0)]))
+
+
+# --- forks of forks --------------------------------------------------------------------------------------------------
+
+TREE = (
+    Fork(0, 2, banned=(5, 6, 7), seed=77),
+    Fork(0, 4, edits=((3, 9),), settings=(("entropy_bound", 2.0),)),
+    Fork(1, 0, pinned=((0, 1),), seed=78),
+    Fork(1, 3, pinned=((2, 8),), edits=((0, 30),)),
+    Fork(2, 5, settings=(("max_denoising_steps", 7), ("max_new_tokens", 40))),
+)
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_every_run_of_a_tree_comes_from_its_root(model: Counting, held: bool) -> None:
+    cache = model.new_cache() if held else None
+    run, changes = play(model, cache=cache), ()
+    for change in TREE:
+        changes = chain(changes, change)
+        forked = go_on(model, run, *changes, cache=cache)
+        whole = [*run[: run.index(behind(run, change.block)[0])], *forked[1:]] if change.block else forked
+        rooted = list(fork(model, PROMPT, CONFIG, SEED, (), (), changes))
+        assert facts(rooted[1:]) == facts(whole[1:])
+        assert facts(rooted) != facts(run)
+        run = rooted
+        for place in places(run)[::5]:
+            if place >= change.place:
+                found = go_on(model, run, *chain(changes, Fork(*place)), cache=cache)
+                assert facts(found[1:]) == facts(behind(run, place[0]))
+    assert changes == TREE
+    assert [event.steps for event in commits(run)] == [5, 5, 7, 7]
+    last = [event for event in steps(run) if event.block_index == 1]
+    assert all(event.next_canvas[0] == 1 for event in last[:3])
+    assert any(event.next_canvas[0] != 1 for event in last[3:])  # the edit released it
+    assert all(event.next_canvas[2] == 8 for event in last[3:])
+
+
+def test_a_chain_leaves_out_what_comes_behind() -> None:
+    assert chain(TREE, Fork(1, 0)) == (*TREE[:3], Fork(1, 0))
+    assert chain((), TREE[0]) == TREE[:1]
+
+
+def test_a_fork_survives_json() -> None:
+    for change in TREE:
+        assert Fork.from_dict(json.loads(json.dumps(dataclasses.asdict(change)))) == change
+    for raw in ({}, {"block": 1}, {"block": 1, "step": 0, "pinned": [[1]]}, {"block": 1, "step": 0, "banned": 3}):
+        with pytest.raises(SafelightError, match="this is not a fork"):
+            Fork.from_dict(raw)
+
+
+# --- stopping and complaining ----------------------------------------------------------------------------------------
+
+
+def test_a_fork_can_be_cancelled(model: Counting) -> None:
+    run, flag = play(model), threading.Event()
+    done = commits(run)
+    seen: list[Event] = []
+    rows = [event.tokens for event in done]
+    for event in fork(model, PROMPT, CONFIG, SEED, rows, [5, 5, 5], [Fork(1, 3)], flag):
+        seen.append(event)
+        if len(steps(seen)) == 7:
+            flag.set()
+    last = seen[-1]
+    assert isinstance(last, GenerationFinished)
+    assert (last.reason, last.blocks, last.steps) == ("cancelled", 2, 12)
+    assert last.tokens.tolist() == np.concatenate(rows[:2]).tolist()
+    early = go_on(model, run, Fork(2, 0), cancel=flag)
+    assert [type(event) for event in early] == [GenerationFinished]
+    assert early[0].blocks == 2  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (lambda: Fork(-1, 0), "whole numbers from 0, not -1"),
+        (lambda: Fork(0, 1.5), "not 1.5"),  # type: ignore[arg-type]
+        (lambda: Fork(0, 0, pinned=((1, 2), (1, 3))), "names a position twice"),
+        (lambda: Fork(0, 0, pinned=((1, 2),), edits=((1, 3),)), "names a position twice"),
+        (lambda: Fork(0, 0, seed=2**63), "the seed must be between"),
+        (lambda: Fork(0, 0, seed="7"), "seed must be a whole number"),  # type: ignore[arg-type]
+        (lambda: Fork(0, 0, settings=(("top_k", 3),)), "cannot change 'top_k', only entropy_bound"),
+        (lambda: Fork(0, 0, settings=(("t_min", 0.1), ("t_min", 0.2))), "changes a setting twice"),
+    ],
+)
+def test_a_fork_that_is_none(made: Any, message: str) -> None:
+    with pytest.raises(SafelightError, match=message) as error:
+        made()
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ([Fork(1, 6)], "block 1 took 5 steps; fork it at step 0 to 5, not 6"),
+        ([Fork(1, 2, pinned=((10, 1),))], "pinned position 10 is outside the canvas of 10"),
+        ([Fork(1, 2, edits=((10, 1),))], "edited position 10 is outside the canvas of 10"),
+        ([Fork(1, 2, edits=((0, 128),))], "edited has token id 128; the vocabulary has 128"),
+        ([Fork(1, 2, pinned=((0, 128),))], "pinned has token id 128"),
+        ([Fork(1, 2, banned=(128,))], "banned_tokens has token id 128"),
+        ([Fork(1, 2, banned=tuple(range(128)))], "every token is banned"),
+        ([Fork(1, 2, banned=(4,), pinned=((0, 4),))], "position 0 is pinned to token 4, which is banned"),
+        ([Fork(1, 2, banned=(4,), edits=((0, 4),))], "position 0 is edited to token 4, which is banned"),
+        ([Fork(1, 1, pinned=((0, 4),)), Fork(1, 2, banned=(4,))], "position 0 is pinned to token 4"),
+        ([Fork(1, 2, settings=(("t_min", 2.0),))], r"t_max \(0.8\) must not be below t_min \(2.0\)"),
+        ([Fork(1, 2, settings=(("max_denoising_steps", 2.5),))], "max_denoising_steps must be a whole number"),
+        ([Fork(1, 2, settings=(("max_denoising_steps", 2),))], "block 1 ends after its 2 steps"),
+        ([Fork(1, 2), Fork(0, 2)], "must be in order"),
+        ([Fork(0, 5, edits=((0, 1),)), Fork(1, 0)], "the run has no step 5 in block 0"),
+        ([Fork(3, 0), Fork(7, 0, seed=1)], "the run has no step 0 in block 7"),
+    ],
+)
+def test_changes_that_cannot_be_made(model: Counting, changes: list[Fork], message: str) -> None:
+    cache = model.new_cache()
+    run = play(model, cache=cache)
+    with pytest.raises(SafelightError, match=message) as error:
+        go_on(model, run, *changes, cache=cache)
+    assert "\n" not in str(error.value)
+    assert_goes_on(go_on(model, run, Fork(1, 1), cache=cache), run, 1)  # and nothing was harmed
+
+
+def test_committed_blocks_that_cannot_be(model: Counting) -> None:
+    row = np.zeros(CANVAS, dtype=np.int32)
+    for rows, counts, message in (
+        ([row[:-1]], [5], r"block 0 has the shape \(9,\); the canvas has 10 tokens"),
+        ([row + 500], [5], "block 0 has a token outside the vocabulary"),
+        ([row], [], "there are 1 committed blocks and the steps of 0"),
+        ([row], [0], "took at least one step"),
+    ):
+        with pytest.raises(SafelightError, match=message):
+            list(fork(model, PROMPT, CONFIG, SEED, rows, counts, [Fork(1, 0)]))
+
+
+# --- steps by programs on a device -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_forks_by_programs(held: bool) -> None:
+    """The program's own draws are passed over, and a canvas goes on under other settings."""
+    model = OnDevice(tame())
+    cache = model.network.new_cache() if held else None
+    run, changes = play(model, cache=cache), ()
+    for change in TREE:
+        changes = chain(changes, change)
+        forked = go_on(model, run, *changes, cache=cache)
+        whole = [*run[: run.index(behind(run, change.block)[0])], *forked[1:]] if change.block else forked
+        rooted = list(fork(model, PROMPT, CONFIG, SEED, (), (), changes))
+        assert facts(rooted[1:]) == facts(whole[1:])
+        run = rooted
+        for place in places(run)[::4]:
+            if place >= change.place:
+                found = go_on(model, run, *chain(changes, Fork(*place)), cache=cache)
+                assert facts(found[1:]) == facts(behind(run, place[0]))
+    assert [event.steps for event in commits(run)] == [5, 5, 7, 7]
+    own = [event for event in steps(run) if event.block_index == 1]
+    assert all(event.next_canvas[2] == 8 == event.candidates[2] for event in own[3:])
+    later = [event for event in steps(run) if event.block_index or event.step >= 2]
+    assert not any(set(event.next_canvas.tolist()) & {5, 6, 7} for event in later)
+    assert not any(set(event.candidates.tolist()) & {5, 6, 7} for event in later)
+
+
+def test_a_program_takes_a_changed_canvas_on_as_the_plain_way_does() -> None:
+    """Argmax and entropy of the step after a change, from the same canvas and what the steps before had said."""
+    made = tame()
+    program, plain = OnDevice(made), Counting(made)
+    calm = CONFIG.replace(allowed_tokens=(9,), max_new_tokens=CANVAS)  # one token, so that both draw the same
+    changes = [Fork(0, 2, edits=((1, 40), (3, 41)), pinned=((5, 42),), settings=(("t_max", 2.0), ("t_min", 1.5)))]
+    one, two = (list(fork(each, PROMPT, calm, SEED, (), (), changes)) for each in (program, plain))
+    for left, right in zip(steps(one), steps(two), strict=True):
+        assert left.temperature == right.temperature
+        np.testing.assert_array_equal(left.next_canvas, right.next_canvas)
+        np.testing.assert_array_equal(left.argmax_canvas, right.argmax_canvas)
+        np.testing.assert_allclose(left.entropy, right.entropy, atol=1e-4)

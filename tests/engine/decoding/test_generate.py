@@ -1,0 +1,267 @@
+"""``generate``: canvas options, cancelling, seeds, and what its events promise."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from engine import (
+    CanvasCommitted,
+    CanvasStarted,
+    GenerationConfig,
+    GenerationFinished,
+    PrefillFinished,
+    SafelightError,
+    StepFinished,
+    Trace,
+    generate,
+)
+from engine.events import Event
+from engine.models.diffusion_gemma.network import DiffusionGemma
+from tests.engine.tiny import CANVAS, CONFIG, VOCABULARY, network, tokens
+
+PROMPT = tokens(12, 3)
+CONFIGURED = GenerationConfig(max_new_tokens=30, max_denoising_steps=5, eos_token_ids=(), entropy_bound=6.0)
+
+
+@pytest.fixture(scope="module")
+def model() -> DiffusionGemma:
+    return network(1)
+
+
+def run(model: DiffusionGemma, seed: int = 0, **changes: Any) -> list[Event]:
+    return list(generate(model, PROMPT, CONFIGURED.replace(**changes), seed))
+
+
+def steps(events: list[Event]) -> list[StepFinished]:
+    return [event for event in events if isinstance(event, StepFinished)]
+
+
+def facts(events: list[Event]) -> list[Any]:
+    """Everything in the events but the clock."""
+    found: list[Any] = []
+    for event in events:
+        for field in dataclasses.fields(event):
+            value = getattr(event, field.name)
+            if field.name != "seconds":
+                found.append(value.tolist() if isinstance(value, np.ndarray) else value)
+    return found
+
+
+def test_arrays_have_the_documented_types(model: DiffusionGemma) -> None:
+    events = run(model, top_k=3)
+    kinds = {
+        CanvasStarted: {"canvas": ("int32", (CANVAS,)), "pinned_mask": ("bool", (CANVAS,))},
+        StepFinished: {
+            "argmax_canvas": ("int32", (CANVAS,)),
+            "candidates": ("int32", (CANVAS,)),
+            "next_canvas": ("int32", (CANVAS,)),
+            "entropy": ("float32", (CANVAS,)),
+            "accepted_mask": ("bool", (CANVAS,)),
+            "top_tokens": ("int32", (CANVAS, 3)),
+            "top_probabilities": ("float32", (CANVAS, 3)),
+        },
+        CanvasCommitted: {"tokens": ("int32", (CANVAS,))},
+        GenerationFinished: {"tokens": ("int32", (30,))},
+        PrefillFinished: {},
+    }
+    assert {type(event) for event in events} == set(kinds)
+    for event in events:
+        arrays = {f.name: getattr(event, f.name) for f in dataclasses.fields(event)}
+        found = {n: (str(a.dtype), a.shape) for n, a in arrays.items() if isinstance(a, np.ndarray)}
+        assert found == kinds[type(event)]
+        plain = [value for value in arrays.values() if not isinstance(value, np.ndarray)]
+        assert {type(value) for value in plain} <= {int, float, str}
+    assert steps(run(model))[0].top_tokens is None
+
+
+def test_events_travel_by_pickle(model: DiffusionGemma) -> None:
+    events = run(model, top_k=2)
+    assert facts(pickle.loads(pickle.dumps(events))) == facts(events)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        steps(events)[0].step = 7  # type: ignore[misc]
+
+
+def test_a_step_hangs_together(model: DiffusionGemma) -> None:
+    events = run(model)
+    for step in steps(events):
+        kept = step.accepted_mask
+        assert kept.any()
+        assert (step.next_canvas[kept] == step.candidates[kept]).all()
+        assert (step.entropy >= 0).all()
+        assert (step.entropy <= np.log(VOCABULARY) + 1e-4).all()
+        assert step.entropy[kept].max() <= step.entropy[~kept].min(initial=np.inf)
+        assert step.temperature == pytest.approx(0.4 + 0.4 * (5 - step.step) / 5)
+        assert step.seconds > 0
+    assert not all(step.accepted_mask.all() for step in steps(events))  # so that re-noising is seen at all
+
+
+def test_same_seed_repeats_and_another_differs(model: DiffusionGemma) -> None:
+    assert facts(run(model, seed=4)) == facts(run(model, seed=4))
+    assert facts(run(model, seed=4)) != facts(run(model, seed=5))
+    torch.manual_seed(99)  # the global generator plays no part
+    assert facts(run(model, seed=4)) == facts(run(model, seed=4))
+
+
+@pytest.mark.parametrize("length", [1, 7, 32])
+def test_canvas_length(model: DiffusionGemma, length: int) -> None:
+    events = run(model, canvas_length=length)
+    assert {len(step.next_canvas) for step in steps(events)} == {length}
+    result = events[-1]
+    assert isinstance(result, GenerationFinished)
+    assert result.blocks == -(-30 // length)
+    assert len(result.tokens) == result.blocks * length
+
+
+def test_seed_canvas_is_where_the_first_block_starts(model: DiffusionGemma) -> None:
+    canvas = tuple(range(50, 50 + CANVAS))
+    starts = [event for event in run(model, seed_canvas=canvas) if isinstance(event, CanvasStarted)]
+    assert tuple(starts[0].canvas) == canvas
+    assert tuple(starts[1].canvas) != canvas
+
+
+def test_pinned_positions_never_change(model: DiffusionGemma) -> None:
+    pinned = ((0, 77), (4, 3), (9, 127))
+    events = run(model, pinned=pinned, top_k=2, entropy_bound=0.0)
+    places, ids = (list(column) for column in zip(*pinned, strict=True))
+    for event in events:
+        if isinstance(event, CanvasStarted | StepFinished | CanvasCommitted) and event.block_index == 0:
+            for name in ("canvas", "argmax_canvas", "candidates", "next_canvas", "tokens"):
+                if hasattr(event, name):
+                    assert getattr(event, name)[places].tolist() == ids, name
+        if isinstance(event, CanvasStarted):
+            assert np.flatnonzero(event.pinned_mask).tolist() == (places if event.block_index == 0 else [])
+        if isinstance(event, StepFinished) and event.block_index == 0:
+            assert (event.entropy[places] == 0).all()
+            assert event.accepted_mask[places].all()
+            assert event.top_tokens is not None
+            assert event.top_tokens[places, 0].tolist() == ids
+    later = [step for step in steps(events) if step.block_index == 1]
+    assert any(step.next_canvas[places].tolist() != ids for step in later)
+
+
+@pytest.mark.parametrize("allowed", [(5,), (3, 64, 100), tuple(range(20, 60))])
+def test_nothing_but_allowed_tokens_appears(model: DiffusionGemma, allowed: tuple[int, ...]) -> None:
+    events = run(model, allowed_tokens=allowed, top_k=8)
+    for event in events:
+        for name in ("canvas", "argmax_canvas", "candidates", "next_canvas", "tokens"):
+            if hasattr(event, name):
+                assert set(getattr(event, name).tolist()) <= set(allowed), name
+        if isinstance(event, StepFinished):
+            assert event.top_tokens is not None
+            assert event.top_probabilities is not None
+            assert set(event.top_tokens[event.top_probabilities > 0].tolist()) <= set(allowed)
+            assert (event.entropy <= np.log(len(allowed)) + 1e-5).all()
+
+
+@pytest.mark.parametrize("count", [1, 5, 64])
+def test_top_tokens(model: DiffusionGemma, count: int) -> None:
+    for step in steps(run(model, top_k=count)):
+        assert step.top_tokens is not None
+        assert step.top_probabilities is not None
+        assert (np.diff(step.top_probabilities, axis=1) <= 0).all()
+        assert (step.top_probabilities.sum(axis=1) <= 1 + 1e-5).all()
+        assert (step.top_tokens[:, 0] == step.argmax_canvas).all()
+        assert all(len(set(row)) == count for row in step.top_tokens.tolist())
+    free, watched = run(model), run(model, top_k=count)
+    assert [s.next_canvas.tolist() for s in steps(free)] == [s.next_canvas.tolist() for s in steps(watched)]
+
+
+@pytest.mark.parametrize("cap", [1, 3])
+def test_step_cap(model: DiffusionGemma, cap: int) -> None:
+    events = run(model, max_denoising_steps=cap, confidence_threshold=0.0)
+    assert [step.step for step in steps(events)] == list(range(cap)) * 3
+    assert {e.reason for e in events if isinstance(e, CanvasCommitted)} == {"step_cap"}
+
+
+@pytest.mark.parametrize("after", [0, 1, 4, 5, 7])
+def test_cancel_takes_effect_within_one_step(model: DiffusionGemma, after: int) -> None:
+    """The flag goes up once ``after`` steps were told; no further step is."""
+    flag, seen = threading.Event(), []
+    if not after:
+        flag.set()
+    for event in generate(model, PROMPT, CONFIGURED.replace(confidence_threshold=0.0), 0, flag):
+        seen.append(event)
+        if len(steps(seen)) == after:
+            flag.set()
+    assert len(steps(seen)) == after
+    last = seen[-1]
+    assert isinstance(last, GenerationFinished)
+    assert (last.reason, last.steps, last.blocks) == ("cancelled", after, after // 5)
+    assert len(last.tokens) == after // 5 * CANVAS
+    assert last.tokens_per_forward == (len(last.tokens) / after if after else 0)
+
+
+def test_inference_mode_stays_inside(model: DiffusionGemma) -> None:
+    events = generate(model, PROMPT, CONFIGURED, 0)
+    for _ in range(4):
+        next(events)
+        assert not torch.is_inference_mode_enabled()
+        assert torch.is_grad_enabled()
+    events.close()  # type: ignore[attr-defined]
+    assert not torch.is_inference_mode_enabled()
+
+
+@pytest.mark.parametrize("weight", ["norm.weight", "layers.1.mlp.down_proj.weight", "layers.0.layer_scalar"])
+def test_non_finite_logits_are_an_error(weight: str) -> None:
+    poisoned = network(1)
+    poisoned.get_parameter(weight).view(-1)[0] = torch.nan
+    with pytest.raises(SafelightError, match=r"non-finite logits in block 0, step 0"):
+        run(poisoned)
+
+
+def test_the_room_left_bounds_the_text() -> None:
+    model = network(1, max_position_embeddings=12 + 2 * CANVAS + 3)
+    result = run(model)[-1]
+    assert isinstance(result, GenerationFinished)
+    assert (result.blocks, result.reason) == (2, "length")
+    assert run(network(1, max_position_embeddings=12 + CANVAS))[-1].blocks == 1  # type: ignore[union-attr]
+    with pytest.raises(SafelightError, match="12 tokens long and the model has 21 positions"):
+        run(network(1, max_position_embeddings=12 + CANVAS - 1))
+
+
+@pytest.mark.parametrize(
+    ("prompt", "changes", "message"),
+    [
+        ([], {}, "prompt is empty"),
+        (torch.zeros(2, 3), {}, "prompt is empty"),
+        ([1, VOCABULARY], {}, "token id 128 is outside the vocabulary"),
+        ([-1], {}, "token id -1 is outside"),
+        ([1] * 5000, {}, "5000 tokens long and the model has 4096 positions"),
+        ([1], {"seed_canvas": (1, 2)}, "seed_canvas has 2 tokens; the canvas has 10"),
+        ([1], {"seed_canvas": (200,) * 10}, "seed_canvas has token id 200"),
+        ([1], {"pinned": ((10, 1),)}, "position 10 is outside the canvas of 10"),
+        ([1], {"pinned": ((0, 128),)}, "pinned has token id 128"),
+        ([1], {"allowed_tokens": (3, 999)}, "allowed_tokens has token id 999"),
+    ],
+)
+def test_bad_calls(model: DiffusionGemma, prompt: Any, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(SafelightError, match=message) as error:
+        list(generate(model, prompt, CONFIGURED.replace(**changes)))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**63, 2**80])
+def test_a_seed_out_of_range_is_an_error(model: DiffusionGemma, seed: int) -> None:
+    with pytest.raises(SafelightError, match="the seed must be between 0 and"):
+        run(model, seed=seed)
+    assert len(run(model, seed=2**63 - 1)) > 5
+
+
+def test_trace_keeps_everything_in_order(model: DiffusionGemma) -> None:
+    trace = Trace("tiny", "prompt", CONFIGURED, 0)
+    assert trace.result is None
+    assert trace.final_tokens() is None
+    events = run(model)
+    for event in events:
+        trace.append(event)
+    assert trace.steps == steps(events)
+    assert [event.block_index for event in trace.committed] == [0, 1, 2]
+    assert trace.result is events[-1]
+    assert CONFIG.canvas_length * 3 == len(trace.result.tokens)

@@ -1,0 +1,121 @@
+"""Measured influence against distributions written out, and its properties."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from engine import SKILLS, CanvasCommitted, SafelightError, generate, influence, load_model
+from tests.engine.decoding.test_reuse import Counting
+from tests.engine.tiny import CANVAS, VOCABULARY, network, tokens
+
+PROMPT, BEFORE, CANVAS_IDS = tokens(12, 3), [tokens(CANVAS, 5), tokens(CANVAS, 6)], tokens(CANVAS, 7)
+
+
+@pytest.fixture
+def model() -> Counting:
+    return Counting(network(1))
+
+
+def measure(model: Any, position: int, token: int, **options: Any) -> Any:
+    return influence(model, PROMPT, BEFORE, CANVAS_IDS, position, token, **options)
+
+
+@pytest.mark.parametrize(("position", "token"), [(0, 3), (4, 90), (9, 127)])
+@pytest.mark.parametrize("temperature", [0.4, 1.0, 2.5])
+def test_it_is_the_divergence_of_two_steps(model: Counting, position: int, token: int, temperature: float) -> None:
+    found = measure(model, position, token, temperature=temperature, top_k=5)
+    cache = model.inner.new_cache()
+    for text in (PROMPT, *BEFORE):
+        model.inner.prefill(text, cache)
+    changed = CANVAS_IDS.clone()
+    changed[position] = token
+    p, q = (
+        torch.softmax(model.inner.denoise(canvas, cache).double() / temperature, dim=-1)
+        for canvas in (CANVAS_IDS, changed)
+    )
+    wanted = (p * (p / q).log()).sum(dim=-1).numpy()
+    wanted[position] = 0.0
+    np.testing.assert_allclose(found.kl, wanted, rtol=1e-5, atol=1e-9)
+    assert found.kl.dtype == np.float32
+    assert (found.kl[found.measured] > 0).all()
+    assert np.flatnonzero(~found.measured).tolist() == [position]
+    assert (found.position, found.token) == (position, token)
+    for (ids, shares), whole in ((found.before_top, p), (found.after_top, q)):
+        best = whole.topk(5, dim=-1)
+        assert ids.tolist() == best.indices.tolist()
+        np.testing.assert_allclose(shares, best.values.numpy(), atol=1e-6)
+
+
+def test_an_unchanged_token_moves_nothing(model: Counting) -> None:
+    for position in range(CANVAS):
+        found = measure(model, position, int(CANVAS_IDS[position]))
+        assert found.kl.tolist() == [0.0] * CANVAS
+        assert found.before_top[0].tolist() == found.after_top[0].tolist()
+
+
+def test_a_model_without_attention_moves_nothing_elsewhere() -> None:
+    """Only the changed position itself would, and that one is left out."""
+    deaf = network(1)
+    for name, weight in deaf.named_parameters():
+        if "o_proj" in name:
+            weight.zero_()
+    found = measure(Counting(deaf), 3, 40)
+    assert found.kl.tolist() == [0.0] * CANVAS
+    assert found.before_top[1][3].tolist() != found.after_top[1][3].tolist()
+
+
+def test_the_cache_is_used_and_cut_back(model: Counting) -> None:
+    cache = model.new_cache()
+    first = measure(model, 2, 50, cache=cache)
+    assert model.read == [12, CANVAS, CANVAS]
+    model.read.clear()
+    assert measure(model, 2, 50, cache=cache).kl.tolist() == first.kl.tolist()
+    assert model.read == []
+    earlier = influence(model, PROMPT, BEFORE[:1], BEFORE[1], 2, 50, cache)
+    assert model.read == []
+    assert cache.length == 12 + CANVAS
+    assert earlier.kl.tolist() == influence(model, PROMPT, BEFORE[:1], BEFORE[1], 2, 50).kl.tolist()
+
+
+def test_what_a_run_committed_can_be_asked() -> None:
+    model = load_model(SKILLS, device="cpu")
+    prompt, cache = model.chat_ids([{"role": "user", "content": "Reverse the word stone."}]), model.new_cache()
+    events = list(generate(model, prompt, model.generation_defaults, 0, cache=cache))
+    canvas = next(event.tokens for event in events if isinstance(event, CanvasCommitted))
+    canvas.setflags(write=False)
+    found = influence(model, prompt, [], canvas, 1, int(canvas[0]), cache)
+    assert np.isfinite(found.kl).all()
+    assert found.kl.max() > 0  # little: the model is sure of every token
+    assert found.kl[1] == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"position": 10}, "position 10 is outside the canvas of 10 tokens"),
+        ({"position": -1}, "position -1 is outside"),
+        ({"token": VOCABULARY}, "token id 128 is outside the vocabulary of 128"),
+        ({"temperature": 0.0}, "the temperature must be above 0"),
+        ({"temperature": float("nan")}, "the temperature must be above 0"),
+        ({"committed": [tokens(CANVAS - 1)]}, r"block 0 has the shape \(9,\)"),
+        ({"canvas": []}, "the canvas is empty"),
+        ({"prompt_ids": []}, "the prompt is empty"),
+        ({"prompt_ids": [1] * 4080}, "does not fit the model's 4096 positions"),
+    ],
+)
+def test_bad_questions(model: Counting, changes: dict[str, Any], message: str) -> None:
+    given = {"prompt_ids": PROMPT, "committed": BEFORE, "canvas": CANVAS_IDS, "position": 0, "token": 1, **changes}
+    with pytest.raises(SafelightError, match=message) as error:
+        influence(model, **given)
+    assert "\n" not in str(error.value)
+
+
+def test_non_finite_logits_are_an_error() -> None:
+    poisoned = network(1)
+    poisoned.norm.weight[0] = torch.nan  # type: ignore[index]
+    with pytest.raises(SafelightError, match="non-finite logits in block 2"):
+        measure(Counting(poisoned), 0, 1)

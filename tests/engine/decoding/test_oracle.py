@@ -1,0 +1,178 @@
+"""The whole block loop against one written out in plain Python, on random models and settings.
+
+The oracle repeats the draws in the documented order (a canvas of noise a block, then a row of candidates and a
+canvas of noise a step) and decides everything else by loops over lists.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from engine import CanvasCommitted, CanvasStarted, GenerationConfig, GenerationFinished, ModelConfig, StepFinished
+from engine.decoding.generate import generate
+from engine.layers.kv_cache import KVCache
+from tests.engine.decoding.test_sampling import plain_accept, plain_entropy
+from tests.engine.tiny import CONFIG
+
+VOCABULARY = 23
+SHAPE = ModelConfig(**{**vars(CONFIG), "vocab_size": VOCABULARY, "canvas_length": 6, "max_position_embeddings": 40})
+
+
+@dataclass
+class Table:
+    """A model without weights: logits are a fixed random function of prefix, canvas and conditioning.
+
+    Half the time they depend on the block only and are sharp, so that canvases converge.
+    """
+
+    seed: int
+    calm: float  # how often the logits do not look at the canvas
+    config: ModelConfig = SHAPE
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    dtype: torch.dtype = torch.float32
+    prefix: list[int] = field(default_factory=list)
+
+    def new_cache(self) -> KVCache:
+        self.prefix = []
+        return KVCache(self.config, self.device, torch.float32)
+
+    def prefill(self, ids: Tensor, cache: KVCache) -> Tensor:  # noqa: ARG002
+        self.prefix += ids.tolist()
+        return torch.zeros(len(ids), 1)
+
+    def denoise(self, canvas: Tensor, cache: KVCache, self_conditioning_logits: Tensor | None = None) -> Tensor:  # noqa: ARG002
+        return self.logits(self.prefix, canvas.tolist(), self_conditioning_logits)
+
+    def logits(self, prefix: list[int], canvas: list[int], conditioning: Tensor | None) -> Tensor:
+        rng = random.Random(f"{self.seed} {prefix}")
+        if rng.random() > self.calm:
+            felt = (
+                ""
+                if conditioning is None
+                else [round(v, 2) for v in conditioning.nan_to_num(neginf=0).sum(-1).tolist()]
+            )
+            rng = random.Random(f"{self.seed} {prefix} {canvas} {felt}")
+        sharpness = rng.choice([1.0, 5.0, 12.0])
+        return torch.tensor([[rng.gauss(0, sharpness) for _ in range(VOCABULARY)] for _ in canvas]).clamp(-30, 30)
+
+
+def plain_generation(model: Table, prompt: list[int], config: GenerationConfig, seed: int) -> dict[str, Any]:
+    """What should happen, as lists."""
+    draws = torch.Generator().manual_seed(seed)
+    length = config.canvas_length or SHAPE.canvas_length
+    allowed = list(config.allowed_tokens) if config.allowed_tokens is not None else list(range(VOCABULARY))
+
+    def noise() -> list[int]:
+        return [allowed[i] for i in torch.randint(len(allowed), (length,), generator=draws).tolist()]
+
+    prefix, out, starts, steps, commits = list(prompt), [], [], [], []
+    most = math.ceil(config.max_new_tokens / length)
+    ended = False
+    while len(commits) < most and len(prefix) + length <= SHAPE.max_position_embeddings and not ended:
+        block = len(commits)
+        canvas = noise()
+        pins = dict(config.pinned) if block == 0 else {}
+        if block == 0 and config.seed_canvas is not None:
+            canvas = list(config.seed_canvas)
+        for position, token in pins.items():
+            canvas[position] = token
+        starts.append(canvas)
+        conditioning, argmaxes, converged, step = None, [], False, 0
+        while step < config.max_denoising_steps and not converged:
+            share = (config.max_denoising_steps - step) / config.max_denoising_steps
+            temperature = config.t_min + (config.t_max - config.t_min) * share
+            scaled = model.logits(prefix, canvas, conditioning) / temperature
+            for position in range(length):
+                for token in range(VOCABULARY):
+                    if position in pins:
+                        scaled[position, token] = 0.0 if token == pins[position] else -math.inf
+                    elif token not in allowed:
+                        scaled[position, token] = -math.inf
+            drawn = torch.multinomial(torch.softmax(scaled, dim=-1), 1, generator=draws)[:, 0].tolist()
+            fresh = noise()
+            rows = scaled.tolist()
+            entropies = [plain_entropy(row) for row in rows]
+            best = [max(range(VOCABULARY), key=lambda token, row=row: row[token]) for row in rows]
+            keep = plain_accept(entropies, config.entropy_bound)
+            canvas = [drawn[i] if keep[i] else fresh[i] for i in range(length)]
+            argmaxes.append(best)
+            wanted = config.stability_threshold
+            stable = len(argmaxes) > wanted and all(
+                earlier == best for earlier in argmaxes[len(argmaxes) - 1 - wanted :]
+            )
+            converged = stable and sum(entropies) / length < config.confidence_threshold
+            conditioning = scaled
+            steps.append((block, step, temperature, best, drawn, entropies, keep, canvas))
+            step += 1
+        tokens, text = [], 0
+        for token in argmaxes[-1]:
+            tokens.append(config.pad_token_id if ended else token)
+            if token in config.eos_token_ids:
+                ended = True
+            text += not ended
+        commits.append((tokens, text, step, "converged" if converged else "step_cap"))
+        out += tokens[:text]
+        prefix += argmaxes[-1]
+    return {"starts": starts, "steps": steps, "commits": commits, "tokens": out, "reason": "eos" if ended else "length"}
+
+
+def random_settings(rng: random.Random) -> GenerationConfig:
+    length = rng.choice([None, 1, 4, 9])
+    size = length or SHAPE.canvas_length
+    pinned = rng.sample(range(size), rng.choice([0, 0, min(2, size)]))
+    return GenerationConfig(
+        max_new_tokens=rng.randint(1, 30),
+        max_denoising_steps=rng.randint(1, 9),
+        entropy_bound=rng.choice([0.001, 0.1, 1.0, 8.0]),
+        t_max=rng.choice([0.8, 1.5]),
+        t_min=rng.choice([0.4, 0.8]),
+        stability_threshold=rng.randint(0, 3),
+        confidence_threshold=rng.choice([0.0, 0.005, 0.5, 2.0]),
+        eos_token_ids=tuple(rng.sample(range(VOCABULARY), rng.choice([0, 1, 3]))),
+        pad_token_id=rng.randrange(VOCABULARY),
+        canvas_length=length,
+        seed_canvas=tuple(rng.randrange(VOCABULARY) for _ in range(size)) if rng.random() < 0.3 else None,
+        pinned=tuple((position, rng.randrange(VOCABULARY)) for position in pinned),
+        allowed_tokens=tuple(rng.sample(range(VOCABULARY), rng.randint(1, 9))) if rng.random() < 0.3 else None,
+    )
+
+
+@pytest.mark.parametrize("group", range(10))
+def test_the_block_loop_against_plain_python(group: int) -> None:
+    seen = set()
+    for seed in range(30 * group, 30 * group + 30):
+        rng = random.Random(seed)
+        config = random_settings(rng)
+        prompt = [rng.randrange(VOCABULARY) for _ in range(rng.randint(1, 20))]
+        model = Table(seed, calm=0.7)
+        expected = plain_generation(model, prompt, config, seed)
+        events = list(generate(model, prompt, config, seed))
+        starts = [event for event in events if isinstance(event, CanvasStarted)]
+        steps = [event for event in events if isinstance(event, StepFinished)]
+        commits = [event for event in events if isinstance(event, CanvasCommitted)]
+        assert [event.canvas.tolist() for event in starts] == expected["starts"]
+        assert len(steps) == len(expected["steps"])
+        for event, wanted in zip(steps, expected["steps"], strict=True):
+            block, step, temperature, best, drawn, entropies, keep, canvas = wanted
+            assert (event.block_index, event.step) == (block, step)
+            assert event.temperature == pytest.approx(temperature)
+            assert event.argmax_canvas.tolist() == best
+            assert event.candidates.tolist() == drawn
+            assert event.entropy.tolist() == pytest.approx(entropies, abs=1e-5)
+            assert event.accepted_mask.tolist() == keep
+            assert event.next_canvas.tolist() == canvas
+        found = [(e.tokens.tolist(), e.text_length, e.steps, e.reason) for e in commits]
+        assert found == expected["commits"]
+        last = events[-1]
+        assert isinstance(last, GenerationFinished)
+        assert (last.tokens.tolist(), last.reason) == (expected["tokens"], expected["reason"])
+        assert (last.blocks, last.steps) == (len(commits), len(steps))
+        seen |= {event.reason for event in commits} | {last.reason}
+    assert seen == {"converged", "step_cap", "eos", "length"}

@@ -1,0 +1,577 @@
+"""The step as a fixed program, run eagerly on the CPU, against the plain path fed with the program's own draws."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from engine import (
+    CanvasCommitted,
+    CanvasStarted,
+    Event,
+    GenerationConfig,
+    GenerationFinished,
+    SafelightError,
+    StepFinished,
+    generate,
+)
+from engine.decoding import sampling
+from engine.decoding.protocols import commit
+from engine.decoding.step_program import NOISE, StepProgram, Told
+from engine.decoding.steppers import DeviceStepper, LastProgram, Sampler
+from engine.kernels.reference_step import draw_tokens
+from engine.layers.kv_cache import PIECE, SLACK, KVCache
+from engine.models.diffusion_gemma.network import DiffusionGemma
+from tests.engine.decoding.test_generate import facts
+from tests.engine.packing import packed
+from tests.engine.tiny import CANVAS, VOCABULARY, WINDOW, network, tokens
+
+SEED, STEPS = 11, 6
+LONG = WINDOW + SLACK + 300  # sliding layers have let go of its beginning
+CONFIG = GenerationConfig(max_denoising_steps=STEPS, entropy_bound=2.0, confidence_threshold=0.0)
+TOLERANCE = 2e-5
+
+
+def program_on(
+    network: DiffusionGemma, prompt: Tensor, forbidden: Tensor | None = None, allowed: Tensor | None = None
+) -> tuple[StepProgram, KVCache]:
+    """A program and its cache, which it does not keep alive."""
+    cache = network.new_cache()
+    cache.reserve(len(prompt) + 2 * CANVAS)
+    for piece in prompt.split(PIECE):
+        if len(piece):
+            network.prefill(piece, cache)
+    program = StepProgram(network, cache, CANVAS, forbidden, allowed)
+    program.seed(SEED)
+    return program, cache
+
+
+def steps_of(
+    program: StepProgram,
+    canvas: Tensor,
+    config: GenerationConfig,
+    pinned: Tensor | None = None,
+    committed: Tensor | None = None,
+) -> list[Told]:
+    program.begin(canvas, pinned, config, committed)
+    told = []
+    for step in range(config.max_denoising_steps):
+        program.launch(step)
+        if step == 0 and committed is not None:
+            program.cache.advance(len(committed))
+        found = program.collect(step)
+        told.append(Told(*(part.clone() if isinstance(part, Tensor) else part for part in found)))
+    return told
+
+
+def assert_agree(
+    network: DiffusionGemma,
+    program: StepProgram,
+    canvas: Tensor,
+    told: list[Told],
+    config: GenerationConfig,
+    *,
+    scale: object = None,
+    choices: Tensor | int = VOCABULARY,
+    drawn_before: int = 0,
+) -> None:
+    """Each step as the plain path takes it from the same canvas, with the same draws."""
+    noise = torch.Generator().manual_seed(SEED ^ NOISE)
+    for _ in range(drawn_before):
+        sampling.uniform_tokens((CANVAS,), choices, noise)
+    conditioning, previous = None, None
+    for step, found in enumerate(told):
+        logits = network.denoise(canvas, program.cache, conditioning) / config.temperature(step)
+        if callable(scale):
+            logits = scale(logits)
+        entropy = sampling.token_entropy(logits)
+        torch.testing.assert_close(found.entropy, entropy, rtol=0, atol=TOLERANCE * 4**step)
+        assert torch.equal(found.argmax, logits.argmax(dim=-1)), step
+        assert torch.equal(found.candidates, draw_tokens(logits, SEED, drawn_before + step)), step
+        accepted = sampling.accept_mask(found.entropy, config.entropy_bound)
+        assert torch.equal(found.accepted, accepted), step
+        canvas = sampling.renoise(found.candidates, accepted, sampling.uniform_tokens((CANVAS,), choices, noise))
+        assert torch.equal(found.next_canvas, canvas), step
+        stable = previous is not None and torch.equal(found.argmax, previous)
+        assert found.converged == (stable and bool(entropy.mean() < config.confidence_threshold))
+        assert found.finite
+        conditioning, previous = logits, found.argmax
+
+
+@pytest.mark.parametrize("length", [0, 5, 30])
+def test_program_agrees_with_the_plain_path(length: int) -> None:
+    made = network()
+    made.self_conditioning.down_proj.weight.mul_(0.1)  # a random model amplifies rounding too much to compare steps
+    program, cache = program_on(made, tokens(length))
+    canvas = tokens(CANVAS, seed=3)
+    told = steps_of(program, canvas, CONFIG)
+    assert_agree(made, program, canvas, told, CONFIG)
+    assert cache.length == length
+
+
+def test_a_second_canvas_starts_afresh_and_goes_on_drawing() -> None:
+    made = network()
+    made.self_conditioning.down_proj.weight.mul_(0.1)
+    program, cache = program_on(made, tokens(12))
+    first = steps_of(program, tokens(CANVAS, seed=3), CONFIG)
+    made.prefill(first[-1].argmax, cache)
+    canvas = tokens(CANVAS, seed=4)
+    assert_agree(made, program, canvas, steps_of(program, canvas, CONFIG), CONFIG, drawn_before=STEPS)
+
+
+def test_convergence_is_told() -> None:
+    made = network()
+    made.norm.weight.mul_(200.0)  # logits at the cap: certain, hence stable
+    config = CONFIG.replace(confidence_threshold=0.5, entropy_bound=50.0)
+    made.self_conditioning.down_proj.weight.zero_()
+    program, _cache = program_on(made, tokens(6))
+    canvas = tokens(CANVAS, seed=3)
+    told = steps_of(program, canvas, config)
+    assert_agree(made, program, canvas, told, config)
+    assert not told[0].converged
+
+
+def test_allowed_and_pinned_tokens() -> None:
+    made = network()
+    made.self_conditioning.down_proj.weight.mul_(0.1)
+    allowed = torch.tensor([5, 6, 7, 40, 90])
+    forbidden = torch.ones(VOCABULARY, dtype=torch.bool)
+    forbidden[allowed] = False
+    pinned = torch.full((CANVAS,), -1, dtype=torch.int32)
+    pinned[2], pinned[7] = 3, 40  # a pin may hold a forbidden token
+    canvas = tokens(CANVAS, seed=3)
+    canvas[2], canvas[7] = 3, 40
+
+    def scale(logits: Tensor) -> Tensor:
+        logits = logits.masked_fill(forbidden, -torch.inf)
+        for place in (2, 7):
+            logits[place] = -torch.inf
+            logits[place, pinned[place]] = 0.0
+        return logits
+
+    program, _cache = program_on(made, tokens(6), forbidden, allowed)
+    told = steps_of(program, canvas, CONFIG, pinned)
+    assert_agree(made, program, canvas, told, CONFIG, scale=scale, choices=allowed)
+    for found in told:
+        assert found.next_canvas[2] == 3
+        assert found.next_canvas[7] == 40
+        assert set(found.candidates.tolist()) <= {3, *allowed.tolist()}
+
+
+def test_packed_network() -> None:
+    made = packed()
+    made.self_conditioning.down_proj.weight.scales.mul_(0.1)
+    program, _cache = program_on(made, tokens(9))
+    canvas = tokens(CANVAS, seed=3)
+    assert_agree(made, program, canvas, steps_of(program, canvas, CONFIG), CONFIG)
+
+
+def test_non_finite_weights_are_told() -> None:
+    made = network()
+    made.layers[1].mlp.up_proj.weight[0, 0] = float("nan")
+    program, _cache = program_on(made, tokens(6))
+    assert not steps_of(program, tokens(CANVAS), CONFIG)[0].finite
+
+
+def test_the_facts_of_a_step_survive_the_launch_of_the_next() -> None:
+    made = network()
+    program, _cache = program_on(made, tokens(6))
+    program.begin(tokens(CANVAS), None, CONFIG)
+    program.launch(0)
+    first = program.collect(0)
+    kept = first.argmax.clone(), first.entropy.clone()
+    program.launch(1)
+    assert torch.equal(first.argmax, kept[0])
+    assert torch.equal(first.entropy, kept[1])
+
+
+@dataclass
+class OnDevice:
+    """A model whose steps are programs, here without a device of their own."""
+
+    network: DiffusionGemma
+    last_program: LastProgram = field(default_factory=LastProgram)
+    read: list[int] = field(default_factory=list)  # tokens of each causal pass
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.network, name)
+
+    def prefill(self, ids: Tensor, cache: KVCache) -> Tensor:
+        self.read.append(len(ids))
+        return self.network.prefill(ids, cache)
+
+    def step_program(self, cache: KVCache, sampler: Sampler) -> StepProgram:
+        program = self.last_program.get(self.network, cache, sampler)
+        program.runs_aside = True
+        return program
+
+
+def generation(
+    model: OnDevice,
+    prompt: Tensor | None = None,
+    cache: KVCache | None = None,
+    cancel: threading.Event | None = None,
+    **changes: object,
+) -> Iterator[Event]:
+    config = CONFIG.replace(**{"max_new_tokens": 3 * CANVAS, "eos_token_ids": (), **changes})
+    return generate(model, tokens(7) if prompt is None else prompt, config, 5, cancel, cache)  # type: ignore[arg-type]
+
+
+def run(model: OnDevice, prompt: Tensor | None = None, cache: KVCache | None = None, **changes: object) -> list[Event]:
+    return list(generation(model, prompt, cache, **changes))
+
+
+def test_no_step_is_taken_in_vain_where_none_runs_aside() -> None:
+    """A step on a CPU takes seconds: none begins before the last one's event was looked at."""
+    model = OnDevice(network())
+    launched: list[int] = []
+
+    class InPlace(OnDevice):
+        def step_program(self, cache: KVCache, sampler: Sampler) -> StepProgram:
+            program = self.last_program.get(self.network, cache, sampler)
+            real = program.launch
+            program.launch = lambda index: (launched.append(index), real(index))[1]  # type: ignore[method-assign]
+            return program
+
+    seen = 0
+    for event in generation(InPlace(model.network), max_new_tokens=CANVAS):
+        if isinstance(event, StepFinished):
+            seen += 1
+            assert len(launched) == seen
+    assert seen == STEPS
+
+
+def test_generation_by_programs() -> None:
+    """Three blocks; each is what the program makes of the committed text before it."""
+    made = network()
+    events = run(OnDevice(made))
+    starts = [event for event in events if isinstance(event, CanvasStarted)]
+    commits = [event for event in events if isinstance(event, CanvasCommitted)]
+    steps = [event for event in events if isinstance(event, StepFinished)]
+    assert (len(starts), len(commits), len(steps)) == (3, 3, 3 * STEPS)
+    text = tokens(7)
+    for block in range(3):
+        cache = made.new_cache()
+        made.prefill(text, cache)
+        first = next(step for step in steps if step.block_index == block)
+        logits = made.denoise(torch.from_numpy(starts[block].canvas).long(), cache) / first.temperature
+        np.testing.assert_array_equal(first.argmax_canvas, logits.argmax(dim=-1).numpy())
+        np.testing.assert_allclose(first.entropy, sampling.token_entropy(logits).numpy(), atol=1e-4)
+        assert first.argmax_canvas.dtype == first.next_canvas.dtype == np.int32
+        text = torch.cat([text, torch.from_numpy(commits[block].tokens).long()])
+    again = [step for step in run(OnDevice(network())) if isinstance(step, StepFinished)]
+    for one, other in zip(steps, again, strict=True):
+        np.testing.assert_array_equal(one.candidates, other.candidates)
+        np.testing.assert_array_equal(one.next_canvas, other.next_canvas)
+
+
+@pytest.mark.parametrize("piece", [50, 4096])
+def test_top_tokens(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the plain way finds them, over pieces of the vocabulary or the whole; a pinned position is certain."""
+    monkeypatch.setattr("engine.decoding.step_program.TOP_PIECE", piece)
+    made = network()
+    events = run(OnDevice(made), top_k=4, pinned=((2, 40),), max_denoising_steps=1)
+    step = next(event for event in events if isinstance(event, StepFinished))
+    start = next(event for event in events if isinstance(event, CanvasStarted))
+    cache = made.new_cache()
+    made.prefill(tokens(7), cache)
+    logits = made.denoise(torch.from_numpy(start.canvas).long(), cache) / step.temperature
+    want = torch.softmax(logits, dim=-1).topk(4, dim=-1)
+    free = [place for place in range(CANVAS) if place != 2]
+    assert step.top_tokens is not None
+    assert step.top_probabilities is not None
+    np.testing.assert_array_equal(step.top_tokens[free], want.indices.numpy()[free])
+    np.testing.assert_allclose(step.top_probabilities[free], want.values.numpy()[free], atol=1e-5)
+    assert step.top_tokens[2, 0] == 40
+    assert step.top_probabilities[2].tolist() == [1, 0, 0, 0]
+    assert step.candidates[2] == step.next_canvas[2] == 40
+
+
+def test_non_finite_logits_end_a_generation_by_programs() -> None:
+    made = network()
+    made.layers[1].mlp.up_proj.weight[0, 0] = float("nan")
+    with pytest.raises(SafelightError, match="non-finite logits in block 0, step 0"):
+        run(OnDevice(made))
+
+
+# --- the step that commits -------------------------------------------------------------------------------------------
+
+
+def tame() -> DiffusionGemma:
+    """A network that does not amplify rounding from step to step."""
+    made = network()
+    made.self_conditioning.down_proj.weight.mul_(0.1)
+    return made
+
+
+def assert_same_steps(found: list[Told], wanted: list[Told]) -> None:
+    assert len(found) == len(wanted)
+    for step, (one, other) in enumerate(zip(found, wanted, strict=True)):
+        torch.testing.assert_close(one.entropy, other.entropy, rtol=0, atol=TOLERANCE * 4**step)
+        for name in ("argmax", "candidates", "accepted", "next_canvas"):
+            assert torch.equal(getattr(one, name), getattr(other, name)), (step, name)
+        assert one.converged == other.converged
+
+
+def text_kept(network: DiffusionGemma, cache: KVCache) -> list[Tensor]:
+    """Keys and values of the text that a canvas would look at."""
+    spans = cache.spans(CANVAS)
+    kinds = [layer.kind for layer in network.config.layers]
+    return [
+        buffer[:, :, spans[kind][0] : spans[kind][1] - CANVAS]
+        for index, kind in enumerate(kinds)
+        for buffer in cache.buffers(index)
+    ]
+
+
+@pytest.mark.parametrize("window", [WINDOW, CANVAS + 3, 40])
+@pytest.mark.parametrize("length", [0, 5, 30, LONG])
+@torch.inference_mode()  # as the passes are that allocate the buffers
+def test_a_step_that_commits_is_a_commit_and_a_step(length: int, window: int) -> None:
+    made, finished, canvas = network(sliding_window=window), tokens(CANVAS, seed=6), tokens(CANVAS, seed=3)
+    made.self_conditioning.down_proj.weight.mul_(0.1)
+    apart, other = program_on(made, tokens(length))
+    made.prefill(finished, other)
+    wanted = steps_of(apart, canvas, CONFIG)
+    merged, cache = program_on(made, tokens(length))
+    found = steps_of(merged, canvas, CONFIG, committed=finished)
+    assert_same_steps(found, wanted)
+    assert cache.length == other.length == length + CANVAS
+    for one, two in zip(text_kept(made, cache), text_kept(made, other), strict=True):
+        assert one.shape == two.shape
+        torch.testing.assert_close(one, two, rtol=0, atol=TOLERANCE)
+    assert_agree(made, merged, canvas, found, CONFIG)  # and both are what the plain path does
+
+
+def test_a_canvas_after_one_that_committed_commits_or_does_not() -> None:
+    """The next canvas's steps, with a text to commit and with none."""
+    made, pieces = tame(), [tokens(CANVAS, seed=seed) for seed in range(4)]
+    merged, cache = program_on(made, tokens(12))
+    apart, other = program_on(made, tokens(12))
+    for canvas, finished in ((pieces[0], None), (pieces[1], pieces[2]), (pieces[2], None), (pieces[3], pieces[0])):
+        if finished is not None:
+            made.prefill(finished, other)
+        assert_same_steps(steps_of(merged, canvas, CONFIG, committed=finished), steps_of(apart, canvas, CONFIG))
+    assert cache.length == other.length
+
+
+@pytest.mark.parametrize("prompt", [7, LONG])
+@pytest.mark.parametrize("changes", [{}, {"top_k": 3, "pinned": ((2, 40),)}, {"allowed_tokens": (5, 6, 7, 40, 90)}])
+def test_a_generation_tells_the_same_as_one_that_commits_apart(
+    prompt: int, changes: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = OnDevice(tame())
+    found = run(model, tokens(prompt), **changes)
+    assert sum(model.read) == prompt  # no canvas was read in a pass of its own
+    with monkeypatch.context() as patch:
+
+        def at_once(self: DeviceStepper, ids: Tensor) -> None:
+            commit(apart, ids, self.program.cache)  # type: ignore[arg-type]
+
+        patch.setattr(DeviceStepper, "commit", at_once)
+        apart = OnDevice(model.network)
+        wanted = run(apart, tokens(prompt), **changes)
+        assert sum(apart.read) == prompt + 2 * CANVAS
+    assert [type(event) for event in found] == [type(event) for event in wanted]
+    for one, other in zip(found, wanted, strict=True):
+        for name, value in vars(one).items():
+            if isinstance(value, np.ndarray) and value.dtype == np.float32:
+                np.testing.assert_allclose(value, getattr(other, name), atol=1e-3)
+            elif "seconds" not in name:
+                np.testing.assert_array_equal(value, getattr(other, name))
+
+
+@pytest.mark.parametrize("first", [12, LONG])
+def test_a_second_turn_after_steps_that_committed_reads_only_what_is_new(first: int) -> None:
+    model = OnDevice(tame())
+    cache = model.network.new_cache()
+    prompt = tokens(first, 3)
+    done = run(model, prompt, cache)[-1]
+    assert isinstance(done, GenerationFinished)
+    second = torch.cat([prompt, torch.from_numpy(done.tokens).long(), tokens(7, 4)])
+    model.read.clear()
+    again = run(model, second, cache)
+    assert model.read == [CANVAS + 7]  # the last canvas, and what was asked
+    fresh = run(OnDevice(model.network), second)
+    assert_same_text(again, fresh)
+
+
+def assert_same_text(found: list[Event], wanted: list[Event]) -> None:
+    one, other = found[-1], wanted[-1]
+    assert isinstance(one, GenerationFinished)
+    assert isinstance(other, GenerationFinished)
+    np.testing.assert_array_equal(one.tokens, other.tokens)
+
+
+@pytest.mark.parametrize("how", ["cancelled", "closed at the canvas", "closed at its first step"])
+def test_a_run_that_ends_where_a_canvas_is_committed_leaves_a_good_cache(how: str) -> None:
+    model, flag, seen = OnDevice(tame()), threading.Event(), []
+    cache = model.network.new_cache()
+    events = generation(model, tokens(12), cache, flag)
+    for event in events:
+        seen.append(event)
+        if isinstance(event, CanvasStarted) and event.block_index == 1 and how != "closed at its first step":
+            if how != "cancelled":
+                break
+            flag.set()
+        if isinstance(event, StepFinished) and event.block_index == 1:
+            break
+    events.close()  # type: ignore[attr-defined]
+    committed = next(event for event in seen if isinstance(event, CanvasCommitted))
+    text = torch.cat([tokens(12), torch.from_numpy(committed.tokens).long()])
+    assert isinstance(seen[-1], GenerationFinished) == (how == "cancelled")
+    assert cache.length == (12 if how == "closed at the canvas" else len(text))
+    held = cache.length
+    second = torch.cat([text, tokens(7, 4)])
+    again = run(model, second, cache)
+    assert again[0].reused_tokens == held  # type: ignore[union-attr]
+    assert_same_text(again, run(OnDevice(model.network), second))
+
+
+def test_a_step_that_fails_commits_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = OnDevice(tame())
+    cache = model.network.new_cache()
+    events = generation(model, tokens(12), cache)
+    committed = next(event for event in events if isinstance(event, CanvasCommitted))
+    with monkeypatch.context() as patch:
+
+        def fail(*_: object) -> Tensor:
+            raise MemoryError
+
+        patch.setattr(model.network.layers[1], "forward", fail)
+        with pytest.raises(MemoryError):
+            list(events)
+    assert cache.length == 12
+    second = torch.cat([tokens(12), torch.from_numpy(committed.tokens).long()])
+    assert_same_text(run(model, second, cache), run(OnDevice(model.network), second))
+
+
+@pytest.mark.parametrize("committed", [None, tokens(CANVAS, seed=6)])
+def test_steps_undone_leave_no_trace(committed: Tensor | None) -> None:
+    """As steps before a capture are."""
+    told = []
+    for trial in (0, 2):
+        program, cache = program_on(tame(), tokens(30))
+        steps_of(program, tokens(CANVAS, seed=4), CONFIG)
+        program.begin(tokens(CANVAS, seed=3), None, CONFIG, committed)
+        before = [kept.clone() for kept in text_kept(program.network, cache)]
+        with program.undone():
+            for commits in sorted({False, committed is not None}, reverse=True):
+                for _ in range(trial):
+                    program.run_step(commits)
+        for kept, now in zip(before, text_kept(program.network, cache), strict=True):
+            assert torch.equal(kept, now)
+        for step in range(3):
+            program.launch(step)
+            told.append([part.clone() for part in program.collect(step) if isinstance(part, Tensor)])
+    for one, other in zip(told[:3], told[3:], strict=True):
+        assert all(torch.equal(part, again) for part, again in zip(one, other, strict=True))
+
+
+# --- one program for many runs ---------------------------------------------------------------------------------------
+
+
+def sampler(network: DiffusionGemma, **changes: object) -> Sampler:
+    return Sampler.of(network.config, CONFIG.replace(**changes), torch.device("cpu"), 5)
+
+
+def test_the_last_program_serves_again_where_it_can() -> None:
+    made, last = network(), LastProgram()
+    cache, other = made.new_cache(), made.new_cache()
+    program = last.get(made, cache, sampler(made))
+    assert last.get(made, cache, sampler(made, max_denoising_steps=3, entropy_bound=0.0)) is program
+    cache.reserve(1000)  # a program looks where the buffers are
+    assert last.get(made, cache, sampler(made)) is program
+    for changes in ({"top_k": 2}, {"allowed_tokens": (5, 6)}, {"allowed_tokens": (5, 7)}, {"canvas_length": 4}):
+        following = last.get(made, cache, sampler(made, **changes))
+        assert following is not program
+        program = following
+    assert last.get(made, other, sampler(made, canvas_length=4)) is not program
+
+
+def test_a_program_does_not_keep_its_cache_alive() -> None:
+    made, last = network(), LastProgram()
+    cache = made.new_cache()
+    program = last.get(made, cache, sampler(made))
+    gone = weakref.ref(cache)
+    del cache
+    assert gone() is None
+    assert last.get(made, made.new_cache(), sampler(made)) is not program
+
+
+def test_runs_on_one_program_are_what_each_is_on_its_own() -> None:
+    """Long after short, so that the buffers move, and after a run that was stopped in the middle of a canvas."""
+    model = OnDevice(network())
+    cache = model.network.new_cache()
+    made = []
+    for length, changes in ((7, {"pinned": ((2, 40),)}), (900, {}), (7, {"max_denoising_steps": 3})):
+        events = generation(model, tokens(20), cache)
+        for event in events:
+            if isinstance(event, StepFinished) and (event.block_index, event.step) == (1, 2):
+                break
+        events.close()  # type: ignore[attr-defined]
+        cache.truncate(0)
+        found, wanted = (
+            run(model, tokens(length), cache, **changes),
+            run(OnDevice(model.network), tokens(length), **changes),
+        )
+        made.append(model.last_program._program)
+        assert facts(found) == facts(wanted)
+    assert made[0] is made[1] is made[2]
+
+
+class Graph:
+    """What a CUDA graph is to a program, here taken anew; it knows where the buffers were."""
+
+    def __init__(self, program: StepProgram, commits: bool) -> None:
+        self.program, self.commits, self.places = program, commits, list(program.places)
+
+    def replay(self) -> None:
+        assert self.places == [part.data_ptr() for index in range(3) for part in self.program.cache.buffers(index)]
+        self.program.run_step(self.commits)
+
+
+def test_graphs_are_captured_where_they_are_missing_and_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    captured: list[bool] = []
+
+    def capture(program: StepProgram, commits: bool) -> Graph:
+        captured.append(commits)
+        for _ in range(2):
+            program.run_step(commits)
+        return Graph(program, commits)
+
+    monkeypatch.setattr(StepProgram, "_capture", capture)
+    model = OnDevice(network())
+    cache = model.network.new_cache()
+    for length, changes, wanted in (
+        (7, {"max_new_tokens": CANVAS}, [False]),  # one block: nothing is ever committed
+        (7, {}, [True]),
+        (30, {}, []),
+        (900, {}, [False, True]),  # the buffers have moved
+    ):
+        captured.clear()
+        cache.truncate(0)
+        program = model.last_program.get(model.network, cache, sampler(model.network))
+        program.captures = True
+        found = run(model, tokens(length), cache, **changes)
+        assert captured == wanted
+        assert facts(found) == facts(run(OnDevice(model.network), tokens(length), **changes))
+    program, cache = program_on(model.network, tokens(30))
+    program.captures = True
+    captured.clear()
+    program.begin(tokens(CANVAS), None, CONFIG, tokens(CANVAS))
+    assert captured == [True, False]  # the one that commits writes what the other looks at
+
+
+def test_noise_is_not_the_canvas_again() -> None:
+    events = run(OnDevice(network()), entropy_bound=0.0, max_denoising_steps=1)
+    start = next(event for event in events if isinstance(event, CanvasStarted))
+    step = next(event for event in events if isinstance(event, StepFinished))
+    assert (start.canvas == step.next_canvas)[~step.accepted_mask].mean() < 0.5

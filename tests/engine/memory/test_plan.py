@@ -1,0 +1,447 @@
+"""What a plan counts: against arithmetic written out here, a checkpoint's headers, a real cache and measured peaks."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors import safe_open
+from torch.profiler import ProfilerActivity, profile
+
+from engine import GenerationConfig, SafelightError, catalog, kernels
+from engine.config import LayerConfig, ModelConfig
+from engine.decoding.generate import generate
+from engine.decoding.sampler import Sampler
+from engine.decoding.step_program import StepProgram
+from engine.decoding.steppers import LastProgram
+from engine.files import read_json
+from engine.layers.kv_cache import KVCache, cache_bytes
+from engine.layers.packed_linear import install
+from engine.memory import footprint
+from engine.memory import plan as planning
+from engine.memory.plan import plan, require_room
+from engine.models.diffusion_gemma.network import DiffusionGemma
+from engine.quant.schemes import INT4, INT8, PRECISIONS, Precision
+from engine.weights.loader import quantize
+from tests.engine import packing
+from tests.engine.tiny import CONFIG, FULL, SLIDING, checkpoint, network, tokens
+
+REAL, GB = "26b-a4b", 10**9
+WEIGHTS = ("experts", "attention", "dense", "embedding", "other")
+ROOMY = 200 * GB
+
+
+@pytest.fixture
+def free(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Sets how much memory is free."""
+
+    def set_free(count: float) -> None:
+        monkeypatch.setattr(planning, "free_bytes", lambda _: int(count))
+
+    set_free(ROOMY)
+    return set_free
+
+
+# --- the real shape ----------------------------------------------------------------------------------------------
+
+
+def independent_count(context: int, on_card: bool = False) -> dict[str, float]:
+    """Bytes of the real shape by its published numbers: int4 with a bf16 scale for 32, int8, bf16 elsewhere.
+
+    Sliding layers hold the window and, on a card, a piece of 1024 tokens; else 512 more and a canvas.
+    """
+    hidden, layers, full = 2816, 30, 5
+    experts = layers * 128 * (2 * 704 * hidden + hidden * 704)
+    sliding_attention = (16 * 256 * 2 + 8 * 256 * 2) * hidden  # q and o; k and v
+    full_attention = (16 * 512 * 2 + 2 * 512) * hidden  # q and o; k alone
+    attention = (layers - full) * sliding_attention + full * full_attention
+    dense = (layers + 1) * 3 * hidden * 2112  # and self-conditioning
+    per_token = full * 2 * 2 * 512 * 2  # keys and values of two heads, bf16
+    sliding_cache = (layers - full) * 2 * 8 * 256 * 2 * (1023 + (1024 if on_card else 512 + 256))
+    return {
+        "experts": experts * (4 / 8 + 2 / 32),
+        "attention": attention,
+        "dense": dense,
+        "embedding": 262_144 * hidden,
+        "other": layers * 128 * hidden * 2,  # the routers
+        "kv_cache": per_token * (context + 256) + sliding_cache,
+    }
+
+
+@pytest.mark.parametrize("on_card", [False, True])
+@pytest.mark.parametrize("context", [4096, 32_768])
+def test_an_independent_count_agrees_within_two_percent(
+    free: Any,  # noqa: ARG001
+    monkeypatch: pytest.MonkeyPatch,
+    context: int,
+    on_card: bool,
+) -> None:
+    if on_card:
+        pretend_cuda(monkeypatch)
+    found = plan(REAL, context, "int4")
+    expected = independent_count(context, on_card)
+    assert found.precision == PRECISIONS["int4"]
+    for part, count in expected.items():
+        tolerance = 0.02 if part != "other" else 0.08  # norms are left out of the count
+        assert found.parts[part] == pytest.approx(count, rel=tolerance), part
+    counted = sum(found.parts[part] for part in expected)
+    assert counted == pytest.approx(sum(expected.values()), rel=0.02)
+    assert found.total_bytes == sum(found.parts.values())
+    apart = ("process", "cuda_context", "reserve")
+    assert set(found.parts) == {*WEIGHTS, "vision", "kv_cache", "activations", "workspace", *apart}
+    assert (found.parts["cuda_context"] > 0.5e9) == on_card
+    assert found.parts["reserve"] > 0.3e9
+    assert (found.parts["process"] > 0) == (not on_card)
+    assert found.parts["vision"] == 0
+    assert any("vision" in note for note in found.notes)
+
+
+def test_the_real_shape_takes_eighteen_gb_at_most_on_a_card_with_kernels(free: Any, monkeypatch: Any) -> None:
+    free(24 * GB)
+    pretend_cuda(monkeypatch)
+    found = plan(REAL, 32_768)
+    assert (found.device, found.dtype, found.quantization) == ("cuda:0", "bfloat16", "int4")
+    assert found.fits
+    assert 15 * GB < found.total_bytes <= 18.0 * GB
+    assert found.parts["activations"] == plan(REAL, 262_144).parts["activations"]  # nothing grows with the context
+    plain = plan(REAL, 32_768, "none")
+    assert plain.parts["experts"] == 30 * 128 * 3 * 704 * 2816 * 2
+    assert plain.parts["workspace"] > found.parts["workspace"]  # with (C, V) buffers
+
+
+def test_and_on_the_cpu(free: Any) -> None:
+    free(24 * GB)
+    found = plan(REAL, 32_768)
+    assert (found.device, found.dtype, found.quantization) == ("cpu", "bfloat16", "int4")
+    assert found.total_bytes <= 18.0 * GB
+
+
+def test_what_a_context_has_taken_already_counts_as_free(free: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asking a card how much is free makes the context, of which the plan counts the whole."""
+    free(24 * GB)
+    assert plan(REAL, 4096).free_bytes == 24 * GB
+    pretend_cuda(monkeypatch)
+    found = plan(REAL, 4096)
+    assert found.free_bytes == 24 * GB + footprint.LEAST_CUDA_CONTEXT < 24 * GB + found.parts["cuda_context"]
+    assert found.released_bytes == found.total_bytes - found.parts["cuda_context"] - found.parts["process"]
+
+
+def pretend_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = planning.choose("cpu", "bfloat16")
+    there = dataclasses.replace(place, device=torch.device("cuda", 0))
+    monkeypatch.setattr(planning, "choose", lambda *_: there)
+    monkeypatch.setattr(kernels, "why_plain", lambda _: None)
+
+
+def test_the_shape_is_the_published_one() -> None:
+    config = catalog.shape(REAL).config
+    assert [index for index, layer in enumerate(config.layers) if not layer.is_sliding] == [5, 11, 17, 23, 29]
+    assert (config.layers[0].head_dim, config.layers[5].head_dim) == (256, 512)
+    assert (config.layers[0].num_key_value_heads, config.layers[5].num_key_value_heads) == (8, 2)
+    counted = sum(footprint.weights(config, Precision(), torch.bfloat16).values()) / 2
+    assert counted == pytest.approx(25.82e9 - 0.58e9, rel=0.005)  # all parameters without the vision tower's
+    with pytest.raises(SafelightError, match="there is no shape '9b'; use one of: 26b-a4b"):
+        catalog.shape("9b")
+    with pytest.raises(SafelightError, match="26b-a4b is a shape without weights"):
+        catalog.resolve(REAL)
+
+
+# --- real files and buffers --------------------------------------------------------------------------------------
+
+
+def header_bytes(folder: Path) -> dict[str, int]:
+    found = dict.fromkeys(WEIGHTS, 0)
+    with safe_open(folder / "model.safetensors", framework="pt") as file:
+        for name in file.keys():  # noqa: SIM118
+            tensor = file.get_tensor(name)
+            if ".experts." in name:
+                part = "experts"
+            elif "self_attn" in name and "proj" in name:
+                part = "attention"
+            elif ("mlp" in name or "self_conditioning" in name) and "proj" in name:
+                part = "dense"
+            else:
+                part = "embedding" if "embed_tokens" in name else "other"
+            found[part] += tensor.nbytes
+    return found
+
+
+@pytest.mark.parametrize(("dtype", "factor"), [("bfloat16", 1), ("float32", 2)])
+def test_unpacked_weights_are_the_checkpoints_to_the_byte(tmp_path: Path, free: Any, dtype: str, factor: int) -> None:  # noqa: ARG001
+    folder = checkpoint(tmp_path)  # in bf16
+    found = plan(folder, 100, dtype=dtype)
+    assert {part: found.parts[part] for part in WEIGHTS} == {p: factor * n for p, n in header_bytes(folder).items()}
+    assert found.quantization == "none"
+    (folder / "model.safetensors").unlink()
+    alone = plan(folder, 100, dtype=dtype)
+    assert alone.parts == found.parts
+    assert alone.notes == ("counted from config.json; the weights are not here yet",)
+
+
+@pytest.mark.parametrize("name", PRECISIONS)
+def test_packed_weights_are_the_networks_to_the_byte(name: str) -> None:
+    config = packing.packable().config
+    made = DiffusionGemma(config).to(torch.bfloat16)
+    if PRECISIONS[name].is_packed:
+        install(made, PRECISIONS[name], torch.bfloat16)
+    real = sum(t.nbytes for t in (*made.parameters(), *made.buffers()))
+    assert sum(footprint.weights(config, PRECISIONS[name], torch.bfloat16).values()) == real
+
+
+def stored_bytes(folder: Path) -> int:
+    files = [safe_open(file, framework="pt") for file in folder.glob("*.safetensors")]
+    return sum(file.get_tensor(name).nbytes for file in files for name in file.keys())  # noqa: SIM118
+
+
+def test_a_store_is_counted_as_it_is_stored(tmp_path: Path, free: Any) -> None:
+    source, folder = packing.released(tmp_path / "source"), tmp_path / "store"
+    quantize(source, folder, "nf4", torch.device("cpu"))
+    for room in (ROOMY, 1):
+        free(room)
+        found = plan(folder, 50)
+        assert (found.quantization, found.precision, found.dtype) == ("as stored", PRECISIONS["nf4"], "bfloat16")
+        assert sum(found.parts[part] for part in WEIGHTS) == stored_bytes(folder)
+    assert "use quantization" not in found.advice
+    with pytest.raises(SafelightError, match="use quantization auto"):
+        plan(folder, 50, "int4")
+    same = plan(source, 50, "nf4")
+    assert same.parts == found.parts
+
+
+def test_a_published_int4_checkpoint_is_counted_as_it_is_loaded(tmp_path: Path, free: Any) -> None:  # noqa: ARG001
+    packing.published(packing.released(tmp_path / "source"), tmp_path / "int4")
+    found = plan(tmp_path / "int4", 50)
+    assert found.precision == Precision(INT4, INT4, INT8, INT8)
+    config = packing.packable().config
+    assert {part: found.parts[part] for part in WEIGHTS} == footprint.weights(config, found.precision, torch.bfloat16)
+    (tmp_path / "int4" / "model.safetensors").unlink()
+    assert plan(tmp_path / "int4", 50).parts == found.parts
+
+
+@pytest.mark.parametrize("context", [1, 30, 700, 3000])
+@pytest.mark.parametrize("layers", [(SLIDING, FULL), (SLIDING, SLIDING), (FULL,)])
+def test_the_caches_bytes_are_a_real_caches(context: int, layers: tuple[LayerConfig, ...]) -> None:
+    model = network(layers=layers)
+    cache = model.new_cache()
+    config = GenerationConfig(max_new_tokens=1, max_denoising_steps=1)
+    for _ in generate(model, tokens(context), config, cache=cache):
+        pass
+    expected = cache_bytes(model.config, context + model.config.canvas_length, 4)
+    assert cache.nbytes == expected
+    whole = -(-(context + 10) // 512) * 512
+    kept = [min(whole, 7 + 512 + 10) if layer.is_sliding else whole for layer in layers]
+    sizes = [2 * 4 * layer.num_key_value_heads * layer.head_dim for layer in layers]
+    assert expected == sum(size * count for size, count in zip(sizes, kept, strict=True))
+
+
+# --- what a run holds besides --------------------------------------------------------------------------------------
+
+WIDE_SLIDING = LayerConfig("sliding_attention", 64, 2, 1e4, 1.0)
+WIDE_FULL = LayerConfig("full_attention", 128, 1, 1e6, 0.25)
+MIDDLE = dataclasses.replace(
+    CONFIG,
+    vocab_size=4096,
+    hidden_size=256,
+    intermediate_size=384,
+    num_attention_heads=8,
+    layers=(WIDE_SLIDING, WIDE_FULL),
+    sliding_window=256,
+    num_experts=16,
+    moe_intermediate_size=128,
+    canvas_length=64,
+)
+
+
+class ByProgram:
+    """A network whose steps are a program's, as a loaded packed model's are."""
+
+    def __init__(self, network: DiffusionGemma) -> None:
+        self.network, self.last_program = network, LastProgram()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.network, name)
+
+    def step_program(self, cache: KVCache, sampler: Sampler) -> StepProgram:
+        return self.last_program.get(self.network, cache, sampler)
+
+
+def measured_peak(config: ModelConfig, precision: Precision, dtype: torch.dtype, context: int) -> int:
+    """The most bytes that a run holds at once besides weights and cache."""
+    with torch.device("meta"):
+        made = DiffusionGemma(config)
+        install(made, precision, dtype)
+    made = made.to_empty(device="cpu").requires_grad_(False)
+    for parameter in made.parameters():
+        parameter.data = torch.full_like(parameter, 0.01, dtype=dtype)
+    for buffer in made.buffers():
+        buffer.fill_(0 if buffer.is_floating_point() else 1)
+    cache = made.new_cache()
+    cache.reserve(context + 2 * config.canvas_length)
+    settings = GenerationConfig(
+        max_new_tokens=config.canvas_length + 1, max_denoising_steps=2, confidence_threshold=0.0
+    )
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
+        model: Any = ByProgram(made) if precision.is_packed and dtype == torch.bfloat16 else made
+        for _ in generate(model, torch.zeros(context, dtype=torch.long), settings, cache=cache):
+            pass
+    events = [event for event in profiled.profiler.kineto_results.events() if event.name() == "[memory]"]
+    held = peak = 0
+    for event in sorted(events, key=lambda event: event.start_ns()):
+        held += event.nbytes()
+        peak = max(peak, held)
+    return peak
+
+
+@pytest.mark.parametrize("precision", ["none", "int4"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("changes", "context"),
+    [
+        ({"vocab_size": 16_384}, 150),
+        ({}, 1300),
+        ({}, 100),
+        ({"num_experts": 4}, 500),
+        ({"num_attention_heads": 16}, 700),
+    ],
+)
+def test_activations_and_workspace_cover_what_a_run_holds(
+    precision: str, dtype: torch.dtype, changes: dict[str, int], context: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Never less than measured, and at most 1.4 times as much. On one thread: the profiler sees no other."""
+    monkeypatch.setattr(footprint, "available_threads", lambda: 1)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    config = dataclasses.replace(MIDDLE, **changes)
+    way = footprint.Way(dtype, PRECISIONS[precision], on_cpu=True, has_kernels=False)
+    parts = footprint.parts(config, way, context)
+    peak = measured_peak(config, PRECISIONS[precision], dtype, context)
+    assert 0.99 * peak <= parts["activations"] + parts["workspace"] <= 1.4 * peak
+
+
+# --- choosing and advising -----------------------------------------------------------------------------------------
+
+
+def test_auto_packs_only_what_would_not_fit_otherwise(free: Any) -> None:
+    assert plan(REAL, 4096).quantization == "none"
+    free(60 * GB)  # on the CPU, unpacked is fp32
+    found = plan(REAL, 4096)
+    assert (found.quantization, found.fits, found.dtype) == ("int4", True, "bfloat16")
+    assert plan(REAL, 4096, "none", dtype="bfloat16").fits
+    free(1 * GB)
+    assert plan(REAL, 4096).quantization == "int4"
+
+
+def test_an_embedded_model_fits_and_stays_as_it_is() -> None:
+    """With this machine's own free memory."""
+    found = plan("safelight-sudoku")
+    assert found.fits
+    assert found.quantization == "none"
+    assert found.context == 512
+    assert 0 < found.free_bytes < 10**14
+    assert found.advice.startswith("It fits, with ")
+    assert "a context of up to 512 tokens" in found.advice
+    require_room(found)
+
+
+def test_advice_where_a_shorter_context_would_do(free: Any) -> None:
+    need = plan(REAL, 100_000, "int4").total_bytes
+    free(need - 10**9)
+    found = plan(REAL, 100_000, "int4")
+    assert not found.fits
+    assert found.advice.startswith("It is 1.0 GB short: reduce the context to ")
+    longest = int(found.advice.split("reduce the context to ")[1].split()[0])
+    assert plan(REAL, longest, "int4").fits
+    assert not plan(REAL, longest + 600, "int4").fits  # buffers grow in steps of 512
+
+
+def test_advice_where_another_quantization_would_do(free: Any) -> None:
+    free(25 * GB)
+    found = plan(REAL, 4096, "none")
+    assert found.advice.endswith("GB short: use quantization int4.")
+    assert plan(REAL, 4096, "int4").fits
+    free(plan(REAL, 4096, "int4-g64").total_bytes)
+    found = plan(REAL, 4096, "int4")
+    assert "reduce the context" not in found.advice
+    assert "use quantization nf4" in found.advice or "use quantization int4-g64" in found.advice
+
+
+def test_advice_where_both_must_change_and_where_nothing_helps(free: Any) -> None:
+    free(18 * GB)
+    found = plan(REAL, 262_144, "none")
+    assert "use quantization int4" in found.advice
+    assert " and reduce the context to " in found.advice
+    longest = int(found.advice.split("reduce the context to ")[1].split()[0])
+    name = found.advice.split("use quantization ")[1].split()[0]
+    assert plan(REAL, longest, name).fits
+    free(2 * GB)
+    found = plan(REAL, 32_768)
+    missing = float(found.advice.split("close other programs until ")[1].split()[0])
+    least = min(plan(REAL, 256, name).total_bytes for name in ("nf4", "int4", "int4-g64"))
+    assert missing == pytest.approx((least - 2 * GB) / GB, abs=0.06)
+    with pytest.raises(
+        SafelightError, match=r"26b-a4b needs \d+\.\d GB .*cpu has 2\.0 GB free\. It is .* short"
+    ) as error:
+        require_room(found)
+    assert "\n" not in str(error.value)
+
+
+def test_a_config_of_a_packed_checkpoint_alone(tmp_path: Path, free: Any) -> None:  # noqa: ARG001
+    shutil.copy(catalog.shape(REAL).folder / "config.json", tmp_path)
+    packing.set_quantization(tmp_path, {"group_0": {"weights": packing.SCHEME}})
+    found = plan(tmp_path, 4096)
+    assert found.quantization == "as stored"
+    assert found.precision.experts == found.precision.attention == INT4
+    assert found.parts["attention"] == pytest.approx(1.11e9 * 0.5625, rel=0.01)
+    with pytest.raises(SafelightError, match="is packed as int4-g32; use quantization auto"):
+        plan(tmp_path, 4096, "nf4")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((REAL, 0), "the context must be from 1 to 262144 tokens"),
+        ((REAL, 262_145), "the context must be from 1 to 262144 tokens, this model's positions, not 262145"),
+        ((REAL, 10, "int5"), "unknown quantization 'int5'; use auto, none, nf4, int4, int4-g64"),
+        (("nowhere",), "there is no model at nowhere; give a model folder or one of: .*26b-a4b"),
+        ((REAL, 10, "auto", "abacus"), "unknown device 'abacus'"),
+    ],
+)
+def test_bad_arguments(arguments: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(SafelightError, match=message) as error:
+        plan(*arguments)
+    assert "\n" not in str(error.value)
+
+
+def test_bad_folders(tmp_path: Path) -> None:
+    with pytest.raises(SafelightError, match=r"it has no config\.json"):
+        plan(tmp_path)
+    folder = checkpoint(tmp_path / "tiny")
+    with pytest.raises(SafelightError, match="cannot pack"):  # 32 inputs are no tile
+        plan(folder, 10, "int4")
+    broken = shutil.copytree(folder, tmp_path / "broken")
+    (broken / "model.safetensors").write_bytes(b"\x10" * 40)
+    with pytest.raises(SafelightError, match="damaged or truncated"):
+        plan(broken, 10)
+    assert plan(folder, 10).fits
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "~nosuchuser/x", "a\x00b", "x" * 100_000, ""])
+def test_what_cannot_be_a_folder_is_told_in_a_line(name: str) -> None:
+    for find in (plan, catalog.resolve, catalog.resolve_adapter):
+        with pytest.raises(SafelightError) as error:
+            find(name)
+        assert len(str(error.value)) < 800
+
+
+@pytest.mark.parametrize("field", ["hidden_size", "moe_intermediate_size", "num_experts", "max_position_embeddings"])
+def test_sizes_near_the_end_of_whole_numbers_are_refused_or_counted(field: str, tmp_path: Path) -> None:
+    raw = read_json(catalog.shape(REAL).folder / "config.json")
+    for size in (2**62, 2**63 - 1, 10**39):
+        raw["text_config"][field] = size
+        (tmp_path / "config.json").write_text(json.dumps(raw))
+        with pytest.raises(SafelightError, match=field):
+            plan(tmp_path)

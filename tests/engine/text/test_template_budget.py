@@ -1,0 +1,183 @@
+"""A stranger's chat template may not take time or memory without end; published ones write what plain Jinja writes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from engine import SafelightError
+from engine.text.chat_template import ChatTemplate, Message
+from engine.text.template_budget import Budget, LimitError
+
+USER: list[Message] = [{"role": "user", "content": "Hi <there>"}]
+
+PUBLISHED = """
+{%- macro strip_thinking(text) -%}
+    {%- set ns = namespace(result='') -%}
+    {%- for part in text.split('<channel|>') -%}
+        {%- set ns.result = ns.result + part.split('<|channel>')[0] -%}
+    {%- endfor -%}
+    {{- ns.result | trim -}}
+{%- endmacro -%}
+{%- macro argument(value, escape=True) -%}
+    {%- if value is string -%}{{- ('"' if escape else '') ~ value -}}
+    {%- elif value is mapping -%}
+        {{- '{' -}}
+        {%- for key, inner in value | dictsort -%}{{ key }}:{{ argument(inner, escape=escape) }}{% endfor -%}
+        {{- '}' -}}
+    {%- else -%}{{- value | tojson -}}{%- endif -%}
+{%- endmacro -%}
+{{ bos_token }}
+{%- set ns = namespace(last_user=-1, roles=[]) -%}
+{%- for message in messages[::-1] -%}
+    {%- set index = (messages | length - 1) - loop.index0 -%}
+    {%- if ns.last_user < 0 and message.role == 'user' and not (message.content.startswith('<tool>')) -%}
+        {%- set ns.last_user = index -%}
+    {%- endif -%}
+    {%- set ns.roles = ns.roles + [message['role']] -%}
+{%- endfor -%}
+{%- for tool in tools | default([]) %}{{ argument(tool) }}{{ '%s/%02d' | format(tool.name, loop.index) }}{% endfor -%}
+{%- for message in messages if message.content is defined -%}
+    {%- set role = 'model' if message['role'] == 'assistant' else message['role'] -%}
+    {{- '<|turn>' + role + '\\n' -}}
+    {%- if role == 'model' and '</think>' in message.content -%}
+        {%- set thought = (message.content.split('</think>') | first).rstrip('\\n') -%}
+        {{- thought if loop.index0 > ns.last_user -}}
+        {{- strip_thinking((message.content.split('</think>') | last).lstrip('\\n')) -}}
+    {%- else -%}
+        {{- strip_thinking(message['content']) -}}
+    {%- endif -%}
+    {%- if loop.previtem is defined and loop.previtem.role == message.role -%}{%- continue -%}{%- endif -%}
+    {{- '<turn|>\\n' -}}
+{%- endfor -%}
+{{ ns.roles | unique | list | join(',') | upper }}
+{%- if add_generation_prompt %}<|turn>model{{ '{}!'.format(messages | length) }}{% endif %}
+"""
+TOOLS = [{"name": "weather", "days": [1, 2], "of": {"city": "Zürich", "<b>": None}}]
+
+
+def conversation(turns: int) -> list[Message]:
+    told: list[Message] = [{"role": "system", "content": "Be brief. <&'>"}]
+    for turn in range(turns):
+        told.append({"role": "user", "content": f"question {turn} " + "word " * 40})
+        told.append({"role": "assistant", "content": f"<think>hm</think>\nanswer {turn} <|channel>x<channel|> " * 3})
+    return [*told, {"role": "user", "content": "and so on"}]
+
+
+def by_plain_jinja(messages: list[Message], **values: Any) -> str:
+    """As transformers renders a template."""
+    plain = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"])
+    plain.filters["tojson"] = lambda value: json.dumps(value, ensure_ascii=False)
+    return plain.from_string(PUBLISHED).render(messages=messages, add_generation_prompt=True, **values)
+
+
+@pytest.mark.parametrize("turns", [0, 1, 150])
+def test_a_published_template_writes_what_plain_jinja_writes(turns: int) -> None:
+    messages = conversation(turns)
+    for more in ({}, {"tools": TOOLS}):
+        rendered = ChatTemplate(PUBLISHED, {"bos_token": "<bos>"}).render(messages, **more)
+        assert rendered == by_plain_jinja(messages, bos_token="<bos>", **more)
+        assert rendered.count("and so on") == 1
+
+
+def test_a_long_conversation_is_rendered() -> None:
+    said = "x" * 2_000_000
+    assert said in ChatTemplate(PUBLISHED, {}).render([{"role": "user", "content": said}])
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{% for a in range(100000) %}{% for b in range(300) %}{% endfor %}{% endfor %}",
+        "{% for a in range(99999) if false %}{% endfor %}" * 30,
+        "{% for a in range(99999) %}" + "{% if a %}{% endif %}" * 999 + "{% endfor %}",
+        "{{ 'a' * 10**10 }}",
+        "{{ [1] * 10**10 }}",
+        "{{ 10**10**10 }}",
+        "{{ '9'.ljust(4000, '9')|int * 2 }}",
+        "{% set ns = namespace(x='a') %}{% for i in range(60) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
+        "{% set ns = namespace(x='a') %}{% for i in range(60) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",
+        "{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x }}",
+        "{% set ns = namespace(x=(1,)) %}{% for i in range(60) %}{% set ns.x = (ns.x, ns.x) %}{% endfor %}{{ {ns.x: 1} }}",  # noqa: E501
+        "{% set ns = namespace(x=[]) %}{% for i in range(999) %}{% set ns.x = [ns.x] %}{% endfor %}{{ ns.x|tojson }}",
+        "{{ 'a'|center(1000000000) }}",
+        "{{ 'a'.ljust(1000000000) }}",
+        "{{ 'a'.zfill(1000000000) }}",
+        "{{ '%1000000000d' % 1 }}",
+        "{{ '%*d'|format(1000000000, 1) }}",
+        "{{ '%(a(b)c)1000000000d' % {'a(b)c': 1} }}",
+        "{{ '{:1000000000}'.format(1) }}",
+        "{{ '{:{w}}'.format(1, w=1000000000) }}",
+        "{{ ('a' * 9999).replace('', 'b' * 99999) }}",
+        "{{ ('a' * 9999)|replace('', 'b' * 99999) }}",
+        "{{ ('a' * 99999)|join('b' * 99999) }}",
+        "{{ ('a' * 99999)|join([['b' * 99999]]) }}",
+        "{{ ('b' * 99999).join('a' * 99999) }}",
+        "{{ ['a']|batch(1000000000, 'x')|list }}",
+        "{{ ['a']|slice(1000000000)|list }}",
+        "{{ ('a\n' * 9999)|indent(99999) }}",
+        "{{ ('a\n' * 9999)|indent('b' * 99999) }}",
+        "{{ [[1]]|tojson(indent=1000000000) }}",
+        "{{ 5|round(-1000000000) }}",
+        "{{ strftime_now('%1000000000Y') }}",
+        "{{ ('a' * 500000).rfind('b' + 'a' * 250000) }}",
+        "{{ ('a' * 500000).strip('b' * 250000) }}",
+        "{% set s = 'a' * 500000 %}{% for i in range(99999) %}{{ 1 if s == 'b' }}{% endfor %}",
+        "{% set s = 'a' * 500000 %}{% for i in range(99999) %}{% set t = s[1:] %}{% endfor %}",
+        "{% set x %}{% for i in range(99999) %}" + "a" * 999 + "{% endfor %}{% endset %}",
+        "{% macro m(n) %}{% if n %}{{ m(n - 1) }}{{ m(n - 1) }}{% endif %}{% endmacro %}{{ m(40) }}",
+        "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
+        "{% for x in [1] recursive %}{{ loop([1, 1]) }}{% endfor %}",
+        "{{ namespace(*('a' * 1000000 * 10)) }}",
+        "{% set ns = namespace() %}{% set ns.a = ns %}{{ [ns] }}",
+        "{{ 'x'.encode }}{{ 'x'.translate({120: 'y' * 99999}) }}",
+        "{{ 'x'.format_map({}) }}",
+        "{{ lipsum(100000) }}",
+    ],
+)  # fmt: skip
+def test_a_template_without_end_is_refused(source: str) -> None:
+    with pytest.raises(SafelightError, match="chat template refuses this conversation: "):
+        ChatTemplate(source, {}).render(USER)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ " + "(" * 5_000 + "1" + ")" * 5_000 + " }}",
+        "{{ " + "a." * 20_000 + "b }}",
+        "{{ 1" + "+1" * 4_000 + " }}",
+        "{{ " + "not " * 3_000 + "1 }}",
+        "{% if a %}" * 300 + "{% endif %}" * 300,
+        "{% for a in b %}" * 30 + "{% endfor %}" * 30,
+        "{{ a }}" * 11_000,
+        "{{ " + "9" * 5_000 + " }}",
+        "{# " + "x" * 200_000 + " #}",
+        "{% autoescape 'a'|center(1000000000) %}{% endautoescape %}",
+        "{% include 'x' %}",
+        "{% block x %}{% endblock %}",
+        "{{ 'a'|wordwrap(1) }}",
+        "{% if %}",
+    ],
+)
+def test_a_template_that_cannot_be_compiled_is_told_in_words(source: str) -> None:
+    with pytest.raises(SafelightError, match=r"the model's chat template (is damaged: \S|is longer than)"):
+        ChatTemplate(source, {})
+
+
+def test_the_budget_grows_with_the_conversation() -> None:
+    template = ChatTemplate("{% for a in range(99999) %}{{ a }}{% endfor %}" * 3, {})
+    with pytest.raises(SafelightError, match="more steps"):
+        template.render(USER)
+    assert template.render([{"role": "user", "content": "x" * 200_000}]).startswith("0123")
+
+
+def test_a_value_counts_as_often_as_it_is_held() -> None:
+    budget = Budget(10_000, 1_000)
+    inner = budget.made(["a" * 98] * 4)
+    assert budget.weigh(inner).size == 402
+    assert budget.weigh([inner, inner]).size == 806
+    with pytest.raises(LimitError, match="larger"):
+        budget.weigh([inner, inner, inner])

@@ -1,0 +1,152 @@
+"""Tokenizer and chat template, of the embedded models and of hostile files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from engine import BASE, EMBEDDED, SKILLS, SUDOKU, GenerationConfig, Model, SafelightError, load_model
+from engine.text.chat_template import ChatTemplate, Message
+from engine.text.tokenizer import Tokenizer
+from engine.training.data.alphabet import CHARACTERS, SPECIAL
+from engine.training.data.corpus import prompt_text
+from tests.engine.tiny import checkpoint
+
+USER: list[Message] = [{"role": "user", "content": "Hi"}]
+
+
+@pytest.fixture(scope="module", params=[embedded.id for embedded in EMBEDDED])
+def embedded(request: pytest.FixtureRequest) -> Model:
+    return load_model(request.param, device="cpu")
+
+
+def test_embedded_models_are_what_the_catalog_says(embedded: Model) -> None:
+    assert embedded.name in (SKILLS, SUDOKU, BASE)
+    assert embedded.generation_defaults.eos_token_ids == (1, 8)
+    sampler = embedded.generation_defaults.replace(eos_token_ids=(1, 106, 50), max_new_tokens=256)
+    assert sampler == GenerationConfig()
+    assert embedded.tokenizer.vocab_size == embedded.config.vocab_size == 128
+
+
+@pytest.mark.parametrize(
+    "text", ["", " ", "Hello, world!", "a  b\n\n c\n", "530070000\n600195000", "“curly” 日本", "<pad", CHARACTERS]
+)
+def test_round_trip(embedded: Model, text: str) -> None:
+    ids = embedded.tokenizer.encode(text)
+    known = "".join(ch if ch in CHARACTERS else "<unk>" for ch in text)
+    assert embedded.tokenizer.decode(ids, skip_special=False) == known
+    assert embedded.tokenizer.decode(ids) == known.replace("<unk>", "")
+    assert "".join(map(embedded.tokenizer.piece, ids)) == known
+
+
+def test_special_tokens(embedded: Model) -> None:
+    tokenizer = embedded.tokenizer
+    for index, token in enumerate(SPECIAL):
+        assert tokenizer.token_id(token) == index
+        assert tokenizer.encode(token) == [index]
+        assert tokenizer.piece(index) == token
+        assert tokenizer.is_special(index)
+    assert not tokenizer.is_special(9)
+    assert tokenizer.token_id("<|image|>") is None
+    assert tokenizer.piece(5000) == "<5000>"
+    assert tokenizer.decode([2, *tokenizer.encode("ok"), 1, 0, 0]) == "ok"
+
+
+def test_embedded_chat_is_what_training_saw(embedded: Model) -> None:
+    messages: list[Message] = [
+        {"role": "user", "content": "earlier"},
+        {"role": "assistant", "content": "yes"},
+        {"role": "user", "content": "What is 2 + 2?"},
+    ]
+    ids = embedded.chat_ids(messages)
+    assert embedded.tokenizer.decode(ids, skip_special=False) == prompt_text("What is 2 + 2?")
+
+
+@pytest.mark.parametrize("messages", [[], [{"role": "user", "content": ""}], [{"role": "user", "content": " \n"}]])
+def test_an_empty_prompt_is_refused(embedded: Model, messages: list[Message]) -> None:
+    with pytest.raises(SafelightError, match="the prompt is empty"):
+        embedded.chat_ids(messages)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ messages.__class__ }}",
+        "{{ ''.__class__.__mro__ }}",
+        "{{ messages[0]['content'].__init__.__globals__ }}",
+        "{{ raise_exception.__globals__ }}",
+        "{{ strftime_now.__code__ }}",
+        "{{ (messages | first).__class__.__base__.__subclasses__() }}",
+        "{{ ''['__class__'] }}",
+        "{{ '' | attr('__class__') }}",
+        "{{ '{0.__class__}'.format(messages) }}",
+        "{% set _ = messages.append(1) %}",
+        "{% set _ = messages[0].update(role='x') %}",
+        "{{ cycler.__init__.__globals__.os }}",
+        "{{ range(10000000) | list }}",
+        "{% include '/etc/passwd' %}",
+        "{{ raise_exception('two\nlines') }}",
+        "{{ 1 / 0 }}",
+        "{{ missing.name }}",
+    ],
+)
+def test_the_sandbox_holds(source: str) -> None:
+    """Hostile templates end in an error of one line, or give away nothing."""
+
+    def outcome() -> str:
+        try:
+            return ChatTemplate(source, {}).render(USER)
+        except SafelightError as error:
+            return str(error)
+
+    told = ("the model's chat template refuses this conversation: ", "the model's chat template is damaged: ")
+    assert outcome() == "" or outcome().startswith(told)
+    assert "\n" not in outcome()
+
+
+def test_the_conversation_is_not_changed_by_a_template() -> None:
+    messages = [dict(message) for message in USER]
+    with pytest.raises(SafelightError, match="refuses this conversation"):
+        ChatTemplate("{% set _ = messages.append(1) %}", {}).render(messages)
+    assert messages == USER
+
+
+@pytest.mark.parametrize("kept_in", ["chat_template.jinja", "tokenizer_config.json"])
+def test_templates_are_read_from_either_file(kept_in: str, tmp_path: Path) -> None:
+    source = (
+        "{{ bos_token }}{{ eos_token }}{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}{{ thinking }}"
+    )
+    settings = {"bos_token": "<b>", "eos_token": {"content": "<e>", "special": True}, "pad_token": None}
+    if kept_in == "chat_template.jinja":
+        (tmp_path / kept_in).write_text(source)
+    else:
+        settings["chat_template"] = source
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
+    template = ChatTemplate.from_folder(tmp_path)
+    assert template.render(USER, thinking=True) == "<b><e>[user]HiTrue"
+    assert template.render([*USER, {"role": "assistant", "content": "Ho"}]) == "<b><e>[user]Hi[assistant]Ho"
+
+
+def test_blocks_leave_no_blank_lines() -> None:
+    """As in transformers: the line of a block tag disappears."""
+    template = ChatTemplate(
+        "{% if messages %}\n  {% for m in messages %}\n{{ m.content }}\n  {% endfor %}\n{% endif %}\nend", {}
+    )
+    assert template.render(USER) == "Hi\nend"
+
+
+def test_pieces_keep_the_space_that_sentencepiece_strips(tmp_path: Path) -> None:
+    path = checkpoint(tmp_path) / "tokenizer.json"
+    raw = json.loads(path.read_text())
+    vocabulary = raw["model"]["vocab"]
+    vocabulary["\u2581"] = vocabulary.pop(" ")
+    raw["model"]["unk_token"] = "<unk>"
+    raw["normalizer"] = {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}
+    raw["decoder"] = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always", "split": False}
+    path.write_text(json.dumps(raw))
+    tokenizer = Tokenizer.from_folder(tmp_path)
+    ids = tokenizer.encode("a b")
+    assert len(ids) == 3
+    assert [tokenizer.piece(token) for token in ids] == ["a", " ", "b"]

@@ -1,0 +1,667 @@
+"""Traces that are cut, damaged, foreign, newer or made to harm: a sentence or a readable beginning."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import random
+import signal
+import struct
+import subprocess
+import sys
+import tracemalloc
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine import (
+    SKILLS,
+    Event,
+    TraceError,
+    TraceFile,
+    TraceWriter,
+    gallery,
+    load_model,
+    open_trace,
+)
+from engine.trace.codec import COMM, DONE, STEP, Codec
+from engine.trace.format import HEAD, OPENING, VERSION, DamagedError, Head, frame, opening, unpack
+from tests.engine.traces import assert_same, bits, header, is_tenth, letter, letters, made_up, record, write
+
+COUNTING = next(one.path for one in gallery() if one.path.stem == "count")  # a real run of three blocks
+LENGTH, VOCABULARY = 6, 50
+
+
+def boundaries(data: bytes) -> list[int]:
+    """Where each record begins, and the file's end."""
+    places, place = [], OPENING.size
+    while place < len(data):
+        places.append(place)
+        place += HEAD.size + HEAD.unpack_from(data, place)[1]
+    return [*places, place]
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Callable[..., TraceFile]]:
+    """Opens a trace of some bytes."""
+    path, traces = tmp_path / "run.sltrace", []
+
+    def open_bytes(data: bytes, *, check: bool = False) -> TraceFile:
+        path.write_bytes(data)
+        traces.append(open_trace(path, check=check))
+        return traces[-1]
+
+    yield open_bytes
+    for trace in traces:
+        trace.close()
+
+
+Opened = Callable[..., TraceFile]
+
+
+# --- cut -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_trace_cut_anywhere_is_read_up_to_there(opened: Opened) -> None:
+    whole = COUNTING.read_bytes()
+    expected = open_trace(COUNTING).events
+    places = boundaries(whole)
+    cuts = {cut for place in places for cut in (place - 1, place, place + 1, place + HEAD.size, place + 40)}
+    for cut in sorted(cut for cut in cuts | set(range(0, len(whole), 501)) if cut < len(whole)):
+        if cut < places[1]:
+            with pytest.raises(TraceError, match=r"cut off at its beginning|not a Safelight trace"):
+                opened(whole[:cut])
+            continue
+        found = opened(whole[:cut], check=True)
+        ends = [place for place in places if place <= cut]
+        assert_same(found.events, expected[: len(found.entries)])
+        assert found.notice.startswith("The recording stops" if cut in ends else "The trace is cut off")
+        assert found.reply() is not None
+        assert len(found.entries) < len(expected)
+    assert opened(whole).notice == ""
+
+
+def test_a_notice_says_how_far_the_run_can_be_followed(opened: Opened) -> None:
+    whole = COUNTING.read_bytes()
+    head = HEAD.unpack_from(whole, boundaries(whole)[-4])  # PIEC or TEXT before the last block's commit, and that
+    found = opened(whole[: boundaries(whole)[-4] + 3])
+    assert head[0] in (b"COMM", b"TEXT")
+    assert found.notice == "The trace is cut off; it can be followed up to step 1 of block 2."
+    assert found.text.startswith("4, 5, 6, 7")
+
+
+# --- damaged ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_flipped_bit_is_found_wherever_it_is(opened: Opened) -> None:
+    whole = next(one.path for one in gallery() if one.path.stem == "reverse").read_bytes()
+    expected = [bits(event) for event in opened(whole).events]
+    draw = random.Random(4)
+    heads = [place + byte for place in boundaries(whole)[:-1] for byte in range(HEAD.size)]
+    for place in (*range(OPENING.size), *heads, *range(OPENING.size, len(whole), 11)):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << draw.randrange(8)
+        try:
+            checked = opened(bytes(damaged), check=True)
+        except TraceError:
+            assert place < boundaries(whole)[1]  # the header
+            continue
+        assert [bits(event) for event in checked.events] == expected[: len(checked.entries)]
+        assert checked.notice.startswith(("The trace is damaged", "The trace is cut off"))
+        lazy = opened(bytes(damaged))
+        for index in range(len(lazy.entries)):
+            with suppress(TraceError):
+                assert bits(lazy.event(index)) == expected[index]
+        for token in range(130):
+            assert lazy.piece(token)
+
+
+def test_rubbish_behind_the_end_is_noticed(opened: Opened) -> None:
+    whole = COUNTING.read_bytes()
+    found = opened(whole + whole[-200:])
+    assert found.notice == "The trace is damaged; it can be followed up to the end of the run."
+    assert_same(found.events, open_trace(COUNTING).events)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"hello", b"\x89PNG\r\n\x1a\n" + bytes(100), b"PK\x03\x04" + bytes(100), bytes(5000), b"{}\n"],
+    ids=["empty", "text", "picture", "archive", "zeros", "json"],
+)
+def test_a_foreign_file_is_told_from_a_trace(opened: Opened, data: bytes) -> None:
+    with pytest.raises(TraceError, match=r"run\.sltrace is not a Safelight trace$"):
+        opened(data)
+
+
+def test_a_newer_format_asks_for_an_update(opened: Opened) -> None:
+    begin = struct.pack("<8sI", opening()[:8], VERSION + 1)
+    newer = begin + struct.pack("<I", zlib.crc32(begin)) + COUNTING.read_bytes()[OPENING.size :]
+    with pytest.raises(TraceError, match=r"newer Safelight \(format 2, this one reads 1\)"):
+        opened(newer)
+
+
+def test_what_is_not_a_file_is_said(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "missing.sltrace", tmp_path / "\0"):
+        with pytest.raises(TraceError, match=r"cannot be opened|is not a regular file"):
+            open_trace(path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="has no pipes in the file system")
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "run.sltrace")
+    with pytest.raises(TraceError, match="is not a regular file"):
+        open_trace(tmp_path / "run.sltrace")
+
+
+# --- made to harm ----------------------------------------------------------------------------------------------------
+
+
+def nested(depth: int) -> Any:
+    made: Any = []
+    for _ in range(depth):
+        made = [made]
+    return made
+
+
+def raw_header(**changes: Any) -> dict[str, Any]:
+    """A header's JSON with some fields changed; ``...`` leaves one out."""
+    raw = {**json.loads(header(LENGTH, VOCABULARY).to_json()), **changes}
+    return {name: value for name, value in raw.items() if value is not ...}
+
+
+def changed_model(**changes: Any) -> dict[str, Any]:
+    return {**raw_header()["model"], **changes}
+
+
+def changed_config(**changes: Any) -> dict[str, Any]:
+    return {**raw_header()["config"], **changes}
+
+
+def built(*records: bytes, head: bytes | None = None) -> bytes:
+    """A file of these records, each with right checksums."""
+    return opening() + frame(b"HEAD", head or json.dumps(raw_header()).encode()) + b"".join(records)
+
+
+HEADERS = {
+    "no json": b"\xff\xfe",
+    "a list": b"[]",
+    "too deep": b"[" * 100_000,
+    "a huge number": b'{"seed": ' + b"9" * 5000 + b"}",
+    **{
+        name: json.dumps(raw).encode()
+        for name, raw in {
+            "no id": raw_header(id=...),
+            "an id that is a path": raw_header(id="../../../../../../etc/passwd\0....."),
+            "no model": raw_header(model=None),
+            "a model that is a list": raw_header(model=[1]),
+            "a huge canvas": raw_header(model=changed_model(canvas_length=10**9)),
+            "a huge canvas in the settings": raw_header(config=changed_config(canvas_length=10**9)),
+            "a negative vocabulary": raw_header(model=changed_model(vocab_size=-1)),
+            "a huge vocabulary": raw_header(model=changed_model(vocab_size=2**60)),
+            "a name that is a number": raw_header(model=changed_model(name=3)),
+            "no settings": raw_header(config=...),
+            "settings of the wrong kind": raw_header(config=changed_config(eos_token_ids=None)),
+            "settings out of range": raw_header(config=changed_config(max_denoising_steps=-4)),
+            "pins that are none": raw_header(config=changed_config(pinned=[[1]])),
+            "pins that are deep": raw_header(config=changed_config(pinned=nested(900))),
+            "pins behind any canvas": raw_header(config=changed_config(pinned=[[10**6, 4]])),
+            "end tokens of no vocabulary": raw_header(config=changed_config(eos_token_ids=[10**30])),
+            "more to write than can be counted": raw_header(config=changed_config(max_new_tokens=10**30)),
+            "pins that are an object": raw_header(config=changed_config(pinned={"1": 2})),
+            "tokens that are a text": raw_header(config=changed_config(allowed_tokens="abc")),
+            "a seed that is true": raw_header(seed=True),
+            "a seed too large": raw_header(seed=2**63),
+            "messages that are texts": raw_header(messages=["hello"]),
+            "a message without content": raw_header(messages=[{"role": "user"}]),
+            "prompt tokens below nought": raw_header(prompt_ids=[-1]),
+            "a parent that is a number": raw_header(parent=3),
+            "a parent without a step": raw_header(parent={"id": "0" * 32, "block": 0}),
+            "changes that are none": raw_header(changes=[{"block": "x"}]),
+            "marks that are none": raw_header(marks=[{"block": 0, "start": 3, "stop": 3}]),
+            "marks that are a number": raw_header(marks=3),
+            "marks behind any block": raw_header(marks=[{"block": 10**9, "start": 3, "stop": 4}]),
+            "a change to a text": raw_header(changes=[{"block": 0, "step": 0, "settings": [["t_min", "0.1"]]}]),
+            "a change behind any step": raw_header(changes=[{"block": 0, "step": 10**9, "seed": 1}]),
+            "a change behind any canvas": raw_header(changes=[{"block": 0, "step": 0, "pinned": [[10**9, 1]]}]),
+            "a name without end": raw_header(model=changed_model(title="x" * 5000)),
+            "a date before all clocks": raw_header(created="0001-01-01T00:00:00+14:00"),
+            "a date that is none": raw_header(created="yesterday"),
+            "a date without a zone": raw_header(created="2024-01-01T00:00:00"),
+        }.items()
+    },
+}
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_a_header_that_is_none_is_refused(opened: Opened, name: str) -> None:
+    with pytest.raises(TraceError, match="is damaged at its beginning"):
+        opened(built(head=HEADERS[name]))
+
+
+def test_a_header_with_more_than_is_known_is_read(opened: Opened) -> None:
+    raw = raw_header(mood="good", config=changed_config(zeal=3, ardour=4), prompt="\ud800 lone")
+    found = opened(built(head=json.dumps(raw).encode()))
+    assert "settings that this Safelight does not know (ardour, zeal)" in found.notice
+    assert found.prompt.encode() == "\N{REPLACEMENT CHARACTER} lone".encode()
+
+
+def test_a_header_from_before_adapters_is_read(opened: Opened) -> None:
+    raw = raw_header()
+    for name in ("adapter", "adapter_fingerprint"):
+        del raw["model"][name]
+    assert opened(built(head=json.dumps(raw).encode())).header.model.adapter == ""
+
+
+def test_records_of_a_kind_unknown_are_skipped(opened: Opened) -> None:
+    codec = Codec(LENGTH, VOCABULARY)
+    records = []
+    for event in made_up(LENGTH, vocabulary=VOCABULARY):
+        kind, payload, block, step = codec.encode(event)
+        records += [frame(b"NEWS", b"from the future"), frame(kind, payload, block, step)]
+    found = opened(built(*records), check=True)
+    assert_same(found.events, list(made_up(LENGTH, vocabulary=VOCABULARY)))
+    assert found.notice == ""
+
+
+def told(event: Event, **changes: Any) -> bytes:
+    """An event's record, with changes to its arrays or figures."""
+    kind, payload, block, step = Codec(LENGTH, 0).encode(dataclasses.replace(event, **changes))
+    return frame(kind, payload, block, step)
+
+
+PREFILL, CANVAS, FIRST, SECOND, _THIRD, COMMIT, *_REST, END = made_up(LENGTH, vocabulary=VOCABULARY)
+BAD = np.full(LENGTH, np.nan, dtype=np.float32)
+
+
+def ones(value: int, *shape: int) -> Any:
+    return np.full(shape or LENGTH, value, dtype=np.int32)
+
+
+def patched(event: Event, place: int, value: bytes) -> bytes:
+    """An event's record with some of its bytes others."""
+    kind, payload, block, step = Codec(LENGTH, 0).encode(event)
+    return frame(kind, payload[:place] + value + payload[place + len(value) :], block, step)
+
+
+def lying(kind: bytes, stored: bytes, size: int, block: int = -1, step: int = -1, claimed: int | None = None) -> bytes:
+    """A record whose head says what it likes, with right checksums."""
+    count = len(stored) if claimed is None else claimed
+    head = struct.pack("<4sIIiiI", kind, count, size, block, step, zlib.crc32(stored))
+    return head + struct.pack("<I", zlib.crc32(head)) + stored
+
+
+BOMB = zlib.compress(bytes(200 * 2**20), 1)  # 200 MB in 1 MB
+STEPS = {
+    "a token that is in no vocabulary": told(FIRST, argmax_canvas=ones(VOCABULARY)),
+    "a token below nought": told(FIRST, candidates=ones(-1)),
+    "a candidate below nought": told(FIRST, top_tokens=ones(-5, LENGTH, 3)),
+    "an entropy that is no number": told(FIRST, entropy=BAD),
+    "a probability that is no number": told(FIRST, top_probabilities=np.full((LENGTH, 3), np.inf, dtype=np.float32)),
+    "a temperature that is no number": told(FIRST, temperature=float("nan")),
+    "a time without end": told(FIRST, seconds=float("inf")),
+    "more candidates than there are": patched(FIRST, STEP.size - 4, struct.pack("<H", 60)),
+    "more candidates than there may be": patched(FIRST, STEP.size - 4, struct.pack("<H", 65_000)),
+    "fewer candidates than there are": patched(FIRST, STEP.size - 4, struct.pack("<H", 2)),
+    "candidates that are not there": patched(FIRST, STEP.size - 2, struct.pack("<H", 0)),
+    "an odd flag": patched(FIRST, STEP.size - 2, struct.pack("<H", 7)),
+    "nothing": frame(b"STEP", b"", 0, 0),
+    "no zlib": lying(b"STEP", b"not packed at all", 100, 0, 0),
+    "a bomb": lying(b"STEP", BOMB, 300, 0, 0),
+    "a stream cut short": lying(b"STEP", zlib.compress(bytes(300))[:-6], 300, 0, 0),
+    "a stream and more": lying(b"STEP", zlib.compress(bytes(300)) + b"more", 300, 0, 0),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_step_that_is_none_is_refused_when_it_is_read(opened: Opened, name: str) -> None:
+    data = built(told(PREFILL), told(CANVAS), STEPS[name], told(SECOND), told(COMMIT))
+    lazy = opened(data)
+    assert len(lazy.entries) == 5
+    with little_memory(), pytest.raises(TraceError, match=r"is damaged at step 0 of block 0: it "):
+        lazy.event(2)
+    assert_same(lazy.events[3:4], [SECOND])
+    with little_memory():
+        checked = opened(data, check=True)
+    assert_same(checked.events, [PREFILL, CANVAS])
+    assert checked.notice == "The trace is damaged; it can be followed up to the beginning of block 0."
+
+
+CLAIMS = {
+    "a bomb that says so": lying(b"STEP", BOMB, 200 * 2**20, 0, 0),
+    "a payload without bounds": lying(b"STEP", bytes(20 * 2**20), 300, 0, 0),
+    "a size without bounds": lying(b"STEP", b"x", 2**32 - 1, 0, 0),
+    "a text that is a bomb": lying(b"TEXT", BOMB, 200 * 2**20),
+    "texts of tokens that are a bomb": lying(b"PIEC", BOMB, 200 * 2**20),
+    "a failure that is a bomb": lying(b"FAIL", BOMB, 200 * 2**20),
+    "a step behind all that a block may take": told(FIRST, step=10_000),
+    "a block behind all that a run may have": told(CANVAS, block_index=2**30),
+    "a text before a step": frame(b"TEXT", b'{"text": [0, ""], "thinking": [0, ""]}', 0) + told(FIRST),
+}
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_a_head_that_claims_what_cannot_be_ends_the_trace(opened: Opened, name: str) -> None:
+    data = built(told(PREFILL), told(CANVAS), CLAIMS[name], told(FIRST), told(SECOND))
+    with little_memory():
+        found = opened(data)
+    assert_same(found.events, [PREFILL, CANVAS])
+    assert found.notice == "The trace is damaged; it can be followed up to the beginning of block 0."
+
+
+@pytest.mark.parametrize("stored", [zlib.compress(bytes(9))[:-4], zlib.compress(bytes(9)) + b"m", zlib.compress(b"")])
+def test_a_stream_must_end_where_it_says(stored: bytes) -> None:
+    with pytest.raises(DamagedError, match="another size"):
+        unpack(Head(b"STEP", len(stored), 9, 0, 0, zlib.crc32(stored), 0), stored, 100)
+
+
+OTHERS = {
+    "a text longer than its canvas": (3, patched(COMMIT, 0, struct.pack("<I", LENGTH + 1))),
+    "a reason of no kind": (3, patched(COMMIT, COMM.size - 4, struct.pack("<I", 2))),
+    "an end for no reason": (4, patched(END, 0, struct.pack("<I", 3))),
+    "an answer without end": (4, patched(END, DONE.size - 12, struct.pack("<I", 2**32 - 1))),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_events_that_are_none_are_refused_too(opened: Opened, name: str) -> None:
+    place, record = OTHERS[name]
+    records = [told(CANVAS), told(FIRST), told(SECOND), told(COMMIT), told(END)]
+    records[place] = record
+    trace = opened(built(*records))
+    with little_memory(), pytest.raises(TraceError, match="is damaged at the end of"):
+        trace.event(place)
+
+
+ORDERS = {
+    "a step without a canvas": [FIRST],
+    "a step of another block": [CANVAS, dataclasses.replace(FIRST, block_index=1)],
+    "a step left out": [CANVAS, SECOND],
+    "a step twice": [CANVAS, FIRST, FIRST],
+    "a commit without a step": [CANVAS, COMMIT],
+    "a step behind its commit": [CANVAS, FIRST, COMMIT, SECOND],
+    "a canvas in a canvas": [CANVAS, FIRST, dataclasses.replace(CANVAS, block_index=1)],
+    "a block left out": [dataclasses.replace(CANVAS, block_index=1)],
+    "a block below nought": [dataclasses.replace(CANVAS, block_index=-2)],
+    "a prompt in the middle": [CANVAS, PREFILL],
+    "more behind the end": [CANVAS, FIRST, COMMIT, END, dataclasses.replace(CANVAS, block_index=1)],
+}
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_events_out_of_order_end_the_trace(opened: Opened, name: str) -> None:
+    events = ORDERS[name]
+    found = opened(built(*(told(event) for event in events)))
+    assert_same(found.events, events[:-1])
+    assert found.notice.startswith("The trace is damaged")
+
+
+PIECES = {
+    "nothing": b"",
+    "a count without end": struct.pack("<I", 2**32 - 1),
+    "a count without texts": struct.pack("<I", 3) + bytes(12),
+    "ids that fall": struct.pack("<IIIBHH", 2, 9, 8, 0, 0, 0),
+    "texts too short": struct.pack("<IIBH", 1, 9, 0, 40) + b"abc",
+    "texts too long": struct.pack("<IIBH", 1, 9, 0, 1) + b"abc",
+}
+
+
+@pytest.mark.parametrize("name", PIECES)
+def test_texts_that_are_none_leave_numbers(opened: Opened, name: str) -> None:
+    data = built(frame(b"PIEC", PIECES[name]), told(CANVAS), told(FIRST))
+    with little_memory():
+        trace = opened(data)
+        assert (trace.piece(9), trace.is_special(9)) == ("<9>", False)
+    assert_same(trace.events, [CANVAS, FIRST])
+    assert opened(data, check=True).entries == []
+
+
+def test_a_text_that_is_no_utf8_is_shown_all_the_same(opened: Opened) -> None:
+    trace = opened(built(frame(b"PIEC", struct.pack("<IIBH", 1, 9, 128, 2) + b"\xffa"), told(CANVAS)), check=True)
+    assert (trace.piece(9), trace.is_special(9)) == ("\N{REPLACEMENT CHARACTER}a", True)
+
+
+@pytest.mark.parametrize(("bound", "most"), [("MOST_TEXTS", 30), ("MOST_PIECES", 1), ("MOST_UNPACKED", 30)])
+def test_texts_by_the_gigabyte_are_not_kept(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch, bound: str, most: int
+) -> None:
+    monkeypatch.setattr(f"engine.trace.format.{bound}", most)
+    one, other = (frame(b"PIEC", struct.pack("<IIBH", 1, token, 0, 9) + b"some text") for token in (8, 9))
+    trace = opened(built(one, other, told(CANVAS)))
+    assert (trace.piece(9), trace.piece(8)) == ("<9>", "some text")
+    assert trace.notice == "The trace is damaged; nothing is left of the run."
+
+
+def test_a_text_of_a_token_is_cut_where_no_token_is_that_long(opened: Opened) -> None:
+    trace = opened(built(frame(b"PIEC", struct.pack("<IIBH", 1, 9, 0, 60_000) + b"x" * 60_000), told(CANVAS)))
+    assert trace.piece(9) == "x" * 256
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        b"{}",
+        b'{"text": [5, "a"], "thinking": [0, ""]}',
+        b'{"text": [-1, ""]}',
+        b'{"text": [0, 3]}',
+        b'{"text": 3}',
+    ],
+)
+def test_an_answer_that_is_none_is_refused(opened: Opened, payload: bytes) -> None:
+    data = built(told(CANVAS), told(FIRST), frame(b"TEXT", payload, 0), told(COMMIT))
+    with pytest.raises(TraceError, match=r"the text in .* cannot be read"):
+        opened(data).reply(0)
+    assert_same(opened(data, check=True).events, [CANVAS, FIRST])
+
+
+def text_record(kept: int, added: str, block: int) -> bytes:
+    return frame(b"TEXT", json.dumps({"text": [kept, added], "thinking": [0, ""]}).encode(), block)
+
+
+def test_a_step_larger_than_any_ends_the_trace(opened: Opened) -> None:
+    wide = raw_header(model=changed_model(canvas_length=65_536))
+    canvas = frame(b"CANV", bytes(65_536 * 4 + 65_536 // 8), 0)
+    step = lying(b"STEP", zlib.compress(bytes(9 * 2**20)), 9 * 2**20, 0, 0)
+    with little_memory():
+        found = opened(built(canvas, step, head=json.dumps(wide).encode()))
+        assert [entry.kind for entry in found.entries] == ["canvas"]
+
+
+def test_an_answer_told_over_and_over_takes_its_room_once(opened: Opened) -> None:
+    blocks, long = [], "a" * 2**18
+    for block in range(50):
+        canvas, step, commit = (dataclasses.replace(event, block_index=block) for event in (CANVAS, FIRST, COMMIT))
+        again = text_record(len(long) * bool(block), "" if block else long, block)
+        blocks += [told(canvas), told(step), again, told(commit)]
+    found = opened(built(*blocks))
+    with little_memory():
+        assert found.reply(49).text == long
+    with little_memory():
+        assert found.text == long
+
+
+def test_an_answer_is_read_by_what_is_changed_at_its_end(opened: Opened) -> None:
+    changes = [(0, "one two"), (4, "three"), (9, " four"), (2, "!"), (3, "")]
+    blocks = []
+    for block, (kept, added) in enumerate(changes):
+        canvas, step, commit = (dataclasses.replace(event, block_index=block) for event in (CANVAS, FIRST, COMMIT))
+        blocks += [told(canvas), told(step), text_record(kept, added, block), told(commit)]
+    found = opened(built(*blocks), check=True)
+    said = [found.reply(block).text for block in range(len(changes))]
+    assert said == ["one two", "one three", "one three four", "on!", "on!"]
+
+
+@pytest.mark.parametrize("payload", [b'{"text": ' + b"[" * 50 + b"]" * 50 + b"}", b"[" + b"[]," * 10**6 + b"0]"])
+def test_an_answer_that_is_deep_or_wide_is_refused(opened: Opened, payload: bytes) -> None:
+    found = opened(built(told(CANVAS), told(FIRST), frame(b"TEXT", payload, 0), told(COMMIT)))
+    with little_memory(16), pytest.raises(TraceError, match=r"deeper than 32 levels|more than 1,000,000 values"):
+        found.reply(0)
+
+
+def test_a_commit_without_its_text_says_so(opened: Opened) -> None:
+    found = opened(built(told(CANVAS), told(FIRST), told(COMMIT)))
+    with pytest.raises(TraceError, match="that of block 0 is missing"):
+        found.reply(0)
+
+
+def test_why_a_run_failed_may_be_unreadable(opened: Opened) -> None:
+    trace = opened(built(told(CANVAS), frame(b"FAIL", b'{"why": 3}')), check=True)
+    assert trace.notice == "The run failed; why cannot be read."
+
+
+def test_records_without_end_are_not_counted(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.trace.format.MOST_RECORDS", 20)
+    found = opened(built(*[frame(b"NONE", b"")] * 50))
+    assert found.notice == "The trace is damaged; nothing is left of the run."
+
+
+@contextmanager
+def little_memory(megabytes: int = 8) -> Iterator[None]:
+    """What runs inside allocates some megabytes at most."""
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < megabytes * 2**20
+    finally:
+        tracemalloc.stop()
+
+
+# --- a crash, a full disk --------------------------------------------------------------------------------------------
+
+CHILD = """
+import sys
+from engine import TraceWriter, gallery, open_trace
+source = open_trace(next(one.path for one in gallery() if one.path.stem == "sudoku-stuck"))
+writer = TraceWriter(sys.argv[1], source.header, source.piece, source.is_special, lambda tokens: source.reply())
+for event in source.events:
+    writer.append(event)
+    print(event, file=sys.stderr)
+    print("written", flush=True)
+    sys.stdin.readline()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no SIGKILL")
+def test_a_killed_writer_leaves_all_it_wrote(tmp_path: Path) -> None:
+    source = open_trace(next(one.path for one in gallery() if one.path.stem == "sudoku-stuck"))
+    path = tmp_path / "run.sltrace"
+    child = subprocess.Popen(
+        [sys.executable, "-c", CHILD, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    with child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        for count in range(1, 31):
+            assert child.stdout.readline() == "written\n"
+            if count < 30:
+                child.stdin.write("\n")
+                child.stdin.flush()
+        os.kill(child.pid, signal.SIGKILL)
+    found = open_trace(path, check=True)
+    assert_same(found.events, source.events[:30])
+    assert found.notice == "The recording stops before the run's end; it can be followed up to step 27 of block 0."
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no limit for a file's size")
+def test_a_full_disk_keeps_what_was_written(tmp_path: Path) -> None:
+    import resource
+
+    events = list(made_up(300, blocks=3))
+
+    def write_all(writer: TraceWriter) -> None:
+        for event in events:
+            writer.append(event)
+            written.append(event)
+
+    path = tmp_path / "run.sltrace"
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    writer = TraceWriter(path, header(300), letter, is_tenth, letters)
+    written: list[Event] = []
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, before[1]))
+        with pytest.raises(TraceError, match="check the folder and its space"):
+            write_all(writer)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    writer.close("too late")
+    assert 2 < len(written) < len(events)
+    found = open_trace(path, check=True)
+    assert_same(found.events, written)
+    assert found.notice.startswith("The recording stops before the run's end")
+
+
+@pytest.mark.parametrize(("bound", "most"), [("MOST_RECORDS", 7), ("MOST_UNPACKED", 900), ("MOST_STEPS", 2)])
+def test_a_writer_stops_where_a_reader_would(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str, most: int
+) -> None:
+    monkeypatch.setattr(f"engine.trace.format.{bound}", most)
+    events, written = list(made_up()), []
+
+    def write_all(writer: TraceWriter) -> None:
+        for event in events:
+            writer.append(event)
+            written.append(event)
+
+    with (
+        TraceWriter(tmp_path / "run.sltrace", header(), letter, is_tenth, letters) as writer,
+        pytest.raises(TraceError, match="longer than a trace can be"),
+    ):
+        write_all(writer)
+    found = open_trace(tmp_path / "run.sltrace", check=True)
+    assert 2 < len(written) < len(events)
+    assert_same(found.events, written)
+    assert found.notice.startswith("The recording stops before the run's end")
+
+
+def test_a_header_that_nobody_could_read_is_not_written(tmp_path: Path) -> None:
+    endless = header(prompt_ids=(2**30,))
+    with pytest.raises(TraceError, match="its prompt_ids are no tokens"):
+        write(tmp_path / "run.sltrace", made_up(), endless)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no such rights")
+def test_a_trace_is_for_its_owner_and_a_copy_as_any_file(tmp_path: Path) -> None:
+    path, ordinary = write(tmp_path / "run.sltrace", made_up(), header()), tmp_path / "ordinary"
+    ordinary.touch()
+    open_trace(path).save(tmp_path / "copy.sltrace")
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "copy.sltrace").stat().st_mode == ordinary.stat().st_mode
+
+
+def test_a_folder_that_is_none_is_said(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="cannot be written"):
+        write(tmp_path / "no folder" / "run.sltrace", made_up(), header())
+
+
+def test_an_event_of_another_size_ends_the_writing(tmp_path: Path) -> None:
+    path = tmp_path / "run.sltrace"
+    with TraceWriter(path, header(), letter, is_tenth, letters) as writer:
+        writer.append(PREFILL)
+        with pytest.raises(ValueError, match="canvas of 6"):
+            writer.append(dataclasses.replace(CANVAS, canvas=ones(3, 7)))
+        with pytest.raises(TraceError, match="closed"):
+            writer.append(CANVAS)
+    assert_same(open_trace(path).events, [PREFILL])
+
+
+def test_a_real_run_cut_in_its_middle_still_reads(tmp_path: Path) -> None:
+    path = tmp_path / "run.sltrace"
+    live = record(load_model(SKILLS), "Write the times table of 8.", path, max_denoising_steps=6)
+    data = path.read_bytes()
+    path.write_bytes(data[: boundaries(data)[-6] + 5])
+    found = open_trace(path)
+    assert_same(found.events, live.events[: len(found.entries)])
+    assert found.entries[-1].kind == "step"
+    guess = found.event(-1).argmax_canvas  # type: ignore[union-attr]
+    assert found.text[:3] == "".join(found.piece(token) for token in guess[:3])

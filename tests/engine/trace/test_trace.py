@@ -1,0 +1,395 @@
+"""A trace in a file: what is read is what was told, to the bit; what is not asked for is not read."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine import (
+    SKILLS,
+    SUDOKU,
+    CanvasStarted,
+    GenerationConfig,
+    Model,
+    Parent,
+    SafelightError,
+    StepFinished,
+    Trace,
+    TraceError,
+    TraceHeader,
+    TraceWriter,
+    gallery,
+    load_model,
+    open_trace,
+    prune_traces,
+)
+from engine.files import JSON_BYTES
+from engine.fingerprint import fingerprint
+from engine.forks import Fork, Mark
+from engine.tasks import sudoku
+from engine.text.tokenizer_file import FILE_BYTES
+from engine.trace import make_private, new_id
+from engine.trace.texts import tokens_of
+from tests.engine.traces import assert_same, header, is_tenth, letter, letters, made_up, record, write
+
+PUZZLE = "530070000600195000098000060800060003400803001700020006060000280000419005000080079"
+RUNS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "several blocks": (SKILLS, "Count from 4 to 43.", {}),
+    "a board": (SUDOKU, sudoku.to_prompt(PUZZLE), {"seed": 3}),
+    "no candidates": (SKILLS, "Reverse the word stone.", {"top_k": 0}),
+    "pinned": (SKILLS, "Reverse the word stone.", {"pinned": ((0, 40), (63, 41)), "banned_tokens": (50,)}),
+    "step cap": (SKILLS, "Write the times table of 8.", {"max_denoising_steps": 5}),
+    "another canvas": (SKILLS, "What is 47 + 5?", {"canvas_length": 13, "max_new_tokens": 20}),
+    "cancelled": (SKILLS, "Count from 4 to 43.", {"stop_after": 3}),
+    "cancelled at once": (SKILLS, "Count from 4 to 43.", {"stop_after": 0}),
+    "failed": (SKILLS, "Count from 4 to 43.", {"fail_after": 7}),
+}
+
+
+@pytest.fixture(scope="module")
+def models() -> dict[str, Model]:
+    return {name: load_model(name) for name in (SKILLS, SUDOKU)}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_real_run_is_read_as_it_was_told(models: dict[str, Model], tmp_path: Path, name: str) -> None:
+    model, prompt, options = RUNS[name]
+    live = record(models[model], prompt, tmp_path / "run.sltrace", **options)
+    found = open_trace(tmp_path / "run.sltrace", check=True)
+    assert_same(found.events, live.events)
+    assert found.header == live.header
+    assert found.entries == live.entries
+    assert (found.failure, found.notice) == (live.failure, live.notice)
+    assert (found.result is None) == (name == "failed")
+    assert found.reply() == live.reply()
+    assert bool(found.text) == bool(live.steps)
+    for event in live.committed:
+        assert found.reply(event.block_index) == live.reply(event.block_index)
+    with pytest.raises(IndexError):
+        found.reply(len(live.committed))
+    tokenizer = models[model].tokenizer
+    named = {int(token) for event in live.events for array in tokens_of(event) for token in array.ravel()}
+    assert len(named) > 10
+    for token in named:
+        assert (found.piece(token), found.is_special(token)) == (tokenizer.piece(token), tokenizer.is_special(token))
+
+
+def test_a_run_that_was_stopped_keeps_its_draft(models: dict[str, Model], tmp_path: Path) -> None:
+    whole = record(models[SKILLS], "Count from 4 to 43.", tmp_path / "whole.sltrace")
+    record(models[SKILLS], "Count from 4 to 43.", tmp_path / "stopped.sltrace", stop_after=3)
+    stopped = open_trace(tmp_path / "stopped.sltrace")
+    assert stopped.text.startswith(stopped.reply(0).text)
+    assert len(stopped.text) > len(stopped.reply(0).text)
+    assert whole.text.startswith(stopped.reply(0).text)
+
+
+def test_a_draft_ends_at_its_end_token(tmp_path: Path) -> None:
+    prefill, canvas, step, *_, end = made_up()
+    argmax = np.array([4, 5, 9, 6, 9, 8], dtype=np.int32)
+    told = dataclasses.replace(header(), config=GenerationConfig(eos_token_ids=(9,)))
+    step = dataclasses.replace(step, argmax_canvas=argmax)  # type: ignore[arg-type]
+    nothing = np.empty(0, dtype=np.int32)
+    end = dataclasses.replace(end, reason="cancelled", tokens=nothing)  # type: ignore[arg-type]
+    for name, events in (("stopped", [prefill, canvas, step, end]), ("cut", [prefill, canvas, step])):
+        assert open_trace(write(tmp_path / name, events, told)).text == letter(4) + letter(5)
+
+
+@pytest.mark.parametrize(("length", "top"), [(1, 1), (7, 64), (8, 0), (300, None), (65, 3)])
+def test_any_shape_and_any_number_comes_back(tmp_path: Path, length: int, top: int | None) -> None:
+    events = list(made_up(length, top=top, vocabulary=2**24 - 1))
+    step = events[2]
+    assert isinstance(step, StepFinished)
+    extremes = np.array([0.0, -0.0, 1e-45, 1e9, 1 / 3], dtype=np.float32)
+    events[2] = dataclasses.replace(step, entropy=np.resize(extremes, length), temperature=5e-324, seconds=1e9)
+    path = write(tmp_path / "run.sltrace", events, header(length, 2**24 - 1))
+    assert_same(open_trace(path).events, events)
+
+
+def test_a_canvas_without_a_vocabulary_is_read(tmp_path: Path) -> None:
+    events = list(made_up())
+    trace = Trace("tiny", "prompt", GenerationConfig(eos_token_ids=()), 3)  # neither length nor vocabulary are known
+    for event in events:
+        trace.append(event)
+    trace.save(tmp_path / "run.sltrace")
+    found = open_trace(tmp_path / "run.sltrace", check=True)
+    assert_same(found.events, events)
+    assert (found.model_name, found.prompt, found.seed, found.piece(7)) == ("tiny", "prompt", 3, "<7>")
+
+
+def test_saving_makes_the_same_file(models: dict[str, Model], tmp_path: Path) -> None:
+    live = record(models[SKILLS], "Count from 4 to 43.", tmp_path / "written.sltrace")
+    written = (tmp_path / "written.sltrace").read_bytes()
+    (tmp_path / "saved.sltrace").write_text("what was there before")
+    live.save(tmp_path / "saved.sltrace")
+    open_trace(tmp_path / "saved.sltrace").save(tmp_path / "copied.sltrace")
+    assert (tmp_path / "saved.sltrace").read_bytes() == written
+    assert (tmp_path / "copied.sltrace").read_bytes() == written
+    with pytest.raises(SafelightError, match="there is no folder"):
+        live.save(tmp_path / "no such folder" / "saved.sltrace")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["copied.sltrace", "saved.sltrace", "written.sltrace"]
+
+
+def test_what_is_read_cannot_be_changed(tmp_path: Path) -> None:
+    trace = open_trace(write(tmp_path / "run.sltrace", made_up(), header()))
+    for event in trace.events:
+        for field in dataclasses.fields(event):
+            value = getattr(event, field.name)
+            if isinstance(value, np.ndarray):
+                with pytest.raises(ValueError, match="read-only"):
+                    value[...] = 0
+
+
+def test_the_header_says_everything(tmp_path: Path) -> None:
+    config = GenerationConfig(entropy_bound=0.1 + 0.2, pinned=((0, 4), (2, 5)), allowed_tokens=(4, 5, 6), top_k=8)
+    told = header(
+        parent=Parent(new_id(), 2, 17),
+        marks=(Mark(2, 0, 5),),
+        changes=(Fork(2, 17, pinned=((1, 4),), banned=(7,), seed=9, settings=(("entropy_bound", 0.3),)),),
+        messages=({"role": "system", "content": "Be \ud83d\ude00 short.\n"}, {"role": "user", "content": "prompt"}),
+        prompt_ids=(2, 105, 4),
+        think=True,
+    )
+    adapted = dataclasses.replace(told.model, adapter="Sudoku", adapter_fingerprint="f00d")
+    told = dataclasses.replace(told, model=adapted, config=config, seed=2**63 - 1)
+    found = open_trace(write(tmp_path / "run.sltrace", made_up(), told)).header
+    assert found == dataclasses.replace(told, messages=found.messages)
+    assert found.messages[0]["content"] == "Be \N{GRINNING FACE} short.\n"
+    assert found.created_at.tzinfo is not None
+    assert found.id != header().id
+
+
+def test_a_fork_may_leave_out_what_it_shares(tmp_path: Path) -> None:
+    prefill, *events = made_up(blocks=4)
+    first = [event for event in events[:-1] if event.block_index == 0]  # type: ignore[union-attr]
+    rest = [event for event in events[:-1] if event.block_index in (1, 3)]  # type: ignore[union-attr]
+    for shared in (first, []):  # with the blocks before, and without; between blocks, the prompt is read again
+        told = [*shared, prefill, *rest, events[-1]]
+        forked = header(parent=Parent(new_id(), 1, 1), marks=(Mark(1, 0, 2), Mark(3, 2, 4)))
+        found = open_trace(write(tmp_path / f"fork {len(shared)}.sltrace", told, forked), check=True)
+        assert_same(found.events, told)
+        assert found.notice == ""
+        assert found.text == letters(events[-1].tokens).text  # type: ignore[union-attr]
+        whole = open_trace(write(tmp_path / f"none {len(shared)}.sltrace", told, header()))
+        assert len(whole.entries) < len(told)
+
+
+# --- reading as it is asked for --------------------------------------------------------------------------------------
+
+
+def test_opening_reads_no_payload_but_the_header(tmp_path: Path) -> None:
+    one = list(made_up(length=256, blocks=1, steps=48, top=8, vocabulary=5000))
+    events = [
+        dataclasses.replace(event, block_index=block)  # type: ignore[arg-type]
+        for block in range(40)
+        for event in one[1:-1]
+    ]
+    trace = open_trace(write(tmp_path / "run.sltrace", events, header(256, 5000)))
+    assert len(trace.entries) == 40 * 50
+    assert trace.payload_reads == 1
+    last = trace.event(-2)
+    assert isinstance(last, StepFinished)
+    assert (last.block_index, last.step, trace.payload_reads) == (39, 47, 2)
+    assert trace.event(-2) is last
+    assert trace.payload_reads == 2
+    assert trace.piece(int(last.argmax_canvas[0])) == letter(int(last.argmax_canvas[0]))
+    assert trace.payload_reads < 60  # texts of tokens come with the first block
+    assert trace.reply(0).text == letters(one[-2].tokens).text  # type: ignore[union-attr]
+
+
+def test_little_is_kept_of_what_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = open_trace(write(tmp_path / "run.sltrace", made_up(), header()))
+    monkeypatch.setattr("engine.trace.reader.CACHE_BYTES", 1000)
+    for _ in range(2):
+        assert_same(trace.events, list(made_up()))
+        assert sum(size for _, size in trace._cache.values()) <= 1000
+    assert trace.payload_reads > 1 + len(trace.entries)
+
+
+def test_events_are_a_sequence(tmp_path: Path) -> None:
+    trace = open_trace(write(tmp_path / "run.sltrace", made_up(), header()))
+    expected = list(made_up())
+    assert_same(trace.events[2:5], expected[2:5])
+    assert_same([trace.events[-1]], expected[-1:])
+    assert_same(trace.steps, [event for event in expected if isinstance(event, StepFinished)])
+    assert trace.final_tokens().tolist() == expected[-1].tokens.tolist()  # type: ignore[union-attr]
+    with pytest.raises(IndexError):
+        trace.event(len(expected))
+
+
+def test_threads_may_read_one_trace(tmp_path: Path) -> None:
+    expected = list(made_up(blocks=4))
+    trace = open_trace(write(tmp_path / "run.sltrace", expected, header()))
+    wrong: list[int] = []
+
+    def read(seed: int) -> None:
+        for place in np.random.default_rng(seed).integers(0, len(expected), 200).tolist():
+            trace._cache.clear()
+            try:
+                assert_same([trace.event(place)], [expected[place]])
+            except Exception:
+                wrong.append(place)
+
+    threads = [threading.Thread(target=read, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_a_trace_can_be_read_while_it_is_written(tmp_path: Path) -> None:
+    events = list(made_up())
+    with TraceWriter(tmp_path / "run.sltrace", header(), letter, is_tenth, letters) as writer:
+        assert not (tmp_path / "run.sltrace").exists()  # until something happens
+        for count, event in enumerate(events, start=1):
+            writer.append(event)
+            found = open_trace(tmp_path / "run.sltrace", check=True)
+            assert_same(found.events, events[:count])
+            assert bool(found.notice) == (count < len(events))
+            found.close()
+    with pytest.raises(TraceError, match="closed"):
+        writer.append(events[0])
+    with pytest.raises(TraceError, match="exists"):
+        write(tmp_path / "run.sltrace", events, header())
+    assert_same(open_trace(tmp_path / "run.sltrace").events, events)
+
+
+def test_a_closed_trace_says_so(tmp_path: Path) -> None:
+    trace = open_trace(write(tmp_path / "run.sltrace", made_up(), header()))
+    trace.close()
+    with pytest.raises(TraceError, match="closed"):
+        trace.event(0)
+
+
+def test_replay_needs_neither_torch_nor_a_tokenizer() -> None:
+    code = (
+        "import sys, engine\n"
+        "for one in engine.gallery():\n"
+        "    trace = engine.open_trace(one.path, check=True)\n"
+        "    assert trace.text and not trace.notice and len(trace.steps) > 1\n"
+        "    assert trace.piece(trace.steps[0].argmax_canvas[0])\n"
+        "print({'torch', 'tokenizers', 'jinja2', 'safetensors', 'PySide6'} & set(sys.modules))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stdout.strip(), done.stderr) == ("set()", "")
+
+
+# --- the folder, the gallery, the model ------------------------------------------------------------------------------
+
+
+def aged(folder: Path, name: str, size: int, age: int) -> None:
+    (folder / name).write_bytes(bytes(size))
+    os.utime(folder / name, (1e9 - age, 1e9 - age))
+
+
+def test_pruning_takes_the_oldest_and_spares_the_newest(tmp_path: Path) -> None:
+    for age in range(10):
+        aged(tmp_path, f"{age}.sltrace", 100, age)
+    aged(tmp_path, "notes.txt", 5000, 99)
+    assert prune_traces(tmp_path, budget=1000, newest=2) == 0
+    assert prune_traces(tmp_path, budget=650, newest=2) == 4
+    assert sorted(path.stem for path in tmp_path.glob("*.sltrace")) == ["0", "1", "2", "3", "4", "5"]
+    assert prune_traces(tmp_path, budget=0, newest=2) == 4
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0.sltrace", "1.sltrace", "notes.txt"]
+    assert prune_traces(tmp_path / "nothing here") == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has neither such links nor such rights")
+def test_the_folder_of_traces_is_made_private_and_no_link_is_followed_out_of_it(tmp_path: Path) -> None:
+    folder, outside = tmp_path / "traces", tmp_path / "outside"
+    for place in (folder, outside):
+        place.mkdir(mode=0o755)
+        aged(place, "old.sltrace", 100, 9)
+        (place / "old.sltrace").chmod(0o644)
+    (folder / "file.sltrace").symlink_to(outside / "old.sltrace")
+    (folder / "folder.sltrace").symlink_to(outside)
+    make_private(folder)
+    assert [path.stat().st_mode & 0o777 for path in (folder, folder / "old.sltrace")] == [0o700, 0o600]
+    assert [path.stat().st_mode & 0o777 for path in (outside, outside / "old.sltrace")] == [0o755, 0o644]
+    assert prune_traces(folder, budget=0, newest=0) == 1
+    assert sorted(path.name for path in folder.iterdir()) == ["file.sltrace", "folder.sltrace"]
+    make_private(tmp_path / "new" / "traces")
+    assert (tmp_path / "new" / "traces").stat().st_mode & 0o777 == 0o700
+
+
+def test_the_gallery_has_what_its_list_says(models: dict[str, Model]) -> None:
+    traces = gallery()
+    assert len(traces) >= 6
+    listed = {one.path for one in traces}
+    assert listed == set(traces[0].path.parent.glob("*.sltrace"))
+    for one in traces:
+        assert one.path.stat().st_size < 300_000
+        assert one.title
+        assert one.note
+        trace = open_trace(one.path, check=True)
+        assert trace.notice == ""
+        assert trace.model_name in models
+        assert all(step.top_tokens is not None and step.top_tokens.shape[1] == 8 for step in trace.steps)
+    reasons = {committed.reason for one in traces for committed in open_trace(one.path).committed}
+    assert reasons == {"converged", "step_cap"}
+    starts = [event for one in traces for event in open_trace(one.path).events if isinstance(event, CanvasStarted)]
+    assert any(event.pinned_mask.any() for event in starts)
+    assert any(event.block_index == 2 for event in starts)
+
+
+def test_a_damaged_gallery_says_so(tmp_path: Path) -> None:
+    with pytest.raises(SafelightError, match="missing"):
+        gallery(tmp_path)
+    (tmp_path / "gallery.json").write_text('{"traces": [{"file": "a"}]}')
+    with pytest.raises(SafelightError, match="damaged"):
+        gallery(tmp_path)
+
+
+def test_the_fingerprint_tells_a_tuned_model_from_its_base(tmp_path: Path) -> None:
+    for name in ("config.json", "tokenizer.json"):
+        (tmp_path / name).write_text("{}")
+    weights = np.zeros(10**6, dtype=np.uint8)
+    (tmp_path / "model.safetensors").write_bytes(weights.tobytes())
+    base = fingerprint(tmp_path)
+    assert fingerprint(tmp_path) == base
+    weights[-1] = 1
+    (tmp_path / "model.safetensors").write_bytes(weights.tobytes())
+    assert fingerprint(tmp_path) != base
+
+
+@pytest.mark.parametrize(("name", "most"), [("config.json", JSON_BYTES), ("tokenizer.json", FILE_BYTES)])
+def test_no_more_is_fingerprinted_than_is_loaded(tmp_path: Path, name: str, most: int) -> None:
+    for each in ("config.json", "tokenizer.json"):
+        (tmp_path / each).write_text("{}")
+    os.truncate(tmp_path / name, most + 1)
+    with pytest.raises(SafelightError, match="is larger than"):
+        fingerprint(tmp_path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes in folders here")
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "model.safetensors"])
+def test_a_pipe_is_not_fingerprinted(tmp_path: Path, name: str) -> None:
+    for each in {"config.json", "tokenizer.json"} - {name}:
+        (tmp_path / each).write_text("{}")
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(SafelightError, match="is not a regular file"):
+        fingerprint(tmp_path)
+
+
+def test_an_identity_is_complete(models: dict[str, Model], tmp_path: Path) -> None:
+    live = record(models[SKILLS], "What is 47 + 5?", tmp_path / "run.sltrace")
+    model = live.header.model
+    assert (model.name, model.title, model.path, model.device, model.dtype) == (
+        SKILLS,
+        "Small",
+        SKILLS,
+        "cpu",
+        "float32",
+    )
+    assert (model.canvas_length, model.vocab_size, len(model.fingerprint)) == (64, 128, 64)
+    assert model.eos_token_ids == models[SKILLS].generation_defaults.eos_token_ids
+    assert isinstance(live.header, TraceHeader)
+    assert live.header.app_version

@@ -1,0 +1,27 @@
+"""A tiny model that can be taught Sudoku, and puzzles to teach it with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from engine import GenerationConfig
+from engine.config import LayerConfig
+from engine.training.data.puzzles import fresh_pairs
+from engine.training.export import write_checkpoint
+from tests.engine.tiny import network
+
+PAIRS = list(fresh_pairs(12, 1))
+LAYERS = (LayerConfig("sliding_attention", 8, 2, 1e4, 1.0), LayerConfig("full_attention", 8, 1, 1e6, 0.25))
+
+
+def write_base(folder: Path) -> Path:
+    """A random model with a canvas that holds a solution; it takes two steps a canvas."""
+    made = network(hidden_size=16, intermediate_size=16, canvas_length=96, sliding_window=256, layers=LAYERS)
+    write_checkpoint(made, folder, GenerationConfig(max_new_tokens=192, max_denoising_steps=2))
+    return folder
+
+
+def write_data(path: Path) -> Path:
+    """``PAIRS`` as CSV with a line of names and a column more."""
+    path.write_text("id,puzzle,solution\n" + "".join(f"{i},{a},{b}\n" for i, (a, b) in enumerate(PAIRS)))
+    return path

@@ -1,0 +1,627 @@
+"""Adapter training: gradients through packed weights, the two recipes, and runs that are taken up again."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import engine
+from engine import GenerationConfig, SafelightError, kernels
+from engine.adapters.targets import attach, new_adapters
+from engine.layers.packed_linear import PackedLinear, packed_weights
+from engine.models.diffusion_gemma.network import DiffusionGemma
+from engine.quant.schemes import INT4, INT8, NF4, Scheme, pack, unpack
+from engine.tasks import sudoku
+from engine.training import finetune
+from engine.training.data.corpus import SudokuSource
+from engine.training.data.puzzles import Examples, FilePuzzles, Format, read_pairs, split
+from engine.training.data.rollout import Batch
+from engine.training.data.states import WalkStates
+from engine.training.evaluate import measure
+from engine.training.export import write_checkpoint
+from engine.training.finetune import LOG, PLOT, PUZZLES, STATE, train_adapter
+from engine.training.loss import Draws, causal_loss, draw, uniform_loss
+from engine.training.memory import adapter_parameters
+from engine.training.minimal import minimal_puzzles
+from engine.training.network import denoise, encode
+from engine.training.plot import ticks, write_plot
+from engine.training.recipes.adapter import (
+    UNIFORM,
+    WALK,
+    AdapterRecipe,
+    AdapterRun,
+    PuzzlesMade,
+    TrainingEnded,
+    TrainingMeasured,
+    TrainingProgress,
+    TrainingRecord,
+    TrainingStarted,
+    recipe_for,
+)
+from engine.weights.safetensors import Checkpoint
+from tests.engine.packing import SHAPE, released
+from tests.engine.tiny import CANVAS, network, tokens
+from tests.engine.training.teaching import PAIRS, write_base, write_data
+
+EXACT = {"atol": 1e-6, "rtol": 1e-5}
+
+
+def trained(model: DiffusionGemma, causal: int = 2, seed: int = 3) -> list[nn.Parameter]:
+    """Attach adapters whose matrices are all random; returns these, in order."""
+    draws = torch.Generator().manual_seed(seed)
+    adapters = new_adapters(model, 3, causal, draws)
+    attach(model, adapters)
+    found = [p for adapter in adapters.values() for p in adapter.parameters()]
+    for parameter in found:
+        parameter.data.normal_(std=0.1, generator=draws)
+    return found
+
+
+def batch_of(count: int, length: int = 14, padded: bool = False) -> Batch:
+    present = torch.ones(count, length, dtype=torch.bool)
+    if padded:
+        present[0, :3] = False
+    target = torch.stack([tokens(CANVAS, 30 + row) for row in range(count)])
+    target[:, CANVAS - 3 :] = 1
+    return Batch(torch.stack([tokens(length, row) for row in range(count)]), present, target)
+
+
+# --- gradients through packed weights ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", [NF4, INT4, INT8], ids=str)
+def test_gradients_through_packed_weights_are_those_of_the_unpacked(
+    scheme: Scheme, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.kernels.reference.AT_ONCE", 5 * 64)  # several pieces a matrix
+    draws = torch.Generator().manual_seed(0)
+
+    def random(*shape: int, grad: bool = False) -> Tensor:
+        return torch.randn(shape, generator=draws).requires_grad_(grad)
+
+    matrix = pack(random(12, 64), scheme)
+    x, wanted = random(2, 3, 64, grad=True), random(2, 3, 12)
+    out = kernels.linear(x, matrix)
+    torch.testing.assert_close(
+        torch.autograd.grad(out, x, wanted), torch.autograd.grad(F.linear(x, unpack(matrix)), x, wanted), **EXACT
+    )
+    p, wanted = random(4, 12, grad=True), random(4, 64)
+    torch.testing.assert_close(
+        torch.autograd.grad(kernels.expectation(p, matrix), p, wanted),
+        torch.autograd.grad(p @ unpack(matrix), p, wanted),
+        **EXACT,
+    )
+    gate_up, down = pack(random(5, 128, 64), scheme), pack(random(5, 64, 64), scheme)
+    x, weights, wanted = random(7, 64, grad=True), torch.rand(7, 2, generator=draws).requires_grad_(), random(7, 64)
+    chosen = torch.stack([torch.randperm(4, generator=draws)[:2] for _ in range(7)])  # the fifth has nothing to do
+    ours = torch.autograd.grad(kernels.experts(x, weights, chosen, gate_up, down), (x, weights), wanted)
+    gate, up = torch.einsum("nh,edh->ned", x, unpack(gate_up)).chunk(2, dim=-1)
+    every = torch.einsum("nei,ehi->neh", F.gelu(gate, approximate="tanh") * up, unpack(down))
+    picked = every.gather(1, chosen[:, :, None].expand(-1, -1, 64))
+    theirs = torch.autograd.grad((picked * weights[:, :, None]).sum(1), (x, weights), wanted)
+    torch.testing.assert_close(ours, theirs, atol=2e-4, rtol=1e-4)
+
+
+def unpacked_twin(model: DiffusionGemma) -> DiffusionGemma:
+    """The network whose weights are those that packed ones stand for."""
+    twin = network(**SHAPE)
+    state = {name: tensor for name, tensor in model.state_dict().items() if not name.endswith((".codes", ".scales"))}
+    for path, module in model.named_modules():
+        if any(module is weight for weight in packed_weights(model)):
+            state[path] = unpack(module.packed)  # type: ignore[union-attr, operator]
+    twin.load_state_dict(state)
+    return twin
+
+
+@pytest.mark.parametrize("quantization", ["nf4", "int4"])
+def test_a_packed_base_trains_as_its_unpacked_twin(quantization: str, tmp_path: Path) -> None:
+    """The whole loss: its gradients to the matrices, through packed layers, experts, table and head."""
+    loaded = engine.load_model(released(tmp_path), device="cpu", dtype="float32", quantization=quantization)
+    assert isinstance(loaded.network.layers[0].self_attn.q_proj, PackedLinear)  # type: ignore[union-attr]
+    batch, found = batch_of(3), []
+    draws = Draws(batch.target.roll(1, dims=1), torch.tensor([True, False, True]))
+    for model in (loaded.network, unpacked_twin(loaded.network)):
+        matrices = trained(model)
+        loss = uniform_loss(model, batch, draws, eos=1, recompute=model is loaded.network)
+        found.append((loss, torch.autograd.grad(loss.total, matrices)))
+    (ours, our_gradients), (theirs, their_gradients) = found
+    torch.testing.assert_close(ours.total, theirs.total, **EXACT)
+    for one, other in zip(our_gradients, their_gradients, strict=True):
+        torch.testing.assert_close(one, other, atol=2e-5, rtol=1e-3)
+
+
+def test_inference_goes_past_the_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("engine.kernels.gradients.linear", never)
+    matrix = pack(torch.ones(4, 64), INT8)
+    with torch.no_grad():
+        kernels.linear(torch.ones(2, 64, requires_grad=True), matrix)
+    kernels.linear(torch.ones(2, 64), matrix)
+
+
+# --- the loss --------------------------------------------------------------------------------------------------------
+
+
+def test_corruption_is_uniform_in_level_and_in_tokens() -> None:
+    target = torch.full((4000, 50), 7)
+    draws = draw(target, 20, torch.Generator().manual_seed(0))
+    kept = (draws.canvas == 7).float().mean(dim=1)  # 1 - t, and a twentieth of t by chance
+    assert kept.mean().item() == pytest.approx(0.5 + 0.5 / 20, abs=0.02)
+    assert kept.quantile(torch.tensor([0.1, 0.9])).tolist() == pytest.approx([0.145, 0.905], abs=0.03)
+    assert draws.conditioned.float().mean().item() == pytest.approx(0.5, abs=0.03)
+    others = torch.bincount(draws.canvas[draws.canvas != 7], minlength=20).float()
+    assert others[7] == 0
+    assert (others[others > 0] / others.sum()).tolist() == pytest.approx([1 / 19] * 19, abs=0.004)
+    again = draw(target, 20, torch.Generator().manual_seed(0))
+    assert torch.equal(draws.canvas, again.canvas)
+    assert torch.equal(draws.conditioned, again.conditioned)
+
+
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("experts", [4, 16])
+def test_recomputing_changes_no_gradient(padded: bool, experts: int) -> None:
+    model = network(num_experts=experts)
+    matrices, batch = trained(model), batch_of(4, padded=padded)
+    draws = Draws(batch.target.roll(1, dims=0), torch.tensor([True, False, True, False]))
+    found = []
+    for recompute in (False, True):
+        loss = uniform_loss(model, batch, draws, eos=1, recompute=recompute)
+        found.append([loss.total.detach(), *torch.autograd.grad(loss.total, matrices)])
+    for one, other in zip(*found, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_recomputing_keeps_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.training.loss.PIECE", 4)
+    model = network()
+    matrices, batch = trained(model), batch_of(4)
+    draws = Draws(batch.target, torch.tensor([True, False, False, False]))
+    kept, found = [], []
+    for recompute in (False, True):
+        sizes: list[int] = []
+
+        def keep(tensor: Tensor, sizes: list[int] = sizes) -> Tensor:
+            sizes.append(tensor.numel())
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+            loss = uniform_loss(model, batch, draws, eos=1, recompute=recompute).total
+        kept.append(sum(sizes))
+        found.append(torch.autograd.grad(loss, matrices))
+    assert kept[1] < kept[0] / 4
+    torch.testing.assert_close(found[0], found[1], **EXACT)  # the head in several pieces
+
+
+def test_the_first_guess_passes_no_gradient_and_is_seen() -> None:
+    model = network()
+    matrices, batch = trained(model), batch_of(2)
+    canvas = batch.target.roll(1, dims=1)
+    losses = [
+        uniform_loss(model, batch, Draws(canvas, torch.tensor(rows)), eos=1, causal=False)
+        for rows in ([False, False], [True, False], [True, True])
+    ]
+    values = [loss.denoise.item() for loss in losses]
+    assert len(set(values)) == 3
+    assert all(loss.causal is None for loss in losses)
+    with torch.no_grad():  # by hand, with the guess as a constant
+        prefix = encode(model, batch.ids, None)[1]
+        guess = torch.softmax(model.head(denoise(model, canvas, None, prefix, None)), dim=-1)
+        soft = model.soft_embedding(guess)
+    expected = F.cross_entropy(
+        model.head(denoise(model, canvas, soft, prefix, None)).flatten(0, 1), batch.target.flatten()
+    )
+    torch.testing.assert_close(losses[2].denoise, expected, **EXACT)
+    ours = torch.autograd.grad(losses[2].denoise, matrices, allow_unused=True)
+    theirs = torch.autograd.grad(expected, matrices, allow_unused=True)
+    assert sum(one is not None for one in ours) == sum(other is not None for other in theirs) == len(matrices) // 2 + 3
+    for one, other in zip(ours, theirs, strict=True):
+        assert (one is None) is (other is None)
+        if one is not None:
+            torch.testing.assert_close(one, other, **EXACT)
+
+
+def test_the_causal_loss_ends_with_the_answer() -> None:
+    model = network()
+    hidden = torch.randn(2, 4, 32, generator=torch.Generator().manual_seed(0))
+    found = causal_loss(model, hidden, torch.tensor([[5, 1, 1, 1], [5, 6, 7, 8]]), eos=1)
+    rows = torch.cat([hidden[0, :2], hidden[1]])
+    expected = F.cross_entropy(model.head(rows), torch.tensor([5, 1, 5, 6, 7, 8]))
+    torch.testing.assert_close(found, expected, **EXACT)
+
+
+# --- data ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_base(tmp_path_factory.mktemp("models") / "base")
+
+
+@pytest.fixture(scope="module")
+def puzzles(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("puzzles") / PUZZLES
+    list(minimal_puzzles(6, path))
+    return path
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_data(tmp_path_factory.mktemp("data") / "puzzles.csv")
+
+
+@pytest.mark.parametrize("form", ["rows", "digits"])
+def test_examples_in_both_formats(form: Any, base: Path) -> None:
+    model = engine.load_model(base, device="cpu")
+    batch = Examples(FilePuzzles(PAIRS, seed=0), Format(model, form)).draw(5)
+    assert batch.target.shape == (5, 96)
+    breaks = "\n" if form == "rows" else ""
+    for ids, present, target in zip(batch.ids, batch.present, batch.target, strict=True):
+        assert present.all()
+        row = target.tolist()
+        length = 89 if form == "rows" else 81
+        assert row[length:] == [1] * (96 - length)
+        answer = model.tokenizer.decode(row[:length])
+        asked = model.tokenizer.decode(ids.tolist()).strip().removeprefix("user").strip()
+        lines = [text.replace("\n", "") for text in (asked, answer)]
+        assert answer == breaks.join(lines[1][start : start + 9] for start in range(0, 81, 9))
+        assert (lines[0][-81:], lines[1]) in PAIRS
+
+
+def test_an_answer_too_long_for_the_canvas(tmp_path: Path) -> None:
+    folder = tmp_path / "short"
+    write_checkpoint(network(canvas_length=85), folder, GenerationConfig())
+    model = engine.load_model(folder, device="cpu")
+    with pytest.raises(SafelightError, match="takes 89 tokens of this model, its canvas has 85; use the format digits"):
+        Format(model, "rows").target(PAIRS[0][1])
+    assert len(Format(model, "digits").target(PAIRS[0][1])) == 85
+
+
+@pytest.mark.parametrize("form", ["{0} {1}", "{0},{1}", "7;{0};{1};30", '"{0}", "{1}"'])
+def test_files_of_pairs(form: str, tmp_path: Path) -> None:
+    path = tmp_path / "pairs.txt"
+    dots = [(a.replace("0", "."), b) for a, b in PAIRS]
+    path.write_text("quizzes,solutions\n\n# easy\n" + "\n".join(form.format(*pair) for pair in dots))
+    assert read_pairs(path) == PAIRS
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "has too few puzzles to train on"),
+        (f"{PAIRS[0][0]} {PAIRS[0][1]}", "has too few puzzles to train on"),
+        (f"{PAIRS[0][0]}\n", "line 1: expected a puzzle and its solution, 81 digits each"),
+        (f"{PAIRS[0][0]} {PAIRS[0][1][:80]}", "line 1: expected a puzzle and its solution"),
+        (f"{PAIRS[0][0]} {PAIRS[0][1][:80]}x", "line 1: puzzle has the character 'x'"),
+        (f"{PAIRS[0][0]} {PAIRS[1][1]}", "line 1: the second board does not solve the first"),
+        ("b\xff", "is not UTF-8"),
+    ],
+)
+def test_damaged_files_of_pairs(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "pairs.txt"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(SafelightError, match=message) as caught:
+        read_pairs(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_grids_that_are_measured_are_not_trained_on() -> None:
+    pairs = [*PAIRS, *PAIRS[:4]]
+    learnt, held_out = split(pairs, count=5, seed=0)
+    assert len(held_out) in (1, 2)  # a tenth, some twice
+    assert {solution for _, solution in learnt}.isdisjoint(solution for _, solution in held_out)
+    assert len(learnt) + len([pair for pair in pairs if pair in held_out]) == len(pairs)
+    assert all(sudoku.is_held_out(solution) for _, solution in PAIRS)
+
+
+def test_measuring_reads_what_was_written(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = engine.load_model(base, device="cpu")
+    form = Format(model, "rows")
+    score = measure(form, PAIRS[:2])
+    assert score is not None
+    assert (score.count, score.exact, score.steps_mean) == (2, 0.0, 2.0)
+    board, solution = PAIRS[0]
+    given = next(cell for cell in range(81) if board[cell] != "0")
+    blank = next(cell for cell in range(81) if board[cell] == "0")
+    answers = {0: solution, 1: _changed(solution, blank), 2: _changed(solution, given)}
+    turn = iter(answers.values())
+
+    def written(*_: object, **__: object) -> list[engine.GenerationFinished]:
+        ids = torch.tensor(model.tokenizer.encode(sudoku.rows(next(turn))))
+        return [engine.GenerationFinished(tokens=ids.numpy(), reason="eos", blocks=1, steps=4, seconds=0.0)]
+
+    monkeypatch.setattr("engine.training.evaluate.generate", written)
+    score = measure(form, [(board, solution)] * 3)
+    assert score is not None
+    blanks = board.count("0")
+    assert score.exact == pytest.approx(1 / 3)
+    assert score.givens_kept == pytest.approx(2 / 3)
+    assert score.cells == pytest.approx((3 * blanks - 1) / (3 * blanks))
+    assert score.steps_mean == 4.0
+
+
+def _changed(solution: str, cell: int) -> str:
+    return solution[:cell] + str(int(solution[cell]) % 9 + 1) + solution[cell + 1 :]
+
+
+# --- runs ------------------------------------------------------------------------------------------------------------
+
+TINY_UNIFORM = UNIFORM.replace(rank_denoise=2, rank_causal=2, batch=2, rate=3e-3, warmup_steps=2, eval_count=2)
+TINY_WALK = WALK.replace(rank_denoise=4, batch=3, warmup_steps=2, puzzles=6, easy_steps=2, eval_count=2)
+
+
+def stop_after(count: int, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """A flag that is set when so many steps were taken."""
+    flag, real, taken = threading.Event(), finetune.AdapterTrainer._take_step, []
+
+    def take(self: finetune.AdapterTrainer) -> Any:
+        found = real(self)
+        taken.append(self.step)
+        if len(taken) == count:
+            flag.set()
+        return found
+
+    monkeypatch.setattr(finetune.AdapterTrainer, "_take_step", take)
+    return flag
+
+
+def run_of(base: Path, out: Path, recipe: AdapterRecipe, **options: Any) -> AdapterRun:
+    return AdapterRun(base, out, recipe, **{"steps": 4, "eval_every": 0, "device": "cpu", **options})
+
+
+def go(run: AdapterRun, cancel: threading.Event | None = None) -> list[TrainingRecord]:
+    return list(train_adapter(run, cancel))
+
+
+def with_puzzles(out: Path, puzzles: Path) -> Path:
+    out.mkdir(parents=True)
+    (out / PUZZLES).write_text(puzzles.read_text())
+    return out
+
+
+@pytest.mark.parametrize(("states", "dtype"), [("uniform", "float32"), ("uniform", "bfloat16"), ("walk", "float32")])
+def test_a_run_taken_up_again_ends_in_the_same_bits(
+    states: str,
+    dtype: str,
+    base: Path,
+    puzzles: Path,
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The uniform recipe on a file's puzzles, walks on our own; measuring on the way leaves no trace."""
+    ends = []
+    for name in ("whole", "parts"):
+        out = with_puzzles(tmp_path / name, puzzles)
+        recipe, options = TINY_WALK, {"dtype": dtype}
+        if states == "uniform":
+            recipe, options["data"] = TINY_UNIFORM, data  # type: ignore[assignment]
+        if name == "parts":
+            with monkeypatch.context() as patch:
+                records = go(run_of(base, out, recipe, **options), stop_after(2, patch))
+            assert records[-1] == TrainingEnded(2, 4, out)
+        records = go(run_of(base, out, recipe, eval_every=3 if name == "whole" else 0, **options))
+        started = next(record for record in records if isinstance(record, TrainingStarted))
+        assert (started.step > 0) is (name == "parts")
+        assert records[-1] == TrainingEnded(4, 4, out)
+        ends.append([load_file(out / STATE), load_file(out / "adapter_model.safetensors")])
+    for whole, parts in zip(*ends, strict=True):
+        assert whole.keys() == parts.keys()
+        for key, tensor in whole.items():
+            assert torch.equal(tensor, parts[key]), key
+    assert any(tensor.any() for key, tensor in ends[0][1].items() if ".lora_B." in key)
+
+
+def test_a_run_killed_before_its_last_adapter_was_written_writes_it(base: Path, data: Path, tmp_path: Path) -> None:
+    run = run_of(base, tmp_path / "out", TINY_UNIFORM, data=data)
+    go(run)
+    adapter = run.out / "adapter_model.safetensors"
+    whole = adapter.read_bytes()
+    adapter.unlink()
+    assert go(run)[-1] == TrainingEnded(4, 4, run.out)
+    assert adapter.read_bytes() == whole
+
+
+def test_the_adapter_of_a_run_loads_and_changes_the_model(
+    base: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(finetune, "LOG_EVERY", 4)
+    out = tmp_path / "out"
+    records = go(run_of(base, out, TINY_UNIFORM.replace(rate=0.1, eval_count=1), steps=5, data=data, eval_every=2))
+    progress = [record for record in records if isinstance(record, TrainingProgress)]
+    assert [record.step for record in progress] == [4, 5]
+    assert all(record.causal_loss is not None and record.right is None for record in progress)
+    assert [record.step for record in records if isinstance(record, TrainingMeasured)] == [2, 4, 5]
+    logged = [json.loads(line) for line in (out / LOG).read_text().splitlines()]
+    assert [record["step"] for record in logged] == [2, 4, 4, 5, 5]
+    with Image.open(out / PLOT) as picture:
+        assert picture.size == (960, 640)
+    model = engine.load_model(base, device="cpu")
+
+    def answer() -> Tensor:
+        cache = model.new_cache()
+        model.prefill(tokens(20), cache)
+        return model.denoise(tokens(96, 1), cache)
+
+    before = answer()
+    found = engine.load_adapter(model, out)
+    assert found.parameter_count == next(r for r in records if isinstance(r, TrainingStarted)).parameters
+    assert found.parameter_count == adapter_parameters(model.config, TINY_UNIFORM)
+    assert (answer() - before).abs().max() > 0.01
+    engine.unload_adapter(model)
+    assert torch.equal(answer(), before)
+
+
+@pytest.mark.parametrize("states", ["uniform", "walk"])
+def test_thirty_steps_lower_the_loss(states: str, base: Path, puzzles: Path, data: Path, tmp_path: Path) -> None:
+    out = with_puzzles(tmp_path / "out", puzzles)
+    recipe = TINY_WALK.replace(rate=0.05) if states == "walk" else TINY_UNIFORM.replace(rate=0.02)
+    model = engine.load_model(base, device="cpu")
+    run = run_of(base, out, recipe, steps=30)
+    trainer = finetune.AdapterTrainer(run, model, {}, None if states == "walk" else read_pairs(data))
+
+    def begin() -> None:
+        """The examples and draws of the first steps once more."""
+        trainer.generator.set_state(generator)
+        trainer.puzzles.restore(stream)
+        trainer.states.restore({name: tensor.clone() for name, tensor in tensors.items()})
+
+    generator, stream = trainer.generator.get_state(), dict(trainer.puzzles.state())
+    tensors = {name: tensor.clone() for name, tensor in trainer.states.tensors().items()}
+    before = trainer.states.loss()
+    begin()
+    for _ in range(30):
+        trainer._take_step()
+    begin()
+    after = trainer.states.loss()
+    assert after.denoise < 0.95 * before.denoise
+    assert states == "walk" or after.causal < 0.95 * before.causal  # type: ignore[operator]
+
+
+def test_walks_read_each_prompt_once(
+    base: Path, puzzles: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is kept of a prompt is what reading it again gives, and only new ones are read."""
+    read: list[int] = []
+
+    def counting(network: DiffusionGemma, ids: Tensor, *rest: Any) -> Any:
+        read.append(len(ids))
+        return encode(network, ids, *rest)
+
+    monkeypatch.setattr("engine.training.data.states.encode", counting)
+    out = with_puzzles(tmp_path / "out", puzzles)
+    trainer = finetune.AdapterTrainer(
+        run_of(base, out, TINY_WALK.replace(batch=4)), engine.load_model(base, device="cpu"), {}
+    )
+    states = trainer.states
+    assert isinstance(states, WalkStates)
+    renewed = 0
+    for _ in range(4):
+        trainer._take_step()
+        renewed += int(states.pool.renewed.sum())
+    assert read[0] == 4
+    assert sum(read[1:]) == renewed
+    assert 0 < renewed < 16
+    again = encode(trainer.model.network, states.pool.ids, None)[1]
+    for kept, anew in zip(states.prefix, again, strict=True):
+        torch.testing.assert_close(kept, anew, **EXACT)
+    assert isinstance(trainer.puzzles, SudokuSource)
+    assert trainer.puzzles.givens == TINY_WALK.givens  # the easy steps are over
+
+
+def test_our_own_puzzles_are_made_first(base: Path, tmp_path: Path) -> None:
+    recipe = TINY_WALK.replace(puzzles=2)
+    records = go(run_of(base, tmp_path / "out", recipe, steps=1))
+    assert records[0] == PuzzlesMade(2, 2)
+    assert isinstance(records[-1], TrainingEnded)
+    flag = threading.Event()
+    flag.set()
+    other = run_of(base, tmp_path / "other", recipe.replace(puzzles=50), steps=1)
+    assert go(other, flag) == [TrainingEnded(0, 1, other.out)]
+    assert len((other.out / PUZZLES).read_text().splitlines()) == 1
+
+
+def test_stopping_while_the_model_loads(base: Path, data: Path, tmp_path: Path) -> None:
+    flag = threading.Event()
+    flag.set()
+    run = run_of(base, tmp_path / "out", TINY_UNIFORM, data=data)
+    assert go(run, flag) == [TrainingEnded(0, 4, run.out)]
+
+
+def test_recipes_are_checked_and_chosen_by_size() -> None:
+    assert recipe_for(network().config) == WALK
+    large = engine.ModelConfig(**{**vars(network().config), "hidden_size": 2816})
+    assert recipe_for(large) == UNIFORM
+    assert recipe_for(large).recompute
+    assert recipe_for(network().config, "uniform") == UNIFORM.replace(recompute=False)
+    factors = [WALK.replace(warmup_steps=10, decay_share=0.5).factor(step, 100) for step in range(101)]
+    assert factors[0] == pytest.approx(0.1)
+    assert factors[9:51] == [1.0] * 42
+    assert factors[100] == 0.0
+    for changes in ({"batch": 0}, {"rate": 0.0}, {"rank_causal": 1}, {"states": "run"}, {"form": "xml"}):
+        with pytest.raises(SafelightError):
+            WALK.replace(**changes)
+
+
+def test_a_loss_that_is_not_finite_stops_the_run(base: Path, data: Path, tmp_path: Path) -> None:
+    run = run_of(base, tmp_path, TINY_UNIFORM)
+    trainer = finetune.AdapterTrainer(run, engine.load_model(base, device="cpu"), {}, read_pairs(data))
+    trainer.matrices[1].data.fill_(math.inf)
+    with pytest.raises(SafelightError, match=r"not finite at step 1; .* a rate below 0.003"):
+        trainer._take_step()
+
+
+def test_ticks_are_round() -> None:
+    assert ticks(0, 1) == [0, 0.2, 0.4, 0.6, 0.8, 1.0]
+    assert ticks(0, 2000) == [0, 500, 1000, 1500, 2000]
+    assert ticks(0, 4.3) == [0, 1, 2, 3, 4]
+
+
+def test_no_plot_of_nothing(tmp_path: Path) -> None:
+    write_plot(tmp_path / LOG, tmp_path / PLOT)
+    (tmp_path / LOG).write_text('{"step": 0, "exact": 0.5}\n')
+    write_plot(tmp_path / LOG, tmp_path / PLOT)
+    assert not (tmp_path / PLOT).exists()
+
+
+def test_another_run_in_the_folder(base: Path, data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    go(run_of(base, out, TINY_UNIFORM, steps=1, data=data))
+    with pytest.raises(SafelightError, match="holds a run whose rank_denoise is '2', not '5'; give a new folder"):
+        go(run_of(base, out, TINY_UNIFORM.replace(rank_denoise=5), data=data))
+    opened = Checkpoint(out, [out / STATE])
+    facts, tensors = opened.metadata(out / STATE), {name: opened.read(name).clone() for name in opened.headers}
+    for spoilt, words in (
+        (facts | {"step": "many"}, "its step is 'many'; give a new folder"),
+        (facts | {"step": "9" * 5_000}, "its step is '9{60}'…; give a new folder"),
+        (facts | {"stream": "[" * 5_000}, "is damaged .*; give a new folder"),
+        (facts | {"stream": '{"state": 1}'}, "is damaged .*; give a new folder"),
+    ):
+        save_file(tensors, out / STATE, spoilt)
+        with pytest.raises(SafelightError, match=words):
+            go(run_of(base, out, TINY_UNIFORM, data=data))
+    save_file(tensors | {"matrix.gone": torch.ones(1)}, out / STATE, facts)
+    with pytest.raises(SafelightError, match=r"is damaged .*; give a new folder"):
+        go(run_of(base, out, TINY_UNIFORM, data=data))
+    (out / STATE).write_bytes(b"nothing")
+    with pytest.raises(SafelightError, match="holds a run that is damaged; give a new folder"):
+        go(run_of(base, out, TINY_UNIFORM, data=data))
+
+
+def test_a_run_killed_while_it_wrote_goes_on(base: Path, tmp_path: Path) -> None:
+    """A log and a file of puzzles may end in half a line."""
+    out, recipe = tmp_path / "out", TINY_WALK.replace(puzzles=2)
+    go(run_of(base, out, recipe, steps=1))
+    whole = (out / LOG).read_text(), (out / PUZZLES).read_text()
+    for name, text, half in ((LOG, whole[0], '{"step": 1, "lo'), (PUZZLES, whole[1], "7 00012")):
+        (out / name).write_text(text + half)
+    go(run_of(base, out, recipe, steps=2))
+    assert [json.loads(line)["step"] for line in (out / LOG).read_text().splitlines()] == [1, 2]
+    assert (out / PUZZLES).read_text() == whole[1]
+
+
+@pytest.mark.parametrize("place", ["/dev/null/adapter", "/proc/adapter", f"/tmp/{'x' * 300}"])
+def test_a_place_that_cannot_be_written_is_told_before_anything_loads(
+    place: str, base: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(finetune, "load_model", lambda *_, **__: pytest.fail("it was loaded"))
+    with pytest.raises(SafelightError, match=r"cannot be|Choose a folder that exists"):
+        go(run_of(base, Path(place), TINY_UNIFORM, data=data))
+
+
+def test_too_little_memory_is_said_before(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.memory.plan.free_bytes", lambda _: 10**6)
+    with pytest.raises(SafelightError, match=r"training takes about .* GB .* has 0.0 GB free"):
+        go(run_of(base, tmp_path / "out", TINY_WALK))
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,274 @@
+"""Training: batched passes equal the engine's own, Muon, the data, and runs that are taken up again."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from engine.decoding import sampling
+from engine.tasks import skills, sudoku
+from engine.training.data.alphabet import CHARACTERS, SPECIAL, build_tokenizer
+from engine.training.data.corpus import EOS, SHORT_PROMPT, SkillSource, SudokuSource, prompt_text
+from engine.training.data.rollout import Batch, Pool
+from engine.training.loss import weights
+from engine.training.minimal import minimal_puzzles
+from engine.training.network import encode, predict
+from engine.training.optim import Muon, orthogonalise
+from engine.training.recipes.embedded import RECIPES, Recipe
+from engine.training.trainer import Trainer, initialise
+from tests.engine.tiny import CANVAS, VOCABULARY, network, tokens
+
+TOLERANCE = 1e-4
+
+
+@pytest.fixture(scope="module")
+def puzzles(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("puzzles") / "puzzles.txt"
+    assert list(minimal_puzzles(3, path)) == [1, 2, 3]
+    assert list(minimal_puzzles(5, path)) == [4, 5]  # goes on where the file ends
+    return path
+
+
+@pytest.mark.parametrize("graph", [False, True], ids=["no gradients", "gradients"])
+@pytest.mark.parametrize("lengths", [(14, 14, 14), (14, 1, 9), (30, 5, 8)])
+def test_left_padded_batches_equal_single_rows(lengths: tuple[int, ...], graph: bool) -> None:
+    """Prompts within and beyond the window of 8; one row without self-conditioning."""
+    model = network().requires_grad_(graph)
+    width = max(lengths)
+    rows = [tokens(length, length + 40) for length in lengths]
+    ids, present = torch.zeros(3, width, dtype=torch.long), torch.zeros(3, width, dtype=torch.bool)
+    for row, prompt in enumerate(rows):
+        ids[row, width - len(prompt) :], present[row, width - len(prompt) :] = prompt, True
+    canvas = torch.stack([tokens(CANVAS, seed) for seed in range(3)])
+    conditioning = torch.randn(3, CANVAS, VOCABULARY, generator=torch.Generator().manual_seed(1)) * 3
+    soft = torch.softmax(conditioning, dim=-1)
+    soft[0] = 0.0
+    for mask in (present, None) if present.all() else (present,):
+        hidden, prefix = encode(model, ids, mask)
+        logits = predict(model, canvas, soft, prefix, mask)
+        assert logits.requires_grad is graph
+        for row, prompt in enumerate(rows):
+            cache = model.new_cache()
+            alone = model.prefill(prompt, cache)
+            torch.testing.assert_close(hidden[row, width - len(prompt) :], alone, atol=TOLERANCE, rtol=0)
+            expected = model.denoise(canvas[row], cache, conditioning[row] if row else None)
+            torch.testing.assert_close(logits[row], expected, atol=TOLERANCE, rtol=0)
+
+
+@pytest.mark.parametrize("shape", [(16, 16), (24, 60), (60, 24), (3, 20, 32)])
+def test_orthogonalise_brings_singular_values_near_one(shape: tuple[int, ...]) -> None:
+    matrices = torch.randn(shape, generator=torch.Generator().manual_seed(0)) * 0.01
+    before, after = torch.linalg.svd(matrices), torch.linalg.svd(orthogonalise(matrices, steps=8))
+    assert after.S.min() > 0.4
+    assert after.S.max() < 1.35
+    # The singular directions stay: it is the orthogonal factor, not any orthogonal matrix.
+    factor = before.U[..., :, : before.S.shape[-1]] @ before.Vh[..., : before.S.shape[-1], :]
+    overlap = (orthogonalise(matrices, steps=8) * factor).sum((-2, -1)) / before.S.shape[-1]
+    assert overlap.min() > 0.6
+
+
+def test_muon_walks_downhill_at_an_even_pace() -> None:
+    target = torch.randn(12, 8, generator=torch.Generator().manual_seed(0))
+    weight = torch.zeros(12, 8, requires_grad=True)
+    optimizer = Muon([weight, torch.zeros(3, requires_grad=True)], lr=0.05)
+    losses = []
+    for _ in range(60):
+        loss = (weight - target).square().sum()
+        losses.append(loss.item())
+        loss.backward()
+        before = weight.detach().clone()
+        optimizer.step()
+        optimizer.zero_grad()
+        step = torch.linalg.matrix_norm(weight.detach() - before, 2).item()
+        assert 0.02 < step / (0.05 * (12 / 8) ** 0.5) < 1.5  # whatever the gradient's size
+    assert losses[-1] < 0.3 * losses[0]
+
+
+@pytest.mark.parametrize("length", [{"steps": 100}, {"steps": 0, "minutes": 100 / 60}], ids=["steps", "seconds"])
+def test_learning_rate_schedule(length: dict[str, Any]) -> None:
+    """By steps or by time: a run of 100 seconds whose steps take one each has the rates of 100 steps."""
+    recipe = dataclasses.replace(RECIPES["skills"], warmup_steps=10, decay_share=0.5, **length)
+    rates = [recipe.factor(step, recipe.done(step, seconds=step)) for step in range(101)]
+    assert rates[0] == pytest.approx(0.1)
+    assert rates[9:51] == [1.0] * 42
+    assert rates[75] == pytest.approx(0.5)
+    assert rates[100] == pytest.approx(0.0)
+
+
+def test_alphabet_round_trip() -> None:
+    tokenizer = build_tokenizer()
+    assert tokenizer.get_vocab_size() == len(SPECIAL) + len(CHARACTERS) == 128
+    assert tokenizer.encode(CHARACTERS).ids == list(range(len(SPECIAL), 128))
+    assert tokenizer.decode(tokenizer.encode(CHARACTERS).ids) == CHARACTERS
+    assert tokenizer.encode("".join(SPECIAL)).ids == list(range(len(SPECIAL)))
+
+
+def texts(batch: Batch) -> list[tuple[str, str]]:
+    """Prompt and answer of each row; padding only on the left, end tokens only on the right."""
+    tokenizer, found = build_tokenizer(), []
+    for ids, present, target in zip(batch.ids, batch.present, batch.target, strict=True):
+        count = int(present.sum())
+        assert present[len(present) - count :].all()
+        assert not ids[~present].any()
+        row = target.tolist()
+        length = row.index(EOS) if EOS in row else len(row)
+        assert set(row[length:]) <= {EOS}
+        found.append(
+            (tokenizer.decode(ids[present].tolist(), skip_special_tokens=False), tokenizer.decode(row[:length]))
+        )
+    return found
+
+
+def test_sudoku_rows_are_puzzle_and_solution(puzzles: Path) -> None:
+    source = SudokuSource(puzzles, 96, seed=1)
+    boards = []
+    for prompt, answer in texts(source.draw(12)):
+        head, tail = prompt_text("@@").split("@@")
+        board = sudoku.parse(prompt.removeprefix(head).removesuffix(tail))
+        solution = sudoku.read_answer(answer)
+        assert prompt == prompt_text(sudoku.to_prompt(board))
+        assert answer == sudoku.rows(solution)
+        assert sudoku.solutions(board) == [solution]  # unique, and this is it
+        assert source.givens[0] <= sudoku.givens(board) <= source.givens[1]
+        assert not sudoku.is_held_out(solution)
+        boards.append(board)
+    assert len(set(boards)) == 12
+
+
+@pytest.mark.parametrize("long", [False, True])
+def test_skill_rows_are_question_and_answer(long: bool) -> None:
+    """Each row holds one block of the answer, with the blocks before it behind the question."""
+    head, tail = prompt_text("@@").split("@@")
+    later = 0
+    for prompt, answer in texts(SkillSource(32, seed=2, long=long).draw(60)):
+        question, before = prompt.removeprefix(head).split(tail)
+        assert len(before) % 32 == 0
+        assert (bool(before) or len(question) > SHORT_PROMPT) is long
+        assert not skills.is_held_out(question)
+        if len(answer) < 32:  # the last block
+            assert skills.check(question, before + answer)
+        later += bool(before)
+    assert (later > 10) is long
+
+
+def test_a_pool_keeps_its_shape_and_renews_its_slots(puzzles: Path) -> None:
+    source = SudokuSource(puzzles, 96, seed=1)
+    pool = Pool(source.draw, 5, 128, torch.Generator().manual_seed(0))
+    first = pool.target.clone()
+    assert not pool.soft.any()
+    logits = torch.randn(5, 96, 128, generator=torch.Generator().manual_seed(1))
+    assert pool.advance(logits, retire=0.0) == 0.0
+    assert torch.equal(pool.target, first)
+    assert pool.step.tolist() == [1] * 5
+    torch.testing.assert_close(pool.soft.sum(-1), torch.ones(5, 96))
+    solved = torch.nn.functional.one_hot(pool.target, 128).float() * 60
+    assert pool.advance(solved, retire=0.0) == 1.0  # right and sure: all are renewed
+    assert pool.step.tolist() == [0] * 5
+    assert not pool.soft.any()
+    assert (pool.target != first).any(dim=1).all()
+
+
+def test_a_step_of_a_pool_is_a_step_of_the_sampler(puzzles: Path) -> None:
+    """The draws of ``sampling``, bit for bit, though the pool draws without a wait for the device."""
+    pool = Pool(SudokuSource(puzzles, 96, seed=1).draw, 4, 128, torch.Generator().manual_seed(0))
+    logits = torch.randn(4, 96, 128, generator=torch.Generator().manual_seed(1)) * 3
+    oracle = torch.Generator()
+    oracle.set_state(pool.generator.get_state())
+    torch.rand(4, generator=oracle)  # which are retired: none
+    scaled = logits / pool.settings.temperature(0)
+    noise = sampling.uniform_tokens((4, 96), 128, oracle)
+    accepted = sampling.accept_mask(sampling.token_entropy(scaled), pool.settings.entropy_bound)
+    expected = sampling.renoise(sampling.sample_candidates(scaled, oracle), accepted, noise)
+    pool.advance(logits, retire=0.0)
+    assert torch.equal(pool.canvas, expected)
+    assert torch.equal(pool.soft, torch.softmax(scaled, dim=-1))
+    assert torch.equal(pool.generator.get_state(), oracle.get_state())
+
+
+class Stopped(Exception):  # noqa: N818 (not an error: the run is interrupted on purpose)
+    pass
+
+
+class Interrupted(Trainer):
+    """Stops dead right after its second checkpoint."""
+
+    def save(self) -> None:
+        super().save()
+        if self.step == 2:
+            raise Stopped
+
+
+def tiny(name: str) -> Recipe:
+    changes: dict[str, Any] = {"hidden_size": 16, "layers": 2, "batch": 4, "puzzles": 5, "warmup_steps": 2, "steps": 4}
+    return dataclasses.replace(RECIPES[name], **changes)
+
+
+@pytest.mark.parametrize("name", ["sudoku", "skills"])
+def test_a_run_taken_up_again_ends_in_the_same_bits(name: str, puzzles: Path, tmp_path: Path) -> None:
+    ends = []
+    for folder, kind in ((tmp_path / "whole", Trainer), (tmp_path / "parts", Interrupted)):
+        folder.mkdir()
+        (folder / "puzzles.txt").write_text(puzzles.read_text())
+        runner = kind(tiny(name), folder, seed=3)
+        if kind is Interrupted:
+            with pytest.raises(Stopped):
+                runner.run(report_every=1, save_every=0.0)
+            runner = Trainer(tiny(name), folder, seed=3)
+            assert runner.step == 2
+        start = {n: p.detach().clone() for n, p in runner.model.named_parameters()}
+        runner.run()
+        assert runner.step == 4
+        assert any(not torch.equal(start[n], p) for n, p in runner.model.named_parameters())
+        ends.append(load_file(folder / "state.safetensors"))
+    assert ends[0].keys() == ends[1].keys()
+    for key, tensor in ends[0].items():
+        assert torch.equal(tensor, ends[1][key]), key
+
+
+RECORDED = {
+    "sudoku": [4.588076, 5.204645, 5.163878, 4.604938],
+    "skills": [3.966962, 4.495591, 4.133471, 4.066882, 3.756492, 3.760682],
+    "base": [3.591852, 2.902131, 3.935616, 4.406412, 4.405758, 3.271954, 4.505137, 5.079682],
+}
+
+
+@pytest.mark.parametrize("name", sorted(RECORDED))
+def test_two_cores_take_the_steps_that_the_shipped_models_took(
+    name: str, puzzles: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Losses of each pool's first steps in fp32, recorded with the code that trained the models."""
+    monkeypatch.setattr("engine.training.trainer.has_bf16", lambda _: False)
+    (tmp_path / "puzzles.txt").write_text(puzzles.read_text())
+    runner = Trainer(dataclasses.replace(tiny(name), steps=8), tmp_path, seed=3)
+    losses: list[float] = []
+    forward = runner.forward
+
+    def watched(*inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        loss, logits = forward(*inputs)
+        losses.append(loss.item())
+        return loss, logits
+
+    runner.forward = watched
+    runner.run()
+    assert losses[: len(RECORDED[name])] == pytest.approx(RECORDED[name], abs=2e-3)
+
+
+def test_initial_weights_keep_the_scale_of_what_passes_through() -> None:
+    model = network(num_experts=16)
+    initialise(model, torch.Generator().manual_seed(0))
+    for name in ("layers.0.mlp.up_proj.weight", "layers.1.experts.down_proj", "embed_tokens.weight"):
+        weight = model.get_parameter(name)
+        assert weight.std().item() == pytest.approx(weight.shape[-1] ** -0.5, rel=0.1)
+    assert model.get_parameter("layers.0.self_attn.q_norm.weight").unique().tolist() == pytest.approx([8**-0.25])
+
+
+def test_loss_weights_let_short_answers_count() -> None:
+    """n answer tokens, the first eos included, weigh 1 / sqrt(n C) each; what follows weighs a quarter of 1 / C."""
+    target = torch.tensor([[5, EOS, EOS, EOS], [5, 6, 7, 8], [EOS, EOS, EOS, EOS], [5, 6, 7, EOS]])
+    expected = torch.tensor([[8**-0.5, 8**-0.5, 1 / 16, 1 / 16], [0.25] * 4, [0.5, 1 / 16, 1 / 16, 1 / 16], [0.25] * 4])
+    torch.testing.assert_close(weights(target), expected)
