@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from app.keeper import Keeper
 from app.library import Library
+from app.library.conversations import Keeper
 from app.models.local_folders import LocalFolders
 from app.presets.store import PresetStore
 from app.settings import store
@@ -26,7 +26,7 @@ from app.settings.file import open_settings
 from app.settings.preferences import Preferences
 from app.settings.spec import SAMPLER
 from app.settings.values import SettingsValues
-from app.state.replay import Replay
+from app.state.run.replay import Replay
 from engine import GenerationConfig, Recording, open_trace
 
 KEPT = Path(__file__).parents[1] / "fixtures" / "before_rebuild"

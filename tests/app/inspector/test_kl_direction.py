@@ -8,11 +8,11 @@ from itertools import pairwise
 import pytest
 from pytestqt.qtbot import QtBot
 
-from app.inspector.overview import Overview, figures_of
-from app.inspector.player import Player
-from app.inspector.plots import Plots
-from app.state.replay import Replay
-from app.theme import DARKROOM
+from app.design.theme import DARKROOM
+from app.inspector.timeline.overview import Overview, figures_of
+from app.inspector.timeline.plots import Plots
+from app.player.player import Player
+from app.state.run.replay import Replay
 from engine import Event
 from tests.app.inspector.made_up import Recorded, committed, started, step_event
 

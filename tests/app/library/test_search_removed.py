@@ -129,7 +129,7 @@ def test_the_next_start_keeps_the_index_of_what_can_still_be_put_back(
 def test_a_start_makes_no_index_anew_that_lacks_what_was_removed(
     library: Library, folder: Path, tree: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It would take seconds in a large library."""
+    """In a large library that takes long."""
     library.remove(tree["banana"])
     made: list[object] = []
     monkeypatch.setattr(schema, "index_again", made.append)

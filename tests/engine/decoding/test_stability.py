@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from engine import GenerationConfig
-from engine.kernels.reference_sampling import VocabularyResult
-from engine.step_graph import StepProgram
-from engine.stopping import StableAndConfident
+from engine.decoding.step_program import StepProgram
+from engine.decoding.stopping import StableAndConfident
+from engine.kernels.reference_step import VocabularyResult
 from tests.engine.tiny import CANVAS, network, tokens
 
 CONFIDENCE = 0.5  # nats
