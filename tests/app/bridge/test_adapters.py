@@ -74,7 +74,7 @@ def test_a_run_after_a_change_of_adapter_is_one_with_a_new_cache(
     worker = Worker()
     worker.load(LoadRequest(str(model), "Tiny"))
     worker.mailbox.drain()
-    seen = []
+    seen: list[list[Any]] = []
     for adapter in (None, tmp_path / "one", tmp_path / "other", None):
         if seen:
             worker.put_on(adapter)
