@@ -24,7 +24,8 @@ from PySide6.QtWidgets import (
 )
 
 from app.design.controls import Hairline, button, label
-from app.design.theme import Theme, px
+from app.design.fonts import px
+from app.design.tokens import Theme
 from app.settings import store
 from app.settings.fields import ChoiceBox, NumberBox, choice_box, flag_box, number_box
 from app.settings.languages import installed
