@@ -39,7 +39,7 @@ def icon(name: str, colour: str) -> QIcon:
     family = _family()
     if name not in family.charmap[_FAMILY]:
         raise ValueError(f"there is no icon {name!r}")
-    made: QIcon = family.icon(f"{_FAMILY}.{name}", color=colour)
+    made: QIcon = family.icon(f"{_FAMILY}.{name}", color=colour)  # type: ignore[no-untyped-call]
     return made
 
 
@@ -68,12 +68,14 @@ def _family() -> IconicFont:
     global _font
     if _font is None:
         with _pyside_chosen(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the library behind it speaks of other bindings of Qt
+            warnings.simplefilter("ignore")  # the library underneath warns of other bindings of Qt
+            # Put off, since reading the font and its library takes about 0.2 s (module docstring).
             from qtawesome import _BUNDLED_FONTS
             from qtawesome.iconic_font import IconicFont
 
             # Of all its families only ours is read, which takes a fifth of the time.
-            _font = IconicFont(*(font for font in _BUNDLED_FONTS if font[0] == _FAMILY))
+            fonts = (font for font in _BUNDLED_FONTS if font[0] == _FAMILY)
+            _font = IconicFont(*fonts)  # type: ignore[no-untyped-call]
     return _font
 
 
