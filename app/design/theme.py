@@ -303,7 +303,7 @@ def stylesheet(theme: Theme, icons: str = "") -> str:
 _SHEET = """
 * { outline: none; }
 QWidget { color: @ink@; }
-QMainWindow, QDialog { background: @surface@; }
+QDialog { background: @surface@; }
 QScrollArea, QScrollArea > QWidget > QWidget { background: transparent; border: none; }
 QToolTip {
     background: @surface_raised@; color: @ink@; border: 1px solid @line_strong@; padding: 6px 8px;

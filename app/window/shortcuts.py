@@ -5,10 +5,10 @@ from __future__ import annotations
 from PySide6.QtCore import QEvent, Qt
 from PySide6.QtWidgets import QDialog, QFrame, QGridLayout, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
+from app.design.action import Action, Actions, key_text
 from app.design.controls import button, label
 from app.design.theme import Theme, px
 from app.system.i18n import tr
-from app.window.action import Action, Actions, key_text
 
 
 def style(theme: Theme) -> str:
