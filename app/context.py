@@ -28,7 +28,7 @@ from app.bridge.messages import (
     TraceNotKept,
 )
 from app.design.notice import Notice
-from app.design.theme import DARKROOM, Theme
+from app.design.tokens import DARKROOM, Theme
 from app.library import Library
 from app.session.session import Session
 from app.settings import store

@@ -14,7 +14,7 @@ from PySide6.QtCore import QObject, Signal, Slot
 
 from app.bridge.messages import AdapterChanged, Message, TrialEnded, TrialGrown, TrialRequest, TrialStarted
 from app.context import AppContext
-from app.player.run_view import Told
+from app.player.run_view import RunView
 from app.sudoku.contenders import Contender, obstacle, settings
 from app.system.i18n import tr
 from engine import SafelightError
@@ -24,13 +24,13 @@ from engine.tasks import sudoku
 class Follower(Protocol):
     """Who looks at a run."""
 
-    def began(self, told: Told) -> None:
+    def began(self, view: RunView) -> None:
         """There is a trace, which grows."""
 
     def grew(self) -> None:
         """It has another event."""
 
-    def ended(self, told: Told | None, problem: str) -> None:
+    def ended(self, view: RunView | None, problem: str) -> None:
         """It is over: ``problem`` says why it failed, empty if it did not. None where nothing was run."""
 
 
@@ -47,9 +47,9 @@ class PuzzleJob:
     paced: bool = True
 
 
-def was_stopped(told: Told | None) -> bool:
+def was_stopped(view: RunView | None) -> bool:
     """Whether a run was ended by the user, or never begun."""
-    return told is None or (told.result is not None and told.result.reason == "cancelled")
+    return view is None or (view.result is not None and view.result.reason == "cancelled")
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class JobQueue(QObject):
         self._waiting: deque[PuzzleJob] = deque()
         self._now: PuzzleJob | None = None
         self._awaited: _Awaited | None = None
-        self._told: Told | None = None
+        self._view: RunView | None = None
         self._is_stopping = False  # once the reply that is awaited has come
         context.model_changed.connect(self._model_changed)
         context.settings_changed.connect(self._keep_pace)
@@ -115,7 +115,7 @@ class JobQueue(QObject):
     # ---------------------------------------------------------------- asking
 
     def _next(self) -> None:
-        self._awaited, self._told, self._is_stopping = None, None, False
+        self._awaited, self._view, self._is_stopping = None, None, False
         self._now = self._waiting.popleft() if self._waiting else None
         if self._now is not None:
             self._ask()
@@ -182,12 +182,12 @@ class JobQueue(QObject):
         self._drop_waiting()
         if problem:
             self._context.say(problem, details)
-        self._end(self._told, problem)
+        self._end(self._view, problem)
 
-    def _end(self, told: Told | None, problem: str = "") -> None:
+    def _end(self, view: RunView | None, problem: str = "") -> None:
         self._awaited = None
         if self._now is not None:  # until it has been told: a follower may ask for more, which then waits
-            _tell_end(self._now, told, problem)
+            _tell_end(self._now, view, problem)
         self._next()
 
     # ---------------------------------------------------------------- replies
@@ -217,25 +217,25 @@ class JobQueue(QObject):
     def _take_run(self, job: PuzzleJob, message: TrialStarted | TrialGrown | TrialEnded) -> None:
         match message:
             case TrialStarted(trace):
-                self._told = Told(trace)
+                self._view = RunView(trace)
                 if job.follower is not None:
-                    job.follower.began(self._told)
+                    job.follower.began(self._view)
             case TrialGrown():
-                if self._told is not None:
-                    self._told.tell()
+                if self._view is not None:
+                    self._view.advance()
                 if job.follower is not None:
                     job.follower.grew()
             case TrialEnded(problem, details):
-                if self._told is not None:
-                    self._told.tell_all()
+                if self._view is not None:
+                    self._view.show_all()
                 if problem:
                     self._abandon(problem, details)
                     return
-                if was_stopped(self._told):
+                if was_stopped(self._view):
                     self._drop_waiting()
-                self._end(self._told)
+                self._end(self._view)
 
 
-def _tell_end(job: PuzzleJob, told: Told | None, problem: str = "") -> None:
+def _tell_end(job: PuzzleJob, view: RunView | None, problem: str = "") -> None:
     if job.follower is not None and job.puzzle:
-        job.follower.ended(told, problem)
+        job.follower.ended(view, problem)

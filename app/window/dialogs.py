@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QFileDialog, QWidget
 from app.context import AppContext
 from app.design.action import Actions
 from app.settings.dialog import SettingsDialog
+from app.settings.preferences import listed
 from app.system import diagnostics
 from app.system.folders import ensure
 from app.system.i18n import tr
@@ -96,4 +97,4 @@ class Dialogs(QObject):
         context, facts = self._context, diagnostics.Facts()
         if context.model is not None:
             facts = diagnostics.Facts(context.model.title, context.model.device, context.model.kernels)
-        return diagnostics.report(context.preferences, context.values, context.folders, facts)
+        return diagnostics.report(listed(context.preferences, context.values), context.folders, facts)

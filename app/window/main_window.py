@@ -9,10 +9,10 @@ from PySide6.QtGui import QCloseEvent, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QVBoxLayout, QWidget
 
 from app.context import CHAT, AppContext
-from app.design import icons, inspector_style, models_style, sudoku_style
-from app.design.chrome import chrome
+from app.design import icons
 from app.design.controls import Hairline
-from app.design.theme import Theme
+from app.design.stylesheet import chrome
+from app.design.tokens import Theme
 from app.settings import dialog, store
 from app.settings.strip import SettingsStrip
 from app.system.i18n import tr
@@ -159,9 +159,6 @@ class MainWindow(QMainWindow):
                 shortcuts.style,
                 dialog.style,
                 sidebar.style,
-                models_style.style,
-                inspector_style.style,
-                sudoku_style.style,
             )
         )
         self.sidebar.dress(theme)

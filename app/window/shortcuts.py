@@ -7,7 +7,8 @@ from PySide6.QtWidgets import QDialog, QFrame, QGridLayout, QHBoxLayout, QScroll
 
 from app.design.action import Action, Actions, key_text
 from app.design.controls import button, label
-from app.design.theme import Theme, px
+from app.design.fonts import px
+from app.design.tokens import Theme
 from app.system.i18n import tr
 
 

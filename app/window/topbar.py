@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QComboBox, QHBoxLayout, QSizePolicy, QToolButton, 
 
 from app.context import CHAT, INSPECTOR, MODELS, SUDOKU
 from app.design.controls import label
-from app.design.theme import px
+from app.design.fonts import px
 from app.system.i18n import tr
 from engine import EMBEDDED
 
