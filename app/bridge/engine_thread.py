@@ -10,20 +10,9 @@ from collections.abc import Callable
 from PySide6.QtCore import QObject, Qt, QThread, Signal, Slot
 
 from app.bridge.mailbox import Mailbox
-from app.bridge.messages import ForkRequest, TrialRequest, in_old_words
 from app.bridge.pacing import Pacing
 from app.system import logs
-from engine.service import (
-    AdapterRequest,
-    Backend,
-    InfluenceRequest,
-    LoadRequest,
-    RunAdvanced,
-    RunEnded,
-    RunRequest,
-    RunStarted,
-    ServiceReply,
-)
+from engine.service import AdapterRequest, Backend, InfluenceRequest, LoadRequest, RunRequest, ServiceReply
 
 ENDING_SECONDS = 10.0  # for the step, or the part of a load, that is under way
 STACK_BYTES = 16 * 2**20  # secondary threads have 0.5 MiB on macOS, too little for tensor libraries
@@ -89,8 +78,7 @@ class EngineLink(QObject):
         self.threads = 0  # of the processor, for the models that are loaded from now on; 0 goes by the model
         self._mailbox: Mailbox[ServiceReply] = Mailbox(mailbox_limit)
         self._pacing = Pacing(self._mailbox, self)
-        self._pacing.released.connect(self._hand_on)
-        self._old: dict[str, RunRequest] = {}
+        self._pacing.released.connect(self.arrived)
         self._load_request: LoadRequest | None = None
         self._run_request: RunRequest | None = None
         self._worker = EngineWorker(backend, self._mailbox)
@@ -137,30 +125,6 @@ class EngineLink(QObject):
         self._run_request = request
         self._pacing.expect(request)
         self._run_asked.emit(request)
-
-    def trial(self, request: TrialRequest | ForkRequest) -> None:
-        run = request.as_run()
-        self._old[run.run_id] = run
-        self.run(run)
-
-    fork = trial
-
-    @Slot(object)
-    def _hand_on(self, replies: list[ServiceReply]) -> None:
-        self.arrived.emit(
-            [
-                in_old_words(self._old[reply.run_id], reply)
-                if isinstance(reply, RunStarted | RunAdvanced | RunEnded) and reply.run_id in self._old
-                else reply
-                for reply in replies
-            ]
-        )
-
-    def adapt(self, path_or_id: str | None) -> None:
-        self.set_adapter(path_or_id)
-
-    def influence(self, request: InfluenceRequest) -> None:
-        self.measure(request)
 
     def set_adapter(self, path_or_id: str | None) -> None:
         """Put an adapter on the loaded model, or take it off; waits for the run under way."""

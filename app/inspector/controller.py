@@ -1,4 +1,4 @@
-"""The inspector's dealings with runs: which can be looked at, forking, writing anew, influence. Part of the window."""
+"""What the inspector does with runs: which can be looked at, forking, writing anew, measuring influence."""
 
 from __future__ import annotations
 
@@ -10,16 +10,7 @@ from PySide6.QtCore import QObject, Slot
 from PySide6.QtWidgets import QFileDialog
 
 import engine
-from app.bridge.messages import (
-    ForkEnded,
-    ForkGrown,
-    ForkRequest,
-    ForkStarted,
-    InfluenceMeasured,
-    InfluenceRequest,
-    Message,
-)
-from app.design.tokens import Theme
+from app.context import INSPECTOR, AppContext
 from app.inspector.compare.view import Compare
 from app.inspector.compare.words import run_title, short_difference
 from app.inspector.forks.panel import ForkPanel, RunItem
@@ -27,37 +18,44 @@ from app.inspector.influence.view import InfluenceView
 from app.inspector.page import InspectorPage
 from app.inspector.run_cards import Offer
 from app.inspector.run_catalog import KeptRuns
-from app.state.chat.conversation import Turn
 from app.state.run.comparison import asked
 from app.system.i18n import tr, trn
-from app.window.topbar import INSPECTOR
-from engine import Fork, GalleryTrace, Mark, SafelightError, TraceHeader
-from engine.files import is_bare_name
+from engine import Fork, GalleryTrace, Mark, Recording, SafelightError, TraceHeader
+from engine.service import (
+    InfluenceMeasured,
+    InfluenceRequest,
+    RunAdvanced,
+    RunEnded,
+    RunRequest,
+    RunStarted,
+    ServiceReply,
+)
 
 if TYPE_CHECKING:
-    from app.window.main_window import MainWindow
     from engine import Influence
 
 RECENT = 20  # runs that are offered
 MOST_PROMPT = 1_000  # characters that are looked at for a title
 
 
-class Inspecting(QObject):
+class InspectorController(QObject):
     """Opens runs in the inspector. A run's key is its file's path, or its id where it is in memory."""
 
-    def __init__(self, window: MainWindow, theme: Theme, reduced_motion: bool) -> None:
-        super().__init__(window)
-        self._window = window
-        self.page = page = InspectorPage(theme, reduced_motion)
+    notice = None  # the window says what went wrong
+
+    def __init__(self, context: AppContext) -> None:
+        super().__init__()
+        self._context = context
+        self.widget = self.page = page = InspectorPage(context.theme, context.values.reduced_motion)
         self._live: dict[str, Any] = {}  # runs of this session, by id
-        self._kept = KeptRuns(window.folders.traces)
+        self._kept = KeptRuns(context.folders.traces)
         self.forks = ForkPanel(page.player)
         self.influence = InfluenceView(page.player)
         self.compare = Compare(page.player, page.overview)
         page.add_panel(tr("Fork"), self.forks, works=True)
         page.add_panel(tr("Influence"), self.influence, works=True)
         page.add_view(tr("Compare"), tr("Compare this run with another"), self.compare)
-        self._forking = False
+        self._asked: RunRequest | None = None  # the fork under way
         self.forks.fork_asked.connect(self._fork)
         self.forks.infill_asked.connect(self._infill)
         self.forks.run_chosen.connect(self.open_key)
@@ -70,8 +68,27 @@ class Inspecting(QObject):
         self.compare.wanted.connect(self._offer_others)
         self.compare.chosen.connect(self._compare_with)
         self.compare.file_asked.connect(self._ask_other)
-        window.session.progressed.connect(page.refresh)
-        window.session.ended.connect(page.run_ended)
+        context.session.progressed.connect(page.refresh)
+        context.session.ended.connect(page.run_ended)
+        context.register_busy(self)
+        context.arrived.connect(self.take)
+        context.busy_changed.connect(self.refresh)
+        context.settings_changed.connect(self._calm)
+        context.theme_changed.connect(self._dress)
+
+    def enter(self) -> None:
+        """Runs are offered where none is open."""
+        if self.page.player.trace is None:
+            self.offer()
+        self.page.setFocus()
+
+    @Slot()
+    def _dress(self) -> None:
+        self.page.set_theme(self._context.theme)
+
+    @Slot()
+    def _calm(self) -> None:
+        self.page.set_reduced_motion(self._context.values.reduced_motion)
 
     # ---------------------------------------------------------------- which run
 
@@ -91,7 +108,7 @@ class Inspecting(QObject):
                 count,
                 problem=problems[0],
             )
-            self._window.say(said, "\n".join(problems[:RECENT]) if count > 1 else "")
+            self._context.say(said, "\n".join(problems[:RECENT]) if count > 1 else "")
 
     @Slot()
     def _offer_others(self) -> None:
@@ -125,7 +142,7 @@ class Inspecting(QObject):
         try:
             return engine.gallery()
         except SafelightError as error:
-            self._window.say(str(error))
+            self._context.say(str(error))
             return ()
 
     def _recent(self) -> Iterator[tuple[TraceHeader, str]]:
@@ -133,30 +150,29 @@ class Inspecting(QObject):
 
     def _of_session(self) -> list[tuple[TraceHeader, str]]:
         """The runs that are in memory: forks, and the answers of the conversation on show; the newest first."""
-        answers = [answer.trace for turn in self._window.session.chat.turns for answer in turn.answers.items]
+        answers = [answer.trace for turn in self._context.session.chat.turns for answer in turn.answers.items]
         found = [*self._live.values(), *(trace for trace in answers if trace is not None and trace.events)]
         keyed = [(trace.header, self._key(trace)) for trace in found]
         return sorted(keyed, key=lambda one: one[0].created, reverse=True)
 
-    @Slot(object)
-    def inspect(self, turn: Turn) -> None:
-        """Look into the answer on show of a turn."""
-        answer = turn.answer
-        if answer.trace is not None:
-            self._window.show_page(INSPECTOR)
-            if answer.is_active:
-                self.page.follow_live(answer.trace)
-            else:
-                self.page.open_trace(answer.trace, 0)
-        elif is_bare_name(answer.trace_id):
-            self.open_key(str(self._window.folders.traces / f"{answer.trace_id}{engine.TRACE_SUFFIX}"))
+    @Slot(object, bool)
+    def inspect(self, run: Recording | Path, is_live: bool = False) -> None:
+        """Look into a run, or the file of one, from its beginning; ``is_live`` where it is still under way."""
+        if isinstance(run, Path):
+            self.open_key(str(run))
+            return
+        self._context.show_page(INSPECTOR)
+        if is_live:
+            self.page.follow_live(run)
+        else:
+            self.page.open_trace(run, 0)
 
     @Slot(str)
     def open_key(self, key: str) -> None:
         """Open a run by its key, at its beginning."""
         trace = self._read(key)
         if trace is not None:
-            self._window.show_page(INSPECTOR)
+            self._context.show_page(INSPECTOR)
             self.page.open_trace(trace, 0)
 
     @Slot()
@@ -180,22 +196,30 @@ class Inspecting(QObject):
 
     def _ask_path(self) -> str:
         form = tr("Traces ({pattern})", pattern=f"*{engine.TRACE_SUFFIX}")
-        start = str(self._window.folders.traces)
-        return QFileDialog.getOpenFileName(self._window, tr("Open a run"), start, form)[0]
+        start = str(self._context.folders.traces)
+        return QFileDialog.getOpenFileName(self.page.window(), tr("Open a run"), start, form)[0]
 
     # ---------------------------------------------------------------- what else it could have been
 
     @property
     def is_forking(self) -> bool:
         """Whether a fork is under way."""
-        return self._forking
+        return self._asked is not None
+
+    def reason_to_wait(self) -> str:
+        """That a fork is under way, in a sentence; empty where none is."""
+        return tr("A fork is developing in the inspector; Esc stops it") if self.is_forking else ""
+
+    def stop(self) -> None:
+        """Stop the fork under way."""
+        self._context.backend.cancel()
 
     def refusal(self) -> str:
         """Why the run on show cannot be gone on from now; empty if it can."""
-        model, trace = self._window.model, self.page.player.trace
+        model, trace = self._context.model, self.page.player.trace
         if trace is None:
             return ""
-        if self._forking or self._window.session.active is not None:
+        if self.is_forking or self._context.session.active is not None:
             return tr("A run is under way; Esc stops it.")
         if model is None:
             return tr("Load a model to go on from this run.")
@@ -207,7 +231,7 @@ class Inspecting(QObject):
     @Slot()
     def refresh(self) -> None:
         """What can be asked has changed: another model, or a run that began or ended."""
-        model = self._window.model
+        model = self._context.model
         self.forks.set_encoder(None if model is None else model.encode)
         self.forks.block(self.refusal())
         self.influence.set_refusal(self.refusal())
@@ -266,49 +290,57 @@ class Inspecting(QObject):
         except SafelightError as error:
             self.forks.say(str(error))
             return
-        self._start(ForkRequest(trace, changes=changes))
+        self._start(RunRequest.fork(trace, changes))
 
     @Slot(object)
     def _infill(self, marks: tuple[Mark, ...]) -> None:
-        request = ForkRequest(self.page.player.trace, marks=marks, seed=self._window.values.next_seed())
-        self._start(request)
+        self._start(RunRequest.infill(self.page.player.trace, marks, self._context.values.next_seed()))
 
-    def _start(self, request: ForkRequest) -> None:
+    def _start(self, request: RunRequest) -> None:
         refusal = self.refusal()
         if refusal:
             self.forks.say(refusal)
             return
-        self._forking = True
-        self.refresh()
-        self._window.link.fork(request)
+        self._asked = request
+        self._context.busy_changed.emit()
+        self._context.backend.run(request)
 
-    def take(self, message: Message) -> None:
+    @Slot(object)
+    def take(self, replies: list[ServiceReply]) -> None:
         """Take in what arrived of a fork or of a measurement."""
-        match message:
-            case ForkStarted(trace):
+        for reply in replies:
+            match reply:
+                case RunStarted() | RunAdvanced() | RunEnded():
+                    if self._asked is not None and reply.run_id == self._asked.run_id:
+                        self._take_fork(reply)
+                case InfluenceMeasured(request, found, problem):
+                    self._measured(request, found, tr(problem) if problem else "")
+
+    def _take_fork(self, reply: RunStarted | RunAdvanced | RunEnded) -> None:
+        match reply:
+            case RunStarted(_, trace):
                 parent = self.page.player.trace
                 self._key(trace)
                 self.page.follow_live(trace)
                 self.compare.set_other(parent)
-            case ForkGrown():
+            case RunAdvanced():
                 self.page.refresh()
-            case ForkEnded(problem, details):
-                self._forking = False
+            case RunEnded(_, problem, details):
+                self._asked = None
+                said = tr(problem) if problem else ""
                 self.page.run_ended()
                 self.refresh()
-                self.forks.say(problem)
+                self.forks.say(said)
                 if details:
-                    self._window.say(problem, details)
+                    self._context.say(said, details)
                 if self.page.player.trace is not None:
                     self.forks.show_runs(self._tree(), self._key(self.page.player.trace))
-            case InfluenceMeasured(request, found, problem):
-                self._measured(request, found, problem)
 
     # ---------------------------------------------------------------- influence
 
     @Slot(int, str)
     def _measure_text(self, position: int, text: str) -> None:
-        model = self._window.model
+        model = self._context.model
         ids = [] if model is None or not text else model.encode(text)
         if len(ids) != 1:
             said = tr("{text} is {count} tokens; it must be one.", text=repr(text), count=len(ids))
@@ -328,7 +360,7 @@ class Inspecting(QObject):
         temperature = float(record.temperature[step]) if len(record.temperature) else 1.0
         canvas = tuple(int(one) for one in snapshot.tokens(calm=True))
         request = InfluenceRequest(player.trace, snapshot.block_index, canvas, position, token, temperature)
-        self._window.link.influence(request)
+        self._context.backend.measure(request)
 
     def _measured(self, request: InfluenceRequest, found: Influence | None, problem: str) -> None:
         snapshot = self.page.player.snapshot
@@ -347,7 +379,7 @@ class Inspecting(QObject):
         try:
             return engine.open_trace(Path(key))
         except SafelightError as error:
-            self._window.say(str(error))
+            self._context.say(str(error))
             return None
 
 
@@ -361,3 +393,8 @@ def _when(header: TraceHeader) -> str:
 
 def _alike() -> str:
     return tr("The same prompt")
+
+
+def build(context: AppContext) -> InspectorController:
+    """The inspector."""
+    return InspectorController(context)
