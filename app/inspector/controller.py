@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Slot
 from PySide6.QtWidgets import QFileDialog
@@ -17,7 +16,7 @@ from app.inspector.forks.panel import ForkPanel, RunItem
 from app.inspector.influence.view import InfluenceView
 from app.inspector.page import InspectorPage
 from app.inspector.run_cards import Offer
-from app.inspector.run_catalog import KeptRuns
+from app.inspector.run_catalog import RECENT, RunCatalog
 from app.state.run.comparison import asked
 from app.system.i18n import tr, trn
 from engine import Fork, GalleryTrace, Mark, Recording, SafelightError, TraceHeader
@@ -34,7 +33,6 @@ from engine.service import (
 if TYPE_CHECKING:
     from engine import Influence
 
-RECENT = 20  # runs that are offered
 MOST_PROMPT = 1_000  # characters that are looked at for a title
 
 
@@ -47,8 +45,12 @@ class InspectorController(QObject):
         super().__init__()
         self._context = context
         self.widget = self.page = page = InspectorPage(context.theme, context.values.reduced_motion)
-        self._live: dict[str, Any] = {}  # runs of this session, by id
-        self._kept = KeptRuns(context.folders.traces)
+        self._live: dict[str, Recording] = {}  # runs of this session, by id
+        self._gallery = self._listed_gallery()
+        self._catalog = RunCatalog(context.folders.traces, [one.path for one in self._gallery], self)
+        self._catalog.changed.connect(self._list_changed)
+        self._catalog.failed.connect(self._say_unlisted)
+        context.at_end(self._catalog.close)
         self.forks = ForkPanel(page.player)
         self.influence = InfluenceView(page.player)
         self.compare = Compare(page.player, page.overview)
@@ -92,36 +94,62 @@ class InspectorController(QObject):
 
     # ---------------------------------------------------------------- which run
 
+    def _listed_gallery(self) -> tuple[GalleryTrace, ...]:
+        try:
+            return engine.gallery()
+        except SafelightError as error:
+            self._context.say(str(error))
+            return ()
+
     @Slot()
     def offer(self) -> None:
-        """Offer the gallery and the runs that were kept last."""
-        offers = [Offer(tr(one.title), tr(one.note), str(one.path), tr("Gallery")) for one in self._gallery()]
-        for header, key in self._recent():
+        """Offer the gallery and the runs that were kept last; those that are found from now on follow."""
+        self._show_offers()
+        self._catalog.look()
+
+    def _show_offers(self) -> None:
+        offers = [Offer(tr(one.title), tr(one.note), str(one.path), tr("Gallery")) for one in self._gallery]
+        for header, key in self._catalog.recent:
             offers.append(Offer(_prompt(header), f"{_when(header)} · {run_title(header)}", key, tr("Your runs")))
         self.page.offer(offers)
-        problems = self._kept.problems()
-        if problems:
-            count = len(problems)
-            said = trn(
-                "{count} run cannot be listed: {problem}.",
-                "{count} runs cannot be listed: {problem}.",
-                count,
-                problem=problems[0],
-            )
-            self._context.say(said, "\n".join(problems[:RECENT]) if count > 1 else "")
+
+    @Slot()
+    def _list_changed(self) -> None:
+        """Other runs are known: show them where runs are to be chosen from."""
+        if self.page.player.trace is None:
+            self._show_offers()
+            return
+        self._show_tree()
+        if self.compare.is_choosing:
+            self._show_others()
+
+    @Slot(object)
+    def _say_unlisted(self, problems: list[str]) -> None:
+        count = len(problems)
+        said = trn(
+            "{count} run cannot be listed: {problem}.",
+            "{count} runs cannot be listed: {problem}.",
+            count,
+            problem=problems[0],
+        )
+        self._context.say(said, "\n".join(problems[:RECENT]) if count > 1 else "")
 
     @Slot()
     def _offer_others(self) -> None:
-        """Offer all runs that the one on show can be compared with, those of the same prompt first."""
+        """Offer all runs that the one on show can be compared with; those that are found from now on follow."""
+        self._show_others()
+        self._catalog.look()
+
+    def _show_others(self) -> None:
+        """Those of the same prompt first."""
         trace = self.page.player.trace
         if trace is None:
             return
         here = trace.header
-        gallery = {str(one.path): one for one in self._gallery()}
+        gallery = {str(one.path): one for one in self._gallery}
         found = [(header, key, tr("This session")) for header, key in self._of_session()]
-        found += [(header, key, tr("Your runs")) for header, key in self._recent()]
-        listed = self._kept.headers(one.path for one in gallery.values())
-        found += [(header, key, tr("Gallery")) for header, key in listed]
+        found += [(header, key, tr("Your runs")) for header, key in self._catalog.recent]
+        found += [(header, key, tr("Gallery")) for header, key in self._catalog.gallery]
         seen = {here.id}
         offers = []
         for header, key, section in found:
@@ -137,16 +165,6 @@ class InspectorController(QObject):
                 offers.append(Offer(of or _prompt(header), run_title(header), key, section))
         order = (_alike(), tr("This session"), tr("Your runs"), tr("Gallery"))
         self.compare.offer(sorted(offers, key=lambda offer: order.index(offer.section)))
-
-    def _gallery(self) -> tuple[GalleryTrace, ...]:
-        try:
-            return engine.gallery()
-        except SafelightError as error:
-            self._context.say(str(error))
-            return ()
-
-    def _recent(self) -> Iterator[tuple[TraceHeader, str]]:
-        return self._kept.headers(self._kept.newest(RECENT))
 
     def _of_session(self) -> list[tuple[TraceHeader, str]]:
         """The runs that are in memory: forks, and the answers of the conversation on show; the newest first."""
@@ -243,14 +261,21 @@ class InspectorController(QObject):
         trace, other = self.page.player.trace, self.compare.trace
         if trace is None:
             return
-        self.forks.show_runs(self._tree(), self._key(trace))
+        self._show_tree()
+        self._catalog.look()
         if other is not None and (other.header.id == trace.header.id or asked(other.header) != asked(trace.header)):
             self.compare.set_other(None)
 
-    def _tree(self) -> list[RunItem]:
-        """The kept runs and those of this session, parents before their forks."""
-        headers = {header.id: (header, key) for header, key in self._recent()}
-        for trace in [*self._live.values(), self.page.player.trace]:
+    def _show_tree(self) -> None:
+        """The kept runs and those of this session, with the one that is open among them."""
+        trace = self.page.player.trace
+        if trace is not None:
+            self.forks.show_runs(self._tree(trace), self._key(trace))
+
+    def _tree(self, on_show: Recording) -> list[RunItem]:
+        """Parents before their forks."""
+        headers = {header.id: (header, key) for header, key in self._catalog.recent}
+        for trace in [*self._live.values(), on_show]:
             headers.setdefault(trace.header.id, (trace.header, self._key(trace)))
         items = []
         for header, key in sorted(headers.values(), key=lambda found: found[0].created):
@@ -273,15 +298,17 @@ class InspectorController(QObject):
             return tr("Forked at block {block}, step {step}", block=newest.block + 1, step=newest.step)
         return " ".join(header.prompt[:MOST_PROMPT].split())[:60]
 
-    def _key(self, trace: Any) -> str:
-        path = getattr(trace, "path", None)
-        if path is None:
-            self._live[trace.header.id] = trace
-        return trace.header.id if path is None else str(path)
+    def _key(self, trace: Recording) -> str:
+        if trace.path is not None:
+            return str(trace.path)
+        self._live[trace.header.id] = trace
+        return trace.header.id
 
     @Slot(object)
     def _fork(self, change: Fork) -> None:
         trace = self.page.player.trace
+        if trace is None:
+            return
         if change.block in {mark.block for mark in trace.header.marks}:
             self.forks.say(tr("This block was written anew in a span; fork the run that it comes from."))
             return
@@ -294,7 +321,9 @@ class InspectorController(QObject):
 
     @Slot(object)
     def _infill(self, marks: tuple[Mark, ...]) -> None:
-        self._start(RunRequest.infill(self.page.player.trace, marks, self._context.values.next_seed()))
+        trace = self.page.player.trace
+        if trace is not None:
+            self._start(RunRequest.infill(trace, marks, self._context.values.next_seed()))
 
     def _start(self, request: RunRequest) -> None:
         refusal = self.refusal()
@@ -333,8 +362,8 @@ class InspectorController(QObject):
                 self.forks.say(said)
                 if details:
                     self._context.say(said, details)
-                if self.page.player.trace is not None:
-                    self.forks.show_runs(self._tree(), self._key(self.page.player.trace))
+                self._show_tree()
+                self._catalog.look()
 
     # ---------------------------------------------------------------- influence
 
@@ -351,15 +380,15 @@ class InspectorController(QObject):
     @Slot(int, int)
     def _measure(self, position: int, token: int) -> None:
         player, refusal = self.page.player, self.refusal()
-        snapshot, record = player.snapshot, player.block
-        if refusal or snapshot is None or record is None:
+        trace, snapshot, record = player.trace, player.snapshot, player.block
+        if refusal or trace is None or snapshot is None or record is None:
             self.influence.show_problem(refusal)
             return
         self.influence.set_busy(True)
         step = min(max(0, snapshot.step), len(record.temperature) - 1)
         temperature = float(record.temperature[step]) if len(record.temperature) else 1.0
         canvas = tuple(int(one) for one in snapshot.tokens(calm=True))
-        request = InfluenceRequest(player.trace, snapshot.block_index, canvas, position, token, temperature)
+        request = InfluenceRequest(trace, snapshot.block_index, canvas, position, token, temperature)
         self._context.backend.measure(request)
 
     def _measured(self, request: InfluenceRequest, found: Influence | None, problem: str) -> None:
@@ -373,7 +402,7 @@ class InspectorController(QObject):
 
     # ---------------------------------------------------------------- reading
 
-    def _read(self, key: str) -> Any:
+    def _read(self, key: str) -> Recording | None:
         if key in self._live:
             return self._live[key]
         try:

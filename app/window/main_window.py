@@ -91,11 +91,12 @@ class MainWindow(QMainWindow):
         column = QVBoxLayout(centre)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
-        for widget in (self.topbar, Hairline()):
-            column.addWidget(widget)
+        column.addWidget(self.topbar)
+        column.addWidget(Hairline())
         column.addLayout(body, 1)
-        for widget in (self.notices.notice, Hairline(), self.status):
-            column.addWidget(widget)
+        column.addWidget(self.notices.notice)
+        column.addWidget(Hairline())
+        column.addWidget(self.status)
         self.setCentralWidget(centre)
         # Over the hairline, so that its coming and going moves nothing.
         self.indicators.progress.setParent(centre)
@@ -129,8 +130,8 @@ class MainWindow(QMainWindow):
     def show_page(self, page: str) -> None:
         """Bring one of the context's ``PAGES`` on top."""
         self.topbar.show_page(page)
-        self.pages.show(page)
         self.notices.notice.hide()
+        self.pages.show(page)
 
     @Slot()
     def _show_chat(self) -> None:

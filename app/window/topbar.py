@@ -80,8 +80,8 @@ class TopBar(QWidget):
         for widget in (self.sidebar, mark, self._name):
             row.addWidget(widget)
         row.addSpacing(16)
-        for page in self.pages.values():
-            row.addWidget(page)
+        for tool in self.pages.values():
+            row.addWidget(tool)
         row.addSpacing(16)
         row.addWidget(self.chooser)
         row.addSpacing(4)
