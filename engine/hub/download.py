@@ -22,7 +22,7 @@ from engine.hub.hashes import is_right
 from engine.hub.names import UNFINISHED, folder_name, repo_of
 from engine.hub.progress import DownloadProgress, Flag, Report, StoppedError, Tally
 from engine.hub.record import PART, RECORD, ClosedError, Record, RemoteFile, is_begun, is_own, listed, size_of
-from engine.weights.store_files import MANIFEST  # a packed store vouches for its own files
+from engine.store_files import MANIFEST  # a packed store vouches for its own files
 
 if TYPE_CHECKING:
     from engine.hub.client import Hub, Patience

@@ -16,7 +16,6 @@ from engine import kernels
 from engine.kernels import cpu_int4
 from engine.layers.embedding import TokenTable
 from engine.layers.moe import Experts
-from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.quant.schemes import BF16, Activations, Packed, Precision, Scheme, to_blocks
 
 
@@ -139,7 +138,7 @@ def for_processor(part: nn.Module, dtype: torch.dtype) -> None:
                 weight.block = block
 
 
-def install(network: DiffusionGemma, precision: Precision, dtype: torch.dtype, activations: Activations = BF16) -> None:
+def install(network: nn.Module, precision: Precision, dtype: torch.dtype, activations: Activations = BF16) -> None:
     """Replace the layers that ``precision`` packs. The network is empty still (on the meta device).
 
     Linear layers of 8 bits round their activations where ``activations`` says so.

@@ -13,7 +13,8 @@ from torch import Tensor
 from engine.errors import SafelightError, quoted
 from engine.layers.packed_linear import PackedWeight
 from engine.quant.schemes import INT8, Precision, Scheme, join_nibbles
-from engine.weights.safetensors import FLOATING, Checkpoint, Expected, Layout, State, checkpoint_name, released
+from engine.weights.layout import Expected, Layout, Names, State, released
+from engine.weights.safetensors import FLOATING, Checkpoint
 
 
 def read_scheme(quantization: object) -> Scheme:
@@ -58,13 +59,13 @@ def precision(scheme: Scheme, checkpoint: Checkpoint) -> Precision:
     return Precision(experts=scheme, attention=of(".self_attn."), dense=of(".mlp."), embedding=INT8)
 
 
-def compressed(state: State) -> Layout:
+def compressed(state: State, names: Names) -> Layout:
     """The published layout, for a network in which ``precision`` is installed."""
-    layout = released(state)
+    layout = released(state, names)
     for path, module in state.packed.items():
         if module.scheme.name != "int4":
             continue
-        name = checkpoint_name(path)
+        name = names.released(path)
         del layout[name]
         if len(module.shape) == 2:
             layout |= _packed(state, path, name.removesuffix(".weight"), module.shape, module, (), slice(None))

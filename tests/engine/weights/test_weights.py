@@ -17,11 +17,11 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from engine import Model, SafelightError, load_model
+from engine import Model, SafelightError, load_model, store_files
+from engine.models.folder import quantize
 from engine.quant.schemes import PRECISIONS, pack, unpack
 from engine.weights import packed_store as stores
-from engine.weights import saving, store_files
-from engine.weights.loader import quantize
+from engine.weights import saving
 from tests.engine.packing import GROUP, SCHEME, packable, published, released, set_quantization
 from tests.engine.tiny import change_weights, tokens
 
