@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
-from engine.config import LayerConfig
+from engine.config import LayerConfig, ModelConfig
 from engine.kernels.expert_gemm import expert_parts
 from engine.kernels.inputs import embed_rows, rope_tables
 from engine.kernels.linear_w8a8 import linear_int8
@@ -23,14 +24,31 @@ from engine.kernels.norms import add_norm, head_norm_rope, merge_norm, norm
 from engine.kernels.router import MOST_EXPERTS, route
 from engine.layers.adapted import addition, linear
 from engine.layers.attention import Span
+from engine.layers.embedding import TokenTable
 from engine.layers.kv_cache import KVCache
-from engine.layers.mlp import GatedMLP
+from engine.layers.mlp import GatedMLP, SelfConditioning
 from engine.layers.norm import RMSNorm
 from engine.layers.packed_linear import PackedExperts, PackedLinear, PackedWeight, gather, joined
 from engine.layers.rope import inverse_frequencies
 from engine.models.diffusion_gemma.block import Block
-from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.quant.schemes import Packed
+
+
+class Network(Protocol):
+    """What of a network is run here; ``DiffusionGemma`` is one."""
+
+    config: ModelConfig
+    embed_tokens: TokenTable
+    layers: nn.ModuleList
+    norm: RMSNorm
+    self_conditioning: SelfConditioning
+
+    @property
+    def device(self) -> torch.device: ...
+    @property
+    def dtype(self) -> torch.dtype: ...
+    @property
+    def embed_scale(self) -> float: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +67,7 @@ class _Layer:
 class FusedLayers:
     """All layers and the final norm of a network."""
 
-    def __init__(self, network: DiffusionGemma) -> None:
+    def __init__(self, network: Network) -> None:
         self._network = weakref.ref(network)  # which keeps this: a circle would hold its memory until it is collected
         blocks = [block for block in network.layers if isinstance(block, Block)]
         following = [*(block.input_layernorm for block in blocks[1:]), network.norm]
@@ -62,7 +80,7 @@ class FusedLayers:
         }
 
     @property
-    def network(self) -> DiffusionGemma:
+    def network(self) -> Network:
         """The network; the caller keeps it alive."""
         network = self._network()
         assert network is not None

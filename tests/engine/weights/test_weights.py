@@ -450,10 +450,10 @@ def test_a_disk_that_fills_up_loses_nothing(
 MEMORY = """
 import resource, sys, torch
 from pathlib import Path
-from engine.weights import loader
+from engine.models.folder import quantize
 torch.set_num_threads(1)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-loader.quantize(Path(sys.argv[1]), Path(sys.argv[2]), "int4", torch.device("cpu"))
+quantize(Path(sys.argv[1]), Path(sys.argv[2]), "int4", torch.device("cpu"))
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
 """
 
