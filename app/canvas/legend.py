@@ -21,7 +21,7 @@ Draw = Callable[[QPainter, QRectF, Theme], None]
 
 
 @dataclass(frozen=True)
-class Entry:
+class LegendEntry:
     """A sample and what it means. ``draw`` None is the scale of colours, from its lower to its upper end."""
 
     words: str
@@ -35,7 +35,7 @@ class Legend(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = DARKROOM
-        self._entries: tuple[Entry, ...] = ()
+        self._entries: tuple[LegendEntry, ...] = ()
         self._widths: list[int] = []
         self._widths_at = 0  # the size of text they are measured at; layouts ask again and again
         policy = QSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
@@ -47,7 +47,7 @@ class Legend(QWidget):
             self._theme = theme
             self.update()
 
-    def set_entries(self, entries: Sequence[Entry]) -> None:
+    def set_entries(self, entries: Sequence[LegendEntry]) -> None:
         if tuple(entries) != self._entries:
             self._entries = tuple(entries)
             self._widths_at = 0

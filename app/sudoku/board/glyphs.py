@@ -8,7 +8,7 @@ from typing import NamedTuple
 from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QStaticText, QTransform
 
-from app.canvas.paint import glyph_of
+from app.canvas.glyphs import glyph_of
 from app.design.fonts import canvas_font
 
 _LIMIT = 4096
@@ -31,7 +31,7 @@ class Drawn(NamedTuple):
     ink: QColor
 
 
-class Glyphs:
+class BoardGlyphs:
     """Texts laid out once a face."""
 
     def __init__(self) -> None:
