@@ -230,8 +230,9 @@ class ExportDialog(QDialog):
     def _name(self) -> str:
         """A name for the file, which tells nothing of the prompt."""
         trace = self._player.trace
-        model = re.sub(r"[^\w.-]+", "-", str(getattr(trace, "model_name", "")) or "run").strip("-.") or "run"
-        return f"{model[:60]}-seed-{getattr(trace, 'seed', 0)}{SUFFIXES[self._format]}"
+        name, seed = ("", 0) if trace is None else (trace.model_name, trace.seed)
+        model = re.sub(r"[^\w.-]+", "-", name or "run").strip("-.") or "run"
+        return f"{model[:60]}-seed-{seed}{SUFFIXES[self._format]}"
 
     @Slot()
     def _browse(self) -> None:

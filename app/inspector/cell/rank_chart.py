@@ -174,7 +174,7 @@ class BumpChart(StepsArea):
         return tr("Select a cell: its candidates, what was sampled of them and what became of it appear here, by step.")
 
     def text_of(self, token: int) -> str:
-        return written(self.player.piece(token), bool(self.player.trace.is_special(token)))
+        return written(self.player.piece(token), self.player.is_special(token))
 
     # ---------------------------------------------------------------- pointing
 

@@ -255,7 +255,7 @@ def test_a_run_under_way_is_compared_as_it_grows(page, compare, qtbot):
     page.follow_live(trace)
     compare.set_other(Recorded(run()))
     for count in range(1, len(events) + 1):
-        trace.events = events[:count]
+        trace.append(events[count - 1])
         page.refresh()
         qtbot.waitUntil(lambda: len(page.player.replay.frames) == len(trace.events))
         said = compare.facts.text()

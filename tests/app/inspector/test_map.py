@@ -164,10 +164,10 @@ def test_it_grows_with_a_live_short_run(view, player):
     trace = made_up.Recorded(events[:2])
     player.open(trace)
     assert view.area.steps == 1
-    trace.events += events[2:4]
+    trace.grow(events[2:4])
     player.refresh()
     assert (view.area.steps, player.frame.step) == (3, 2)
-    trace.events.append(events[4])
+    trace.append(events[4])
     player.refresh()
     assert "padding, not counted" in view.legend.words
     view.grab()
