@@ -27,7 +27,7 @@ class Glyph(NamedTuple):
 
 
 def looks_special(piece: str) -> bool:
-    """Whether a piece is written like a control token; only a guess, for want of the tokenizer's word."""
+    """Whether a piece is written like a control token; a guess, for where there is no tokenizer to ask."""
     return piece in _ENDS or piece.startswith("<|") or (piece.endswith("|>") and piece.startswith("<"))
 
 

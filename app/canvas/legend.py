@@ -1,4 +1,4 @@
-"""A legend: small drawn samples with their words, and a scale of colours. Knows nothing of what it explains."""
+"""A legend: small drawn samples with their words, and a scale of colours. Not what they explain."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class LegendEntry:
 
 
 class Legend(QWidget):
-    """Entries laid in rows as words are."""
+    """Entries laid out in rows, as words in a paragraph."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -56,7 +56,7 @@ class Legend(QWidget):
 
     @property
     def words(self) -> list[str]:
-        """What it says, entry by entry."""
+        """The entries' texts."""
         return [entry.words for entry in self._entries]
 
     def changeEvent(self, event: QEvent) -> None:

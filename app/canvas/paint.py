@@ -41,7 +41,7 @@ class PaintOptions:
     focused: bool = False
     tint: float = 0.0  # 1 just after a change, falling to 0
     tinted: Mapping[int, CellState] | None = None  # what changed
-    heat: Heat | None = None  # stands in for the layer
+    heat: Heat | None = None  # shown instead of the layer
 
 
 def state_color(state: CellState, theme: Theme) -> QColor:
@@ -117,7 +117,7 @@ class _CellBrush:
         """One cell; ``share`` is the step of the entropy ramp it lies on."""
         ink = self.inks[state] if share is None else self.ramp[share][1]
         if state in _DECORATED:
-            # Most of a canvas may be end tokens; their marks must not outshine the text.
+            # Most of a canvas may be end tokens; their marks must not stand out more than the text.
             quiet = glyph.kind == "end" and state == CellState.ACCEPTED and share is None
             self._decorate(rect, state, self.dim if quiet else ink)
         if glyph.kind == "end" or state == CellState.PADDING:
@@ -183,7 +183,7 @@ def _ramp(theme: Theme) -> tuple[tuple[QColor, QColor], ...]:
 
 
 def _paint_rules(painter: QPainter, geometry: Geometry, theme: Theme) -> None:
-    """Hairlines under the rows, as on ruled paper."""
+    """Hairlines under the rows."""
     if not geometry.count:
         return
     rule = color(theme.line)

@@ -102,7 +102,7 @@ class CanvasView(GridView):
         self._relayout()
 
     def set_vocabulary_size(self, size: int | None) -> None:
-        """Tokens of the vocabulary, whose logarithm ends the entropy scale; None ends it at the most seen so far."""
+        """Tokens of the vocabulary, whose logarithm ends the entropy scale; None takes the highest entropy so far."""
         self._vocab_size = size
         self.update()
 
@@ -162,7 +162,7 @@ class CanvasView(GridView):
 
     def _shows_other(self, before: BlockState, now: BlockState) -> bool:
         if before.step != now.step or before.committed != now.committed:
-            # The summary for assistive technology tells the step, so it must not stay behind.
+            # The summary for assistive technology holds the step.
             return True
         return not (
             np.array_equal(before.tokens(calm=self._calm), now.tokens(calm=self._calm))
@@ -343,7 +343,7 @@ class CanvasView(GridView):
 
 
 def _same_canvas(before: BlockState | None, now: BlockState | None) -> bool:
-    """Whether both are looks at one block; what fits one then fits the other."""
+    """Whether both are states of one block, so that widths and selection carry over."""
     if before is None or now is None:
         return before is now
     return before.block_index == now.block_index and before.length == now.length

@@ -1,4 +1,4 @@
-"""What keys mean on a board. Knows nothing of what is on it."""
+"""What keys mean on a board."""
 
 from __future__ import annotations
 

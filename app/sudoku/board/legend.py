@@ -1,4 +1,4 @@
-"""What the marks on a board mean, in small samples painted as the board paints them."""
+"""The legend of the marks on a board: small samples, painted by the board's own functions."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _paint_marks(glyphs: BoardGlyphs, painter: QPainter, area: QRectF, theme: Th
 
 
 def _paint_noise(glyphs: BoardGlyphs, painter: QPainter, area: QRectF, theme: Theme) -> None:
-    """A token of noise, larger than in a cell: it could not be read otherwise."""
+    """A token of noise, larger than in a cell: it would be unreadable otherwise."""
     _paint_texts(glyphs, painter, area, theme, (("ø", 0.56, 0.5, 0.5, color(theme.noise)),))
 
 

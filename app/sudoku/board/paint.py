@@ -55,7 +55,7 @@ def paint_board(
     options: BoardPaintOptions,
     drawn: list[Drawn] | None = None,
 ) -> None:
-    """Paint a board; ``drawn`` is what ``texts`` made of it before. What is around it is the caller's."""
+    """Paint a board; ``drawn`` is what ``texts`` made of it before. The caller paints what is around it."""
     _paint_grounds(painter, geometry, frame, theme, options)
     _paint_lines(painter, geometry, theme)
     _paint_conflicts(painter, geometry, frame, theme)
@@ -142,7 +142,7 @@ def _ink(cell: ShownCell, theme: Theme) -> QColor:
 
 
 def _marks_beside(drawn: list[Drawn], rect: Rect, cell: ShownCell, theme: Theme) -> None:
-    """What else is possible, along the top as one pencils it in."""
+    """The other candidates, in small digits along the top."""
     others = [mark for mark in cell.marks if mark.digit != cell.digit][:MOST_BESIDE]
     for place, mark in enumerate(sorted(others)):
         drawn.append(
@@ -161,12 +161,12 @@ def _marks_in_places(drawn: list[Drawn], rect: Rect, cell: ShownCell, theme: The
 
 
 def _mark_face(rect: Rect, probability: float) -> Face:
-    """The size of a pencil mark: its area goes with the probability."""
+    """The size of a pencil mark: its area grows with the probability."""
     return Face(max(round(rect.width * (0.14 + 0.25 * math.sqrt(probability))), 6))
 
 
 def _noise_beside(drawn: list[Drawn], rect: Rect, cell: ShownCell, theme: Theme, glyphs: BoardGlyphs) -> None:
-    """What really stands on the canvas where nothing is accepted: noise, in the corner."""
+    """The token on the canvas where nothing is accepted, small in the corner."""
     if rect.width >= SMALLEST_NOISE and not cell.violated:
         face = Face(max(round(0.19 * rect.width), 8))
         text = glyphs.elided(visible(cell.text), face, 0.5 * rect.width)
@@ -224,7 +224,7 @@ def _paint_lines(painter: QPainter, geometry: BoardGeometry, theme: Theme) -> No
 
 
 def _paint_frame(painter: QPainter, geometry: BoardGeometry, frame: SolveFrame, theme: Theme) -> None:
-    """The edge of the board: red while a run develops, as the lamp in a darkroom."""
+    """The edge of the board: in the accent colour while a run develops."""
     developing = frame.started and not frame.committed
     pen = QPen(color(theme.accent if developing else theme.faint_ink), 2)
     pen.setJoinStyle(Qt.PenJoinStyle.MiterJoin)
@@ -252,7 +252,7 @@ def _paint_conflicts(painter: QPainter, geometry: BoardGeometry, frame: SolveFra
 
 
 def _paint_shape(painter: QPainter, rect: Rect, cell: ShownCell, theme: Theme) -> None:
-    """The mark that tells a cell's state without its colour."""
+    """The mark that shows a cell's state without its colour."""
     size = rect.width
     painter.setPen(Qt.PenStyle.NoPen)
     if cell.state == CellState.ACCEPTED:
@@ -344,7 +344,7 @@ def _dashed_outline(size: int) -> list[QRect]:
 
 @cache
 def _veil(code: str, alpha: float) -> QColor:
-    """A colour seen through."""
+    """A colour with this opacity."""
     made = QColor(code)
     made.setAlphaF(alpha)
     return made

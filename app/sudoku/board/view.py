@@ -1,4 +1,4 @@
-"""The widget of a board, in which a puzzle is entered or a run is watched. Takes keys and points; runs nothing."""
+"""The widget of a board, in which a puzzle is entered or a run is shown. It runs nothing itself."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LOCKED = (CellState.ACCEPTED, CellState.SETTLED, CellState.GIVEN)
 
 
 class BoardView(GridView):
-    """A square board in the middle of what room there is."""
+    """A square board centred in the space there is."""
 
     changed = Signal(object)  # the Board being entered, after every change of it
     refused = Signal(str)  # why what was pasted is no puzzle, in a sentence
