@@ -52,7 +52,7 @@ class ScorePlot(QWidget):
         self._scores = Scoreboard()
         self._graph: Any = None  # a pyqtgraph layout, once it is needed
         self.plots: dict[str, Any] = {}  # by bin
-        self.legend = Legend(self)
+        self.legend = ContenderLegend(self)
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 0, 0, 0)
         self._column.setSpacing(8)
@@ -198,7 +198,7 @@ def ticks(most: int) -> list[int]:
     return [0, most // 2, most] if most > 1 and most % 2 == 0 else [0, most]
 
 
-class Legend(QWidget):
+class ContenderLegend(QWidget):
     """Who is drawn how; hidden where there is one contender only."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
