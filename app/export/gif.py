@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from PySide6.QtGui import QColor, QImage
 
-from app.design.theme import Theme, entropy_color, readable_on
+from app.design.tokens import Theme, entropy_color, readable_on
 from app.export.options import Options, chosen
 from app.export.pictures import Sheet, Style
-from app.export.run import Exportable, Share, missing
+from app.export.run import Share, missing
 from app.state.run.replay import Replay
+from engine import Recording
 from engine.files import replacing
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ END_SECONDS = 2.0  # that the last frame stays at least, before it all begins ag
 COLORS = 256
 
 
-def write(run: Exportable, path: Path, options: Options) -> Share:
+def write(run: Recording, path: Path, options: Options) -> Share:
     """Write the frames; yields the share done.
 
     Raises:

@@ -25,13 +25,14 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from app.export.run import Exportable, Share, header_of, reply_of
+from app.export.run import Share, header_of
 from engine import (
     CanvasCommitted,
     CanvasStarted,
     Event,
     GenerationFinished,
     PrefillFinished,
+    Recording,
     Reply,
     SafelightError,
     StepFinished,
@@ -56,7 +57,7 @@ MASKS = {"pinned_mask", "accepted_mask"}
 FLOATS = {"entropy", "top_probabilities"}
 
 
-def write(run: Exportable, path: Path, *, prompt: bool = True) -> Share:
+def write(run: Recording, path: Path, *, prompt: bool = True) -> Share:
     """Write a run; yields the share done. ``prompt`` False leaves out all that was asked.
 
     Raises:
@@ -72,11 +73,11 @@ def write(run: Exportable, path: Path, *, prompt: bool = True) -> Share:
         _write_parts(file, head)
         tokens: set[int] = set()
         yield from _write_events(file, run, tokens)
-        reply, ordered = reply_of(run), sorted(tokens)
+        reply, ordered = run.reply(), sorted(tokens)
         tail: dict[str, Any] = {
             "text": reply.text,
             "thinking": reply.thinking,
-            "failure": str(getattr(run, "failure", "")),
+            "failure": run.failure,
         }
         tail |= {"pieces": {str(token): run.piece(token) for token in ordered}}
         _write_parts(file, tail)
@@ -90,7 +91,7 @@ def _write_parts(file: TextIO, parts: dict[str, Any]) -> None:
         file.write(f"{json.dumps(name)}: {json.dumps(value)},\n")
 
 
-def _write_events(file: TextIO, run: Exportable, tokens: set[int]) -> Iterator[float]:
+def _write_events(file: TextIO, run: Recording, tokens: set[int]) -> Iterator[float]:
     file.write('"events": [')
     total = len(run.events)
     for place, event in enumerate(run.events):

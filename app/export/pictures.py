@@ -26,24 +26,14 @@ from app.canvas.paint import (
     paint_block,
     paint_legend,
 )
-from app.design.theme import (
-    DARKROOM,
-    PAPER,
-    TEXT_BODY,
-    TEXT_CANVAS,
-    TEXT_LEAD,
-    TEXT_SMALL,
-    Theme,
-    canvas_font,
-    color,
-    ui_font,
-)
+from app.design.fonts import TEXT_BODY, TEXT_CANVAS, TEXT_LEAD, TEXT_SMALL, canvas_font, ui_font
+from app.design.tokens import DARKROOM, PAPER, Theme, color
 from app.export.options import Options, chosen
-from app.export.run import Exportable, Share, header_of, missing
+from app.export.run import Share, header_of, missing
 from app.state.run.canvas import BlockState
 from app.state.run.replay import Replay
 from app.system.i18n import tr, trn
-from engine import SafelightError
+from engine import Recording, SafelightError
 from engine.files import replacing
 
 SHAPE = 1.6  # width to height that a panel comes near to
@@ -78,7 +68,7 @@ class Style:
 class Sheet:
     """Panels of one size under one heading. ``measure`` reads every frame that will be drawn, once."""
 
-    def __init__(self, run: Exportable, replay: Replay, places: Sequence[int], style: Style, across: int = 1) -> None:
+    def __init__(self, run: Recording, replay: Replay, places: Sequence[int], style: Style, across: int = 1) -> None:
         self.run, self.replay, self.places, self.style = run, replay, tuple(places), style
         self.across = across
         self.panels = 1
@@ -304,7 +294,7 @@ def _even(pixels: int) -> int:
     return pixels + pixels % 2  # video is compressed in squares of two
 
 
-def write_png(run: Exportable, path: Path, options: Options) -> Share:
+def write_png(run: Recording, path: Path, options: Options) -> Share:
     """One frame, or a strip of several, as PNG; yields the share done.
 
     Raises:

@@ -17,9 +17,9 @@ from PySide6.QtGui import QImage
 
 from app.export.options import Options, chosen
 from app.export.pictures import Sheet, Style
-from app.export.run import Exportable, Share, missing
+from app.export.run import Share, missing
 from app.state.run.replay import Replay
-from engine import SafelightError
+from engine import Recording, SafelightError
 from engine.files import replacing
 
 END_SECONDS = 1.0  # that the last frame is repeated for: players go black at once
@@ -27,7 +27,7 @@ PATIENCE_SECONDS = 0.02  # with ffmpeg, before the caller may do something else
 MISSING = "ffmpeg is missing, which MP4 needs. Install Safelight's imageio-ffmpeg again, or export a GIF"
 
 
-def write(run: Exportable, path: Path, options: Options) -> Share:
+def write(run: Recording, path: Path, options: Options) -> Share:
     """Write the frames; yields the share done.
 
     Raises:

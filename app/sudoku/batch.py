@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QTimer, Signal, Slot
 
-from app.player.run_view import Told
+from app.player.run_view import RunView
 from app.state.sudoku.scores import Request, Result, Task
 from app.sudoku.contenders import Contender
 from app.sudoku.job_queue import Job, Work, was_stopped
@@ -110,20 +110,20 @@ class Batch(QObject):
 
     # ---------------------------------------------------------------- following
 
-    def began(self, told: Told) -> None:
+    def began(self, view: RunView) -> None:
         """It is looked at when it is over."""
 
     def grew(self) -> None:
         """As above."""
 
-    def ended(self, told: Told | None, problem: str) -> None:
+    def ended(self, view: RunView | None, problem: str) -> None:
         task, self._task = self._task, None
         if task is None or not self.is_on:
             return
-        if problem or told is None or was_stopped(told):
+        if problem or view is None or was_stopped(view):
             self._end(problem or tr("Stopped."))
             return
-        spent = Spent.of(told)
-        answer = sudoku.read_answer(told.trace.text)
+        spent = Spent.of(view)
+        answer = sudoku.read_answer(view.trace.text)
         self._view.add(Result(task.puzzle, answer, task.solution, spent.steps, spent.seconds, self._title))
         self._offer()

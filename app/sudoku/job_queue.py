@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from PySide6.QtCore import QObject, Signal
 
 from app.bridge.messages import AdapterChanged, Message, TrialEnded, TrialGrown, TrialRequest, TrialStarted
-from app.player.run_view import Told
+from app.player.run_view import RunView
 from app.sudoku.contenders import Contender, obstacle, settings
 from app.system.i18n import tr
 from engine import SafelightError
@@ -28,13 +28,13 @@ Stage = Literal["", "load", "adapt", "run"]
 class Follower(Protocol):
     """Who looks at a run."""
 
-    def began(self, told: Told) -> None:
+    def began(self, view: RunView) -> None:
         """There is a trace, which grows."""
 
     def grew(self) -> None:
         """It has another event."""
 
-    def ended(self, told: Told | None, problem: str) -> None:
+    def ended(self, view: RunView | None, problem: str) -> None:
         """It is over: ``problem`` says why it failed, empty if it did not. None where nothing was run."""
 
 
@@ -51,9 +51,9 @@ class Job:
     paced: bool = True
 
 
-def was_stopped(told: Told | None) -> bool:
+def was_stopped(view: RunView | None) -> bool:
     """Whether a run was ended by the user, or never begun."""
-    return told is None or (told.result is not None and told.result.reason == "cancelled")
+    return view is None or (view.result is not None and view.result.reason == "cancelled")
 
 
 class Work(QObject):
@@ -67,7 +67,7 @@ class Work(QObject):
         self._waiting: deque[Job] = deque()
         self._now: Job | None = None
         self._stage: Stage = ""
-        self._told: Told | None = None
+        self._view: RunView | None = None
         self._is_stopping = False
 
     @property
@@ -100,7 +100,7 @@ class Work(QObject):
     # ---------------------------------------------------------------- going on
 
     def _next(self) -> None:
-        self._stage, self._told, self._is_stopping = "", None, False
+        self._stage, self._view, self._is_stopping = "", None, False
         self._now = self._waiting.popleft() if self._waiting else None
         if self._now is not None:
             self._go_on()
@@ -162,12 +162,12 @@ class Work(QObject):
         self._drop_waiting()
         if problem:
             self._window.say(problem, details)
-        self._end(self._told, problem)
+        self._end(self._view, problem)
 
-    def _end(self, told: Told | None, problem: str = "") -> None:
+    def _end(self, view: RunView | None, problem: str = "") -> None:
         self._stage = ""
         if self._now is not None:  # until it has been told: a follower may ask for more, which then waits
-            _tell_end(self._now, told, problem)
+            _tell_end(self._now, view, problem)
         self._next()
 
     # ---------------------------------------------------------------- what arrives
@@ -199,25 +199,25 @@ class Work(QObject):
             return
         match message:
             case TrialStarted(trace):
-                self._told = Told(trace)
+                self._view = RunView(trace)
                 if job.follower is not None:
-                    job.follower.began(self._told)
+                    job.follower.began(self._view)
             case TrialGrown():
-                if self._told is not None:
-                    self._told.tell()
+                if self._view is not None:
+                    self._view.advance()
                 if job.follower is not None:
                     job.follower.grew()
             case TrialEnded(problem, details):
-                if self._told is not None:
-                    self._told.tell_all()
+                if self._view is not None:
+                    self._view.show_all()
                 if problem:
                     self._abandon(problem, details)
                     return
-                if was_stopped(self._told):
+                if was_stopped(self._view):
                     self._drop_waiting()
-                self._end(self._told)
+                self._end(self._view)
 
 
-def _tell_end(job: Job, told: Told | None, problem: str = "") -> None:
+def _tell_end(job: Job, view: RunView | None, problem: str = "") -> None:
     if job.follower is not None and job.puzzle:
-        job.follower.ended(told, problem)
+        job.follower.ended(view, problem)

@@ -8,9 +8,9 @@ from PySide6.QtCore import QEvent, QObject, QTimer, Signal, Slot
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QVBoxLayout, QWidget
 
-from app.design.controls import chain_tabs
-from app.design.scroller import scroller
-from app.design.theme import Theme, px
+from app.design.controls import chain_tabs, scroller
+from app.design.fonts import px
+from app.design.tokens import Theme
 from app.player.scrubber import Scrub
 from app.state.sudoku.board import Bin, Board, Check, check, generate
 from app.sudoku.board import keys
@@ -135,7 +135,7 @@ class OnePuzzle(QWidget):
     @Slot()
     def leave_run(self) -> None:
         """Show the puzzle alone, to be edited; a run under way stays."""
-        if not self.run.is_live and self.run.told is not None:
+        if not self.run.is_live and self.run.run_view is not None:
             self.run.close()
 
     @Slot(object)
@@ -209,18 +209,18 @@ class OnePuzzle(QWidget):
     @Slot(str)
     def _finished(self, problem: str) -> None:
         self.board.set_read_only(False)
-        if self.run.told is None:
+        if self.run.run_view is None:
             self.run.close()
         self.scrub.follow(None)
         self._show_entry()
         self._show_run()
-        if problem and self.run.told is None:
+        if problem and self.run.run_view is None:
             self._refused(problem)
 
     @Slot()
     def _show_run(self) -> None:
         run = self.run
-        has_run = run.told is not None
+        has_run = run.run_view is not None
         self.column.figures.show_frame(run.frame)
         self.column.show_result(run.result, self._facts if has_run else "", has_run=has_run and not run.is_live)
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from app.state.sudoku.board import RANGES, Bin, bin_name
 from app.state.sudoku.solve_frame import SolveFrame
 from app.system.i18n import tr, trn
-from engine import GenerationFinished, PrefillFinished, StepFinished
+from engine import GenerationFinished, PrefillFinished, Recording, StepFinished
 
 SAMPLE = "530070000600195000098000060800060003400803001700020006060000280000419005000080079"
 """Stands there at first sight, so that one click solves something."""
@@ -25,7 +24,7 @@ class Spent:
     is_stopped: bool  # by the user
 
     @staticmethod
-    def of(trace: Any) -> Spent:
+    def of(trace: Recording) -> Spent:
         """Of a run as far as it is recorded."""
         steps, seconds, ended = 0, 0.0, None
         for event in trace.events:

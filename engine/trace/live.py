@@ -52,7 +52,6 @@ class Trace(Recording):
         self._entries: list[Entry] = []
         self._events: list[Event] = []
         self._failure = ""
-        self.path: Path | None = None  # the file that is written beside, where there is one
 
     def append(self, event: Event) -> None:
         """Take down the next event."""

@@ -49,6 +49,9 @@ def entry_of(event: Event) -> Entry:
 class Recording(ABC):
     """A run: what was asked, what happened, and how its tokens are written. One that grows only grows at its end."""
 
+    path: Path | None = None
+    """The file it is kept in, or is being written to; None where it is only in memory."""
+
     @property
     @abstractmethod
     def header(self) -> TraceHeader:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 import numpy as np
 from PySide6.QtCore import QEvent, QObject, QRect, Qt, Slot
@@ -13,12 +12,14 @@ from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QScrollArea, QVBox
 from app.canvas.accessibility import speak
 from app.canvas.view import CanvasView
 from app.design.controls import button, label
-from app.design.theme import TEXT_CANVAS, Theme, canvas_font
+from app.design.fonts import TEXT_CANVAS, canvas_font
+from app.design.tokens import Theme
 from app.inspector.canvas.layers import LAYERS, LayerName, Seen, heat, title
 from app.inspector.cell.cells import CellsTable
 from app.player.player import NOTHING, Player
 from app.state.run.replay import NOISE
 from app.system.i18n import tr
+from engine import Recording
 
 FONT_SIZES = (30, 24, TEXT_CANVAS)  # pixels at 100 %
 RESERVED_TOKENS = 512  # that the cells are made wide enough for when a block comes into view
@@ -158,7 +159,7 @@ class InspectorCanvas(QWidget):
 
     @Slot()
     def _on_opened(self) -> None:
-        trace: Any = self._player.trace
+        trace = self._player.trace
         self._reserved = None
         if trace is not None:
             self.view.set_piece(trace.piece, trace.is_special)
@@ -237,7 +238,6 @@ class InspectorCanvas(QWidget):
         self.view.set_reduced_motion(self._reduced_motion or not playing)
 
 
-def _vocabulary(trace: Any) -> int | None:
+def _vocabulary(trace: Recording | None) -> int | None:
     """How many tokens the run's model knows, where the trace says it."""
-    header = getattr(trace, "header", None)
-    return getattr(getattr(header, "model", None), "vocab_size", 0) or None
+    return None if trace is None else trace.header.model.vocab_size or None

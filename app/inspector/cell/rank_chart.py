@@ -8,7 +8,8 @@ from PySide6.QtCore import QEvent, QRect, QRectF, QSize, Qt, Signal, Slot
 from PySide6.QtGui import QHelpEvent, QPainter, QPixmap
 from PySide6.QtWidgets import QToolTip, QWidget
 
-from app.design.theme import color, px
+from app.design.fonts import px
+from app.design.tokens import color
 from app.inspector.cell.history_words import moment_in_words, written
 from app.inspector.cell.rank_paths import TAIL, Plot, paint_history, paint_row_names
 from app.inspector.timeline.steps_area import StepsArea, small_font
@@ -173,7 +174,7 @@ class BumpChart(StepsArea):
         return tr("Select a cell: its candidates, what was sampled of them and what became of it appear here, by step.")
 
     def text_of(self, token: int) -> str:
-        return written(self.player.piece(token), bool(self.player.trace.is_special(token)))
+        return written(self.player.piece(token), self.player.is_special(token))
 
     # ---------------------------------------------------------------- pointing
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from PySide6.QtCore import QRect, Qt
@@ -11,10 +10,12 @@ from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
 
 from app.canvas.accessibility import speak
-from app.design.elided import Elided
-from app.design.theme import DARKROOM, SPACE_1, SPACE_4, Theme, canvas_font, color
+from app.design.controls import Elided
+from app.design.fonts import canvas_font
+from app.design.tokens import DARKROOM, SPACE_1, SPACE_4, Theme, color
 from app.inspector.canvas.canvas import Cells
 from app.state.run.canvas import BlockState, Mask
+from engine import Recording
 
 CORNER = 5  # pixels of a mark's arms
 
@@ -89,7 +90,7 @@ class Side(QWidget):
         column.addLayout(names)
         column.addWidget(self.scroll, 1)
 
-    def set_run(self, trace: Any, title: str) -> None:
+    def set_run(self, trace: Recording, title: str) -> None:
         """Whose canvases come: how its tokens are written, and what it is called."""
         self.title.set_whole(title)
         self.view.set_piece(trace.piece, trace.is_special)

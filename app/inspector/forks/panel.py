@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.design.controls import Hairline, button, label
-from app.design.theme import px
+from app.design.fonts import px
 from app.inspector.forks.spans import Spans, fit_rows
 from app.player.player import NOTHING, Player
 from app.settings.fields import NumberBox, number_box
@@ -263,7 +263,7 @@ class ForkPanel(QWidget):
     def draft(self) -> Fork | None:
         """What is asked for at the frame on show."""
         frame, record, trace = self._player.frame, self._player.block, self._player.trace
-        if frame is None or record is None:
+        if frame is None or record is None or trace is None:
             return None
 
         def of(kind: str) -> tuple[tuple[int, int], ...]:

@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 from app.canvas.legend import Entry, Legend
 from app.canvas.paint import glyph_of
 from app.design.controls import button, label
-from app.design.theme import DARKROOM, SPACE_2, SPACE_4, Theme, color
+from app.design.tokens import DARKROOM, SPACE_2, SPACE_4, Theme, color
 from app.inspector.cell.history_words import percent, quoted
 from app.inspector.influence.map import InfluenceMap
 from app.inspector.influence.scale import Influence
@@ -157,9 +157,9 @@ class InfluenceView(QWidget):
         self._influence = Influence(position, before, after, clean, left_out)
         tokens = snapshot.tokens(calm=True).tolist()
         tokens[position] = after
-        special = self._player.trace.is_special
+        player = self._player
         self.map.show_influence(
-            self._influence, [glyph_of(self._player.piece(token), special(token)) for token in tokens]
+            self._influence, [glyph_of(player.piece(token), player.is_special(token)) for token in tokens]
         )
         self.set_busy(False)
         self.show_problem("")

@@ -410,7 +410,7 @@ def test_a_batch_is_run_at_full_speed_and_counted(
     assert scores.scores.contenders == ["Safelight Sudoku"]
     assert scores.scores.results[0].steps == 4
     assert set(fake.seeds) == {3}
-    assert window.solving.page.one.run.told is None
+    assert window.solving.page.one.run.run_view is None
 
 
 def test_puzzles_that_are_made_before_they_are_needed_are_run(
