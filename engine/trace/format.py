@@ -57,7 +57,7 @@ MOST_VALUES = 10**6  # in the header's JSON
 MOST_TEXT = 4 * 2**20  # bytes of one TEXT, unpacked
 MOST_WHY = 64 * 2**10  # bytes of a FAIL, unpacked
 MOST_TEXTS = 16 * 2**20  # bytes of all texts of tokens, and of all texts of the answer
-MOST_PIECE_RECORDS = 16_384  # of texts of tokens
+MOST_PIECES = 16_384  # of texts of tokens
 MOST_NUMBER = 1e9  # temperatures, nats, seconds: what is larger is none, and overflows where such are added up
 LEVEL = 1  # of zlib: by planes it finds all but a hundredth of what higher ones do, in half the time
 
@@ -101,7 +101,7 @@ class RecordBudget:
         if kind in self._texts:
             self._texts[kind] += size
             self._pieces += kind == b"PIEC"
-            if self._texts[kind] > MOST_TEXTS or self._pieces > MOST_PIECE_RECORDS:
+            if self._texts[kind] > MOST_TEXTS or self._pieces > MOST_PIECES:
                 return False
         is_placed = block < MOST_BLOCKS and step < MOST_STEPS
         return is_placed and self._records <= MOST_RECORDS and self._unpacked <= MOST_UNPACKED
