@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app.cli import options, running, sudoku_runs, terminal
-from app.state.sudoku.scores import ALL, BINS, MOST, SPANS, Scoreboard, Span, make_puzzle
+from app.state.sudoku.board import BINS
+from app.state.sudoku.scores import ALL, MOST, SPANS, Scoreboard, Span, make_puzzle
 from engine import SUDOKU, GenerationConfig, SafelightError
 from engine.files import replacing
 

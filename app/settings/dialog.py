@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from PySide6.QtCore import QEvent, QSettings, Qt, Signal, Slot
 from PySide6.QtGui import QShowEvent
@@ -255,7 +256,7 @@ class SettingsDialog(QDialog):
         self._filling = True
         for item in self._shown:
             control = self.controls[item.name]
-            value = None if isinstance(item, Act) else getattr(self._holder(item.name), item.name)
+            value: Any = None if isinstance(item, Act) else getattr(self._holder(item.name), item.name)
             if isinstance(control, ChoiceBox):
                 control.setCurrentIndex(max(0, control.findData(value)))
             elif isinstance(control, NumberBox):

@@ -11,6 +11,7 @@ import traceback
 from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
+from typing import cast
 
 from app.system.folders import ensure, set_aside, shortened, tighten
 from engine import SafelightError
@@ -35,7 +36,7 @@ class _File(RotatingFileHandler):
         def opener(path: str, flags: int) -> int:
             return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o600)
 
-        return open(self.baseFilename, self.mode, encoding=self.encoding, opener=opener)
+        return cast(TextIOWrapper, open(self.baseFilename, self.mode, encoding=self.encoding, opener=opener))
 
     def handleError(self, record: logging.LogRecord) -> None:
         pass

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from engine.fingerprint import identify_model
+from engine.trace.draft import Draft
 from engine.trace.folder import make_private, prune_traces, trace_files
 from engine.trace.format import SUFFIX, TraceError
 from engine.trace.gallery import GalleryTrace, gallery
@@ -17,6 +18,7 @@ from engine.trace.writer import TraceWriter
 
 __all__ = [
     "SUFFIX",
+    "Draft",
     "Entry",
     "GalleryTrace",
     "ModelIdentity",

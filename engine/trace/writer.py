@@ -14,9 +14,9 @@ from engine.events import CanvasCommitted, Event, GenerationFinished
 from engine.text.reply import Reply
 from engine.trace import replies, texts
 from engine.trace.codec import Codec
+from engine.trace.draft import Draft
 from engine.trace.format import MOST_HEADER, Budget, DamagedError, TraceError, frame, opening
 from engine.trace.header import TraceHeader
-from engine.trace.recording import Draft
 
 if TYPE_CHECKING:
     from typing import IO, Any

@@ -215,7 +215,8 @@ class MapArea(StepsArea):
                     for step, row in zip(steps.tolist(), rows.tolist(), strict=True)
                 ]
             )
-        self._paint_dots(painter, x, y, *np.nonzero(marks == 2), dark)
+        steps, rows = np.nonzero(marks == 2)
+        self._paint_dots(painter, x, y, steps, rows, dark)
 
     def _paint_dots(
         self, painter: QPainter, x: int, y: int, steps: np.ndarray, rows: np.ndarray, dark: np.ndarray

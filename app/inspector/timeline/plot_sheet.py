@@ -64,7 +64,7 @@ class Sheet(QWidget):
         rect = QRectF(0, 0, self.width(), self.height())
         graph.scene().render(painter, rect, rect)
         self._areas = [plot.vb.sceneBoundingRect() for plot in rows]
-        self._span = tuple(rows[0].vb.viewRange()[0])  # type: ignore[assignment]
+        self._span = tuple(rows[0].vb.viewRange()[0])
         self._paint_legend(painter)
         self._paint_scales(painter, [self._plots.tops[plot] for plot in rows])
         painter.end()

@@ -5,8 +5,21 @@ Everything is painted into the viewport, so what names the rows and the steps st
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import cast
+
 from PySide6.QtCore import QEvent, QRect, Qt, Slot
-from PySide6.QtGui import QColor, QFont, QFontMetrics, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtGui import (
+    QColor,
+    QFocusEvent,
+    QFont,
+    QFontMetrics,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QResizeEvent,
+)
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QWidget
 
 from app.design.theme import DARKROOM, TEXT_SMALL, Theme, color, px, ui_font
@@ -207,15 +220,16 @@ class StepsArea(QAbstractScrollArea):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self.viewport())
-        for rect in event.region():  # two columns far apart are not all that is between them
+        region = cast("Iterable[QRect]", event.region())  # iterable, though Qt's stubs do not say so
+        for rect in region:  # two columns far apart are not all that is between them
             painter.setClipRect(rect)
             self.paint(painter, rect)
 
-    def focusInEvent(self, event: QEvent) -> None:  # type: ignore[override]
+    def focusInEvent(self, event: QFocusEvent) -> None:
         super().focusInEvent(event)
         self.viewport().update()
 
-    def focusOutEvent(self, event: QEvent) -> None:  # type: ignore[override]
+    def focusOutEvent(self, event: QFocusEvent) -> None:
         super().focusOutEvent(event)
         self.viewport().update()
 
