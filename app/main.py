@@ -12,12 +12,9 @@ import ctypes
 import functools
 import importlib.util
 import os
-import signal
-import socket
 import sys
 import tempfile
 from pathlib import Path
-from types import FrameType
 
 
 def _load_torch_libraries_first() -> None:
@@ -31,7 +28,7 @@ def _load_torch_libraries_first() -> None:
 if sys.platform == "win32":
     _load_torch_libraries_first()
 
-from PySide6.QtCore import QMetaObject, QObject, QSettings, QSocketNotifier, Qt, QTimer, Slot
+from PySide6.QtCore import QSettings, QTimer
 from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QApplication
 
@@ -42,46 +39,15 @@ from app.self_test import SelfTest
 from app.settings.file import user_settings
 from app.settings.store import read_preferences, unread
 from app.system import i18n, logs
-from app.system.crash_handler import Faults, one_line
-from app.system.cycle_collector import Garbage
+from app.system.crash_handler import CrashHandler, one_line
+from app.system.cycle_collector import CycleCollector
 from app.system.folders import Folders, folders
 from app.system.i18n import tr
+from app.system.interrupts import Interrupts
 from app.window.main_window import MainWindow
 from engine import SKILLS, SafelightError
 
 ICON = Path(__file__).resolve().parent.parent / "assets" / "icons" / "safelight.svg"
-
-
-class Interrupts(QObject):
-    """Lets Ctrl+C in the terminal end the app: Python only sees a signal when Qt hands control back to it."""
-
-    def __init__(self, app: QApplication) -> None:
-        super().__init__(app)
-        self._app = app
-        self._reader, self._writer = socket.socketpair()
-        self._reader.setblocking(False)
-        self._writer.setblocking(False)
-        self._notifier = QSocketNotifier(self._reader.fileno(), QSocketNotifier.Type.Read, self)
-        self._notifier.activated.connect(self._wake)
-        self._old_fd = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
-        self._old_handler = signal.signal(signal.SIGINT, self._quit)
-
-    def close(self) -> None:
-        """Put things back as they were."""
-        signal.signal(signal.SIGINT, self._old_handler)
-        signal.set_wakeup_fd(self._old_fd)
-        self._notifier.setEnabled(False)
-        self._reader.close()
-        self._writer.close()
-
-    def _quit(self, _number: int, _frame: FrameType | None) -> None:
-        # Not at once: before the event loop runs, while the window is being made, quit() would do nothing.
-        QMetaObject.invokeMethod(self._app, "quit", Qt.ConnectionType.QueuedConnection)
-
-    @Slot()
-    def _wake(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            self._reader.recv(64)  # running this line is what lets Python call the handler
 
 
 def application() -> QApplication:
@@ -154,23 +120,23 @@ def run(model: str | None = None, seed: int | None = None, ask: str | None = Non
         settings, problem = user_settings()
         problems = [problem, unread(settings), start_log(folders(read_preferences(settings).data_folder).logs)]
         ending.callback(logs.stop)
-        faults = Faults()
-        ending.callback(faults.remove)
-        faults.install(qt_messages=True)
+        crashes = CrashHandler()
+        ending.callback(crashes.remove)
+        crashes.install(qt_messages=True)
         link = EngineLink(traces=None if ask is not None else traces_folder(settings))
         ending.callback(link.shutdown)
         jobs = Jobs()
         ending.callback(jobs.shutdown)
         window = make_window(link, settings, seed, Library.in_memory() if ask is not None else None, jobs)
         ending.callback(window.close)
-        faults.happened.connect(window.say)
+        crashes.happened.connect(window.say)
         for problem in filter(None, problems):
             window.say(problem)
         start_loading = functools.partial(window.load, model or SKILLS)
         window.firstPainted.connect(functools.partial(QTimer.singleShot, 0, start_loading))
         window.firstPainted.connect(window.reopen)
-        garbage = Garbage(app)
-        ending.callback(garbage.close)
+        collector = CycleCollector(app)
+        ending.callback(collector.close)
         window.expect(model or SKILLS)
         window.show()
         test = SelfTest(window, ask) if ask is not None else None

@@ -11,7 +11,8 @@ from PySide6.QtGui import QFont, QFontMetricsF, QLinearGradient, QPainter, QPain
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.canvas.geometry import Rect, flow
-from app.design.theme import DARKROOM, TEXT_SMALL, Theme, color, entropy_color, px, text_percent, ui_font
+from app.design.fonts import TEXT_SMALL, px, text_percent, ui_font
+from app.design.tokens import DARKROOM, Theme, color, entropy_color
 
 SAMPLE = 16  # pixels, at 100 %
 BAR = 96

@@ -29,7 +29,8 @@ from PySide6.QtGui import (
 
 from app.canvas.geometry import Geometry, Rect
 from app.canvas.heat import NONE, Heat, places
-from app.design.theme import TEXT_SMALL, Theme, color, entropy_color, px, readable_on, ui_font
+from app.design.fonts import TEXT_SMALL, px, ui_font
+from app.design.tokens import Theme, color, entropy_color, readable_on
 from app.state.run.canvas import BlockState, CellState
 from app.system.i18n import tr
 

@@ -35,7 +35,8 @@ from app.canvas.paint import (
     paint_block,
     paint_legend,
 )
-from app.design.theme import DARKROOM, FADE_MS, TEXT_BODY, Theme, canvas_font, color, px, ui_font
+from app.design.fonts import TEXT_BODY, canvas_font, px, ui_font
+from app.design.tokens import DARKROOM, FADE_MS, Theme, color
 from app.state.run.canvas import BlockState, CellState
 from app.system.i18n import tr, trn
 

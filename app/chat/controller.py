@@ -11,6 +11,7 @@ from PySide6.QtGui import QDesktopServices, QGuiApplication
 from app.chat.prompts import prepare, prepare_with_files
 from app.presets.preset import Preset
 from app.session.session import reserve
+from app.settings.preferences import listed
 from app.state.chat.attachment import Attachment, with_attachments
 from app.state.chat.conversation import Turn
 from app.system.folders import ensure
@@ -239,4 +240,4 @@ class Asking(QObject):
         facts = diagnostics.Facts()
         if window.model is not None:
             facts = diagnostics.Facts(window.model.title, window.model.device, window.model.kernels)
-        return diagnostics.report(window.preferences, window.values, window.folders, facts)
+        return diagnostics.report(listed(window.preferences, window.values), window.folders, facts)

@@ -21,8 +21,8 @@ from app.chat.prose.widget import PAD, prepare
 from app.chat.suggestions import SuggestionBar
 from app.chat.welcome import Welcome, centred
 from app.design.controls import Hairline, chain_tabs
+from app.design.fonts import TEXT_LEAD, px
 from app.design.notice import Notice
-from app.design.theme import TEXT_LEAD, px
 from app.state.chat.conversation import Answer, ChatState, Turn
 from app.system.i18n import tr
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.canvas.view import CanvasView
-from app.design.theme import Theme, canvas_font, text_percent
+from app.design.fonts import canvas_font, text_percent
+from app.design.tokens import Theme
 
 
 @dataclass(frozen=True)

@@ -106,7 +106,7 @@ def _run_shape(args: argparse.Namespace) -> int:
     from engine.benchmarks.transformers import transformers_step_ms
     from engine.memory.device import choose
     from engine.memory.plan import plan, require_room
-    from engine.quant.schemes import DEFAULT, Activations
+    from engine.quant import DEFAULT, Activations
 
     config = ModelConfig.from_dict(read_json(folder / "config.json"))
     room = plan(folder, max(1, args.context), args.quantization, args.device, args.dtype)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from PySide6.QtGui import QColor, QImage
 
-from app.design.theme import Theme, entropy_color, readable_on
+from app.design.tokens import Theme, entropy_color, readable_on
 from app.export.options import Options, chosen
 from app.export.pictures import Sheet, Style
 from app.export.run import Share, missing

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from app.canvas.paint import STATE_WORDS, glyph_of
-from app.design.theme import DARKROOM, PAPER, Theme, entropy_color, readable_on
+from app.design.tokens import DARKROOM, PAPER, Theme, entropy_color, readable_on
 from app.export.options import Options, chosen
 from app.export.packing import Vocabulary, pack
 from app.export.run import Share, ending, header_of, missing

@@ -26,18 +26,8 @@ from app.canvas.paint import (
     paint_block,
     paint_legend,
 )
-from app.design.theme import (
-    DARKROOM,
-    PAPER,
-    TEXT_BODY,
-    TEXT_CANVAS,
-    TEXT_LEAD,
-    TEXT_SMALL,
-    Theme,
-    canvas_font,
-    color,
-    ui_font,
-)
+from app.design.fonts import TEXT_BODY, TEXT_CANVAS, TEXT_LEAD, TEXT_SMALL, canvas_font, ui_font
+from app.design.tokens import DARKROOM, PAPER, Theme, color
 from app.export.options import Options, chosen
 from app.export.run import Share, header_of, missing
 from app.state.run.canvas import BlockState

@@ -19,7 +19,7 @@ from app.bridge.messages import (
     InfluenceRequest,
     Message,
 )
-from app.design.theme import Theme
+from app.design.tokens import Theme
 from app.inspector.compare.view import Compare
 from app.inspector.compare.words import run_title, short_difference
 from app.inspector.forks.panel import ForkPanel, RunItem

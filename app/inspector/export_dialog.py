@@ -22,7 +22,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.design.controls import button, label
-from app.design.theme import px
+from app.design.fonts import px
 from app.export.options import FPS_HIGH, FPS_LOW, SUFFIXES, Format, Options, frames_of, parse_steps
 from app.export.run import Share
 from app.export.writing import export

@@ -18,9 +18,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.design.controls import Hairline, button, label
-from app.design.elided import Elided
-from app.design.theme import DARKROOM, Theme, px
+from app.design.controls import Elided, Hairline, button, label
+from app.design.fonts import px
+from app.design.tokens import DARKROOM, Theme
 from app.inspector.canvas.canvas import InspectorCanvas
 from app.inspector.compare.words import model_words
 from app.inspector.keys import Keys

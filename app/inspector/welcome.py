@@ -8,7 +8,7 @@ from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtWidgets import QFrame, QGridLayout, QScrollArea, QVBoxLayout, QWidget
 
 from app.design.controls import button, label
-from app.design.theme import px
+from app.design.fonts import px
 from app.inspector.run_cards import Card, Offer, RunCards
 from app.system.i18n import tr
 

@@ -8,8 +8,7 @@ from functools import partial
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QProgressBar, QPushButton, QVBoxLayout, QWidget
 
-from app.design.controls import button, label
-from app.design.flow import FlowLayout
+from app.design.controls import FlowLayout, button, label
 from app.design.notice import Notice
 from app.models.actions import ACTIONS, Action
 from app.models.entries import Entry

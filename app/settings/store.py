@@ -7,7 +7,7 @@ from pathlib import Path
 from PySide6.QtCore import QSettings
 
 from app.settings.file import user_settings
-from app.settings.preferences import SECTIONS, THEME, Flag, Folder, Preference, Preferences
+from app.settings.preferences import SECTIONS, THEME, Folder, Preference, Preferences, Switch
 from app.settings.spec import LAYER, PACE, SAMPLER, SEED_HIGH, SEED_LOW, Choice, Setting
 from app.settings.values import SettingsValues
 from app.system.i18n import tr
@@ -115,7 +115,7 @@ def _stored(settings: QSettings, item: Preference) -> str | int | bool | None:
         case Setting():
             number = _number(settings, KEYS[item.name], item.low, item.high)
             return None if number is None else int(number)
-        case Flag():
+        case Switch():
             return {"true": True, "1": True, "false": False, "0": False}.get(str(raw).lower())
         case Folder():
             return raw if isinstance(raw, str) and "\0" not in raw and Path(raw).is_absolute() else None

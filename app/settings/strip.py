@@ -6,7 +6,7 @@ from PySide6.QtCore import QEvent, Qt, Signal, Slot
 from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
 from app.design.controls import Hairline, button, label
-from app.design.theme import px
+from app.design.fonts import px
 from app.settings.fields import NumberBox, WholeBox, choice_box, flag_box, number_box
 from app.settings.spec import (
     LAYER,

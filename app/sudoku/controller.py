@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, Slot
 from PySide6.QtWidgets import QFileDialog
 
 from app.bridge.messages import AdapterChanged, LoadedModel, Message
-from app.design.theme import Theme
+from app.design.tokens import Theme
 from app.state.sudoku.board import Bin
 from app.state.sudoku.scores import Request
 from app.sudoku.batch import Batch

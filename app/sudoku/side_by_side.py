@@ -8,9 +8,9 @@ from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QCheckBox, QComboBox, QVBoxLayout, QWidget
 
-from app.design.controls import button, label
-from app.design.scroller import scroller
-from app.design.theme import Theme, px
+from app.design.controls import button, label, scroller
+from app.design.fonts import px
+from app.design.tokens import Theme
 from app.player.scrubber import Scrub
 from app.state.sudoku.board import Board
 from app.sudoku.board.column import BinChips, flow_of

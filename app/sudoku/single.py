@@ -8,9 +8,9 @@ from PySide6.QtCore import QEvent, QObject, QTimer, Signal, Slot
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QVBoxLayout, QWidget
 
-from app.design.controls import chain_tabs
-from app.design.scroller import scroller
-from app.design.theme import Theme, px
+from app.design.controls import chain_tabs, scroller
+from app.design.fonts import px
+from app.design.tokens import Theme
 from app.player.scrubber import Scrub
 from app.state.sudoku.board import Bin, Board, Check, check, generate
 from app.sudoku.board import keys

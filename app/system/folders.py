@@ -78,7 +78,7 @@ def set_aside(path: Path) -> Path:
 
 
 def shortened(text: str) -> str:
-    """A text with the home folder written as ``~``, which tells nobody's name."""
+    """A text with the home folder written as ``~``, so that it names nobody."""
     home = str(Path.home())
     if len(home) < 2:  # the root: nothing to hide, and every path would change
         return text

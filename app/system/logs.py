@@ -1,4 +1,4 @@
-"""The log file: what went wrong and where, never what was written or answered. Knows no Qt.
+"""The log file: what went wrong and where, never prompts or answers. Without Qt.
 
 The text of an exception may quote a prompt, so only the kinds whose texts speak of the machine keep theirs.
 """
@@ -11,7 +11,6 @@ import traceback
 from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from typing import cast
 
 from app.system.folders import ensure, set_aside, shortened, tighten
 from engine import SafelightError
@@ -36,7 +35,9 @@ class _File(RotatingFileHandler):
         def opener(path: str, flags: int) -> int:
             return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o600)
 
-        return cast(TextIOWrapper, open(self.baseFilename, self.mode, encoding=self.encoding, opener=opener))
+        file = open(self.baseFilename, self.mode, encoding=self.encoding, opener=opener)  # noqa: SIM115
+        assert isinstance(file, TextIOWrapper)
+        return file
 
     def handleError(self, record: logging.LogRecord) -> None:
         pass

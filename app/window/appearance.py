@@ -5,7 +5,9 @@ from __future__ import annotations
 from PySide6.QtCore import QObject, QSettings, Signal, Slot
 from PySide6.QtWidgets import QApplication
 
-from app.design.theme import DARKROOM, PAPER, Theme, apply_theme, set_text_percent, system_theme
+from app.design.fonts import set_text_percent
+from app.design.stylesheet import apply_theme, system_theme
+from app.design.tokens import DARKROOM, PAPER, Theme
 from app.settings import store
 from app.settings.preferences import Preferences
 

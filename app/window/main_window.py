@@ -51,12 +51,9 @@ from app.chat.paint_options import CanvasLook
 from app.chat.prompts import introduction, placeholder, suggestions
 from app.chat.words import parameters
 from app.design import icons
-from app.design import inspector_style as inspector_style
-from app.design import models_style as models_style
-from app.design import sudoku_style as sudoku_style
-from app.design.chrome import chrome
 from app.design.controls import Hairline
 from app.design.notice import Notice
+from app.design.stylesheet import chrome
 from app.library import Library
 from app.models.jobs import Jobs
 from app.models.page import ModelsPage
@@ -617,9 +614,6 @@ class MainWindow(QMainWindow):
                 shortcuts.style,
                 dialog.style,
                 sidebar.style,
-                models_style.style,
-                inspector_style.style,
-                sudoku_style.style,
             )
         )
         self.sidebar.dress(theme)

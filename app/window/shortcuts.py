@@ -6,7 +6,8 @@ from PySide6.QtCore import QEvent, Qt
 from PySide6.QtWidgets import QDialog, QFrame, QGridLayout, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
 from app.design.controls import button, label
-from app.design.theme import Theme, px
+from app.design.fonts import px
+from app.design.tokens import Theme
 from app.system.i18n import tr
 from app.window.action import Action, Actions, key_text
 

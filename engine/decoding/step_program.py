@@ -30,7 +30,7 @@ from engine.kernels.reference_step import VocabularyResult
 from engine.layers.attention import Extend, Span
 from engine.layers.kv_cache import KVCache
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from engine.quant.schemes import BF16, Activations
+from engine.quant import BF16, Activations
 
 TOP_PIECE = 65_536  # tokens of the vocabulary whose logits are held at once for a top k
 CAPTURE_ERRORS = "thread_local"  # what another thread of the app does on the device is no fault of a capture

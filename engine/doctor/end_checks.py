@@ -15,7 +15,7 @@ from engine.doctor.product_checks import tolerance
 from engine.kernels import reference_step as plain
 from engine.kernels.reference_step import VocabularyResult
 from engine.layers.rope import cos_sin
-from engine.quant.schemes import Packed, unpack
+from engine.quant import Packed, unpack
 
 Route = Callable[[Tensor, Tensor, Tensor, int], Outputs]
 EmbedRows = Callable[[Tensor, Packed, Tensor, int, float, float], Tensor]
@@ -54,7 +54,7 @@ def embed_rows_check(run: EmbedRows, ids: Tensor, table: Packed, fed: Tensor, te
 
     def oracle(ids: Tensor, table: Packed, fed: Tensor) -> Work:
         def outputs() -> Outputs:
-            rows = unpack(Packed(table.codes[ids], table.scales[:, ids].contiguous(), table.scheme)) * scale
+            rows = unpack(table.part(ids)) * scale
             return (torch.cat([rows[:text], plain.norm(rows[text:] + fed.float(), None, EPS)]),)
 
         return outputs

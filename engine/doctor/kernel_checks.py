@@ -19,7 +19,7 @@ from engine.doctor.oracle import OracleCheck
 from engine.doctor.shapes import Shape
 from engine.doctor.vocabulary_checks import vocabulary_check
 from engine.kernels import expert_gemm, expert_sort, linear_w8a8, linear_w8a16, reference, vocabulary
-from engine.quant.schemes import BF16, INT4, INT4_G64, INT8, NF4, NF4_VALUES, Activations
+from engine.quant import BF16, INT4, INT4_G64, INT8, NF4, NF4_VALUES, Activations
 
 Make = Callable[[], OracleCheck]
 Named = tuple[str, Make]  # operands are made only when their turn comes: those of the experts take 0.5 GB
@@ -84,7 +84,7 @@ def _experts(shape: Shape) -> Iterator[Named]:
 def _linears(shape: Shape) -> Iterator[Named]:
     def make(rows: int, size: int, tokens: int) -> OracleCheck:
         weight = packed(rows, size, scheme=INT8, device=shape.device, seed=1)
-        return product_checks.linear_check(linear_w8a16.linear8, shape.normal(tokens, size, seed=tokens), weight)
+        return product_checks.linear_check(linear_w8a16.linear_w8a16, shape.normal(tokens, size, seed=tokens), weight)
 
     for rows, size in linear_shapes(shape.config):
         yield f"linear8 {rows} x {size}", partial(make, rows, size, shape.canvas)
@@ -95,7 +95,7 @@ def _linears(shape: Shape) -> Iterator[Named]:
     def gated() -> OracleCheck:
         hidden, width = shape.config.hidden_size, shape.config.intermediate_size
         weight = packed(2 * width, hidden, scheme=INT8, device=shape.device, seed=3)
-        run = partial(linear_w8a16.linear8, gated=True)
+        run = partial(linear_w8a16.linear_w8a16, gated=True)
         return product_checks.linear_check(
             run, shape.normal(shape.canvas, hidden, seed=4), weight, product_checks.gated
         )
@@ -111,7 +111,7 @@ def _linears_int8(shape: Shape) -> Iterator[Named]:
         # Groups of a token differ in size, so that another's scale is seen.
         sizes = 2.0 ** (torch.arange(size, device=shape.device) // reference.GROUP % 3)
         x = shape.normal(shape.canvas, size, seed=2) * sizes.to(shape.dtype)
-        run = partial(linear_w8a8.linear_int8, gated=gated)
+        run = partial(linear_w8a8.linear_w8a8, gated=gated)
         oracle = partial(product_checks.gated, product=reference.linear_int8) if gated else reference.linear_int8
         return product_checks.linear_int8_check(run, x, weight, oracle)
 

@@ -16,7 +16,7 @@ from engine.doctor.shapes import Shape, kind
 from engine.kernels import attention, inputs, norms, router, settle
 from engine.kernels.reference_step import VocabularyResult
 from engine.layers.rope import inverse_frequencies
-from engine.quant.schemes import INT8
+from engine.quant import INT8
 
 Named = tuple[str, Callable[[], OracleCheck]]
 MOST_ROWS = 32_768  # of a table that rows are looked up in

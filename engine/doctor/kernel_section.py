@@ -18,7 +18,7 @@ from engine.doctor.oracle import OracleCheck, judge
 from engine.doctor.shapes import Shape, real, tiny
 from engine.doctor.telling import Found, Teller
 from engine.memory.device import Placement
-from engine.quant.schemes import PRECISIONS
+from engine.quant import PRECISIONS
 
 REPEATS = 12  # on a card, where a race shows in one run of many; the interpreter has none
 

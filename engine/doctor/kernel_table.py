@@ -3,7 +3,7 @@
 One table for what ``safelight doctor`` prints and what the tests hold. To add a kernel, add a line to its part: its
 constants, the types of arguments that ``build.TYPES`` does not know, and what its code may take.
 
-The part "int8" is launched only where activations are asked to be int8; see ``engine.quant.schemes.Activations``.
+The part "int8" is launched only where activations are asked to be int8; see ``engine.quant.Activations``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from engine.kernels import (
 from engine.kernels.launches import PROCESSORS
 from engine.kernels.reference import GROUP
 from engine.kernels.reference_step import TILE_TOKENS
-from engine.quant.schemes import SCHEMES
+from engine.quant import SCHEMES
 
 HIDDEN, WIDTH, TOP_K, EXPERTS, VOCABULARY = 2816, 704, 8, 128, 262_144
 CANVAS_PAIRS = 256 * TOP_K / EXPERTS  # of an expert
@@ -66,11 +66,11 @@ def _experts(capability: int) -> list[Build]:
 
 def _product(kernel: str, scheme: str, pairs: float, capability: int, decoding: float = 0, looping: float = 0) -> Build:
     """gate_up or down, with so many pairs an expert; a canvas's loop within counted instructions, a prompt's not."""
-    kind, blocks = SCHEMES[scheme], expert_gemm.Blocks.of(capability // 10, pairs)
+    kind, blocks = SCHEMES[scheme], expert_gemm.ProductBlocks.of(capability // 10, pairs)
     rows = blocks.rows if kernel == "gate_up" else blocks.down_rows(HIDDEN)
     tiles = blocks.turn(HIDDEN if kernel == "gate_up" else WIDTH, kind)
     constants = {
-        "H": HIDDEN, "WIDTH": WIDTH, "GROUP": kind.group_size, "IS_NF4": kind.name == "nf4", "PTX": True,
+        "H": HIDDEN, "WIDTH": WIDTH, "GROUP": kind.group_size, "IS_NF4": expert_gemm.NORMAL_FLOAT[kind], "PTX": True,
         "M": rows, "N": blocks.tokens, "TILES": tiles,
     }  # fmt: skip
     function: Any = expert_gemm.gate_up_kernel if kernel == "gate_up" else expert_gemm.down_kernel
@@ -104,7 +104,7 @@ def _linears(capability: int) -> list[Build]:
     block = {"M": linear_w8a16.BLOCK_ROWS, "N": linear_w8a16.BLOCK_TOKENS, "BLOCK": linear_w8a16.BLOCK_INPUTS}
     return [
         Build(
-            "linear", f"linear8 {name}", capability, linear_w8a16.linear8_kernel,
+            "linear", f"linear8 {name}", capability, linear_w8a16.linear_w8a16_kernel,
             block | {"K": size, "ROWS": rows, "WHOLE": whole, "GATED": gated}, AHEAD, stages=linear_w8a16.STAGES,
         )
         for name, size, rows, whole, gated in products
@@ -165,7 +165,7 @@ def _attention(capability: int) -> list[Build]:
 
 def _attend(capability: int, kind: str, size: int, kv_heads: int, window: int, text: bool) -> Build:
     """Attention of a kind of layer, to a canvas alone or with text before it."""
-    blocks = attention.Blocks.of(size, large=capability == 90)
+    blocks = attention.AttentionBlocks.of(size, large=capability == 90)
     constants = {
         "HEADS": 16, "GROUP": 16 // kv_heads, "D": size, "TEXT": text, "WINDOW": window,
         "SPLITS": 1 if text else 2, "M": blocks.queries, "N": blocks.keys, "COLUMNS": blocks.columns,
@@ -220,7 +220,7 @@ def _int8(capability: int) -> list[Build]:
         Build("int8", "quantize", capability, linear_w8a8.quantize_kernel, rows, Budget(registers=96), warps=4),
         *(
             Build(
-                "int8", f"linear_int8 {name}", capability, linear_w8a8.linear_int8_kernel,
+                "int8", f"linear_int8 {name}", capability, linear_w8a8.linear_w8a8_kernel,
                 block | {"K": size, "ROWS": out, "SPLITS": splits, "GATED": gated}, loop, types={"x_ptr": "i8"},
             )
             for name, size, out, splits, gated in linears

@@ -1,4 +1,4 @@
-"""Checks of the attention and norm kernels. Oracles are ``reference_sampling``'s, given operands in fp32."""
+"""Checks of the attention and norm kernels. Oracles are ``reference_step``'s, given operands in fp32."""
 
 from __future__ import annotations
 

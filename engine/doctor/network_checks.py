@@ -24,7 +24,7 @@ from engine.layers.moe import Router
 from engine.layers.packed_linear import PackedExperts, PackedLinear, PackedTokenTable
 from engine.models.diffusion_gemma.block import Block
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from engine.quant.schemes import BF16, Activations
+from engine.quant import BF16, Activations
 
 # On the plain path, whose time goes into unpacking, and whose memory a plan has counted:
 PLAIN_TOKENS = 16

@@ -7,9 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from engine.quant.schemes import Packed, Scheme
-
-SPREAD = {"nf4": 0.56, "int4": 4.64, "int8": 73.3}  # standard deviation of uniformly random codes
+from engine.quant import Packed, Scheme
 
 
 def draws(device: torch.device, seed: int) -> torch.Generator:
@@ -25,12 +23,13 @@ def normal(*shape: int, device: torch.device, dtype: torch.dtype, seed: int, sca
 def packed(*shape: int, scheme: Scheme, device: torch.device, seed: int) -> Packed:
     """A packed weight (..., out, in) of random codes, whose products with normal numbers are about normal."""
     random = draws(device, seed)
-    low, high = (-127, 128) if scheme.bits == 8 else (0, 256)
+    limits = torch.iinfo(scheme.codes_dtype)
+    low, high = max(limits.min, -limits.max), limits.max + 1
     codes = torch.empty(scheme.codes_shape(shape), dtype=scheme.codes_dtype, device=device)
     for part in codes.view(-1, *codes.shape[-2:]):  # one expert's at a time: drawn numbers take twice the memory
         part.copy_(torch.randint(low, high, part.shape, generator=random, device=device, dtype=torch.int16))
     factors = torch.randn(scheme.scales_shape(shape), generator=random, device=device).mul_(0.35).exp_()
-    scales = factors * (shape[-1] ** -0.5 / SPREAD[scheme.name])
+    scales = factors * (shape[-1] ** -0.5 / scheme.spread)
     return Packed(codes, scales.to(scheme.scale_dtype), scheme)
 
 

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from engine.doctor.operands import other_scales
 from engine.doctor.oracle import EXACT, OracleCheck, Outputs, Work
 from engine.kernels import reference
-from engine.quant.schemes import Packed
+from engine.quant import Packed
 
 Linear = Callable[[Tensor, Packed], Tensor]
 Experts = Callable[[Tensor, Tensor, Tensor, Packed, Packed], Tensor]
@@ -55,7 +55,7 @@ def linear_int8_check(run: Linear, x: Tensor, weight: Packed, oracle: Linear = r
 
 
 def gated(x: Tensor, weight: Packed, product: Linear = reference.linear) -> Tensor:
-    """What ``linear8`` computes of gates and ups: GELU(gate) * up."""
+    """What ``linear_w8a16`` computes of gates and ups: GELU(gate) * up."""
     gate, up = product(x, weight).chunk(2, dim=-1)
     return F.gelu(gate, approximate="tanh") * up
 

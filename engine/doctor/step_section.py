@@ -25,7 +25,7 @@ from engine.doctor.telling import Found, Teller
 from engine.layers.kv_cache import KVCache
 from engine.memory.device import Placement
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from engine.quant.schemes import PRECISIONS
+from engine.quant import PRECISIONS
 
 LAYERS = (0, 5, 1, 11)  # of the real shape: sliding and full ones in turn
 VOCABULARY = 32_768

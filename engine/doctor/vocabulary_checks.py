@@ -12,7 +12,7 @@ from engine.doctor.oracle import EXACT, OracleCheck, Outputs, Work
 from engine.doctor.product_checks import tolerance
 from engine.kernels import reference_step as plain
 from engine.kernels.reference_step import VocabularyResult
-from engine.quant.schemes import BF16, Activations, Packed
+from engine.quant import BF16, Activations, Packed
 
 Stage = Callable[..., VocabularyResult]
 CAP = 30.0

@@ -15,8 +15,8 @@ from torch.nn import functional as F
 
 from engine import kernels
 from engine.config import LayerConfig, ModelConfig
+from engine.kernels.rope import rotate
 from engine.layers.norm import RMSNorm
-from engine.layers.rope import rotate
 
 Extend = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 

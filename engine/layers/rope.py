@@ -21,10 +21,3 @@ def cos_sin(positions: Tensor, frequencies: Tensor, dtype: torch.dtype) -> tuple
     angles = positions.to(torch.float32)[:, None] * frequencies  # (T, D/2)
     angles = torch.cat([angles, angles], dim=-1)
     return angles.cos().to(dtype), angles.sin().to(dtype)
-
-
-def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Turn heads (..., T, D) by tables that broadcast to them; pairs are (i, i + D/2)."""
-    half = x.shape[-1] // 2
-    turned = torch.cat([-x[..., half:], x[..., :half]], dim=-1)
-    return x * cos + turned * sin

@@ -19,7 +19,7 @@ from engine.errors import SafelightError, quoted
 from engine.files import read_json
 from engine.memory import footprint
 from engine.memory.device import choose
-from engine.quant.schemes import DEFAULT, INT8, PRECISIONS, Precision
+from engine.quant import DEFAULT, INT8, PRECISIONS, Precision
 from engine.weights import compressed_tensors, loader, packed_store, store_files
 
 CONTEXT = 32_768  # tokens planned for where nothing else is asked, or fewer where the model has fewer positions

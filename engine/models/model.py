@@ -27,7 +27,7 @@ from engine.layers.packed_linear import packed_weights
 from engine.memory.device import Placement, choose
 from engine.memory.plan import device_memory, plan, require_room
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from engine.quant.schemes import Precision
+from engine.quant import Precision
 from engine.text.chat_template import ChatTemplate, Message
 from engine.text.tokenizer import Tokenizer
 from engine.threads import choose_threads, use_threads

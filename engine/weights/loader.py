@@ -17,7 +17,7 @@ from engine.errors import SafelightError
 from engine.files import read_json
 from engine.layers.packed_linear import for_processor, install
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from engine.quant.schemes import DEFAULT, PRECISIONS, Precision
+from engine.quant import DEFAULT, PRECISIONS, Precision
 from engine.weights import compressed_tensors, packed_store, store_files
 from engine.weights.safetensors import Checkpoint, Layout, Progress, State, check, fill, released
 
@@ -61,7 +61,7 @@ def open_weights(
     """Read the headers of a model folder and check them.
 
     Args:
-        quantization: "auto" or a name of ``quantize.PRECISIONS``. Weights that are packed already stay as they are, and
+        quantization: "auto" or a name of ``quant.PRECISIONS``. Weights that are packed already stay as they are, and
             any other wish is refused.
         dtype: of what is not packed; None keeps the checkpoint's.
         unpacked: what "auto" means for weights in the released layout; None leaves them unpacked.
@@ -114,7 +114,7 @@ def quantize(
     """Convert a checkpoint into a packed store; see ``store.write_store``.
 
     Args:
-        quantization: a name of ``quantize.PRECISIONS`` other than "none"; "auto" keeps what is packed already and takes
+        quantization: a name of ``quant.PRECISIONS`` other than "none"; "auto" keeps what is packed already and takes
             the default otherwise.
 
     Raises:

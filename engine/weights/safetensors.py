@@ -22,7 +22,7 @@ from engine.errors import SafelightError, quoted
 from engine.files import is_bare_name, open_regular, read_json
 from engine.layers.packed_linear import PackedWeight
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from engine.quant.schemes import pack
+from engine.quant import pack
 
 Progress = Callable[[float], None]
 """Called with the share of the weights read so far, 0 to 1."""
@@ -170,7 +170,7 @@ class State:
             self.keep(path, tensor)
             return
         made = pack(tensor.to(self.device), self.packed[path].scheme, path)
-        self.tensors[f"{path}.codes"], self.tensors[f"{path}.scales"] = made.codes, made.scales
+        self.tensors |= {f"{path}.{part}": packed for part, packed in made.tensors.items()}
 
     def keep(self, key: str, tensor: Tensor) -> None:
         """A finished tensor. Packed ones on the CPU stay in the mapped file; the others are copied."""

@@ -19,8 +19,8 @@ from PySide6.QtWidgets import QApplication
 
 from app.chat.page import ChatPage
 from app.chat.paint_options import CanvasLook
-from app.design.chrome import chrome
-from app.design.theme import DARKROOM, apply_theme
+from app.design.stylesheet import apply_theme, chrome
+from app.design.tokens import DARKROOM
 from app.state.chat.conversation import Answer, ChatState
 from app.state.run.stats import RunFigures
 from engine import GenerationConfig

@@ -9,7 +9,7 @@ from PySide6.QtGui import QFont, QFontMetrics, QGuiApplication, QPainter, QPaint
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.chat.background import Background
-from app.design.theme import TEXT_SMALL, px
+from app.design.fonts import TEXT_SMALL, px
 from app.state.chat.context_window import Count, Fit, Message, fit
 from app.system.i18n import tr
 

@@ -11,11 +11,10 @@ from app.chat.messages.prompt_editor import PromptEditor
 from app.chat.messages.versions import VersionSwitch
 from app.chat.paint_options import CanvasLook
 from app.chat.prose.widget import PAD, Prose
-from app.design.controls import button, label
-from app.design.flow import FlowLayout
+from app.design.controls import FlowLayout, button, label
+from app.design.text_field import fits
 from app.state.chat.attachment import fence_for
 from app.state.chat.conversation import Turn
-from app.state.chat.fitting import fits
 from app.system.i18n import tr
 
 NAME_WIDTH = 240  # pixels

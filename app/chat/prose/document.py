@@ -32,7 +32,8 @@ from app.chat.prose.rows import Row
 from app.chat.prose.safe import is_rtl
 from app.chat.prose.slow import Job
 from app.chat.prose.typeset import Picture
-from app.design.theme import TEXT_BODY, TEXT_LEAD, Theme, canvas_font, color, px, text_percent, ui_font
+from app.design.fonts import TEXT_BODY, TEXT_LEAD, canvas_font, px, text_percent, ui_font
+from app.design.tokens import Theme, color
 
 INDENT = 24
 GAP, CLOSE_GAP, HEADING_GAP = 12, 4, 20

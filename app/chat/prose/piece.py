@@ -31,7 +31,8 @@ from app.chat.prose.document import (
 from app.chat.prose.formula import OBJECT, WRITTEN
 from app.chat.prose.rows import Row
 from app.chat.prose.slow import Job
-from app.design.theme import color, px
+from app.design.fonts import px
+from app.design.tokens import color
 
 HEADER = 32  # of a code block, with its language and its button
 PADDING = 12

@@ -38,7 +38,8 @@ from app.chat.prose.safe import safe
 from app.chat.prose.sheet import Sheet
 from app.chat.prose.slow import Job
 from app.design.controls import button, chain_tabs
-from app.design.theme import DARKROOM, TEXT_SMALL, Theme, color, px
+from app.design.fonts import TEXT_SMALL, px
+from app.design.tokens import DARKROOM, Theme, color
 from app.system.i18n import tr
 
 PAD = 8

@@ -12,7 +12,8 @@ from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QScrollArea, QVBox
 from app.canvas.accessibility import speak
 from app.canvas.view import CanvasView
 from app.design.controls import button, label
-from app.design.theme import TEXT_CANVAS, Theme, canvas_font
+from app.design.fonts import TEXT_CANVAS, canvas_font
+from app.design.tokens import Theme
 from app.inspector.canvas.layers import LAYERS, LayerName, Seen, heat, title
 from app.inspector.cell.cells import CellsTable
 from app.player.player import NOTHING, Player

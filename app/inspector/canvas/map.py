@@ -8,7 +8,8 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.canvas.legend import Entry, Legend
 from app.design.controls import label
-from app.design.theme import DARKROOM, SPACE_2, SPACE_4, Theme, color, entropy_color, px, readable_on
+from app.design.fonts import px
+from app.design.tokens import DARKROOM, SPACE_2, SPACE_4, Theme, color, entropy_color, readable_on
 from app.inspector.canvas.map_area import MapArea, entropy_top
 from app.player.player import Player
 from app.system.i18n import tr

@@ -10,7 +10,8 @@ from PySide6.QtCore import QEvent, QPointF, QRect, QSize, Qt, Slot
 from PySide6.QtGui import QColor, QHelpEvent, QImage, QKeyEvent, QMouseEvent, QPainter, QPen
 from PySide6.QtWidgets import QToolTip, QWidget
 
-from app.design.theme import Theme, color, entropy_color, px, readable_on
+from app.design.fonts import px
+from app.design.tokens import Theme, color, entropy_color, readable_on
 from app.inspector.cell.history_words import history_in_words, moment_in_words
 from app.inspector.timeline.steps_area import StepsArea, small_font
 from app.player.player import NOTHING, Player

@@ -8,7 +8,8 @@ from PySide6.QtWidgets import QBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
 from app.canvas.legend import Entry, Legend
 from app.design.controls import label
-from app.design.theme import DARKROOM, SPACE_2, SPACE_4, Theme, color, px
+from app.design.fonts import px
+from app.design.tokens import DARKROOM, SPACE_2, SPACE_4, Theme, color
 from app.inspector.cell.candidate_table import CandidateTable
 from app.inspector.cell.history_words import Piece, history_in_words, moment_in_words, percent, quoted
 from app.inspector.cell.rank_chart import BumpChart

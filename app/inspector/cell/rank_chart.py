@@ -8,7 +8,8 @@ from PySide6.QtCore import QEvent, QRect, QRectF, QSize, Qt, Signal, Slot
 from PySide6.QtGui import QHelpEvent, QPainter, QPixmap
 from PySide6.QtWidgets import QToolTip, QWidget
 
-from app.design.theme import color, px
+from app.design.fonts import px
+from app.design.tokens import color
 from app.inspector.cell.history_words import moment_in_words, written
 from app.inspector.cell.rank_paths import TAIL, Plot, paint_history, paint_row_names
 from app.inspector.timeline.steps_area import StepsArea, small_font

@@ -14,7 +14,8 @@ from itertools import pairwise
 from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen, QPolygonF
 
-from app.design.theme import Theme, color, luminance, px
+from app.design.fonts import px
+from app.design.tokens import Theme, color, luminance
 from app.state.run.cell_history import OUTSIDE, History, Line, Run
 from app.system.i18n import tr
 

@@ -12,7 +12,7 @@ from PySide6.QtGui import QColor, QTextCharFormat
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.design.controls import label
-from app.design.theme import DARKROOM, SPACE_2, SPACE_4, Theme, color
+from app.design.tokens import DARKROOM, SPACE_2, SPACE_4, Theme, color
 from app.inspector.cell.history_words import quoted
 from app.inspector.cell.text_pane import TextPane
 from app.player.player import NOTHING, Player

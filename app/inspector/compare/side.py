@@ -10,8 +10,9 @@ from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
 
 from app.canvas.accessibility import speak
-from app.design.elided import Elided
-from app.design.theme import DARKROOM, SPACE_1, SPACE_4, Theme, canvas_font, color
+from app.design.controls import Elided
+from app.design.fonts import canvas_font
+from app.design.tokens import DARKROOM, SPACE_1, SPACE_4, Theme, color
 from app.inspector.canvas.canvas import Cells
 from app.state.run.canvas import BlockState, Mask
 from engine import Recording

@@ -20,7 +20,8 @@ from PySide6.QtWidgets import (
 )
 
 from app.design.controls import Hairline, button, label
-from app.design.theme import DARKROOM, SPACE_2, SPACE_4, TEXT_BODY, Theme, px
+from app.design.fonts import TEXT_BODY, px
+from app.design.tokens import DARKROOM, SPACE_2, SPACE_4, Theme
 from app.inspector.canvas.canvas import FONT_SIZES, RESERVED_TOKENS
 from app.inspector.compare.figures import CompareFigures
 from app.inspector.compare.side import Side

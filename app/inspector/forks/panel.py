@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.design.controls import Hairline, button, label
-from app.design.theme import px
+from app.design.fonts import px
 from app.inspector.forks.spans import Spans, fit_rows
 from app.player.player import NOTHING, Player
 from app.settings.fields import NumberBox, number_box

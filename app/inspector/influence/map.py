@@ -10,7 +10,8 @@ from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from app.canvas.geometry import Geometry
 from app.canvas.paint import Glyph, Glyphs
-from app.design.theme import DARKROOM, TEXT_BODY, Theme, canvas_font, color, entropy_color, px, readable_on
+from app.design.fonts import TEXT_BODY, canvas_font, px
+from app.design.tokens import DARKROOM, Theme, color, entropy_color, readable_on
 from app.inspector.influence.scale import Influence
 from app.inspector.words import in_nats
 from app.system.i18n import tr

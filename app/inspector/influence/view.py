@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 from app.canvas.legend import Entry, Legend
 from app.canvas.paint import glyph_of
 from app.design.controls import button, label
-from app.design.theme import DARKROOM, SPACE_2, SPACE_4, Theme, color
+from app.design.tokens import DARKROOM, SPACE_2, SPACE_4, Theme, color
 from app.inspector.cell.history_words import percent, quoted
 from app.inspector.influence.map import InfluenceMap
 from app.inspector.influence.scale import Influence

@@ -8,7 +8,8 @@ from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, Qt
 from PySide6.QtGui import QFont, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen, QPixmap, QResizeEvent
 from PySide6.QtWidgets import QToolTip, QWidget
 
-from app.design.theme import TEXT_SMALL, color, px, ui_font
+from app.design.fonts import TEXT_SMALL, px, ui_font
+from app.design.tokens import color
 from app.inspector.words import tick
 from app.system.i18n import tr
 

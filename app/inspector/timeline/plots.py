@@ -18,7 +18,8 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.design.controls import button, label
-from app.design.theme import DARKROOM, TEXT_SMALL, Theme, px
+from app.design.fonts import TEXT_SMALL, px
+from app.design.tokens import DARKROOM, Theme
 from app.inspector.timeline.overview import BlockFigures, Overview
 from app.inspector.timeline.plot_sheet import HEADROOM, Sheet, small_font
 from app.player.player import Player

@@ -22,7 +22,8 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QWidget
 
-from app.design.theme import DARKROOM, TEXT_SMALL, Theme, color, px, ui_font
+from app.design.fonts import TEXT_SMALL, px, ui_font
+from app.design.tokens import DARKROOM, Theme, color
 from app.player.player import Player
 from app.state.run.replay import NOISE, BlockRecord, Frame
 

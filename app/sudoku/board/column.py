@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from PySide6.QtCore import QObject, Signal, Slot
 from PySide6.QtWidgets import QCheckBox, QComboBox, QGridLayout, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
-from app.design.controls import Hairline, button, label
-from app.design.flow import FlowLayout
+from app.design.controls import FlowLayout, Hairline, button, label
 from app.state.sudoku.board import BINS
 from app.state.sudoku.solve_frame import SolveFrame
 from app.sudoku.wording import bin_tip, bin_title, figures

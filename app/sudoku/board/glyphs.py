@@ -9,7 +9,7 @@ from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QStaticText, QTransform
 
 from app.canvas.paint import glyph_of
-from app.design.theme import canvas_font
+from app.design.fonts import canvas_font
 
 _LIMIT = 4096
 

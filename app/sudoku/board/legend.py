@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QWidget
 
 from app.canvas.geometry import Rect
 from app.canvas.legend import Entry, Legend
-from app.design.theme import Theme, color
+from app.design.tokens import Theme, color
 from app.state.run.canvas import CellState
 from app.state.sudoku.solve_frame import ShownCell
 from app.sudoku.board.glyphs import Drawn, Face, Glyphs

@@ -18,7 +18,8 @@ from PySide6.QtGui import QColor, QPainter, QPen, QPolygonF
 
 from app.canvas.geometry import Rect
 from app.canvas.paint import state_color
-from app.design.theme import RADIUS, TEXT_BODY, Theme, color, px, ui_font
+from app.design.fonts import TEXT_BODY, px, ui_font
+from app.design.tokens import RADIUS, Theme, color
 from app.state.run.canvas import CellState
 from app.state.sudoku.solve_frame import ShownCell, SolveFrame
 from app.sudoku.board.geometry import BoardGeometry

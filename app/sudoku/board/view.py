@@ -21,7 +21,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QMenu, QSizePolicy, QToolTip, QWidget
 
 from app.canvas.accessibility import tell_selected
-from app.design.theme import DARKROOM, FADE_MS, Theme, color
+from app.design.tokens import DARKROOM, FADE_MS, Theme, color
 from app.state.run.canvas import CellState
 from app.state.sudoku.board import BLANK, EMPTY, SIZE, Board, Entry
 from app.state.sudoku.pasting import PasteError, read

@@ -10,7 +10,8 @@ from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, QTimer, Slot
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen, QPolygonF, QShowEvent
 from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
 
-from app.design.theme import DARKROOM, TEXT_SMALL, Theme, color, px
+from app.design.fonts import TEXT_SMALL, px
+from app.design.tokens import DARKROOM, Theme, color
 from app.inspector.timeline.plot_sheet import small_font
 from app.state.sudoku.scores import Scoreboard, wilson
 from app.sudoku.scores.words import short_with_givens, spoken

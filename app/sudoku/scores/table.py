@@ -6,7 +6,7 @@ from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QFont, QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QSizePolicy, QTableWidget, QTableWidgetItem, QWidget
 
-from app.design.theme import TEXT_SMALL, px, ui_font
+from app.design.fonts import TEXT_SMALL, px, ui_font
 from app.state.sudoku.scores import ALL, Row
 from app.sudoku.scores.words import cells_of, heads
 from app.system.i18n import tr

@@ -17,9 +17,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.design.controls import button, label
-from app.design.flow import FlowLayout
-from app.design.theme import Theme, px
+from app.design.controls import FlowLayout, button, label
+from app.design.fonts import px
+from app.design.tokens import Theme
 from app.settings.fields import WholeBox
 from app.state.sudoku.board import BINS
 from app.state.sudoku.scores import Request, Result, Scoreboard

@@ -14,7 +14,8 @@ from PySide6.QtWidgets import QScrollArea, QToolTip, QVBoxLayout, QWidget
 from app.canvas.geometry import GAP, MARGIN, Geometry, fitting_columns, flow
 from app.canvas.paint import Glyph, Glyphs, Look, glyph_of, paint_block
 from app.canvas.view import CanvasView
-from app.design.theme import DARKROOM, PAPER, canvas_font, entropy_color
+from app.design.fonts import canvas_font
+from app.design.tokens import DARKROOM, PAPER, entropy_color
 from app.state.run.canvas import BlockState, CanvasState, CellState
 from engine import SKILLS, CanvasCommitted, CanvasStarted, Event, StepFinished, generate, load_model
 

@@ -19,10 +19,10 @@ from app.chat.messages.turn import TurnView
 from app.chat.page import ChatPage, column_width
 from app.chat.paint_options import CanvasLook
 from app.chat.prose.widget import Prose
-from app.design.theme import DARKROOM, PAPER
+from app.design.text_field import LONGEST_LINE
+from app.design.tokens import DARKROOM, PAPER
 from app.state.chat.attachment import Attachment
 from app.state.chat.conversation import Answer, ChatState, Turn
-from app.state.chat.fitting import LONGEST_LINE
 from app.state.run.stats import RunFigures
 from engine import Event, GenerationConfig, Reply
 

@@ -19,7 +19,7 @@ from app.chat.prose.formula import Formulas
 from app.chat.prose.links import OpenLink
 from app.chat.prose.piece import MOST_IN_PIECE
 from app.chat.prose.widget import MOST_LINES, MOST_SHOWN, Prose, prepare, shown_part
-from app.design.theme import DARKROOM, PAPER
+from app.design.tokens import DARKROOM, PAPER
 
 RICH = """# Title
 

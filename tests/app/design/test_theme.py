@@ -11,23 +11,9 @@ from PySide6.QtCore import QSettings, Qt
 from PySide6.QtGui import QColor, QFontInfo
 from PySide6.QtWidgets import QApplication, QLabel, QLineEdit, QPushButton, QVBoxLayout, QWidget
 
-from app.design.chrome import chrome
-from app.design.theme import (
-    DARKROOM,
-    PAPER,
-    Theme,
-    apply_theme,
-    canvas_font,
-    entropy_color,
-    px,
-    readable_on,
-    set_text_percent,
-    sized,
-    stylesheet,
-    system_theme,
-    text_percent,
-    ui_font,
-)
+from app.design.fonts import canvas_font, px, set_text_percent, sized, text_percent, ui_font
+from app.design.stylesheet import apply_theme, chrome, stylesheet, system_theme
+from app.design.tokens import DARKROOM, PAPER, Theme, entropy_color, readable_on
 from app.settings import store
 from app.window.appearance import Looks
 

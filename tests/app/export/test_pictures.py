@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 from PySide6.QtWidgets import QApplication
 
-from app.design.theme import DARKROOM, PAPER
+from app.design.tokens import DARKROOM, PAPER
 from app.export import video
 from app.export.gif import as_pillow
 from app.export.options import Options, chosen, frames_of, parse_steps, spread
@@ -246,7 +246,7 @@ def test_a_long_prompt_ends_in_an_ellipsis() -> None:
 
 
 def test_the_size_that_someone_reads_at_changes_no_picture(real: Trace, tmp_path: Path, qapp: QApplication) -> None:
-    from app.design.theme import set_text_percent
+    from app.design.fonts import set_text_percent
 
     assert qapp is not None
     plain = whole(real, tmp_path / "a.png", Options("png")).read_bytes()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PySide6.QtCore import Qt
 
-from app.design.theme import PAPER
+from app.design.tokens import PAPER
 from app.inspector.compare import view as compare_view
 from app.inspector.compare.figures import UNKNOWN, figures_of_run
 from app.inspector.compare.view import Compare

@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QColor, QMouseEvent
 
-from app.design.theme import DARKROOM, PAPER, entropy_color
+from app.design.tokens import DARKROOM, PAPER, entropy_color
 from app.inspector.influence.scale import Influence, Scale
 from app.inspector.influence.view import InfluenceView
 from app.inspector.words import in_nats, power_of_ten, tick

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 from pytestqt.qtbot import QtBot
 
-from app.design.theme import DARKROOM
+from app.design.tokens import DARKROOM
 from app.inspector.timeline.overview import Overview, figures_of
 from app.inspector.timeline.plots import Plots
 from app.player.player import Player

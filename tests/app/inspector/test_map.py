@@ -6,7 +6,7 @@ import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QColor, QMouseEvent
 
-from app.design.theme import DARKROOM, PAPER, color, entropy_color
+from app.design.tokens import DARKROOM, PAPER, color, entropy_color
 from app.inspector.canvas.map import StepMap
 from app.inspector.canvas.map_area import entropy_top, heat
 from app.player.player import Player

@@ -11,9 +11,8 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QAbstractButton, QComboBox, QLabel, QWidget
 
-from app.design.chrome import chrome
-from app.design.inspector_style import style
-from app.design.theme import DARKROOM, PAPER
+from app.design.stylesheet import chrome
+from app.design.tokens import DARKROOM, PAPER
 from app.inspector.canvas.canvas import InspectorCanvas
 from app.inspector.canvas.layers import LAYERS, Seen, heat
 from app.inspector.page import InspectorPage
@@ -32,7 +31,7 @@ THEMES = pytest.mark.parametrize("theme", [DARKROOM, PAPER], ids=lambda theme: t
 @pytest.fixture
 def page(qtbot) -> InspectorPage:
     made = InspectorPage(DARKROOM, reduced_motion=True)
-    made.setStyleSheet(chrome(DARKROOM, style))
+    made.setStyleSheet(chrome(DARKROOM))
     qtbot.addWidget(made)
     made.resize(1280, 800)
     made.show()

@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QColor, QImage
 
-from app.design.theme import DARKROOM, PAPER
+from app.design.tokens import DARKROOM, PAPER
 from app.inspector.timeline.overview import Overview
 from app.inspector.timeline.plots import Plots, round_up
 from app.player.player import Player

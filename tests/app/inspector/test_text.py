@@ -6,7 +6,7 @@ import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QMouseEvent, QTextCursor
 
-from app.design.theme import DARKROOM, PAPER, color
+from app.design.tokens import DARKROOM, PAPER, color
 from app.inspector.cell.text import RenderedText
 from app.player.player import Player
 from app.state.run.text_map import Reading, read, shown, units

@@ -10,7 +10,7 @@ from PySide6.QtCore import QEvent, QObject, QPoint, Qt
 from PySide6.QtGui import QColor, QImage, QRegion
 from PySide6.QtWidgets import QToolTip, QWidget
 
-from app.design.theme import DARKROOM, PAPER
+from app.design.tokens import DARKROOM, PAPER
 from app.inspector.timeline.filmstrip import Filmstrip
 from app.inspector.timeline.overview import Overview, figures_of
 from app.inspector.timeline.timeline import Timeline

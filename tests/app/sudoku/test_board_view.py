@@ -12,7 +12,7 @@ from PySide6.QtGui import QAccessible, QGuiApplication, QHelpEvent, QImage, QKey
 from PySide6.QtWidgets import QLineEdit, QToolTip, QVBoxLayout, QWidget
 
 from app.canvas.geometry import Rect
-from app.design.theme import DARKROOM, PAPER, color
+from app.design.tokens import DARKROOM, PAPER, color
 from app.state.run.canvas import CellState
 from app.state.sudoku.board import EMPTY, SIZE, Board
 from app.state.sudoku.solve_frame import Mark, ShownCell, SolveFrame, frame

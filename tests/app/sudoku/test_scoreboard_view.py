@@ -13,7 +13,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QAccessible, QColor, QImage
 from PySide6.QtWidgets import QAbstractButton, QFileDialog, QSpinBox
 
-from app.design.theme import DARKROOM, PAPER
+from app.design.tokens import DARKROOM, PAPER
 from app.state.sudoku.scores import BINS, Request, Result, wilson
 from app.sudoku.scores.plot import pens, ticks
 from app.sudoku.scores.view import ScoreboardView

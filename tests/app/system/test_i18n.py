@@ -11,7 +11,7 @@ from PySide6.QtCore import QSettings
 from PySide6.QtWidgets import QComboBox, QLabel, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.design.theme import DARKROOM
+from app.design.tokens import DARKROOM
 from app.settings.dialog import SettingsDialog
 from app.settings.languages import installed
 from app.settings.preferences import SECTIONS, with_languages

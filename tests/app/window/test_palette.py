@@ -6,7 +6,7 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from pytestqt.qtbot import QtBot
 
-from app.design.theme import DARKROOM, PAPER
+from app.design.tokens import DARKROOM, PAPER
 from app.window.action import Action, Actions
 from app.window.fuzzy import folded, ranked, score
 from app.window.palette import REASON, Palette

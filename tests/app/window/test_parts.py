@@ -19,7 +19,7 @@ from app.library import Library
 from app.main import open_library
 from app.settings.dialog import SettingsDialog
 from app.system import i18n
-from app.system.crash_handler import Faults
+from app.system.crash_handler import CrashHandler
 from app.system.folders import default_data_folder
 from app.window.main_window import MainWindow
 from app.window.palette import Palette
@@ -177,7 +177,7 @@ def test_the_model_can_be_unloaded_and_loaded_again(qtbot: QtBot, open_window: O
 
 def test_a_fault_anywhere_is_told_and_the_app_goes_on(qtbot: QtBot, open_window: Open) -> None:
     window = open_window()
-    faults = Faults()
+    faults = CrashHandler()
     faults.happened.connect(window.say)
     faults.install()
     try:

@@ -17,7 +17,7 @@ from engine.adapters.writing import save_adapter
 from engine.decoding.step_program import StepProgram
 from engine.fingerprint import fingerprint
 from engine.layers.kv_cache import PIECE
-from engine.quant.schemes import unpack
+from engine.quant import unpack
 from engine.weights.loader import quantize
 from tests.engine import packing, tiny
 from tests.engine.adapting import SCALING, random_adapters

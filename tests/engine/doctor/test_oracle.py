@@ -13,7 +13,7 @@ from engine.doctor.operands import normal, other_scales, packed
 from engine.doctor.oracle import OracleCheck, Verdict, distance, judge
 from engine.doctor.product_checks import linear_check, sort_check, sorted_pairs
 from engine.kernels import reference
-from engine.quant.schemes import INT8, Packed
+from engine.quant import INT8, Packed
 
 CPU = torch.device("cpu")
 X = normal(20, 64, device=CPU, dtype=torch.float32, seed=1)

@@ -12,7 +12,7 @@ from engine.decoding.step_program import StepProgram
 from engine.layers.kv_cache import KERNEL_PIECE, KVCache
 from engine.memory import footprint
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from engine.quant.schemes import PRECISIONS
+from engine.quant import PRECISIONS
 from tests.engine.kernels.card import Memory, pretend
 
 CONTEXT, GB = 32_768, 10**9

@@ -67,7 +67,7 @@ def test_right_kernels_pass_and_every_kernel_has_a_check() -> None:
 
 @pytest.mark.parametrize("name", ["linear8", "add_norm", "attention"])
 def test_a_broken_kernel_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = {"linear8": linear_w8a16.linear8, "add_norm": norms.add_norm, "attention": attention.attention}[name]
+    right = {"linear8": linear_w8a16.linear_w8a16, "add_norm": norms.add_norm, "attention": attention.attention}[name]
     broken = {
         "linear8": lambda x, weight, **more: right(x, other_scales(weight), **more),
         "add_norm": lambda x, y, post, pre, *more: right(x, y, post, pre.roll(1, 0), *more),
@@ -75,7 +75,8 @@ def test_a_broken_kernel_is_named(name: str, monkeypatch: pytest.MonkeyPatch) ->
             queries, keys, values, span + torch.tensor([1, 0], dtype=torch.int32), *more
         ),
     }[name]
-    monkeypatch.setattr({"linear8": linear_w8a16, "add_norm": norms, "attention": attention}[name], name, broken)
+    module = {"linear8": linear_w8a16, "add_norm": norms, "attention": attention}[name]
+    monkeypatch.setattr(module, right.__name__, broken)
     stage = "vocabulary stage"
     skip = dear() | {stage, f"{stage}, tokens pinned and forbidden", f"{stage}, int8 activations"}
     found = told(kernel_section, skip=skip)

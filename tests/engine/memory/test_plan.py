@@ -26,7 +26,7 @@ from engine.memory import footprint
 from engine.memory import plan as planning
 from engine.memory.plan import plan, require_room
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from engine.quant.schemes import INT4, INT8, PRECISIONS, Precision
+from engine.quant import INT4, INT8, PRECISIONS, Precision
 from engine.weights.loader import quantize
 from tests.engine import packing
 from tests.engine.tiny import CONFIG, FULL, SLIDING, checkpoint, network, tokens

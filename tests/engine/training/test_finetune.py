@@ -20,7 +20,7 @@ from engine import GenerationConfig, SafelightError, kernels
 from engine.adapters.targets import attach, new_adapters
 from engine.layers.packed_linear import PackedLinear, packed_weights
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from engine.quant.schemes import INT4, INT8, NF4, Scheme, pack, unpack
+from engine.quant import INT4, INT8, NF4, Scheme, pack, unpack
 from engine.tasks import sudoku
 from engine.training import finetune
 from engine.training.data.corpus import SudokuSource

@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from engine import Model, SafelightError, load_model
-from engine.quant.schemes import PRECISIONS, pack, unpack
+from engine.quant import PRECISIONS, pack, unpack
 from engine.weights import packed_store as stores
 from engine.weights import saving, store_files
 from engine.weights.loader import quantize

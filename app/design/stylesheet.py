@@ -1,195 +1,20 @@
-"""How everything looks: colours by meaning, type, spacing, the style sheet. Knows no screen and no state of a run."""
+"""Two style sheets, and the palette: the app's with all standard controls, the window's with our own roles."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields
-from functools import cache
+from collections.abc import Callable
+from dataclasses import fields
 
-from PySide6.QtCore import QPointF, Qt, QTemporaryDir
-from PySide6.QtGui import QColor, QFont, QFontDatabase, QGuiApplication, QImage, QPainter, QPalette, QPen, QPolygonF
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor, QGuiApplication, QPalette
 from PySide6.QtWidgets import QApplication
 
-# Spacing on a 4 px grid, in logical pixels.
-SPACE_1, SPACE_2, SPACE_3, SPACE_4, SPACE_6, SPACE_8 = 4, 8, 12, 16, 24, 32
-RADIUS = 4
-FADE_MS = 150
-"""How long a change stays tinted."""
+from app.design.fonts import TEXT_BODY, TEXT_DISPLAY, TEXT_LEAD, TEXT_SMALL, TEXT_TITLE, sized, ui_font
+from app.design.icons import draw_marks
+from app.design.tokens import DARKROOM, PAPER, Theme
 
-# One type scale, in logical pixels at 100 %; ``px`` and ``sized`` bring it to the size the user reads at.
-TEXT_SMALL, TEXT_BODY, TEXT_LEAD, TEXT_TITLE, TEXT_DISPLAY = 12, 14, 16, 20, 28
-TEXT_CANVAS = 18
-TEXT_PERCENT_LOW, TEXT_PERCENT_HIGH = 80, 200
-LEAST_TEXT = 8  # pixels; below this letters run together
-
-MONO_CHAIN = ("JetBrains Mono", "Cascadia Mono", "SF Mono", "Menlo", "Consolas", "DejaVu Sans Mono", "Noto Sans Mono")
-
-
-@dataclass(frozen=True)
-class Theme:
-    """Colours by meaning, as ``#rrggbb``."""
-
-    name: str
-    dark: bool
-    surface: str  # the window
-    surface_raised: str  # panels, fields, menus
-    surface_sunken: str  # wells: the canvas, code
-    ink: str
-    faint_ink: str  # captions, hints
-    line: str  # hairlines
-    line_strong: str  # edges of controls
-    accent: str  # what is being developed now, the primary action
-    accent_hover: str
-    on_accent: str
-    focus: str  # ring around what has the keyboard
-    selection: str  # behind selected text
-    noise: str
-    candidate: str
-    accepted: str
-    remelted: str
-    settled: str
-    given: str
-    padding: str  # nearly invisible on purpose: there is no text there
-    conflict: str
-
-
-DARKROOM = Theme(
-    name="Darkroom",
-    dark=True,
-    surface="#171310",
-    surface_raised="#211c18",
-    surface_sunken="#110e0c",
-    ink="#f2eadf",
-    faint_ink="#a99e90",
-    line="#352d27",
-    line_strong="#57493f",
-    accent="#f0573a",
-    accent_hover="#ff7355",
-    on_accent="#1b0a05",
-    focus="#ffab91",
-    selection="#5c2a1e",
-    noise="#7d7064",
-    candidate="#bfb2a2",
-    accepted="#f0b96b",
-    remelted="#7fbbe0",
-    settled="#f2eadf",
-    given="#ffe3b0",
-    padding="#463c34",
-    conflict="#ff7591",
-)
-
-PAPER = Theme(
-    name="Paper",
-    dark=False,
-    surface="#f8f3ea",
-    surface_raised="#fffcf6",
-    surface_sunken="#fdf9f2",
-    ink="#231c16",
-    faint_ink="#6d6254",
-    line="#e0d6c7",
-    line_strong="#b7a996",
-    accent="#bf3a1d",
-    accent_hover="#a52e14",
-    on_accent="#fffaf3",
-    focus="#8f2a12",
-    selection="#f3cdbf",
-    noise="#8d8070",
-    candidate="#665b4e",
-    accepted="#8a5500",
-    remelted="#1d6493",
-    settled="#231c16",
-    given="#4b3510",
-    padding="#d8cdbd",
-    conflict="#b2143f",
-)
-
-# Magma of the viridis family (matplotlib, CC0), sixteen even samples: black to cream, perceptually uniform.
-_MAGMA = tuple(
-    tuple(code.to_bytes(3))
-    for code in (
-        *(0x000004, 0x0B0924, 0x20114B, 0x3B0F70, 0x57157E, 0x721F81, 0x8C2981, 0xA8327D),
-        *(0xC43C75, 0xDE4968, 0xF1605D, 0xFA7F5E, 0xFE9F6D, 0xFEBF84, 0xFDDEA0, 0xFCFDBF),
-    )
-)
-
-
-_text_percent = 100
-
-
-def set_text_percent(percent: int) -> None:
-    """Take all text at this size from now on; what is shown already follows when it is dressed again."""
-    global _text_percent
-    _text_percent = min(max(percent, TEXT_PERCENT_LOW), TEXT_PERCENT_HIGH)
-
-
-def text_percent() -> int:
-    """The size of text, 100 for the type scale as it is written."""
-    return _text_percent
-
-
-def px(pixels: int) -> int:
-    """A size of the type scale, or a length that goes with it, at the size the user reads at."""
-    return max(min(pixels, LEAST_TEXT), round(pixels * _text_percent / 100))
-
-
-def sized(sheet: str) -> str:
-    """A style sheet with all its font sizes in pixels at the size the user reads at."""
-    return re.sub(r"(font-size:\s*)(\d+)px", lambda found: f"{found[1]}{px(int(found[2]))}px", sheet)
-
-
-@cache
-def color(code: str) -> QColor:
-    """The QColor of a ``#rrggbb`` token; shared, so never change it."""
-    return QColor(code)
-
-
-def entropy_color(value01: float, theme: Theme) -> QColor:
-    """Colour of a share of the entropy scale; clamped to 0..1.
-
-    Certainty recedes into the surface: it is dark in a dark theme, and the map runs backwards in a light one.
-    """
-    value = min(max(float(value01), 0.0), 1.0)
-    place = (value if theme.dark else 1.0 - value) * (len(_MAGMA) - 1)
-    low = min(int(place), len(_MAGMA) - 2)
-    share = place - low
-    channels = (round(a + (b - a) * share) for a, b in zip(_MAGMA[low], _MAGMA[low + 1], strict=True))
-    return QColor(*channels)
-
-
-def luminance(shade: QColor) -> float:
-    """Relative luminance as WCAG 2 defines it, 0 to 1."""
-
-    def linear(channel: float) -> float:
-        return channel / 12.92 if channel <= 0.04045 else ((channel + 0.055) / 1.055) ** 2.4
-
-    return 0.2126 * linear(shade.redF()) + 0.7152 * linear(shade.greenF()) + 0.0722 * linear(shade.blueF())
-
-
-def readable_on(background: QColor) -> QColor:
-    """Near-black or near-white, whichever stands out more."""
-    # 0.179 is where the contrast to black equals that to white.
-    return color("#000000") if luminance(background) > 0.179 else color("#ffffff")
-
-
-def canvas_font(pixels: int = TEXT_CANVAS) -> QFont:
-    """The monospace face of canvas and code: the system's own, then well-known ones that are installed.
-
-    ``pixels`` is a size of the type scale; the font's own follows the size the user reads at.
-    """
-    font = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
-    installed = set(QFontDatabase.families())  # asking for a missing family costs a slow search and a warning
-    families = [font.family(), *(family for family in MONO_CHAIN if family in installed)]
-    font.setFamilies(list(dict.fromkeys(families)))
-    font.setStyleHint(QFont.StyleHint.Monospace)
-    font.setPixelSize(px(pixels))
-    return font
-
-
-def ui_font() -> QFont:
-    """The system's general face at body size."""
-    font = QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont)
-    font.setPixelSize(px(TEXT_BODY))
-    return font
+Rules = Callable[[Theme], str]
 
 
 def system_theme() -> Theme:
@@ -232,55 +57,14 @@ def palette(theme: Theme) -> QPalette:
 
 
 def apply_theme(app: QApplication, theme: Theme) -> None:
-    """Dress the whole app. May be called again to change the theme while it runs."""
+    """Give the whole app a theme. May be called again to change it while the app runs."""
     if not app.styleSheet():  # the first time; setting a style, or a sheet, goes through every widget there is
         app.setStyle("Fusion")
     app.setFont(ui_font())
     app.setPalette(palette(theme))
-    sheet = stylesheet(theme, _draw_icons(theme))
+    sheet = stylesheet(theme, draw_marks(theme))
     if sheet != app.styleSheet():
         app.setStyleSheet(sheet)
-
-
-_STROKES = {
-    "up": ((2, 6.5), (5, 3.5), (8, 6.5)),
-    "down": ((2, 3.5), (5, 6.5), (8, 3.5)),
-    "check": ((2, 5.2), (4.2, 7.4), (8, 2.8)),
-    "dot": ((5, 5), (5, 5)),
-}
-_icon_folders: dict[str, QTemporaryDir] = {}
-
-
-def _draw_icons(theme: Theme) -> str:
-    """Draw the arrows and marks, which a style sheet takes from files only. The folder goes when the app does.
-
-    Returns an empty text where no temporary folder can be made.
-    """
-    folder = _icon_folders.setdefault(theme.name, QTemporaryDir())
-    if not folder.isValid():
-        return ""
-    shades = {"": theme.faint_ink, "-off": theme.line_strong}
-    for name, points in _STROKES.items():
-        for suffix, shade in shades.items():
-            for scale in (1, 2):
-                image = QImage(10 * scale, 10 * scale, QImage.Format.Format_ARGB32_Premultiplied)
-                image.fill(Qt.GlobalColor.transparent)
-                painter = QPainter(image)
-                painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-                painter.scale(scale, scale)
-                stroke = QPen(
-                    QColor(theme.on_accent if name in ("check", "dot") else shade), 4 if name == "dot" else 1.6
-                )
-                stroke.setCapStyle(Qt.PenCapStyle.RoundCap)
-                stroke.setJoinStyle(Qt.PenJoinStyle.RoundJoin)
-                painter.setPen(stroke)
-                if name == "dot":
-                    painter.drawPoint(QPointF(*points[0]))
-                else:
-                    painter.drawPolyline(QPolygonF([QPointF(*point) for point in points]))
-                painter.end()
-                image.save(folder.filePath(f"{name}{suffix}{'@2x' if scale == 2 else ''}.png"))
-    return folder.path()
 
 
 def stylesheet(theme: Theme, icons: str = "") -> str:
@@ -298,6 +82,119 @@ def stylesheet(theme: Theme, icons: str = "") -> str:
     for name, pixels in sizes.items():
         text = text.replace(f"@text_{name}@", f"{pixels}px")
     return sized(text)
+
+
+def chrome(theme: Theme, *rules: Rules) -> str:
+    """The window's sheet: the roles of ``app.design.controls``, its parts' own ``rules``, then the pages'."""
+    return sized("".join(part(theme) for part in (_roles, *rules, _models, _inspector, _sudoku)))
+
+
+def _roles(theme: Theme) -> str:
+    return f"""
+QFrame[role="hairline"] {{ background: {theme.line}; border: none; }}
+QLabel[role="wordmark"] {{ font-size: {TEXT_LEAD}px; font-weight: 600; letter-spacing: 1px; }}
+QLabel[role="mark"] {{ font-size: {TEXT_LEAD}px; color: {theme.accent}; }}
+QLabel[role="speaker"] {{ font-size: {TEXT_SMALL}px; color: {theme.faint_ink}; }}
+QLabel[role="prose"] {{ font-size: {TEXT_LEAD}px; }}
+QLabel[role="setting"] {{ font-size: {TEXT_BODY}px; }}
+QLabel[role="remark"] {{
+    font-size: {TEXT_SMALL + 1}px; color: {theme.ink}; border: none; border-left: 2px solid {theme.accent};
+    padding: 0 0 0 10px;
+}}
+QLabel[role="remark"]:focus, QLabel[role="prose"]:focus {{ background: {theme.surface_raised}; }}
+QFrame[role="notice"] {{
+    background: {theme.surface_raised}; border: none; border-left: 2px solid {theme.conflict};
+}}
+QPushButton[role="chip"] {{
+    background: transparent; border: 1px solid {theme.line_strong}; border-radius: 15px; padding: 4px 12px;
+    font-size: {TEXT_SMALL + 1}px;
+}}
+QPushButton[role="chip"]:hover {{ border-color: {theme.faint_ink}; background: {theme.surface_raised}; }}
+QPushButton[role="chip"]:checked {{ border-color: {theme.accent}; }}
+QPushButton[role="chip"]:focus {{ border: 2px solid {theme.focus}; padding: 3px 11px; }}
+QPushButton[role="chip"]:disabled {{ border-color: {theme.line}; color: {theme.faint_ink}; }}
+QPushButton[role="link"] {{
+    background: transparent; border: none; border-bottom: 2px solid transparent; border-radius: 0; padding: 4px 0 2px 0;
+    font-size: {TEXT_SMALL + 1}px; color: {theme.faint_ink};
+}}
+QPushButton[role="link"]:hover {{ color: {theme.ink}; border-bottom-color: {theme.line_strong}; }}
+QPushButton[role="link"]:checked {{ color: {theme.ink}; border-bottom-color: {theme.accent}; }}
+QPushButton[role="link"]:focus {{ color: {theme.ink}; border-bottom-color: {theme.focus}; }}
+QPushButton[role="link"]:disabled {{ color: {theme.line_strong}; border-bottom-color: transparent; }}
+QFrame[role="field"] {{
+    background: {theme.surface_raised}; border: 1px solid {theme.line_strong}; border-radius: 8px;
+}}
+QFrame[role="field"] QPlainTextEdit, QFrame[role="field"] QPlainTextEdit:focus {{
+    border: none; background: transparent; padding: 0; min-height: 0; font-size: {TEXT_LEAD}px;
+}}
+QFrame[role="field"][active="true"] {{ border-color: {theme.focus}; }}
+QScrollBar:focus {{ border: 1px solid {theme.focus}; }}
+QToolButton::menu-indicator {{ image: none; width: 0; }}
+QProgressBar {{ background: transparent; border: none; max-height: 2px; min-height: 2px; }}
+QProgressBar::chunk {{ background: {theme.accent}; }}
+QWidget#settings, QWidget#topbar {{ background: {theme.surface}; }}
+"""
+
+
+def _models(theme: Theme) -> str:
+    """The models page: rows, their headings and their bars."""
+    return f"""
+QFrame[role="model"] {{ background: {theme.surface_raised}; border: 1px solid {theme.line}; border-radius: 6px;
+    padding-left: 2px; }}
+QFrame[role="model"][loaded="true"] {{ border-left: 3px solid {theme.accent}; padding-left: 0; }}
+QLabel[role="model-title"] {{ font-size: {TEXT_LEAD}px; font-weight: 600; }}
+QLabel[role="group"] {{ font-size: {TEXT_SMALL}px; color: {theme.faint_ink}; letter-spacing: 1px; }}
+QLabel[role="fact"] {{ font-size: {TEXT_SMALL + 1}px; color: {theme.faint_ink}; }}
+QProgressBar[role="bar"] {{
+    background: {theme.line}; border: none; border-radius: 2px; max-height: 4px; min-height: 4px;
+}}
+QProgressBar[role="bar"]::chunk {{ background: {theme.accent}; border-radius: 2px; }}
+"""
+
+
+def _inspector(theme: Theme) -> str:
+    """The inspector: transport, headings and cards."""
+    return f"""
+QWidget#transport, QWidget#inspector-head {{ background: {theme.surface}; }}
+QScrollArea#canvas-scroll, QScrollArea#canvas-scroll > QWidget > QWidget {{ background: {theme.surface_sunken}; }}
+QPushButton#transport-button {{
+    background: transparent; border: 1px solid transparent; border-radius: 4px; padding: 4px 6px;
+}}
+QPushButton#transport-button:hover {{ background: {theme.line}; }}
+QPushButton#transport-button:checked {{ background: {theme.line}; border-color: {theme.accent}; }}
+QPushButton#transport-button:focus {{ border: 2px solid {theme.focus}; padding: 3px 5px; }}
+QPushButton#transport-button:disabled {{ background: transparent; border-color: transparent; }}
+QTableCornerButton::section {{ background: {theme.surface}; border: none; border-bottom: 1px solid {theme.line}; }}
+QLabel[role="frame"] {{ font-size: {TEXT_BODY}px; color: {theme.ink}; }}
+QLabel[role="trace"] {{ font-size: {TEXT_LEAD}px; font-weight: 600; }}
+QWidget#inspector QSplitter::handle:horizontal {{ background: {theme.line}; margin: 0 2px; }}
+QWidget#inspector QSplitter::handle:vertical {{ background: {theme.line}; margin: 2px 0; }}
+QPushButton[role="card"] {{
+    background: {theme.surface_raised}; border: 1px solid {theme.line}; border-radius: 6px; padding: 12px 16px;
+    text-align: left; font-size: {TEXT_BODY}px;
+}}
+QPushButton[role="card"]:hover {{ border-color: {theme.line_strong}; }}
+QPushButton[role="card"]:focus {{ border: 2px solid {theme.focus}; padding: 11px 15px; }}
+QLabel[role="card-title"] {{ font-size: {TEXT_BODY}px; font-weight: 600; }}
+QLabel[role="card-hint"] {{ font-size: {TEXT_SMALL}px; color: {theme.faint_ink}; }}
+"""
+
+
+def _sudoku(theme: Theme) -> str:
+    """The Sudoku page: figures, headings and the buttons of the slider."""
+    return f"""
+QWidget#sudoku {{ background: {theme.surface}; }}
+QWidget#sudoku QPushButton#transport-button {{
+    background: transparent; border: 1px solid transparent; border-radius: 4px; padding: 4px 6px;
+}}
+QWidget#sudoku QPushButton#transport-button:hover {{ background: {theme.line}; }}
+QWidget#sudoku QPushButton#transport-button:focus {{ border: 2px solid {theme.focus}; padding: 3px 5px; }}
+QWidget#sudoku QPushButton#transport-button:disabled {{ background: transparent; border-color: transparent; }}
+QLabel[role="figure"] {{ font-size: {TEXT_LEAD}px; font-weight: 600; }}
+QLabel[role="side"] {{ font-size: {TEXT_BODY}px; font-weight: 600; }}
+QLabel[role="verdict"] {{ font-size: {TEXT_BODY}px; }}
+QLabel[role="section"] {{ font-size: {TEXT_SMALL}px; color: {theme.faint_ink}; letter-spacing: 1px; }}
+"""
 
 
 _SHEET = """
