@@ -12,7 +12,6 @@ from PySide6.QtCore import QEvent, QRect, Qt, Slot
 from PySide6.QtGui import (
     QColor,
     QFocusEvent,
-    QFont,
     QFontMetrics,
     QKeyEvent,
     QMouseEvent,
@@ -22,7 +21,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QWidget
 
-from app.design.fonts import TEXT_SMALL, px, ui_font
+from app.design.fonts import caption_font, px
 from app.design.tokens import DARKROOM, Theme, color
 from app.player.player import Player
 from app.state.run.replay import NOISE, BlockRecord, Frame
@@ -133,10 +132,10 @@ class StepsArea(QAbstractScrollArea):
 
     def paint_step_numbers(self, painter: QPainter, y: int, height: int, clip: QRect) -> None:
         """The number of a step over its column, as many as fit."""
-        metrics = QFontMetrics(small_font())
+        metrics = QFontMetrics(caption_font())
         wide = metrics.horizontalAdvance("000")
         every = next((n for n in (1, 2, 5, 10, 20, 50) if n * self.column >= wide), 100)
-        painter.setFont(small_font())
+        painter.setFont(caption_font())
         painter.setPen(color(self._theme.faint_ink))
         for step in range(0, self.steps, every):
             middle = self.x_of(step) + self.column // 2
@@ -261,15 +260,3 @@ class StepsArea(QAbstractScrollArea):
         if self._record is not None and self.player.replay is not None and 0 <= step < self.steps:
             self.player.pause()
             self.player.go(self.player.replay.place(Frame(self._record.index, step)))
-
-
-_small: QFont | None = None
-
-
-def small_font() -> QFont:
-    """The general face in small; shared, so never change it."""
-    global _small
-    if _small is None or _small.pixelSize() != px(TEXT_SMALL):
-        _small = ui_font()
-        _small.setPixelSize(px(TEXT_SMALL))
-    return _small
