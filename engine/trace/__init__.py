@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from engine.trace.draft import Draft
 from engine.trace.folder import GalleryTrace, gallery, make_private, prune_traces, trace_files
 from engine.trace.format import SUFFIX, TraceError
 from engine.trace.header import ModelIdentity, Parent, TraceHeader, new_id
@@ -16,6 +17,7 @@ from engine.trace.writer import TraceWriter
 
 __all__ = [
     "SUFFIX",
+    "Draft",
     "Entry",
     "GalleryTrace",
     "ModelIdentity",
