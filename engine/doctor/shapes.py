@@ -43,7 +43,7 @@ def tiny() -> ModelConfig:
 
 
 @dataclass(frozen=True)
-class Shape:
+class CheckShape:
     """What the kernels are checked at."""
 
     config: ModelConfig

@@ -20,6 +20,7 @@ import torch
 from engine.config import LayerConfig, ModelConfig
 from engine.decoding.step_program import TOP_PIECE
 from engine.kernels import cpu, cpu_decode, cpu_vocabulary
+from engine.kernels.table import schemes
 from engine.layers.kv_cache import KERNEL_PIECE, PIECE, cache_bytes, capacity
 from engine.layers.moe import DENSE_EXPERTS
 from engine.layers.packed_linear import install
@@ -216,6 +217,6 @@ def _unpacking(way: Way, scheme: Scheme | None, numbers: int) -> int:
     """Bytes while a piece of a packed matrix is unpacked, on the plain path or on a CPU."""
     if scheme is None or way.has_kernels:
         return 0
-    if way.on_cpu:
+    if way.on_cpu and scheme in schemes("linear", "cpu"):
         return cpu.number(way.dtype).itemsize * min(cpu.AT_ONCE, numbers) + DECODING * min(cpu_decode.DECODED, numbers)
     return scheme.unpacking_bytes * min(AT_ONCE, numbers)
