@@ -11,13 +11,14 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from engine.checks import product_checks
+from engine.checks.operands import packed, routing
+from engine.checks.oracle import OracleCheck
+from engine.checks.vocabulary_checks import vocabulary_check
 from engine.config import ModelConfig
-from engine.doctor import kernel_checks_between, product_checks
+from engine.doctor import kernel_checks_between
 from engine.doctor.decode_all import decode_all
-from engine.doctor.operands import packed, routing
-from engine.doctor.oracle import OracleCheck
 from engine.doctor.shapes import CheckShape
-from engine.doctor.vocabulary_checks import vocabulary_check
 from engine.kernels import expert_gemm, expert_sort, linear_w8a8, linear_w8a16, reference, vocabulary
 from engine.kernels.table import schemes
 from engine.quant import BF16, DEFAULT, INT8, NF4_VALUES, PRECISIONS, Activations, Scheme

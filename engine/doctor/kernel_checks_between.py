@@ -8,10 +8,10 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from engine.checks import end_checks, layer_checks
+from engine.checks.operands import draws, packed
+from engine.checks.oracle import OracleCheck
 from engine.config import LayerConfig
-from engine.doctor import end_checks, layer_checks
-from engine.doctor.operands import draws, packed
-from engine.doctor.oracle import OracleCheck
 from engine.doctor.shapes import CheckShape, kind
 from engine.kernels import attention, inputs, norms, router, settle
 from engine.kernels.reference_step import VocabularyResult

@@ -12,9 +12,9 @@ import torch
 
 from engine import kernels
 from engine.benchmarks.step import random_network
+from engine.checks.network_checks import network_checks
+from engine.checks.oracle import OracleCheck, judge
 from engine.doctor import interpreter
-from engine.doctor.network_checks import network_checks
-from engine.doctor.oracle import OracleCheck, judge
 from engine.doctor.shapes import CheckShape, real, tiny
 from engine.doctor.telling import Found, Teller
 from engine.memory.device import Placement

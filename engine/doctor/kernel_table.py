@@ -72,8 +72,8 @@ def _product(
     rows = blocks.rows if kernel == "gate_up" else blocks.down_rows(HIDDEN)
     tiles = blocks.turn(HIDDEN if kernel == "gate_up" else WIDTH, scheme)
     constants = {
-        "H": HIDDEN, "WIDTH": WIDTH, "GROUP": scheme.group_size, "IS_NF4": expert_gemm.NORMAL_FLOAT[scheme], "PTX": True,
-        "M": rows, "N": blocks.tokens, "TILES": tiles,
+        "H": HIDDEN, "WIDTH": WIDTH, "GROUP": scheme.group_size, "IS_NF4": expert_gemm.NORMAL_FLOAT[scheme],
+        "PTX": True, "M": rows, "N": blocks.tokens, "TILES": tiles,
     }  # fmt: skip
     function: Any = expert_gemm.gate_up_kernel if kernel == "gate_up" else expert_gemm.down_kernel
     types = {"scales_ptr": "i32"}

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from engine import catalog
+from engine.checks.operands import normal
 from engine.config import LayerConfig, ModelConfig
-from engine.doctor.operands import normal
 
 REAL = "26b-a4b"
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 
+from engine.checks.operands import other_scales
 from engine.doctor import kernel_section, step_section
 from engine.doctor.kernel_checks import kernel_checks
-from engine.doctor.operands import other_scales
 from engine.doctor.shapes import CheckShape, tiny
 from engine.doctor.telling import Teller
 from engine.kernels import attention, linear_w8a16, norms

@@ -59,9 +59,8 @@ def judge(check: OracleCheck, repeats: int, with_mixups: bool = True) -> OracleR
         distances = {name: _furthest(work(), want, check.tolerances) for name, work in check.mixups.items()}
         name, (distance, nearest) = min(distances.items(), key=lambda item: item[1][1])
         if nearest < MARGIN:
-            return OracleResult(
-                False, error, f"{said}, but {name} would be off by {distance:.2%} only: nothing is proven"
-            )
+            said += f", but {name} would be off by {distance:.2%} only: nothing is proven"
+            return OracleResult(False, error, said)
         said += f"; {name} would be off by {distance:.2g}"
     return OracleResult(True, error, said)
 
