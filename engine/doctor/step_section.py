@@ -14,12 +14,12 @@ from torch import Tensor
 
 from engine import kernels
 from engine.benchmarks.step import random_network
+from engine.checks.operands import draws
 from engine.config import GenerationConfig, ModelConfig
 from engine.decoding import sampling
 from engine.decoding.protocols import commit
 from engine.decoding.step_program import StepProgram, Told
 from engine.doctor import interpreter
-from engine.doctor.operands import draws
 from engine.doctor.shapes import real, tiny
 from engine.doctor.telling import Found, Teller
 from engine.layers.kv_cache import KVCache
