@@ -12,8 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from app.cli import options, running, terminal, window
-from engine import SKILLS, ModelConfig, SafelightError, catalog
-from engine.files import read_json
+from engine import SKILLS, SafelightError, catalog
 
 if TYPE_CHECKING:
     from engine.benchmarks.generation import BenchResult
@@ -105,10 +104,12 @@ def _run_shape(args: argparse.Namespace) -> int:
     from engine.benchmarks.step import STEPS, measure_shape
     from engine.benchmarks.transformers import transformers_step_ms
     from engine.memory.device import choose
-    from engine.memory.plan import plan, require_room
+    from engine.memory.plan import require_room
+    from engine.models.folder import plan
+    from engine.models.registry import config_in
     from engine.quant import DEFAULT, Activations
 
-    config = ModelConfig.from_dict(read_json(folder / "config.json"))
+    config = config_in(folder)
     needed = plan(folder, max(1, args.context), args.quantization, args.device, args.dtype)
     if not needed.precision.is_packed:  # it would fit unpacked, and packed weights are what is measured
         needed = plan(folder, max(1, args.context), DEFAULT, args.device, args.dtype)

@@ -25,8 +25,9 @@ QUANTIZATIONS = ("none", "nf4", "int4", "int4-g64")  # the engine's, named here 
 class Parser(argparse.ArgumentParser):
     """An argument parser whose complaints are one line, raised instead of printed."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **options)
+    def __init__(self, **options: Any) -> None:
+        fixed: dict[str, Any] = {"allow_abbrev": False, "formatter_class": argparse.RawDescriptionHelpFormatter}
+        super().__init__(**fixed | options)
 
     def error(self, message: str) -> NoReturn:
         line = re.sub(r"(\S{80})\S+", r"\1…", " ".join(message.removeprefix("argument ").split()))

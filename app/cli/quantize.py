@@ -42,7 +42,7 @@ def add(commands: options.Commands) -> None:
 def run(args: argparse.Namespace) -> int:
     source, destination = catalog.resolve(args.source), Path(args.destination)
     from engine.memory.device import choose
-    from engine.weights.loader import quantize
+    from engine.models.folder import quantize
 
     started = time.perf_counter()
     with terminal.progress(f"Packing {source.name}") as progress:

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 import engine
 from app.cli import options, running, terminal
-from engine import BASE, ModelConfig, SafelightError, catalog
+from engine import BASE, SafelightError, catalog
 from engine.errors import quoted
-from engine.files import read_json
 
 if TYPE_CHECKING:
     from engine.training.recipes.adapter import TrainingRecord
@@ -93,10 +92,11 @@ def add(commands: options.Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from engine.models.registry import config_in
     from engine.training.recipes.adapter import STEPS, AdapterRun, TrainingEnded, recipe_for
 
     name = args.model or getattr(args, "window_model", None) or BASE
-    config = ModelConfig.from_dict(read_json(catalog.resolve(name) / "config.json"))
+    config = config_in(catalog.resolve(name))
     recipe = recipe_for(config, args.states)
     changes = {
         "rank_denoise": args.rank,

@@ -41,6 +41,7 @@ from engine import (
 )
 from engine.errors import quoted
 from engine.files import parse_json, read_text, replacing
+from engine.trace import Draft
 from engine.trace.codec import Codec
 from engine.trace.format import MOST_TOKENS, RecordBudget
 from engine.trace.index import Order
@@ -154,7 +155,7 @@ def _run(raw: dict[str, Any]) -> Trace:
     special = frozenset(int(token) for token in raw["special"])
     events = [_read_event(item) for item in raw["events"]]
     _check(events, header)
-    whole = _final_tokens(events)
+    whole = Draft.of(events, header.config.eos_token_ids).tokens()
     reply = Reply(str(raw["text"]), str(raw["thinking"]))
 
     def decode(tokens: Iterable[int]) -> Reply:
@@ -174,17 +175,6 @@ def _run(raw: dict[str, Any]) -> Trace:
     if raw["failure"]:
         trace.fail(str(raw["failure"]))
     return trace
-
-
-def _final_tokens(events: Iterable[Event]) -> list[int] | None:
-    """The tokens that the text stands for; None where a block was cut short, whose draft is in the text too."""
-    tokens: list[int] = []
-    draft = False
-    for event in events:
-        draft = isinstance(event, StepFinished) or (draft and isinstance(event, GenerationFinished))
-        if isinstance(event, CanvasCommitted):
-            tokens += event.tokens[: event.text_length].tolist()
-    return None if draft else tokens
 
 
 def _check(events: Sequence[Event], header: TraceHeader) -> None:

@@ -31,7 +31,6 @@ from engine.events import (
     GenerationFinished,
     PrefillFinished,
     StepFinished,
-    Tokens,
 )
 from engine.trace.format import (
     MOST_ANSWER,
@@ -46,6 +45,7 @@ from engine.trace.format import (
     MOST_WHY,
     PayloadError,
 )
+from engine.types import Tokens
 
 Committed = Literal["converged", "step_cap"]
 Finished = Literal["eos", "length", "cancelled"]

@@ -10,8 +10,9 @@ from engine.config import GenerationConfig
 from engine.events import CanvasCommitted, CanvasStarted, Event
 from engine.files import replacing
 from engine.text.reply import Reply
+from engine.trace.draft import Draft
 from engine.trace.header import ModelIdentity, TraceHeader
-from engine.trace.recording import Draft, Entry, Recording, entry_of
+from engine.trace.recording import Entry, Recording, entry_of
 from engine.trace.writer import TraceWriter
 
 Piece = Callable[[int], str]

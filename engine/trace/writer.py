@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 from engine.events import CanvasCommitted, Event, GenerationFinished
 from engine.text.reply import Reply
 from engine.trace.codec import Codec
+from engine.trace.draft import Draft
 from engine.trace.format import MOST_HEADER, PayloadError, RecordBudget, TraceError, frame, opening
 from engine.trace.header import TraceHeader
-from engine.trace.recording import Draft
 from engine.trace.texts import EMPTY, NewTokens, encode_pieces, encode_reply
 
 if TYPE_CHECKING:

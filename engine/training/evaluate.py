@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import torch
 
 from engine.decoding.generate import generate
-from engine.decoding.protocols import Cancel
 from engine.events import GenerationFinished
 from engine.tasks import sudoku
 from engine.threads import use_threads
 from engine.training.data.puzzles import Format, Pair
+from engine.types import Cancel
 
 
 @dataclass(frozen=True)

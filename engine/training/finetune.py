@@ -19,10 +19,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from engine import catalog
+from engine import catalog, store_files
 from engine.adapters.targets import attach, new_adapters
 from engine.adapters.writing import save_adapter
-from engine.decoding.protocols import Cancel
 from engine.errors import SafelightError, quoted
 from engine.files import explained, read_text, write_text
 from engine.fingerprint import fingerprint
@@ -44,7 +43,8 @@ from engine.training.recipes.adapter import (
     TrainingRecord,
     TrainingStarted,
 )
-from engine.weights import packed_store, store_files
+from engine.types import Cancel
+from engine.weights import packed_store
 from engine.weights.safetensors import Checkpoint
 from engine.weights.saving import save_whole
 
@@ -96,7 +96,9 @@ class AdapterTrainer:
         self.run, self.recipe, self.model, self.facts, self.step = run, run.recipe, model, facts, 0
         recipe, network = run.recipe, model.network
         self.generator = torch.Generator().manual_seed(run.seed)
-        self.adapters = new_adapters(network, recipe.rank_denoise, recipe.rank_causal, self.generator)
+        self.adapters = new_adapters(
+            network, model.family.targets, recipe.rank_denoise, recipe.rank_causal, self.generator
+        )
         self.names = {
             f"{path}.{n}": p for path, adapter in self.adapters.items() for n, p in adapter.named_parameters()
         }
@@ -233,7 +235,7 @@ class AdapterTrainer:
         for parameter, average in zip(parameters, self.average, strict=True):
             parameter.data.copy_(average)
         base, base_fingerprint = _base(self.model)
-        save_adapter(out, kept, base, base_fingerprint)
+        save_adapter(out, kept, self.model.family.targets, base, base_fingerprint)
         write_plot(self.log, out / PLOT)
 
     def _resume(self) -> None:

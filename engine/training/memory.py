@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import torch
 
 from engine import catalog
-from engine.adapters.targets import modes_of, size_of, targets
+from engine.adapters.targets import size_of
 from engine.config import LayerConfig, ModelConfig
 from engine.errors import SafelightError
-from engine.files import read_json
-from engine.memory.plan import plan
+from engine.models.diffusion_gemma.layout import TARGETS
 from engine.models.diffusion_gemma.network import DiffusionGemma
+from engine.models.folder import ModelFolder
 from engine.training.loss import PIECE
 from engine.training.recipes.adapter import AdapterRecipe, AdapterRun
 
@@ -25,7 +23,8 @@ def adapter_parameters(config: ModelConfig, recipe: AdapterRecipe) -> int:
         network = DiffusionGemma(config)
     ranks = {"denoise": recipe.rank_denoise, "causal": recipe.rank_causal}
     return sum(
-        sum(size_of(layer)) * sum(ranks[mode] for mode in modes_of(path)) for path, layer in targets(network).items()
+        sum(size_of(layer)) * sum(ranks[mode] for mode in TARGETS.modes_of(path))
+        for path, layer in TARGETS.layers(network).items()
     )
 
 
@@ -68,10 +67,10 @@ def require_training_memory(run: AdapterRun) -> tuple[int, int]:
     Raises:
         SafelightError: it does not fit; says what to change.
     """
-    folder = Path(catalog.resolve(run.model))
-    config = ModelConfig.from_dict(read_json(folder / "config.json"))
+    folder = ModelFolder.open(catalog.resolve(run.model))
+    config = folder.config
     context = min(PROMPT + config.canvas_length, config.max_position_embeddings)
-    found = plan(folder, context, run.quantization, run.device, run.dtype)
+    found = folder.plan(context, run.quantization, run.device, run.dtype)
     itemsize = getattr(torch, found.dtype).itemsize
     for_training = training_bytes(config, run.recipe, itemsize)
     total = found.total_bytes + for_training

@@ -189,6 +189,11 @@ class Compare(QStackedWidget):
         """The run at the right; None where none was chosen."""
         return self._trace
 
+    @property
+    def is_choosing(self) -> bool:
+        """Whether the runs that can be chosen are on show."""
+        return self.isVisible() and self.currentWidget() is self.chooser
+
     def offer(self, offers: Sequence[Offer]) -> None:
         """The runs that can be chosen."""
         self.runs.offer(offers)
@@ -336,7 +341,7 @@ class Compare(QStackedWidget):
         frame, record = self._player.frame, self._player.block
         assert frame is not None
         block = frame.block
-        rooms = self.left.scroll.viewport().size(), self.right.scroll.viewport().size()
+        rooms = self.left.area.viewport().size(), self.right.area.viewport().size()
         now = (block, self._player.calm, rooms, None if record is None else record.steps)
         if now == self._fitted:
             return

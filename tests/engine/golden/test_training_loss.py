@@ -11,13 +11,14 @@ from torch.nn import functional as F
 from transformers import DiffusionGemmaForBlockDiffusion, DynamicCache
 
 from engine import load_model
-from engine.adapters.lora_config import tensor_name
+from engine.adapters.config import tensor_name
 from engine.adapters.reading import AdapterFiles
-from engine.adapters.targets import Place, attach, peft_name
+from engine.adapters.targets import Place, attach
+from engine.models.diffusion_gemma.layout import TARGETS as LAYERS
+from engine.models.diffusion_gemma.layout import released_name
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.training.data.rollout import TrainingBatch
 from engine.training.loss import Draws, uniform_loss
-from engine.weights.safetensors import checkpoint_name
 from tests.engine.golden.reference import VOCABULARY, Shape, build, save
 
 # peft asks transformers by a name that transformers has replaced.
@@ -106,7 +107,7 @@ def test_gradients_to_the_weights(name: str, rows: str, tmp_path: Path) -> None:
         if path.startswith("self_conditioning.") and not any(CONDITIONED[rows]):
             assert parameter.grad is None
             continue
-        close(parameter.grad, gradients[checkpoint_name(path)], path)
+        close(parameter.grad, gradients[released_name(path)], path)
         compared += 1
     assert compared > 40
 
@@ -125,7 +126,7 @@ def test_gradients_to_peft_matrices(rows: str, recompute: bool, tmp_path: Path) 
     for matrix in matrices.values():
         matrix.data.normal_(std=0.3 * matrix.shape[1] ** -0.5, generator=draws)
     made.save_pretrained(str(tmp_path / "adapter"))
-    adapters = AdapterFiles.open(tmp_path / "adapter").read(network)
+    adapters = AdapterFiles.open(tmp_path / "adapter").read(network, LAYERS, network.device, network.dtype, 10**9)
     for adapter in adapters.values():
         adapter.requires_grad_(True)
     attach(network, adapters)
@@ -141,7 +142,7 @@ def test_gradients_to_peft_matrices(rows: str, recompute: bool, tmp_path: Path) 
         for mode, part in (("causal", adapter.causal), ("denoise", adapter.denoise)):
             if part is None:
                 continue
-            module = peft_name(Place(path, mode))  # type: ignore[arg-type]
+            module = LAYERS.peft_name(Place(path, mode))  # type: ignore[arg-type]
             for letter, matrix in (("A", part.down), ("B", part.up)):
                 name = tensor_name(module, letter)
                 compared.add(name)

@@ -19,6 +19,7 @@ import engine
 from engine import GenerationConfig, SafelightError, kernels
 from engine.adapters.targets import attach, new_adapters
 from engine.layers.packed_linear import PackedLinear, packed_weights
+from engine.models.diffusion_gemma.layout import TARGETS
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.quant import INT4, INT8, NF4, Scheme, pack, unpack
 from engine.tasks import sudoku
@@ -59,7 +60,7 @@ EXACT = {"atol": 1e-6, "rtol": 1e-5}
 def trained(model: DiffusionGemma, causal: int = 2, seed: int = 3) -> list[nn.Parameter]:
     """Attach adapters whose matrices are all random; returns these, in order."""
     draws = torch.Generator().manual_seed(seed)
-    adapters = new_adapters(model, 3, causal, draws)
+    adapters = new_adapters(model, TARGETS, 3, causal, draws)
     attach(model, adapters)
     found = [p for adapter in adapters.values() for p in adapter.parameters()]
     for parameter in found:
