@@ -18,7 +18,7 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeGuard
 
 from engine.errors import SafelightError, quoted
 
@@ -202,7 +202,7 @@ def _check(raw: Any, name: str, depth: int, surrogates: bool) -> None:
 # --- names -------------------------------------------------------------------------------------------------------
 
 
-def is_bare_name(name: object) -> bool:
+def is_bare_name(name: object) -> TypeGuard[str]:
     """Whether something from outside may name a file in a folder of ours, on every system.
 
     ASCII letters, digits, ``.``, ``_`` and ``-``; no leading dot, no separator, no drive, no device, 200 at most.

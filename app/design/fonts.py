@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from PySide6.QtGui import QFont, QFontDatabase
 
@@ -56,4 +57,16 @@ def ui_font() -> QFont:
     """The system's general face at body size."""
     font = QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont)
     font.setPixelSize(px(TEXT_BODY))
+    return font
+
+
+def caption_font() -> QFont:
+    """The system's general face at the size of captions; shared, so never change it."""
+    return _caption(px(TEXT_SMALL))
+
+
+@lru_cache(maxsize=1)
+def _caption(pixels: int) -> QFont:
+    font = ui_font()
+    font.setPixelSize(pixels)
     return font

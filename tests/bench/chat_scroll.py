@@ -22,7 +22,7 @@ from app.chat.view_options import ViewOptions
 from app.design.stylesheet import apply_theme, chrome
 from app.design.tokens import DARKROOM
 from app.state.chat.conversation import Answer, ChatState
-from app.state.run.figures import Figures
+from app.state.run.stats import RunFigures
 from engine import GenerationConfig
 
 WORDS = ("light", "noise", "token", "canvas", "step", "model", "entropy", "settle", "draft", "paper", "wave", "number")
@@ -71,7 +71,7 @@ def conversation(messages: int, seed: int = 1) -> ChatState:
         answer = Answer("Safelight Skills", number, GenerationConfig())
         answer.text = "\n\n".join(part(rng) for _ in range(rng.randint(1, 6)))
         answer.status = "done"
-        answer.kept = Figures(12, 1, 0, 1.5, 9.0, 40.0)
+        answer.kept = RunFigures(12, 1, 0, 1.5, 9.0, 40.0)
         chat.ask(" ".join(sentence(rng) for _ in range(rng.randint(1, 3))), answer)
     return chat
 

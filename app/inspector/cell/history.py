@@ -37,10 +37,8 @@ class Biography(QWidget):
         self.sentence.setAccessibleName(tr("The history in words"))
         self.now.setAccessibleName(tr("The step on show in words"))
         left, right = QVBoxLayout(), QVBoxLayout()
-        for part in (self.chart, self.legend, self.sentence):
-            left.addWidget(part)
-        for part in (self.now, self.table, self.note):
-            right.addWidget(part)
+        _stack(left, self.chart, self.legend, self.sentence)
+        _stack(right, self.now, self.table, self.note)
         self._split = QBoxLayout(QBoxLayout.Direction.TopToBottom)
         self._split.setSpacing(SPACE_4)
         self._split.addLayout(left)
@@ -179,3 +177,8 @@ def _entries(with_lines: bool) -> tuple[LegendEntry, ...]:
         *lines,
         LegendEntry(tr("entropy, nats"), _draw_entropy),
     )
+
+
+def _stack(column: QVBoxLayout, *parts: QWidget) -> None:
+    for part in parts:
+        column.addWidget(part)

@@ -23,7 +23,7 @@ from app.design.text_field import LONGEST_LINE
 from app.design.tokens import DARKROOM, PAPER
 from app.state.chat.attachment import Attachment
 from app.state.chat.conversation import Answer, ChatState, Turn
-from app.state.run.figures import Figures
+from app.state.run.stats import RunFigures
 from engine import Event, GenerationConfig, Reply
 
 OPTIONS = ViewOptions(DARKROOM, calm=True, layer="state", reduced_motion=True)
@@ -51,7 +51,7 @@ def loaded(fake: Any) -> LoadedModel:
 def ended(text: str = "An answer.", **changes: object) -> Answer:
     """An answer as the library gives it."""
     answer = Answer("Safelight Skills", 3, GenerationConfig())
-    answer.text, answer.status, answer.kept = text, "done", Figures(12, 1, 0, 1.5, 9.0, 40.0)
+    answer.text, answer.status, answer.kept = text, "done", RunFigures(12, 1, 0, 1.5, 9.0, 40.0)
     for name, value in changes.items():
         setattr(answer, name, value)
     return answer
