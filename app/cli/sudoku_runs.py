@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from app.cli import running, terminal
-from app.state.sudoku.scores import Result, Row, Scoreboard
+from app.state.sudoku.scores import Result, Scoreboard, ScoreRow, percent
 from engine import GenerationConfig
 from engine.tasks import sudoku
 
@@ -40,11 +40,6 @@ def solve(
     return Result(puzzle, sudoku.read_answer(outcome.text), solution, outcome.steps, seconds, contender(model))
 
 
-def percent(share: float | None) -> str:
-    """A share of 0 to 1 as it stands in a table."""
-    return "–" if share is None else f"{100 * share:.1f} %"
-
-
 def table(scores: Scoreboard, title: str, columns: int) -> Table:
     """Solved puzzles by bin with their figures, in a terminal of so many columns."""
     heads = ("givens", "solved", "rate", "95 %\ninterval", "cells\nright", "givens\nkept", "steps,\nmean")
@@ -54,7 +49,7 @@ def table(scores: Scoreboard, title: str, columns: int) -> Table:
     return frame
 
 
-def _figures(row: Row) -> tuple[str, ...]:
+def _figures(row: ScoreRow) -> tuple[str, ...]:
     return (
         f"{row.solved}/{row.count}",
         percent(row.rate),

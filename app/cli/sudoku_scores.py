@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app.cli import options, running, sudoku_runs, terminal
-from app.state.sudoku.board import BINS
-from app.state.sudoku.scores import ALL, MOST, SPANS, Scoreboard, Span, make_puzzle
+from app.state.sudoku.scores import ALL, MOST, Scoreboard, make_puzzle
 from engine import SUDOKU, GenerationConfig, SafelightError
 from engine.files import replacing
+from engine.tasks.sudoku import BINS, GIVENS, GivenRange
 
 if TYPE_CHECKING:
     from engine import Model
@@ -24,7 +24,7 @@ PLAIN_LINES = 10  # of progress in all, where no line can be written over
 def add_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("scoring a model on fresh puzzles that no model here was trained on")
     group.add_argument("--eval", action="store_true", help="score the model instead; --givens or --bin say on what")
-    spans = ", ".join(f"{name} {span}" for name, span in SPANS.items())
+    spans = ", ".join(f"{name} {span}" for name, span in GIVENS.items())
     group.add_argument("--bin", choices=(*BINS, ALL), help=f"puzzles by their givens: {spans} (default: all)")
     group.add_argument(
         "--count",
@@ -68,7 +68,7 @@ class Batch:
 
     model: Model
     config: GenerationConfig
-    spans: tuple[Span, ...]
+    spans: tuple[GivenRange, ...]
     count: int
     seed: int
 
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace, changes: dict[str, int | float]) -> int:
     model = running.load(args, SUDOKU)
     config = options.settings(model.generation_defaults, changes)
     names = BINS if args.bin in (None, ALL) else (args.bin,)
-    spans = (args.givens,) if args.givens is not None else tuple(SPANS[name] for name in names)
+    spans = (args.givens,) if args.givens is not None else tuple(GIVENS[name] for name in names)
     batch = Batch(model, config, spans, args.count or COUNT, running.seed(args))
     scores = Scoreboard()
     finished = score(batch, scores)

@@ -10,17 +10,17 @@ from PySide6.QtWidgets import QFileDialog
 
 from app.bridge.messages import AdapterChanged, LoadedModel, Message
 from app.design.tokens import Theme
-from app.state.sudoku.board import Bin
 from app.state.sudoku.scores import Request
 from app.sudoku.batch import Batch
 from app.sudoku.board.run_board import RunBoard
 from app.sudoku.contenders import Contender, adapters_for, contenders, obstacle, title_of_adapter
 from app.sudoku.job_queue import Job, Work
 from app.sudoku.page import SudokuPage
-from app.sudoku.side_by_side import Side
+from app.sudoku.side_by_side import BoardSide
 from app.system.i18n import tr
 from app.window.topbar import INSPECTOR, SUDOKU
 from engine import SUDOKU as SUDOKU_MODEL
+from engine.tasks.sudoku import Bin
 
 if TYPE_CHECKING:
     from app.window.main_window import MainWindow
@@ -129,7 +129,7 @@ class Solving(QObject):
         self._fill()
 
     @Slot(object)
-    def _ask_contender(self, side: Side) -> None:
+    def _ask_contender(self, side: BoardSide) -> None:
         folder = self._ask_folder()
         if folder and side.contender is not None:
             self._fill()

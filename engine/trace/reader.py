@@ -173,7 +173,7 @@ class TraceFile(Recording):
         index = self._index
         known = zip(index.heads, index.entries, strict=True)
         wanted: list[tuple[Head, Entry | None]] = [*known, *((head, None) for head in (*index.pieces, *index.texts))]
-        answer = replies.Answer()
+        answer = replies.GrowingReply()
         for head, entry in sorted(wanted, key=lambda pair: pair[0].start):
             try:
                 payload = self._payload(head, self._codec.most[head.kind])
@@ -227,7 +227,7 @@ class TraceFile(Recording):
             return self._whole
 
     def _reply(self, block: int | None) -> Reply:
-        answer = replies.Answer()
+        answer = replies.GrowingReply()
         try:
             for head in self._index.texts:
                 answer.add(self._payload(head, self._codec.most[b"TEXT"]))

@@ -24,7 +24,7 @@ def encode(before: Reply, after: Reply) -> bytes:
     return json.dumps(changes).encode()
 
 
-class Answer:
+class GrowingReply:
     """The answer as TEXT payloads make it, one after the other. Each costs what it adds, whatever was there before."""
 
     def __init__(self) -> None:

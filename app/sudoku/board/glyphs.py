@@ -31,7 +31,7 @@ class Drawn(NamedTuple):
     ink: QColor
 
 
-class Glyphs:
+class DigitGlyphs:
     """Texts laid out once a face."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from app.canvas.legend import Entry, Legend
 from app.design.tokens import Theme, color
 from app.state.run.canvas import CellState
 from app.state.sudoku.solve_frame import ShownCell
-from app.sudoku.board.glyphs import Drawn, Face, Glyphs
+from app.sudoku.board.glyphs import DigitGlyphs, Drawn, Face
 from app.sudoku.board.paint import paint_sample
 from app.system.i18n import tr
 
@@ -26,7 +26,7 @@ class BoardLegend(Legend):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._glyphs = Glyphs()
+        self._glyphs = DigitGlyphs()
         self.setAccessibleName(tr("Marks on the board"))
         self.set_running(False)
 
@@ -57,25 +57,25 @@ class BoardLegend(Legend):
         return Entry(words, partial(_paint_cell, self._glyphs, cell))
 
 
-def _paint_cell(glyphs: Glyphs, cell: ShownCell, painter: QPainter, area: QRectF, theme: Theme) -> None:
+def _paint_cell(glyphs: DigitGlyphs, cell: ShownCell, painter: QPainter, area: QRectF, theme: Theme) -> None:
     font = painter.font()
     paint_sample(painter, _rect(area), cell, theme, glyphs)
     painter.setFont(font)
 
 
-def _paint_marks(glyphs: Glyphs, painter: QPainter, area: QRectF, theme: Theme) -> None:
+def _paint_marks(glyphs: DigitGlyphs, painter: QPainter, area: QRectF, theme: Theme) -> None:
     """Two pencil marks, one likelier than the other; a sample is too small for nine places."""
     ink = color(theme.candidate)
     _paint_texts(glyphs, painter, area, theme, (("3", 0.62, 0.3, 0.36, ink), ("7", 0.45, 0.76, 0.7, ink)))
 
 
-def _paint_noise(glyphs: Glyphs, painter: QPainter, area: QRectF, theme: Theme) -> None:
+def _paint_noise(glyphs: DigitGlyphs, painter: QPainter, area: QRectF, theme: Theme) -> None:
     """A token of noise, larger than in a cell: it could not be read otherwise."""
     _paint_texts(glyphs, painter, area, theme, (("ø", 0.56, 0.5, 0.5, color(theme.noise)),))
 
 
 def _paint_texts(
-    glyphs: Glyphs,
+    glyphs: DigitGlyphs,
     painter: QPainter,
     area: QRectF,
     theme: Theme,

@@ -1,4 +1,4 @@
-"""Paints a board as it stands at one frame. Functions of their arguments; ``Glyphs`` is the only memory.
+"""Paints a board as it stands at one frame. Functions of their arguments; ``DigitGlyphs`` is the only memory.
 
 Every state has a shape beside its colour: noise is small and dim, a likely digit plain, an accepted one underlined, a
 remelted one in a dashed outline, a settled one solid ink, a given bold on a ground of its own. Conflicts are joined by
@@ -23,7 +23,7 @@ from app.design.tokens import RADIUS, Theme, color
 from app.state.run.canvas import CellState
 from app.state.sudoku.solve_frame import ShownCell, SolveFrame
 from app.sudoku.board.geometry import BoardGeometry
-from app.sudoku.board.glyphs import Drawn, Face, Glyphs, visible
+from app.sudoku.board.glyphs import DigitGlyphs, Drawn, Face, visible
 from engine.tasks.sudoku import PEERS
 
 SMALLEST_NOISE = 36
@@ -51,7 +51,7 @@ def paint_board(
     geometry: BoardGeometry,
     frame: SolveFrame,
     theme: Theme,
-    glyphs: Glyphs,
+    glyphs: DigitGlyphs,
     look: Look,
     drawn: list[Drawn] | None = None,
 ) -> None:
@@ -70,7 +70,7 @@ def paint_board(
     _paint_pointers(painter, geometry, theme, look)
 
 
-def paint_sample(painter: QPainter, rect: Rect, cell: ShownCell, theme: Theme, glyphs: Glyphs) -> None:
+def paint_sample(painter: QPainter, rect: Rect, cell: ShownCell, theme: Theme, glyphs: DigitGlyphs) -> None:
     """Paint one cell by itself, as a legend shows it."""
     painter.fillRect(*rect, _given_ground(theme) if cell.given else color(theme.surface_sunken))
     _paint_shape(painter, rect, cell, theme)
@@ -84,7 +84,7 @@ def paint_sample(painter: QPainter, rect: Rect, cell: ShownCell, theme: Theme, g
 # ---------------------------------------------------------------- texts
 
 
-def texts(geometry: BoardGeometry, frame: SolveFrame, theme: Theme, glyphs: Glyphs) -> list[Drawn]:
+def texts(geometry: BoardGeometry, frame: SolveFrame, theme: Theme, glyphs: DigitGlyphs) -> list[Drawn]:
     """All texts of a board, each with its place, size and colour; those of one face together."""
     drawn: list[Drawn] = []
     developing = frame.started and not frame.committed
@@ -99,7 +99,7 @@ def _face(drawn: Drawn) -> Face:
 
 
 def _cell_texts(
-    drawn: list[Drawn], rect: Rect, cell: ShownCell, developing: bool, theme: Theme, glyphs: Glyphs
+    drawn: list[Drawn], rect: Rect, cell: ShownCell, developing: bool, theme: Theme, glyphs: DigitGlyphs
 ) -> None:
     size, middle_x, middle_y = rect.width, rect.x + rect.width / 2, rect.y + rect.width / 2
     ink = _ink(cell, theme)
@@ -165,7 +165,7 @@ def _mark_face(rect: Rect, probability: float) -> Face:
     return Face(max(round(rect.width * (0.14 + 0.25 * math.sqrt(probability))), 6))
 
 
-def _noise_beside(drawn: list[Drawn], rect: Rect, cell: ShownCell, theme: Theme, glyphs: Glyphs) -> None:
+def _noise_beside(drawn: list[Drawn], rect: Rect, cell: ShownCell, theme: Theme, glyphs: DigitGlyphs) -> None:
     """What really stands on the canvas where nothing is accepted: noise, in the corner."""
     if rect.width >= SMALLEST_NOISE and not cell.violated:
         face = Face(max(round(0.19 * rect.width), 8))

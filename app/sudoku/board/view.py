@@ -23,14 +23,14 @@ from PySide6.QtWidgets import QMenu, QSizePolicy, QToolTip, QWidget
 from app.canvas.accessibility import tell_selected
 from app.design.tokens import DARKROOM, FADE_MS, Theme, color
 from app.state.run.canvas import CellState
-from app.state.sudoku.board import BLANK, EMPTY, SIZE, Board, Entry
+from app.state.sudoku.board import BLANK, EMPTY, SIZE, Board, BoardEntry
 from app.state.sudoku.pasting import PasteError, read
 from app.state.sudoku.solve_frame import SolveFrame, entered
 from app.sudoku import words
 from app.sudoku.board import keys
 from app.sudoku.board.accessibility import speak
 from app.sudoku.board.geometry import BoardGeometry
-from app.sudoku.board.glyphs import Drawn, Glyphs
+from app.sudoku.board.glyphs import DigitGlyphs, Drawn
 from app.sudoku.board.paint import Look, paint_board, paint_invitation, texts
 from app.system.i18n import tr
 
@@ -52,8 +52,8 @@ class BoardView(QWidget):
         """``first`` is there from the beginning and cannot be undone."""
         super().__init__(parent)
         self._theme = DARKROOM
-        self._glyphs = Glyphs()
-        self._entry = Entry(first)
+        self._glyphs = DigitGlyphs()
+        self._entry = BoardEntry(first)
         self._entered = entered(self._entry.board.cells)
         self._run: SolveFrame | None = None
         self._read_only = False
@@ -86,7 +86,7 @@ class BoardView(QWidget):
         return self._entry.board
 
     @property
-    def entry(self) -> Entry:
+    def entry(self) -> BoardEntry:
         """The puzzle with its cursor and its history."""
         return self._entry
 
@@ -208,11 +208,11 @@ class BoardView(QWidget):
             return
         self._edit(self._entry.replace(board))
 
-    def _edit(self, entry: Entry) -> None:
+    def _edit(self, entry: BoardEntry) -> None:
         if not self.is_read_only:
             self._take(entry)
 
-    def _take(self, entry: Entry) -> None:
+    def _take(self, entry: BoardEntry) -> None:
         before, self._entry = self._entry, entry
         if entry.board != before.board:
             self._entered = entered(entry.board.cells)
@@ -267,7 +267,7 @@ class BoardView(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._geometry = BoardGeometry.within(self.width(), self.height())
-        self._glyphs = Glyphs()
+        self._glyphs = DigitGlyphs()
         self._redraw()
 
     def _redraw(self) -> None:

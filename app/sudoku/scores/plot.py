@@ -13,10 +13,10 @@ from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
 from app.design.fonts import TEXT_SMALL, caption_font, px
 from app.design.plot_sheet import plain_plot
 from app.design.tokens import DARKROOM, Theme, color
-from app.state.sudoku.board import Bin
 from app.state.sudoku.scores import Scoreboard, wilson
 from app.sudoku.scores.words import short_with_givens, spoken
 from app.system.i18n import tr
+from engine.tasks.sudoku import Bin
 
 if TYPE_CHECKING:
     from pyqtgraph import GraphicsLayoutWidget, PlotItem
@@ -56,7 +56,7 @@ class ScorePlot(QWidget):
         self._scores = Scoreboard()
         self._graph: GraphicsLayoutWidget | None = None  # once it is needed
         self.plots: dict[str, PlotItem] = {}  # by bin
-        self.legend = Legend(self)
+        self.legend = ContenderLegend(self)
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 0, 0, 0)
         self._column.setSpacing(8)
@@ -194,7 +194,7 @@ def ticks(most: int) -> list[int]:
     return [0, most // 2, most] if most > 1 and most % 2 == 0 else [0, most]
 
 
-class Legend(QWidget):
+class ContenderLegend(QWidget):
     """Who is drawn how; hidden where there is one contender only."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
