@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from engine import GenerationConfig, SafelightError, files
 from engine.config import MOST_THREADS
@@ -32,6 +32,10 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         line = re.sub(r"(\S{80})\S+", r"\1…", " ".join(message.removeprefix("argument ").split()))
         raise SafelightError(f"{line} (see {self.prog} --help)")
+
+
+if TYPE_CHECKING:
+    Commands: TypeAlias = "argparse._SubParsersAction[Parser]"  # what ``add_subparsers`` gives
 
 
 def number(what: str, low: int, high: int | None = None) -> Callable[[str], int]:

@@ -50,7 +50,7 @@ class Outcome:
 def load(args: argparse.Namespace, default: str) -> Model:
     """The model and adapter that the options name, with a note on a terminal's standard error while they load."""
     if args.adapter is not None:
-        catalog.resolve_adapter(args.adapter)  # a mistyped one is told before a large model is loaded
+        catalog.resolve_adapter(args.adapter)  # a mistyped one is refused before a large model is loaded
     bases = {adapter.id: adapter.base for adapter in engine.ADAPTERS}
     name = args.model or getattr(args, "window_model", None) or bases.get(args.adapter, default)
     with terminal.note(f"Loading {name} …"):
@@ -63,7 +63,7 @@ def load(args: argparse.Namespace, default: str) -> Model:
 
 
 def who(model: Model) -> dict[str, str]:
-    """What ran, for a JSON record: the model's name, and its adapter's where it has one."""
+    """The names for a JSON record: the model's name, and its adapter's where it has one."""
     return {"model": model.name} | ({} if model.adapter is None else {"adapter": model.adapter.name})
 
 

@@ -1,4 +1,4 @@
-"""The type scale, the size the user reads at, and the two faces."""
+"""The type scale, the size of text the user has chosen, and the two faces."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _text_percent = 100
 
 
 def set_text_percent(percent: int) -> None:
-    """Take all text at this size from now on; what is shown already follows when it is dressed again."""
+    """Show all text at this size from now on; what is on screen follows at the next ``apply_theme``."""
     global _text_percent
     _text_percent = min(max(percent, TEXT_PERCENT_LOW), TEXT_PERCENT_HIGH)
 

@@ -43,7 +43,7 @@ from engine.errors import quoted
 from engine.files import parse_json, read_text, replacing
 from engine.trace import Draft
 from engine.trace.codec import Codec
-from engine.trace.format import MOST_TOKENS, Budget
+from engine.trace.format import MOST_TOKENS, RecordBudget
 from engine.trace.index import Order
 from engine.trace.texts import tokens_of
 
@@ -181,7 +181,7 @@ def _check(events: Sequence[Event], header: TraceHeader) -> None:
     """Raise ValueError where these are no run: another order, another shape, a token of no vocabulary."""
     first = next((event for event in events if isinstance(event, CanvasStarted)), None)
     length = header.canvas_length or (0 if first is None else len(first.canvas))
-    codec, order, budget = Codec(length, header.model.vocab_size), Order(header.parent is not None), Budget()
+    codec, order, budget = Codec(length, header.model.vocab_size), Order(header.parent is not None), RecordBudget()
     for event in events:
         kind, payload, block, step = codec.encode(event)
         if order.is_over or not (order.allows(kind, block, step) and budget.allows(kind, len(payload), block, step)):

@@ -1,4 +1,4 @@
-"""The models page: shows what there is and turns what is pressed into jobs. Loading is left to the window."""
+"""The models page: shows what there is and turns what is pressed into jobs. Knows no engine and no window."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QMessageBox, QVBoxLayout, QWidget
 
 from app.models import tasks, words
-from app.models.actions import Action, actions
 from app.models.entries import FOLDERS, PACKED, ModelEntry, entries
 from app.models.frame import PageFrame
 from app.models.hub_token import TokenStore
 from app.models.jobs import JobEnded, JobProgress, Jobs, ModelJob
 from app.models.local_folders import LocalFolders
 from app.models.question import ask
+from app.models.row_actions import Action, actions
 from app.models.rows import ModelRow, RowState
 from app.models.token_keeper import TokenKeeper
 from app.system.folders import shortened
@@ -89,7 +89,7 @@ class ModelsPage(QWidget):
         jobs.progressed.connect(self._job_progressed)
         jobs.ended.connect(self._job_ended)
 
-    # ---------------------------------------------------------------- what the window says
+    # ---------------------------------------------------------------- what it is told
 
     def show_loaded(self, path_or_id: str | None) -> None:
         """Say which model is loaded; None for none."""

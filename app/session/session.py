@@ -129,6 +129,14 @@ class Session(QObject):
         """The conversation that is being answered."""
         return self._run.chat.id if self._run is not None and self.active is not None else None
 
+    def reason_to_wait(self) -> str:
+        """That an answer is under way, in a sentence; empty where none is."""
+        if self.active is None:
+            return ""
+        if self.chat.active is None:
+            return tr("An answer in another conversation is developing; Esc stops it")
+        return tr("The answer is developing; Esc stops it")
+
     # ---------------------------------------------------------------- asking
 
     def ask(self, prompt: str, attachments: tuple[Attachment, ...], model: LoadedModel) -> None:

@@ -140,9 +140,11 @@ class SettingsStrip(QWidget):
         self._filling = False
         self._show_state()
 
+    @Slot()
     def refresh(self) -> None:
         """Show the values as they are now, when they were changed elsewhere."""
-        self.show_values(self._defaults)
+        if not self._filling:
+            self.show_values(self._defaults)
 
     def _show_state(self) -> None:
         self.seed.setVisible(not self.random_seed.isChecked())
@@ -166,10 +168,15 @@ class SettingsStrip(QWidget):
         self._values.pace_ms = int(self.pace.value())
         self._values.reduced_motion = self.reduced_motion.isChecked()
         self._show_state()
-        self.changed.emit()
+        self._tell()
 
     @Slot()
     def _reset(self) -> None:
         self._values.reset()
         self.show_values(self._defaults)
+        self._tell()
+
+    def _tell(self) -> None:
+        self._filling = True  # what is told here is on show here
         self.changed.emit()
+        self._filling = False

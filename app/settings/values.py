@@ -1,4 +1,4 @@
-"""The settings as the user has set them, over a model's defaults. Knows no Qt."""
+"""The settings as the user has set them, over a model's defaults. Without Qt."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from app.system.i18n import tr
 from engine import GenerationConfig, SafelightError
 
 DRAWN_SEED_HIGH = 999_999
-"""Drawn seeds are short enough to be read out and typed in again."""
+"""Drawn seeds are short, so that people can copy them."""
 
 
 @dataclass
@@ -79,7 +79,7 @@ class SettingsValues:
         return (self.seed + version) % (SEED_HIGH + 1)
 
     def reset(self) -> None:
-        """Back to the model's defaults and a drawn seed; how the canvas is shown stays."""
+        """Back to the model's defaults and a drawn seed; the settings of the canvas stay."""
         self.overrides.clear()
         self.seed = None
 

@@ -187,7 +187,7 @@ class OnePuzzle(QWidget):
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Typing takes the board back from a run that has ended."""
         if watched is self.board and event.type() == QEvent.Type.KeyPress and isinstance(event, QKeyEvent):
-            edits = keys.digit_of(event) is not None or keys.deed_of(event) in ("paste", "undo", "redo")
+            edits = keys.digit_of(event) is not None or keys.edit_of(event) in ("paste", "undo", "redo")
             if edits:
                 self.leave_run()
         return super().eventFilter(watched, event)

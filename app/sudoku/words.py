@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.canvas.paint import STATE_WORDS
+from app.canvas.words import STATE_WORDS
 from app.state.sudoku.board import bin_name
 from app.state.sudoku.solve_frame import ShownCell, SolveFrame
 from app.system.i18n import tr, trn

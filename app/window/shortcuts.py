@@ -5,11 +5,11 @@ from __future__ import annotations
 from PySide6.QtCore import QEvent, Qt
 from PySide6.QtWidgets import QDialog, QFrame, QGridLayout, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
+from app.design.action import Action, Actions, key_text
 from app.design.controls import button, label
 from app.design.fonts import px
 from app.design.tokens import Theme
 from app.system.i18n import tr
-from app.window.action import Action, Actions, key_text
 
 
 def style(theme: Theme) -> str:

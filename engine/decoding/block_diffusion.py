@@ -17,12 +17,13 @@ from torch import Tensor
 from engine.config import GenerationConfig
 from engine.decoding.development import Tally, cut_at_eos, develop, finished, room_for_blocks
 from engine.decoding.fork_schedule import Course
-from engine.decoding.protocols import Cancel, Denoiser, keep_texts, read
+from engine.decoding.protocols import Denoiser, keep_texts, read
 from engine.decoding.sampler import Sampler, to_host
 from engine.decoding.steppers import stepper_for
 from engine.events import Event, PrefillFinished
 from engine.forks import Fork
 from engine.layers.kv_cache import KVCache
+from engine.types import Cancel
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ import numpy as np
 
 from engine.config import GenerationConfig, ModelConfig
 from engine.decoding.fork_schedule import Course
-from engine.decoding.protocols import Cancel
 from engine.decoding.sampler import Edits, to_host
 from engine.decoding.steppers import Step
 from engine.errors import SafelightError
-from engine.events import CanvasCommitted, CanvasStarted, Event, GenerationFinished, StepFinished, Tokens
+from engine.events import CanvasCommitted, CanvasStarted, Event, GenerationFinished, StepFinished
+from engine.types import Cancel, Tokens
 
 
 @dataclass

@@ -11,13 +11,12 @@ from torch import Tensor
 from engine.config import GenerationConfig
 from engine.decoding.block_diffusion import Past, block_diffusion
 from engine.decoding.infilling import infilling
-from engine.decoding.protocols import Cancel, Decoder, Denoiser
+from engine.decoding.protocols import Decoder, Denoiser
 from engine.errors import SafelightError
-from engine.events import Event, Tokens
+from engine.events import Event
 from engine.forks import Fork, Mark, check_seed
 from engine.layers.kv_cache import KVCache
-
-Row = Sequence[int] | Tokens | Tensor  # token ids
+from engine.types import Cancel, Row
 
 
 def generate(

@@ -16,13 +16,14 @@ from torch import Tensor
 from engine.config import GenerationConfig
 from engine.decoding.development import Tally, cut_at_eos, develop, finished, room_for_blocks
 from engine.decoding.fork_schedule import Course
-from engine.decoding.protocols import Cancel, Denoiser, keep_texts, read
+from engine.decoding.protocols import Denoiser, keep_texts, read
 from engine.decoding.sampler import Sampler, to_host
 from engine.decoding.steppers import stepper_for
 from engine.errors import SafelightError
-from engine.events import Event, PrefillFinished, Tokens
+from engine.events import Event, PrefillFinished
 from engine.forks import Mark
 from engine.layers.kv_cache import KVCache
+from engine.types import Cancel, Tokens
 
 
 @torch.inference_mode()

@@ -14,12 +14,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.decoding.generate import Row, checked_prompt, checked_rows, claimed
+from engine.decoding.generate import checked_prompt, checked_rows, claimed
 from engine.decoding.protocols import Denoiser, keep_texts, read
 from engine.decoding.sampler import non_finite, to_host
 from engine.errors import SafelightError
-from engine.events import Tokens
 from engine.layers.kv_cache import KVCache
+from engine.types import Row, Tokens
 
 ROWS = 16  # of a canvas whose distributions are held in float64 at once
 

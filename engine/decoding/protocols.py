@@ -11,12 +11,7 @@ from torch import Tensor
 from engine.config import GenerationConfig, ModelConfig
 from engine.events import Event
 from engine.layers.kv_cache import KVCache
-
-
-class Cancel(Protocol):
-    """A flag looked at between steps; ``threading.Event`` is one."""
-
-    def is_set(self) -> bool: ...
+from engine.types import Cancel
 
 
 class Denoiser(Protocol):

@@ -19,7 +19,7 @@ from engine.config import GenerationConfig, ModelConfig
 from engine.decoding import sampling
 from engine.decoding.stopping import StableAndConfident, Stopping
 from engine.errors import SafelightError
-from engine.events import Tokens
+from engine.types import Tokens
 
 Top = tuple[Tokens, NDArray[np.float32]] | tuple[()]
 Edits = Sequence[tuple[int, int]]  # (position, token id)

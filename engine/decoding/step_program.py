@@ -28,11 +28,11 @@ from engine.config import GenerationConfig
 from engine.decoding import sampling
 from engine.kernels.reference_step import VocabularyResult
 from engine.layers.attention import Extend, Span
+from engine.layers.embedding import TOP_PIECE
 from engine.layers.kv_cache import KVCache
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.quant import BF16, Activations
 
-TOP_PIECE = 65_536  # tokens of the vocabulary whose logits are held at once for a top k
 CAPTURE_ERRORS = "thread_local"  # what another thread of the app does on the device is no fault of a capture
 WARM_UP = 2  # steps before a capture, in which kernels compile and libraries make their workspaces
 NOISE = 0x5AFE116  # told from the run's seed, from which the canvases themselves are drawn

@@ -8,22 +8,21 @@ Settings can change between two steps, and draws can be left out, so that a run 
 
 from __future__ import annotations
 
-import weakref
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.decoding import sampling
+from engine.decoding.program_cache import HasStepProgram, ProgramCache, choices_of
 from engine.decoding.protocols import Denoiser, commit
 from engine.decoding.sampler import Edits, Top, non_finite, to_host
 from engine.decoding.sampler import Sampler as Sampler
 from engine.decoding.step_program import StepProgram
-from engine.events import Tokens
 from engine.layers.kv_cache import KVCache
-from engine.models.diffusion_gemma.network import DiffusionGemma
+from engine.types import Tokens
 
 
 @dataclass(frozen=True)
@@ -78,43 +77,10 @@ class Stepper(Protocol):
         """Other settings, between two steps of a canvas, which is amended to them."""
 
 
-@runtime_checkable
-class Programmable(Protocol):
-    """A model that can run a step as a program on its device."""
-
-    def step_program(self, cache: KVCache, sampler: Sampler) -> StepProgram | None: ...
-
-
-class LastProgram:
-    """Keeps the program of a network's last run, which mostly serves the next one too."""
-
-    def __init__(self) -> None:
-        self._program: StepProgram | None = None
-        self._serves: tuple[object, ...] = ()  # what it was made for
-
-    def get(self, network: DiffusionGemma, cache: KVCache, sampler: Sampler) -> StepProgram:
-        """The network's program on a cache, with a sampler's settings."""
-        config = sampler.config
-        wanted = (weakref.ref(cache), sampler.length, *_choices(sampler), config.top_k)
-        if self._program is None or self._serves != wanted:
-            self.drop()  # its memory first
-            self._program = StepProgram(
-                network, cache, sampler.length, sampler.forbidden, sampler.allowed, config.top_k
-            )
-            self._serves = wanted
-        return self._program
-
-    def drop(self) -> None:
-        """Forget the program: what it has captured is no longer what the network does."""
-        self._program = None
-
-
 def stepper_for(model: Denoiser, cache: KVCache, sampler: Sampler) -> Stepper:
     """The device's program where the model has one, else the plain way."""
-    if isinstance(model, Programmable):
-        program = model.step_program(cache, sampler)
-        if program is not None:
-            return DeviceStepper(model, cache, program, sampler)
+    if isinstance(model, HasStepProgram) and model.has_step_program:
+        return DeviceStepper(model, cache, sampler)
     return PlainStepper(model, cache, sampler)
 
 
@@ -177,11 +143,12 @@ class DeviceStepper:
 
     commits_with_step = True
 
-    def __init__(self, model: Programmable, cache: KVCache, program: StepProgram, sampler: Sampler) -> None:
-        self.model, self.cache, self.program, self.sampler = model, cache, program, sampler
+    def __init__(self, model: HasStepProgram, cache: KVCache, sampler: Sampler) -> None:
+        self.model, self.cache, self.sampler = model, cache, sampler
+        self.program = ProgramCache.of(model).get(model.network, cache, sampler)
         self.finished: Tensor | None = None
         self.launched = False  # whether the next step is on its way
-        program.seed(sampler.generator.initial_seed())
+        self.program.seed(sampler.generator.initial_seed())
 
     def commit(self, ids: Tensor) -> None:
         if self.finished is not None:  # nobody begins a canvas behind it: any one does
@@ -235,11 +202,10 @@ class DeviceStepper:
 
     def adopt(self, sampler: Sampler) -> None:
         """Takes another program where other tokens may be sampled; the random streams go on."""
-        if _choices(sampler) != _choices(self.sampler):
+        if choices_of(sampler) != choices_of(self.sampler):
             drawn, draw = self.program.generator.get_state(), self.program.draw.clone()
             del self.program  # its memory first
-            program = self.model.step_program(self.cache, sampler)
-            assert program is not None
+            program = ProgramCache.of(self.model).get(self.model.network, self.cache, sampler)
             program.generator.set_state(drawn)
             program.draw.copy_(draw)
             self.program = program
@@ -269,8 +235,3 @@ class DeviceStepper:
 def _left_by_steps(program: StepProgram) -> tuple[Tensor, ...]:
     """What a canvas's steps hand on to the next, beside the canvas itself."""
     return program.soft, program.previous, program.unchanged, program.step
-
-
-def _choices(sampler: Sampler) -> tuple[object, ...]:
-    """What decides on the tokens that may be sampled."""
-    return sampler.config.allowed_tokens, sampler.config.banned_tokens

@@ -11,13 +11,14 @@ from torch import Tensor
 from engine import catalog
 from engine.config import LayerConfig, ModelConfig
 from engine.doctor.operands import normal
+from engine.models.registry import config_in
 
 REAL = "26b-a4b"
 
 
 def real() -> ModelConfig:
     """DiffusionGemma 26B-A4B."""
-    return catalog.shape(REAL).config
+    return config_in(catalog.shape(REAL).folder)
 
 
 def tiny() -> ModelConfig:

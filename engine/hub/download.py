@@ -21,7 +21,7 @@ from engine.files import clear, private_folder, read_json
 from engine.hub.names import UNFINISHED, folder_name, repo_of
 from engine.hub.progress import ByteCounter, DownloadProgress, Flag, Report, StoppedError
 from engine.hub.record import PART, RECORD, ClosedError, Record, RemoteFile, is_begun, is_own, listed, matches, size_of
-from engine.weights.store_files import MANIFEST  # a packed store vouches for its own files
+from engine.store_files import MANIFEST  # a packed store vouches for its own files
 
 if TYPE_CHECKING:
     from engine.hub.client import Hub, Patience

@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable
 
 import numpy as np
 
-from engine.events import CanvasCommitted, Event, GenerationFinished, StepFinished, Tokens
+from engine.events import CanvasCommitted, Event, GenerationFinished, StepFinished
+from engine.types import Tokens
 
 
 class Draft:

@@ -15,10 +15,10 @@ from engine.events import (
     GenerationFinished,
     PrefillFinished,
     StepFinished,
-    Tokens,
 )
 from engine.text.reply import Reply
 from engine.trace.header import TraceHeader
+from engine.types import Tokens
 
 Kind = Literal["prefill", "canvas", "step", "commit", "end"]
 

@@ -172,12 +172,12 @@ def open_window(qtbot: QtBot, fake: FakeEngine, settings: QSettings) -> Iterator
         with qtbot.waitSignal(window.firstPainted):
             window.show()
         if model is not None:
-            window.load(model)
-            qtbot.waitUntil(lambda: window.model is not None)
+            window.context.load(model)
+            qtbot.waitUntil(lambda: window.context.model is not None)
         return window
 
     yield open_one
     fake.gate.release(1000)
     for window in opened:
         window.close()
-        window.link.shutdown()
+        window.context.backend.shutdown()

@@ -22,12 +22,12 @@ def window_with(qtbot: QtBot, settings: QSettings) -> Iterator[Callable[[str], M
     qtbot.addWidget(window)
 
     def load(model: str) -> MainWindow:
-        window.values.pace_ms = 0
-        window.settings_changed()
+        window.context.values.pace_ms = 0
+        window.context.apply_values()
         with qtbot.waitSignal(window.firstPainted):
             window.show()
-        window.load(model)
-        qtbot.waitUntil(lambda: window.model is not None, timeout=LOAD_MS)
+        window.context.load(model)
+        qtbot.waitUntil(lambda: window.context.model is not None, timeout=LOAD_MS)
         return window
 
     yield load

@@ -9,7 +9,7 @@ from PySide6.QtCore import QEvent, QObject, QRect, Qt, Slot
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
-from app.canvas.accessibility import speak
+from app.canvas.accessibility import expose_cells
 from app.canvas.view import CanvasView
 from app.design.controls import button, label
 from app.design.fonts import TEXT_CANVAS, canvas_font
@@ -66,7 +66,7 @@ class InspectorCanvas(QWidget):
         self.view = Cells()
         self.view.setAccessibleName(tr("Canvas of the frame on show"))
         self.view.setObjectName("inspector-canvas")
-        speak(self.view)
+        expose_cells(self.view)
         self.table = CellsTable(player)
         self.table.hide()
         self.calm = button(tr("Calm"), tr("Calm view"), tip=tr("The best guess where nothing is accepted"))

@@ -9,7 +9,7 @@ from PySide6.QtCore import QRect, Qt
 from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
 
-from app.canvas.accessibility import speak
+from app.canvas.accessibility import expose_cells
 from app.design.controls import Elided
 from app.design.fonts import canvas_font
 from app.design.tokens import DARKROOM, SPACE_1, SPACE_4, Theme, color
@@ -71,7 +71,7 @@ class RunSide(QWidget):
         self.view = MarkedCanvas()
         self.view.setAccessibleName(name)
         self.view.set_reduced_motion(True)  # two canvases that fade at once tell nothing
-        speak(self.view)
+        expose_cells(self.view)
         self.area = _Scroll()
         self.area.setObjectName("canvas-scroll")
         self.area.setWidgetResizable(True)

@@ -190,6 +190,11 @@ class Compare(QStackedWidget):
         """The run at the right; None where none was chosen."""
         return self._trace
 
+    @property
+    def is_choosing(self) -> bool:
+        """Whether the runs that can be chosen are on show."""
+        return self.isVisible() and self.currentWidget() is self.chooser
+
     def offer(self, offers: Sequence[Offer]) -> None:
         """The runs that can be chosen."""
         self.runs.offer(offers)

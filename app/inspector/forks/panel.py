@@ -63,6 +63,7 @@ class ForkPanel(QWidget):
         self._encode: Encode | None = None
         self._changes: list[Change] = []
         self._blocked = ""
+        self._shown: tuple[list[RunItem], str] = [], ""  # the tree, and the run that is looked at
         self.setAccessibleName(tr("Fork the run"))
         self.place = label("", "setting", wrap=True)
         self.token = QComboBox()
@@ -151,6 +152,9 @@ class ForkPanel(QWidget):
 
     def show_runs(self, runs: Sequence[RunItem], current: str) -> None:
         """The tree of runs; ``current`` is the one that is looked at."""
+        if (list(runs), current) == self._shown:
+            return
+        self._shown = list(runs), current
         self.tree.clear()
         items = {run.key: QTreeWidgetItem([run.title]) for run in runs}
         for run in runs:

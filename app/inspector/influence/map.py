@@ -9,7 +9,7 @@ from PySide6.QtGui import QFocusEvent, QHelpEvent, QKeyEvent, QMouseEvent, QPain
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from app.canvas.geometry import Geometry
-from app.canvas.paint import Glyph, Glyphs
+from app.canvas.glyphs import CellGlyphs, Glyph
 from app.design.fonts import TEXT_BODY, canvas_font, px
 from app.design.tokens import DARKROOM, Theme, color, entropy_color, readable_on
 from app.inspector.influence.scale import ShownInfluence
@@ -26,7 +26,7 @@ class InfluenceMap(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = DARKROOM
-        self._glyphs = Glyphs(canvas_font(TEXT_BODY))
+        self._glyphs = CellGlyphs(canvas_font(TEXT_BODY))
         self._influence: ShownInfluence | None = None
         self._texts: list[Glyph] = []
         self._selected = self._hovered = -1
@@ -68,7 +68,7 @@ class InfluenceMap(QWidget):
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
         if event.type() == QEvent.Type.FontChange:  # the size of all text was changed
-            self._glyphs = Glyphs(canvas_font(TEXT_BODY))
+            self._glyphs = CellGlyphs(canvas_font(TEXT_BODY))
             self._relay()
 
     def _lay_out(self, width: int) -> Geometry:

@@ -148,7 +148,11 @@ def test_linears_that_round_their_inputs_do_so_where_they_are_joined() -> None:
             layer = dataclasses.replace(layer, projections=None, gate_up=None)
         buffers = cache.buffers(index)
         queries = layers.queries(layer, x, ropes[made.config.layers[index]], span, buffers)
-        return [layers.dense(layer.block.mlp, layer.gate_up, x), queries, *(part[:, :, :CANVAS] for part in buffers)]
+        return [
+            layers.dense(layer.block.mlp, layer.gate_up, x, span.text_rows),
+            queries,
+            *(part[:, :, :CANVAS] for part in buffers),
+        ]
 
     for index in range(len(fused.layers)):
         plain, unrounded = outputs(fused, index, joined=False), outputs(other, index)
