@@ -19,7 +19,7 @@ from app.chat.prompts import Suggestion
 from app.chat.prose.widget import PAD, prepare
 from app.chat.suggestions import SuggestionBar
 from app.chat.view_options import ViewOptions
-from app.chat.welcome import Welcome, centred
+from app.chat.welcome import ChatWelcome, centred
 from app.design.controls import Hairline, chain_tabs
 from app.design.fonts import TEXT_LEAD, px
 from app.design.notice import Notice
@@ -65,7 +65,7 @@ class ChatPage(QWidget):
         self.setAcceptDrops(True)
         width = column_width()
 
-        self._welcome = Welcome(width, SIDE)
+        self._welcome = ChatWelcome(width, SIDE)
         self.suggestions = self._welcome.suggestions
         self.suggestions.picked.connect(self.picked)
         self.scroller = Scroller(self._make, self._guess, self._warm, _tab_stops, column_width)
