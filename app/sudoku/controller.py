@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QFileDialog
 
 from app.bridge.messages import AdapterChanged, LoadedModel, Message
 from app.context import SUDOKU, AppContext
+from app.settings.values import later_seed
 from app.state.sudoku.scores import Request
 from app.sudoku.batch import PuzzleBatch
 from app.sudoku.board.run_board import RunBoard
@@ -104,7 +105,7 @@ class SudokuController(QObject):
         if self._reason() or not one.check.runs or left is None or right is None:
             return
         puzzle, seed = one.puzzle.cells, self._context.values.next_seed()
-        seeds = (seed, seed + (left == right))  # the same twice would be the same run twice
+        seeds = (seed, later_seed(seed, int(left == right)))  # the same twice would be the same run twice
         beside.expect(puzzle)
         self.queue.add(
             PuzzleJob(side.contender, puzzle, own, self.page.clamp, side.run)
