@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from engine.config import GenerationConfig
 from engine.errors import SafelightError
 from engine.events import CanvasCommitted, Event, GenerationFinished
-from engine.fingerprint import identify_model
 from engine.service.capabilities import Capabilities
 from engine.service.description import count_tokens, describe
 from engine.service.failures import in_words
@@ -34,6 +33,7 @@ from engine.service.requests import AdapterRequest, InfluenceRequest, LoadReques
 from engine.text.context_window import fit
 from engine.text.message import Message
 from engine.trace.header import TraceHeader
+from engine.trace.identity import identify_model
 
 if TYPE_CHECKING:
     import threading
@@ -256,12 +256,12 @@ class LocalBackend:
         return load_model(path_or_id, progress=progress, threads=threads)
 
     def load_adapter(self, model: Model, path_or_id: str) -> None:
-        from engine.adapters.loading import load_adapter
+        from engine.models.adapting import load_adapter
 
         load_adapter(model, path_or_id)
 
     def unload_adapter(self, model: Model) -> None:
-        from engine.adapters.loading import unload_adapter
+        from engine.models.adapting import unload_adapter
 
         unload_adapter(model)
 

@@ -17,7 +17,7 @@ from app.sudoku.board.column import OPEN_FOLDER
 from app.sudoku.contenders import Contender, contenders, usual_pair
 from app.sudoku.controller import SudokuController
 from app.sudoku.page import SudokuPage
-from app.sudoku.wording import SAMPLE
+from app.sudoku.words import SAMPLE
 from app.system.i18n import use
 from app.window.main_window import MainWindow
 from engine import BASE, SKILLS

@@ -25,6 +25,7 @@ from engine.service import (
     TraceNotKept,
 )
 from engine.service.recorder import TOP_K, reporting_candidates
+from engine.trace import Draft
 from tests.fake_engine import FakeEngine
 
 MESSAGES = ({"role": "system", "content": "be short"}, {"role": "user", "content": "hello"})
@@ -81,11 +82,12 @@ def run(reader: Reader, fake: FakeEngine) -> Run:
 
 def states(events: list[Event]) -> list[list[Any]]:
     """All that the canvases show after each event."""
-    canvases = CanvasState()
+    canvases, draft = CanvasState(), Draft(())
     shown = []
     for event in events:
         canvases.fold(event)
-        now: list[Any] = [canvases.prompt_tokens, canvases.draft_tokens()]
+        draft.fold(event)
+        now: list[Any] = [canvases.prompt_tokens, draft.tokens()]
         for block in canvases.blocks:
             now += [value.tolist() if isinstance(value, np.ndarray) else value for value in vars(block).values()]
             now += [block.states(calm=calm).tolist() for calm in (True, False)]
