@@ -20,7 +20,7 @@ from engine.memory.plan import plan
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.quant import INT8, PRECISIONS, SCHEMES, Packed, Precision, Scheme, pack, register, unpack
 from engine.quant.scheme import TensorSpec
-from engine.weights.loader import quantize
+from engine.models.folder import quantize
 from tests.engine.packing import packable, released
 from tests.engine.tiny import tokens
 

@@ -12,7 +12,7 @@ import engine
 from engine import Event, GenerationConfig, PrefillFinished
 from engine.adapters.writing import save_adapter
 from engine.service import AdapterRequest, LoadRequest, LocalBackend, RunAdvanced, RunEnded, RunRequest
-from engine.weights.loader import quantize
+from engine.models.folder import quantize
 from tests.engine import packing, tiny
 from tests.engine.adapting import random_adapters
 from tests.engine.decoding.test_generate import facts
