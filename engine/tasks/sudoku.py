@@ -305,17 +305,17 @@ def read_answer(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """How an answer stands to its puzzle."""
+class Judgement:
+    """Whether an answer solves its puzzle, and what is wrong with it."""
 
     valid: bool  # a complete grid without conflicts that keeps every given
     givens_kept: bool
     conflicts: tuple[tuple[int, int], ...]
 
 
-def judge(board: str, answer: str) -> Verdict:
+def judge(board: str, answer: str) -> Judgement:
     """Judge an 81-character answer against its puzzle."""
     kept = all(given in ("0", cell) for given, cell in zip(board, answer, strict=True))
     clashes = tuple(conflicts(answer))
     filled = all(cell in DIGITS for cell in answer)
-    return Verdict(valid=filled and kept and not clashes, givens_kept=kept, conflicts=clashes)
+    return Judgement(valid=filled and kept and not clashes, givens_kept=kept, conflicts=clashes)
