@@ -35,14 +35,14 @@ RAMP_STEPS = 32
 HIDDEN_SETTINGS = {"pinned", "seed_canvas", "allowed_tokens"}  # lists of token numbers that say nothing to a reader
 
 
-def write(run: Recording, path: Path, *, prompt: bool = True) -> Share:
-    """Write the page; yields the share done. ``prompt`` False leaves out the prompt and the messages.
+def write(run: Recording, path: Path, options: Options) -> Share:
+    """Write the page; yields the share done. Without the prompt its messages are left out, too.
 
     Raises:
         SafelightError: the run has no canvas, or the file cannot be written.
     """
     replay = Replay(run)
-    chosen(replay, Options("html"))  # there must be something to be seen
+    chosen(replay, options)  # there must be something to be seen
     vocabulary = Vocabulary()
     blocks = []
     for block in range(replay.blocks):
@@ -51,7 +51,7 @@ def write(run: Recording, path: Path, *, prompt: bool = True) -> Share:
     yield 0.9
     notice = missing(replay)
     text = run.reply().text
-    header = header_of(run, prompt=prompt)
+    header = header_of(run, prompt=options.prompt)
     told = {
         "version": VERSION,
         "model": header.model.title or header.model.name,
@@ -67,7 +67,7 @@ def write(run: Recording, path: Path, *, prompt: bool = True) -> Share:
         "blocks": blocks,
         **_spelling(run, vocabulary),
     }
-    if prompt:
+    if options.prompt:
         told |= {"prompt": header.prompt, "messages": [dict(message) for message in header.messages]}
     page = _page(told, text)
     with replacing(path) as beside:

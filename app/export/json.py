@@ -25,6 +25,7 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
+from app.export.options import Options
 from app.export.run import Share, header_of
 from engine import (
     CanvasCommitted,
@@ -58,8 +59,8 @@ MASKS = {"pinned_mask", "accepted_mask"}
 FLOATS = {"entropy", "top_probabilities"}
 
 
-def write(run: Recording, path: Path, *, prompt: bool = True) -> Share:
-    """Write a run; yields the share done. ``prompt`` False leaves out all that was asked.
+def write(run: Recording, path: Path, options: Options) -> Share:
+    """Write a run; yields the share done. Without the prompt, all that was asked is left out.
 
     Raises:
         SafelightError: the file cannot be written.
@@ -68,7 +69,7 @@ def write(run: Recording, path: Path, *, prompt: bool = True) -> Share:
         head: dict[str, Any] = {
             "format": FORMAT,
             "version": VERSION,
-            "header": json.loads(header_of(run, prompt=prompt).to_json()),
+            "header": json.loads(header_of(run, prompt=options.prompt).to_json()),
         }
         file.write("{\n")
         _write_parts(file, head)

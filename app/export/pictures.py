@@ -285,7 +285,7 @@ def _even(pixels: int) -> int:
     return pixels + pixels % 2  # video is compressed in squares of two
 
 
-def write_png(run: Recording, path: Path, options: Options) -> Share:
+def write(run: Recording, path: Path, options: Options) -> Share:
     """One frame, or a strip of several, as PNG; yields the share done.
 
     Raises:
