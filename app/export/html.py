@@ -52,7 +52,7 @@ def write(run: Recording, path: Path, options: Options) -> Share:
     notice = missing(replay)
     text = run.reply().text
     header = header_of(run, prompt=options.prompt)
-    told = {
+    data = {
         "version": VERSION,
         "model": header.model.title or header.model.name,
         "created": header.created[:10],
@@ -68,8 +68,8 @@ def write(run: Recording, path: Path, options: Options) -> Share:
         **_spelling(run, vocabulary),
     }
     if options.prompt:
-        told |= {"prompt": header.prompt, "messages": [dict(message) for message in header.messages]}
-    page = _page(told, text)
+        data |= {"prompt": header.prompt, "messages": [dict(message) for message in header.messages]}
+    page = _page(data, text)
     with replacing(path) as beside:
         beside.write_text(page, encoding="utf-8", newline="\n")
         yield 1.0
@@ -86,7 +86,7 @@ def _resting(share: float, work: Generator[None, None, dict[str, Any]]) -> Gener
         yield share
 
 
-def _page(told: dict[str, Any], text: str) -> str:
+def _page(data: dict[str, Any], text: str) -> str:
     style = _colors() + _read("page.css")
     script = '(() => {\n"use strict";\n' + "\n".join(_read(name) for name in SCRIPTS) + "})();\n"
     policy = (
@@ -95,10 +95,10 @@ def _page(told: dict[str, Any], text: str) -> str:
     )
     parts = {
         "policy": policy,
-        "title": html.escape(f"{_printable(told['model'])} · Safelight"),
+        "title": html.escape(f"{_printable(data['model'])} · Safelight"),
         "style": style,
         "text": html.escape(_printable(text)),
-        "data": safe_json(told),
+        "data": safe_json(data),
         "script": script,
     }
     page = _read("page.html")

@@ -104,19 +104,19 @@ def _write_events(file: TextIO, run: Recording, tokens: set[int]) -> Iterator[fl
 
 
 def _event(event: Event, tokens: set[int]) -> dict[str, Any]:
-    told: dict[str, Any] = {"kind": type(event).__name__}
+    record: dict[str, Any] = {"kind": type(event).__name__}
     for each in dataclasses.fields(event):
         value = getattr(event, each.name)
         if isinstance(value, np.ndarray) and value.dtype == np.bool_:
-            told[each.name] = value.astype(int).tolist()
+            record[each.name] = value.astype(int).tolist()
         elif isinstance(value, np.ndarray) and value.dtype == np.float32:
-            told[each.name] = _shortest(value)
+            record[each.name] = _shortest(value)
         elif isinstance(value, np.ndarray):
-            told[each.name] = value.tolist()
+            record[each.name] = value.tolist()
             tokens.update(np.unique(value).tolist())
         else:
-            told[each.name] = _finite(value) if isinstance(value, float) else value
-    return told
+            record[each.name] = _finite(value) if isinstance(value, float) else value
+    return record
 
 
 def _shortest(values: NDArray[np.float32]) -> list[Any]:

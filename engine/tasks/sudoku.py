@@ -195,7 +195,7 @@ def _search(
 
 
 def solutions(board: str, limit: int = 2, rng: random.Random | None = None, guesses: int | None = None) -> list[str]:
-    """Up to ``limit`` solutions of a board (two are enough to tell whether it is unique).
+    """Up to ``limit`` solutions of a board (two are enough to see whether it is unique).
 
     Raises:
         GaveUpError: more than ``guesses`` were needed; None allows any number.
@@ -233,7 +233,7 @@ def random_solution(rng: random.Random) -> str:
 def is_held_out(solution: str) -> bool:
     """Whether a filled grid's symmetry class is kept for tests (about one class in sixteen).
 
-    The classes are told apart by an invariant under relabelling, permuted bands, stacks, rows and columns, and
+    The class is found by an invariant under relabelling, permuted bands, stacks, rows and columns, and
     transposition: the cycle lengths of the permutations that take one row (column) of a band (stack) to another.
     """
 
