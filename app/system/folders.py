@@ -9,6 +9,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import platformdirs
+
 from engine import SafelightError
 from engine.files import private_folder
 
@@ -27,15 +29,11 @@ class Folders:
 
 def default_data_folder() -> Path:
     """The platform's place for an application's data."""
-    import platformdirs
-
     return Path(platformdirs.user_data_path(APP, appauthor=False))
 
 
 def folders(data_folder: str = "") -> Folders:
     """The folders in use; an empty ``data_folder`` takes the platform's own. Creates nothing."""
-    import platformdirs
-
     data = Path(data_folder).expanduser() if data_folder else default_data_folder()
     return Folders(data, data / "models", data / "traces", Path(platformdirs.user_log_path(APP, appauthor=False)))
 
