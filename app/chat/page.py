@@ -9,7 +9,6 @@ from PySide6.QtCore import QMetaMethod, Qt, Signal, Slot
 from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent, QDropEvent, QFont, QFontMetrics, QResizeEvent
 from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
-from app.bridge.messages import LoadedModel
 from app.chat.composer.attachments import accept_drag, local_files
 from app.chat.composer.composer import Composer
 from app.chat.guess import guess_height
@@ -25,6 +24,7 @@ from app.design.fonts import TEXT_LEAD, px
 from app.design.notice import Notice
 from app.state.chat.conversation import Answer, ChatState, Turn
 from app.system.i18n import tr
+from engine.service import LoadedModel
 
 COLUMN_CHARACTERS = 72
 
