@@ -9,8 +9,6 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import platformdirs
-
 from engine import SafelightError
 from engine.files import private_folder
 
@@ -29,11 +27,15 @@ class Folders:
 
 def default_data_folder() -> Path:
     """The platform's place for an application's data."""
+    import platformdirs  # at its first use, not with what the window imports
+
     return Path(platformdirs.user_data_path(APP, appauthor=False))
 
 
 def folders(data_folder: str = "") -> Folders:
     """The folders in use; an empty ``data_folder`` takes the platform's own. Creates nothing."""
+    import platformdirs  # at its first use, not with what the window imports
+
     data = Path(data_folder).expanduser() if data_folder else default_data_folder()
     return Folders(data, data / "models", data / "traces", Path(platformdirs.user_log_path(APP, appauthor=False)))
 
