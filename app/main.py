@@ -12,12 +12,9 @@ import ctypes
 import functools
 import importlib.util
 import os
-import signal
-import socket
 import sys
 import tempfile
 from pathlib import Path
-from types import FrameType
 
 
 def _load_torch_libraries_first() -> None:
@@ -31,57 +28,27 @@ def _load_torch_libraries_first() -> None:
 if sys.platform == "win32":
     _load_torch_libraries_first()
 
-from PySide6.QtCore import QMetaObject, QObject, QSettings, QSocketNotifier, Qt, QTimer, Slot
+from PySide6.QtCore import QSettings, QTimer
 from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QApplication
 
 from app.bridge.engine_thread import EngineLink
+from app.context import AppContext
 from app.library import Library
-from app.models.jobs import Jobs
 from app.self_test import SelfTest
 from app.settings.file import user_settings
 from app.settings.store import read_preferences, unread
 from app.system import i18n, logs
-from app.system.crash_handler import Faults, one_line
-from app.system.cycle_collector import Garbage
+from app.system.crash_handler import CrashHandler, one_line
+from app.system.cycle_collector import CycleCollector
 from app.system.folders import Folders, folders
 from app.system.i18n import tr
+from app.system.interrupts import Interrupts
 from app.window.main_window import MainWindow
 from engine import SKILLS, SafelightError
+from engine.service import LocalBackend
 
 ICON = Path(__file__).resolve().parent.parent / "assets" / "icons" / "safelight.svg"
-
-
-class Interrupts(QObject):
-    """Lets Ctrl+C in the terminal end the app: Python only sees a signal when Qt hands control back to it."""
-
-    def __init__(self, app: QApplication) -> None:
-        super().__init__(app)
-        self._app = app
-        self._reader, self._writer = socket.socketpair()
-        self._reader.setblocking(False)
-        self._writer.setblocking(False)
-        self._notifier = QSocketNotifier(self._reader.fileno(), QSocketNotifier.Type.Read, self)
-        self._notifier.activated.connect(self._wake)
-        self._old_fd = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
-        self._old_handler = signal.signal(signal.SIGINT, self._quit)
-
-    def close(self) -> None:
-        """Put things back as they were."""
-        signal.signal(signal.SIGINT, self._old_handler)
-        signal.set_wakeup_fd(self._old_fd)
-        self._notifier.setEnabled(False)
-        self._reader.close()
-        self._writer.close()
-
-    def _quit(self, _number: int, _frame: FrameType | None) -> None:
-        # Not at once: before the event loop runs, while the window is being made, quit() would do nothing.
-        QMetaObject.invokeMethod(self._app, "quit", Qt.ConnectionType.QueuedConnection)
-
-    @Slot()
-    def _wake(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            self._reader.recv(64)  # running this line is what lets Python call the handler
 
 
 def application() -> QApplication:
@@ -109,17 +76,20 @@ def open_library(folder: Path) -> Library:
 
 
 def make_window(
-    link: EngineLink,
-    settings: QSettings,
-    seed: int | None = None,
-    library: Library | None = None,
-    jobs: Jobs | None = None,
+    link: EngineLink, settings: QSettings, seed: int | None = None, library: Library | None = None
 ) -> MainWindow:
     """The window with everything it needs, and nothing loaded yet; ``library`` is the user's where it is left out."""
+    return MainWindow(make_context(link, settings, seed, library))
+
+
+def make_context(
+    link: EngineLink, settings: QSettings, seed: int | None = None, library: Library | None = None
+) -> AppContext:
+    """What the pages are handed, in the user's language; the arguments are as for ``make_window``."""
     preferences = read_preferences(settings)
     i18n.use_code(preferences.language)
     places = folders(preferences.data_folder)
-    return MainWindow(link, settings, library or open_library(places.data), places, seed, jobs)
+    return AppContext(link, settings, library or open_library(places.data), places, seed)
 
 
 def start_log(folder: Path) -> str:
@@ -154,24 +124,24 @@ def run(model: str | None = None, seed: int | None = None, ask: str | None = Non
         settings, problem = user_settings()
         problems = [problem, unread(settings), start_log(folders(read_preferences(settings).data_folder).logs)]
         ending.callback(logs.stop)
-        faults = Faults()
-        ending.callback(faults.remove)
-        faults.install(qt_messages=True)
-        link = EngineLink(traces=None if ask is not None else traces_folder(settings))
+        crashes = CrashHandler()
+        ending.callback(crashes.remove)
+        crashes.install(qt_messages=True)
+        link = EngineLink(LocalBackend(None if ask is not None else traces_folder(settings)))
         ending.callback(link.shutdown)
-        jobs = Jobs()
-        ending.callback(jobs.shutdown)
-        window = make_window(link, settings, seed, Library.in_memory() if ask is not None else None, jobs)
+        context = make_context(link, settings, seed, Library.in_memory() if ask is not None else None)
+        ending.callback(context.close)
+        window = MainWindow(context)
         ending.callback(window.close)
-        faults.happened.connect(window.say)
+        crashes.happened.connect(context.say)
         for problem in filter(None, problems):
-            window.say(problem)
-        start_loading = functools.partial(window.load, model or SKILLS)
+            context.say(problem)
+        start_loading = functools.partial(context.load, model or SKILLS)
         window.firstPainted.connect(functools.partial(QTimer.singleShot, 0, start_loading))
-        window.firstPainted.connect(window.reopen)
-        garbage = Garbage(app)
-        ending.callback(garbage.close)
-        window.expect(model or SKILLS)
+        window.firstPainted.connect(window.reopening.reopen)
+        collector = CycleCollector(app)
+        ending.callback(collector.close)
+        context.expect(model or SKILLS)
         window.show()
         test = SelfTest(window, ask) if ask is not None else None
         code = int(app.exec())
@@ -185,9 +155,9 @@ def measure_first_paint() -> float:
     """Seconds from the import of this module to the window's first paint; loads no model and keeps nothing."""
     app = application()
     with tempfile.TemporaryDirectory() as folder:
-        link = EngineLink()
+        link = EngineLink(LocalBackend())
         settings = QSettings(f"{folder}/settings.ini", QSettings.Format.IniFormat)
-        window = MainWindow(link, settings, Library.in_memory(), Folders(*[Path(folder)] * 4))
+        window = MainWindow(AppContext(link, settings, Library.in_memory(), Folders(*[Path(folder)] * 4)))
         painted: list[float] = []
 
         def note() -> None:

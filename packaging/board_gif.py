@@ -17,7 +17,8 @@ from PySide6.QtGui import QColor, QPainter, QPixmap
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from app.design.theme import DARKROOM, ui_font
+from app.design.fonts import ui_font
+from app.design.tokens import DARKROOM
 from app.main import application
 from app.state.run.replay import Replay
 from app.state.sudoku.solve_frame import SolveFrame, frame

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.design.theme import TEXT_BODY, TEXT_LEAD, px
+from app.design.fonts import TEXT_BODY, TEXT_LEAD, px
 from app.state.chat.conversation import Turn
 
 FIXED = 210  # speakers, buttons, the line of figures, and the space between them

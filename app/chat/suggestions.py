@@ -9,8 +9,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from app.chat.prompts import Suggestion
-from app.design.controls import button
-from app.design.flow import FlowLayout
+from app.design.controls import FlowLayout, button
 from app.system.i18n import tr
 
 GAP = 8

@@ -7,10 +7,11 @@ import os
 import sys
 from pathlib import Path
 
-from app.cli import terminal
+from app.cli import options, terminal
 from app.cli.options import number, place
 from app.export.options import FORMATS, FPS_HIGH, FPS_LOW, Format, Options, format_of, frames_of, parse_steps
-from app.export.run import Exportable, Share
+from app.export.run import Share
+from engine import Recording
 from engine.errors import quoted
 
 EPILOG = """\
@@ -23,7 +24,7 @@ examples:
 DRAWN = ("gif", "mp4", "png", "strip")
 
 
-def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[type-arg]
+def add(commands: options.Commands) -> None:
     parser = commands.add_parser(
         "export",
         help="turn a recorded run into a page, a film, a picture or JSON",
@@ -86,7 +87,7 @@ def _finish(work: Share) -> str:
             return str(end.value)
 
 
-def _open(path: Path) -> Exportable:
+def _open(path: Path) -> Recording:
     if path.suffix.lower() == ".json":
         from app.export import json
 
@@ -96,7 +97,7 @@ def _open(path: Path) -> Exportable:
     return open_trace(path)
 
 
-def _frames(trace: Exportable, args: argparse.Namespace) -> tuple[int, ...] | None:
+def _frames(trace: Recording, args: argparse.Namespace) -> tuple[int, ...] | None:
     from app.state.run.replay import Replay
 
     if args.steps is None and args.block is None:

@@ -19,7 +19,7 @@ examples:
 """
 
 
-def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[type-arg]
+def add(commands: options.Commands) -> None:
     parser = commands.add_parser(
         "quantize", help="pack a model into 4 bits", description="Pack a model into 4 bits.", epilog=EPILOG
     )

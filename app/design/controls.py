@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from PySide6.QtCore import QSize, Qt
-from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QSizePolicy, QWidget
+from PySide6.QtCore import QPoint, QRect, QSize, Qt
+from PySide6.QtGui import QFontMetrics, QResizeEvent
+from PySide6.QtWidgets import QFrame, QLabel, QLayout, QLayoutItem, QPushButton, QScrollArea, QSizePolicy, QWidget
 
 Role = Literal["primary", "link", "chip", "plain"]
+LEAST = 40  # pixels that an elided label fills even before it has a place
 
 
 def button(text: str, name: str = "", *, role: Role = "link", tip: str = "") -> QPushButton:
@@ -42,7 +44,7 @@ def label(text: str = "", role: str = "", *, wrap: bool = False, selectable: boo
 
 
 def chain_tabs(first: QWidget, rest: Iterable[QWidget]) -> None:
-    """Let Tab go from the first through the rest, which come into being later than what follows them."""
+    """Let Tab go from the first through the rest, which are created later than what follows them."""
     for widget in rest:
         QWidget.setTabOrder(first, widget)
         first = widget
@@ -62,3 +64,103 @@ class Hairline(QFrame):
 
     def sizeHint(self) -> QSize:
         return QSize(8, 1) if self._horizontal else QSize(1, 8)
+
+
+class Elided(QLabel):
+    """A label of one line that ends in dots where its text does not fit; the whole text is its tool tip."""
+
+    def __init__(self, role: str) -> None:
+        super().__init__()
+        self._whole = ""
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self.setProperty("role", role)
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+
+    def set_whole(self, text: str) -> None:
+        """Show as much of this as there is room for."""
+        if text == self._whole:
+            return
+        self._whole = text
+        self.setToolTip(text)
+        self.setAccessibleName(text)
+        self._elide()
+
+    def _elide(self) -> None:
+        room = max(LEAST, self.width())
+        text = QFontMetrics(self.font()).elidedText(self._whole, Qt.TextElideMode.ElideRight, room)
+        if text != self.text():
+            self.setText(text)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._elide()
+
+
+class FlowLayout(QLayout):
+    """Sets widgets in rows from the left, as words in a paragraph, ``gap`` pixels apart both ways."""
+
+    def __init__(self, parent: QWidget | None = None, gap: int = 8) -> None:
+        super().__init__(parent)
+        self._items: list[QLayoutItem] = []
+        self._gap = gap
+        self.setContentsMargins(0, 0, 0, 0)
+
+    def addItem(self, item: QLayoutItem) -> None:
+        self._items.append(item)
+
+    def count(self) -> int:
+        return len(self._items)
+
+    def itemAt(self, index: int) -> QLayoutItem | None:  # type: ignore[override, unused-ignore]
+        return self._items[index] if 0 <= index < len(self._items) else None
+
+    def takeAt(self, index: int) -> QLayoutItem | None:  # type: ignore[override, unused-ignore]
+        return self._items.pop(index) if 0 <= index < len(self._items) else None
+
+    def expandingDirections(self) -> Qt.Orientation:
+        return Qt.Orientation(0)
+
+    def hasHeightForWidth(self) -> bool:
+        return True
+
+    def heightForWidth(self, width: int) -> int:
+        return self._arrange(QRect(0, 0, width, 0), apply=False)
+
+    def sizeHint(self) -> QSize:
+        return self.minimumSize()
+
+    def minimumSize(self) -> QSize:
+        size = QSize()
+        for item in self._items:
+            size = size.expandedTo(item.minimumSize())
+        return size
+
+    def setGeometry(self, rect: QRect) -> None:
+        super().setGeometry(rect)
+        self._arrange(rect, apply=True)
+
+    def _arrange(self, rect: QRect, *, apply: bool) -> int:
+        """The height that the rows take; ``apply`` also places the widgets."""
+        x, y, row = rect.x(), rect.y(), 0
+        for item in self._items:
+            if item.isEmpty():
+                continue
+            size = item.sizeHint()
+            if x > rect.x() and x + size.width() > rect.x() + rect.width():
+                x, y, row = rect.x(), y + row + self._gap, 0
+            if apply:
+                item.setGeometry(QRect(QPoint(x, y), size))
+            x += size.width() + self._gap
+            row = max(row, size.height())
+        return y + row - rect.y()
+
+
+def scroller(widget: QWidget) -> QScrollArea:
+    """A frame in which ``widget`` scrolls up and down; its own background shows through."""
+    area = QScrollArea()
+    area.setWidgetResizable(True)
+    area.setFrameShape(QFrame.Shape.NoFrame)
+    area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+    area.setWidget(widget)
+    return area

@@ -1,7 +1,7 @@
 """Icons of one family, Material Design 6, in the colour that is wanted. The family loads after the first paint.
 
 Reading the font and its library takes about 0.2 s, so a control gets an empty picture of the right size at once, and
-its icon when ``load`` has been called, once the window is there.
+its icon when ``load`` has been called, once the window is there. The marks inside standard controls are drawn here.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ import weakref
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QSize, Qt
-from PySide6.QtGui import QIcon, QPixmap
+from PySide6.QtCore import QPointF, QSize, Qt, QTemporaryDir
+from PySide6.QtGui import QColor, QIcon, QImage, QPainter, QPen, QPixmap, QPolygonF
 from PySide6.QtWidgets import QAbstractButton
 
-from app.design.theme import px
+from app.design.fonts import px
+from app.design.tokens import Theme
 
 if TYPE_CHECKING:
     from qtawesome.iconic_font import IconicFont
@@ -67,12 +68,14 @@ def _family() -> IconicFont:
     global _font
     if _font is None:
         with _pyside_chosen(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the library behind it speaks of other bindings of Qt
+            warnings.simplefilter("ignore")  # the library underneath warns of other bindings of Qt
+            # Put off, since reading the font and its library takes about 0.2 s (module docstring).
             from qtawesome import _BUNDLED_FONTS
             from qtawesome.iconic_font import IconicFont
 
             # Of all its families only ours is read, which takes a fifth of the time.
-            _font = IconicFont(*(font for font in _BUNDLED_FONTS if font[0] == _FAMILY))
+            fonts = (font for font in _BUNDLED_FONTS if font[0] == _FAMILY)
+            _font = IconicFont(*fonts)
     return _font
 
 
@@ -94,3 +97,44 @@ def _empty() -> QIcon:
     picture = QPixmap(px(SIZE), px(SIZE))
     picture.fill(Qt.GlobalColor.transparent)
     return QIcon(picture)
+
+
+_STROKES = {
+    "up": ((2, 6.5), (5, 3.5), (8, 6.5)),
+    "down": ((2, 3.5), (5, 6.5), (8, 3.5)),
+    "check": ((2, 5.2), (4.2, 7.4), (8, 2.8)),
+    "dot": ((5, 5), (5, 5)),
+}
+_folders: dict[str, QTemporaryDir] = {}
+
+
+def draw_marks(theme: Theme) -> str:
+    """Draw the arrows and marks, which a style sheet takes from files only. The folder goes when the app does.
+
+    Returns an empty text where no temporary folder can be made.
+    """
+    folder = _folders.setdefault(theme.name, QTemporaryDir())
+    if not folder.isValid():
+        return ""
+    shades = {"": theme.faint_ink, "-off": theme.line_strong}
+    for name, points in _STROKES.items():
+        for suffix, shade in shades.items():
+            for scale in (1, 2):
+                image = QImage(10 * scale, 10 * scale, QImage.Format.Format_ARGB32_Premultiplied)
+                image.fill(Qt.GlobalColor.transparent)
+                painter = QPainter(image)
+                painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+                painter.scale(scale, scale)
+                stroke = QPen(
+                    QColor(theme.on_accent if name in ("check", "dot") else shade), 4 if name == "dot" else 1.6
+                )
+                stroke.setCapStyle(Qt.PenCapStyle.RoundCap)
+                stroke.setJoinStyle(Qt.PenJoinStyle.RoundJoin)
+                painter.setPen(stroke)
+                if name == "dot":
+                    painter.drawPoint(QPointF(*points[0]))
+                else:
+                    painter.drawPolyline(QPolygonF([QPointF(*point) for point in points]))
+                painter.end()
+                image.save(folder.filePath(f"{name}{suffix}{'@2x' if scale == 2 else ''}.png"))
+    return folder.path()

@@ -1,4 +1,4 @@
-"""A field for texts of several lines, from which no text can freeze the window."""
+"""A field for several lines that refuses texts whose layout would block the window."""
 
 from __future__ import annotations
 
@@ -6,10 +6,33 @@ from PySide6.QtCore import QMimeData, Signal
 from PySide6.QtGui import QTextCursor
 from PySide6.QtWidgets import QPlainTextEdit
 
-from app.state.chat.fitting import fits
+from app.system.i18n import tr
 
+LONGEST = 100_000  # characters
+LONGEST_LINE = 5_000
+"""Layout of a line is quadratic: one of 5 000 letters that change direction takes 0.1 s, of 20 000 over 1 s."""
+MOST_LINES = 5_000
 PARAGRAPH = "\u2029"
 """What Qt has between the lines of a selection."""
+
+
+def fits(text: str) -> bool:
+    """Whether a field takes a text of this length and these lines."""
+    if len(text) > LONGEST:
+        return False
+    breaks = sum(map(text.count, "\n\r\u2029"))  # as Qt counts
+    return breaks < MOST_LINES and max(map(len, text.split("\n"))) <= LONGEST_LINE
+
+
+def refusal() -> str:
+    """The message about a text that was pasted and does not fit."""
+    return tr(
+        "What was pasted is too long for this field: it takes {characters} characters, {lines} lines, and {line} "
+        "characters in each.",
+        characters=f"{LONGEST:,}",
+        lines=f"{MOST_LINES:,}",
+        line=f"{LONGEST_LINE:,}",
+    )
 
 
 class TextField(QPlainTextEdit):

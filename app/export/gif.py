@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from PySide6.QtGui import QColor, QImage
 
-from app.design.theme import Theme, entropy_color, readable_on
+from app.design.tokens import Theme, entropy_color, readable_on
 from app.export.options import Options, chosen
-from app.export.pictures import Sheet, Style
-from app.export.run import Exportable, Share, missing
+from app.export.pictures import PictureSheet, PictureStyle
+from app.export.run import Share, missing
 from app.state.run.replay import Replay
+from engine import Recording
 from engine.files import replacing
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ END_SECONDS = 2.0  # that the last frame stays at least, before it all begins ag
 COLORS = 256
 
 
-def write(run: Exportable, path: Path, options: Options) -> Share:
+def write(run: Recording, path: Path, options: Options) -> Share:
     """Write the frames; yields the share done.
 
     Raises:
@@ -34,8 +35,8 @@ def write(run: Exportable, path: Path, options: Options) -> Share:
     """
     replay = Replay(run)
     places = chosen(replay, options)
-    style = Style.of(options)
-    sheet = Sheet(run, replay, places, style)
+    style = PictureStyle.of(options)
+    sheet = PictureSheet(run, replay, places, style)
     for share in sheet.measure():
         yield 0.1 * share
     with replacing(path) as beside, beside.open("wb") as file:

@@ -17,14 +17,16 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, cast
 
-from app.canvas.paint import STATE_WORDS, glyph_of
-from app.design.theme import DARKROOM, PAPER, Theme, entropy_color, readable_on
+from app.canvas.glyphs import glyph_of
+from app.canvas.words import STATE_WORDS
+from app.design.tokens import DARKROOM, PAPER, Theme, entropy_color, readable_on
 from app.export.options import Options, chosen
 from app.export.packing import Vocabulary, pack
-from app.export.run import Exportable, Share, ending, header_of, missing, reply_of
+from app.export.run import Share, ending, header_of, missing
 from app.state.run.canvas import CellState
 from app.state.run.replay import Replay
 from app.system.i18n import tr
+from engine import Recording
 from engine.files import replacing
 
 VERSION = 1
@@ -33,7 +35,7 @@ RAMP_STEPS = 32
 HIDDEN_SETTINGS = {"pinned", "seed_canvas", "allowed_tokens"}  # lists of token numbers that say nothing to a reader
 
 
-def write(run: Exportable, path: Path, *, prompt: bool = True) -> Share:
+def write(run: Recording, path: Path, *, prompt: bool = True) -> Share:
     """Write the page; yields the share done. ``prompt`` False leaves out the prompt and the messages.
 
     Raises:
@@ -48,7 +50,7 @@ def write(run: Exportable, path: Path, *, prompt: bool = True) -> Share:
         blocks.append(packed)
     yield 0.9
     notice = missing(replay)
-    text = reply_of(run).text
+    text = run.reply().text
     header = header_of(run, prompt=prompt)
     told = {
         "version": VERSION,
@@ -123,7 +125,7 @@ def _printable(text: str) -> str:
     return "".join("\ufffd" if unicodedata.category(c)[0] == "C" and c not in "\n\t" else c for c in text)
 
 
-def _settings(run: Exportable) -> list[tuple[str, str]]:
+def _settings(run: Recording) -> list[tuple[str, str]]:
     config = run.config
     names = [name for name in config.__dataclass_fields__ if name not in HIDDEN_SETTINGS]
     return [(name.replace("_", " "), _plain(getattr(config, name))) for name in names]
@@ -135,7 +137,7 @@ def _plain(value: object) -> str:
     return tr("the model's own") if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _spelling(run: Exportable, vocabulary: Vocabulary) -> dict[str, Any]:
+def _spelling(run: Recording, vocabulary: Vocabulary) -> dict[str, Any]:
     pieces = [run.piece(token) for token in vocabulary.tokens]
     special = [run.is_special(token) for token in vocabulary.tokens]
     glyphs = [glyph_of(piece, control) for piece, control in zip(pieces, special, strict=True)]

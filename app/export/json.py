@@ -25,13 +25,14 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from app.export.run import Exportable, Share, header_of, reply_of
+from app.export.run import Share, header_of
 from engine import (
     CanvasCommitted,
     CanvasStarted,
     Event,
     GenerationFinished,
     PrefillFinished,
+    Recording,
     Reply,
     SafelightError,
     StepFinished,
@@ -40,8 +41,9 @@ from engine import (
 )
 from engine.errors import quoted
 from engine.files import parse_json, read_text, replacing
+from engine.trace import Draft
 from engine.trace.codec import Codec
-from engine.trace.format import MOST_TOKENS, Budget
+from engine.trace.format import MOST_TOKENS, RecordBudget
 from engine.trace.index import Order
 from engine.trace.texts import tokens_of
 
@@ -56,7 +58,7 @@ MASKS = {"pinned_mask", "accepted_mask"}
 FLOATS = {"entropy", "top_probabilities"}
 
 
-def write(run: Exportable, path: Path, *, prompt: bool = True) -> Share:
+def write(run: Recording, path: Path, *, prompt: bool = True) -> Share:
     """Write a run; yields the share done. ``prompt`` False leaves out all that was asked.
 
     Raises:
@@ -72,11 +74,11 @@ def write(run: Exportable, path: Path, *, prompt: bool = True) -> Share:
         _write_parts(file, head)
         tokens: set[int] = set()
         yield from _write_events(file, run, tokens)
-        reply, ordered = reply_of(run), sorted(tokens)
+        reply, ordered = run.reply(), sorted(tokens)
         tail: dict[str, Any] = {
             "text": reply.text,
             "thinking": reply.thinking,
-            "failure": str(getattr(run, "failure", "")),
+            "failure": run.failure,
         }
         tail |= {"pieces": {str(token): run.piece(token) for token in ordered}}
         _write_parts(file, tail)
@@ -90,7 +92,7 @@ def _write_parts(file: TextIO, parts: dict[str, Any]) -> None:
         file.write(f"{json.dumps(name)}: {json.dumps(value)},\n")
 
 
-def _write_events(file: TextIO, run: Exportable, tokens: set[int]) -> Iterator[float]:
+def _write_events(file: TextIO, run: Recording, tokens: set[int]) -> Iterator[float]:
     file.write('"events": [')
     total = len(run.events)
     for place, event in enumerate(run.events):
@@ -153,7 +155,7 @@ def _run(raw: dict[str, Any]) -> Trace:
     special = frozenset(int(token) for token in raw["special"])
     events = [_read_event(item) for item in raw["events"]]
     _check(events, header)
-    whole = _final_tokens(events)
+    whole = Draft.of(events, header.config.eos_token_ids).tokens()
     reply = Reply(str(raw["text"]), str(raw["thinking"]))
 
     def decode(tokens: Iterable[int]) -> Reply:
@@ -175,22 +177,11 @@ def _run(raw: dict[str, Any]) -> Trace:
     return trace
 
 
-def _final_tokens(events: Iterable[Event]) -> list[int] | None:
-    """The tokens that the text stands for; None where a block was cut short, whose draft is in the text too."""
-    tokens: list[int] = []
-    draft = False
-    for event in events:
-        draft = isinstance(event, StepFinished) or (draft and isinstance(event, GenerationFinished))
-        if isinstance(event, CanvasCommitted):
-            tokens += event.tokens[: event.text_length].tolist()
-    return None if draft else tokens
-
-
 def _check(events: Sequence[Event], header: TraceHeader) -> None:
     """Raise ValueError where these are no run: another order, another shape, a token of no vocabulary."""
     first = next((event for event in events if isinstance(event, CanvasStarted)), None)
     length = header.canvas_length or (0 if first is None else len(first.canvas))
-    codec, order, budget = Codec(length, header.model.vocab_size), Order(header.parent is not None), Budget()
+    codec, order, budget = Codec(length, header.model.vocab_size), Order(header.parent is not None), RecordBudget()
     for event in events:
         kind, payload, block, step = codec.encode(event)
         if order.is_over or not (order.allows(kind, block, step) and budget.allows(kind, len(payload), block, step)):

@@ -16,10 +16,10 @@ from typing import IO
 from PySide6.QtGui import QImage
 
 from app.export.options import Options, chosen
-from app.export.pictures import Sheet, Style
-from app.export.run import Exportable, Share, missing
+from app.export.pictures import PictureSheet, PictureStyle
+from app.export.run import Share, missing
 from app.state.run.replay import Replay
-from engine import SafelightError
+from engine import Recording, SafelightError
 from engine.files import replacing
 
 END_SECONDS = 1.0  # that the last frame is repeated for: players go black at once
@@ -27,7 +27,7 @@ PATIENCE_SECONDS = 0.02  # with ffmpeg, before the caller may do something else
 MISSING = "ffmpeg is missing, which MP4 needs. Install Safelight's imageio-ffmpeg again, or export a GIF"
 
 
-def write(run: Exportable, path: Path, options: Options) -> Share:
+def write(run: Recording, path: Path, options: Options) -> Share:
     """Write the frames; yields the share done.
 
     Raises:
@@ -36,7 +36,7 @@ def write(run: Exportable, path: Path, options: Options) -> Share:
     program = yield from _ffmpeg_in_thread()
     replay = Replay(run)
     places = chosen(replay, options)
-    sheet = Sheet(run, replay, places, Style.of(options))
+    sheet = PictureSheet(run, replay, places, PictureStyle.of(options))
     for share in sheet.measure():
         yield 0.1 * share
     repeats = max(0, math.ceil(END_SECONDS * options.fps) - 1)

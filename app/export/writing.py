@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from app.export.options import Options
-from app.export.run import Exportable, Share
+from app.export.run import Share
+from engine import Recording
 
 
-def export(run: Exportable, path: Path, options: Options | None = None) -> Share:
+def export(run: Recording, path: Path, options: Options | None = None) -> Share:
     """Write a run to a file; yields the share done, 0 to 1. Closing the generator early leaves nothing behind.
 
     Returns what is not in the file though it was asked for, in a sentence: a block may be too long, or be damaged.

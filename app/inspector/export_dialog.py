@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from contextlib import closing
 from pathlib import Path
 from typing import cast
 
@@ -23,7 +22,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.design.controls import button, label
-from app.design.theme import px
+from app.design.fonts import px
 from app.export.options import FPS_HIGH, FPS_LOW, SUFFIXES, Format, Options, frames_of, parse_steps
 from app.export.run import Share
 from app.export.writing import export
@@ -230,8 +229,9 @@ class ExportDialog(QDialog):
     def _name(self) -> str:
         """A name for the file, which tells nothing of the prompt."""
         trace = self._player.trace
-        model = re.sub(r"[^\w.-]+", "-", str(getattr(trace, "model_name", "")) or "run").strip("-.") or "run"
-        return f"{model[:60]}-seed-{getattr(trace, 'seed', 0)}{SUFFIXES[self._format]}"
+        name, seed = ("", 0) if trace is None else (trace.model_name, trace.seed)
+        model = re.sub(r"[^\w.-]+", "-", name or "run").strip("-.") or "run"
+        return f"{model[:60]}-seed-{seed}{SUFFIXES[self._format]}"
 
     @Slot()
     def _browse(self) -> None:
@@ -308,8 +308,7 @@ class ExportDialog(QDialog):
         self._timer.stop()
         work, self._work = self._work, None
         if work is not None:
-            with closing(work):  # type: ignore[type-var]
-                pass
+            work.close()
         self._replaced = Path()
         self._show_busy()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from PySide6.QtCore import QSize, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QKeyEvent, QResizeEvent
@@ -19,23 +18,24 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.design.controls import Hairline, button, label
-from app.design.elided import Elided
-from app.design.theme import DARKROOM, Theme, px
+from app.design.controls import Elided, Hairline, button, label
+from app.design.fonts import px
+from app.design.tokens import DARKROOM, Theme
 from app.inspector.canvas.canvas import InspectorCanvas
 from app.inspector.compare.words import model_words
 from app.inspector.keys import Keys
+from app.inspector.run_cards import Offer
 from app.inspector.timeline.filmstrip import Filmstrip
 from app.inspector.timeline.overview import Overview
 from app.inspector.timeline.plots import Plots
 from app.inspector.timeline.transport import Transport
-from app.inspector.welcome import Offer, Welcome
+from app.inspector.welcome import InspectorWelcome
 from app.player.player import Player
 from app.system.i18n import tr
+from engine import Recording
 
 MOST_TITLE = 1_000  # characters of a prompt that are measured for the title
 REFRESH_MS = 60  # between two looks at a run under way
-_NOTICES = ("notice", "failure")  # of a trace, in sentences
 NARROW = 900  # pixels at 100 %; below it the linked views stand under the canvas
 TALL = 1080  # from here on a tab that is worked in leaves room for the cell's history beneath
 
@@ -62,7 +62,7 @@ class InspectorPage(QWidget):
         self.player = Player(self)
         self.overview = Overview(self.player, self)
         self.keys = Keys(self.run, self)
-        self.welcome = Welcome()
+        self.welcome = InspectorWelcome()
         self.stack = QStackedWidget()
         self.stack.addWidget(self.welcome)
         column = QVBoxLayout(self)
@@ -240,12 +240,12 @@ class InspectorPage(QWidget):
         """Runs to begin with: title, a line about it, and its key; and the heading it stands under, if any."""
         self.welcome.offer([Offer(*item) for item in items])
 
-    def open_trace(self, trace: Any, place: int | None = None) -> None:
+    def open_trace(self, trace: Recording, place: int | None = None) -> None:
         """Look at a run that has ended, from its last frame or from ``place``."""
         self._live = False
         self._open(trace, place)
 
-    def follow_live(self, trace: Any) -> None:
+    def follow_live(self, trace: Recording) -> None:
         """Look at a run under way; ``refresh`` tells that it went on."""
         self._live = True
         self._open(trace, None)
@@ -284,7 +284,7 @@ class InspectorPage(QWidget):
         self.close_trace()
         self.closed.emit()
 
-    def _open(self, trace: Any, place: int | None) -> None:
+    def _open(self, trace: Recording, place: int | None) -> None:
         self._waiting.stop()
         self.player.open(trace, place)
         self._describe()
@@ -293,13 +293,11 @@ class InspectorPage(QWidget):
 
     def _describe(self) -> None:
         trace = self.player.trace
-        title = " ".join(str(getattr(trace, "prompt", "") or "")[:MOST_TITLE].split()) or tr("A run")
+        if trace is None:
+            return
+        title = " ".join(trace.prompt[:MOST_TITLE].split()) or tr("A run")
         blocks = len(self.overview.steps)
-        header = getattr(trace, "header", None)
-        parts = [str(getattr(trace, "model_name", "") or "") if header is None else model_words(header)]
-        seed = getattr(trace, "seed", None)
-        if seed is not None:
-            parts.append(tr("seed {seed}", seed=seed))
+        parts = [model_words(trace.header), tr("seed {seed}", seed=trace.seed)]
         parts.append(tr("blocks: {blocks}, steps: {steps}", blocks=blocks, steps=sum(self.overview.steps)))
         if self._live:
             parts.append(tr("under way"))
@@ -311,7 +309,7 @@ class InspectorPage(QWidget):
     def _show_problem(self) -> None:
         """Say what cannot be read of the run, or why it ends early."""
         replay, trace = self.player.replay, self.player.trace
-        said = [] if replay is None else [replay.problem, *(str(getattr(trace, name, "")) for name in _NOTICES)]
+        said = [] if replay is None or trace is None else [replay.problem, trace.notice, trace.failure]
         text = " ".join(dict.fromkeys(part for part in said if part))
         if text != self.notice.text():
             self.notice.setText(text)

@@ -10,7 +10,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from app.design.controls import label
-from app.design.theme import px
+from app.design.fonts import px
 from app.system.i18n import tr
 
 CARD_WIDTH = 300  # pixels at 100 %, at least

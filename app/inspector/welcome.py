@@ -8,7 +8,7 @@ from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtWidgets import QFrame, QGridLayout, QScrollArea, QVBoxLayout, QWidget
 
 from app.design.controls import button, label
-from app.design.theme import px
+from app.design.fonts import px
 from app.inspector.run_cards import Card, Offer, RunCards
 from app.system.i18n import tr
 
@@ -16,7 +16,7 @@ CONTENT_WIDTH = 960  # pixels at 100 %
 SIDE = 24
 
 
-class Welcome(QScrollArea):
+class InspectorWelcome(QScrollArea):
     """Emits the key of the run that is chosen, or that a file is asked for."""
 
     chosen = Signal(str)

@@ -79,7 +79,7 @@ class Library:
             private_folder(folder)
             try:
                 connection = opening.open_sound(path)
-            except opening.DamagedError:
+            except opening.NoLibraryError:
                 notice, left = _salvage(path, clock)
                 connection = opening.open_sound(path)
             library = Library(connection, folder, clock)
@@ -378,6 +378,7 @@ class Library:
                 f"{_BRANCH} UPDATE messages SET removed = ?, removed_at = ? WHERE id IN branch AND removed IS NULL",
                 (id, id, self._clock()),
             )
+            schema.drop_removed(self._connection)
         self._removed.add(id)
 
     def put_back(self, id: int) -> None:
@@ -385,6 +386,7 @@ class Library:
         with self._writing():
             if self._connection.execute("SELECT 1 FROM messages WHERE id = ?", (id,)).fetchone() is None:
                 raise GoneError(_GONE_MESSAGE)
+            schema.index_put_back(self._connection, id)
             self._connection.execute("UPDATE messages SET removed = NULL, removed_at = NULL WHERE removed = ?", (id,))
         self._removed.discard(id)
 
@@ -487,6 +489,8 @@ class Library:
             changes = ", ".join(f"{name} = ?" for name in given)
             with self._writing():
                 self._change_one(f"UPDATE {table} SET {changes} WHERE id = ?", (*given.values(), id), gone)
+                if table == "messages":
+                    schema.drop_removed(self._connection, id)  # an answer may end after its removal
 
     def _change_one(self, statement: str, values: tuple[object, ...], gone: str) -> None:
         if not self._connection.execute(statement, values).rowcount:
@@ -523,6 +527,7 @@ class Library:
                 f"AND conversation NOT IN ({', '.join('?' * len(others))})",
                 others,
             )
+            schema.drop_removed(self._connection)  # one that was removed unfinished has just been indexed
 
     def _take_over(self, seconds: float) -> None:
         """Add conversations that are left for so many seconds of work, in one transaction."""

@@ -5,7 +5,9 @@ A message knows its parent, so a conversation is a tree. Which of several siblin
 back finds its place again. Identities are never used twice.
 
 The indexes for search are filled by triggers, so no way of writing can miss them, and only once an answer stands: a
-draft changes at every denoising step.
+draft changes at every denoising step. A removed message is taken out of its index by ``drop_removed`` and put in again
+by ``index_put_back``: no trigger of this version knows of removals, and another trigger would be another version, which
+an earlier Safelight does not open.
 """
 
 from __future__ import annotations
@@ -151,7 +153,9 @@ def migrate(connection: sqlite3.Connection) -> None:
 
 _INDEXED = {
     "title_index_content": "SELECT id FROM conversations",
-    "message_index_content": "SELECT id FROM messages WHERE status NOT IN ('waiting', 'developing')",
+    "message_index_content": (
+        "SELECT id FROM messages WHERE status NOT IN ('waiting', 'developing') AND removed IS NULL"
+    ),
 }
 
 
@@ -161,6 +165,27 @@ def is_indexed(connection: sqlite3.Connection) -> bool:
         connection.execute(f"{one} EXCEPT {other} LIMIT 1").fetchone()
         for index, rows in _INDEXED.items()
         for one, other in ((f"SELECT id FROM {index}", rows), (rows, f"SELECT id FROM {index}"))
+    )
+
+
+def drop_removed(connection: sqlite3.Connection, id: int | None = None) -> None:
+    """Take removed messages out of the index for search, or this one if it is removed.
+
+    To be called in each transaction that removes messages, or in which a trigger may have put a removed one there.
+    """
+    only = "" if id is None else "AND id = ?"
+    connection.execute(
+        f"DELETE FROM message_index WHERE rowid IN (SELECT id FROM messages WHERE removed IS NOT NULL {only})",
+        () if id is None else (id,),
+    )
+
+
+def index_put_back(connection: sqlite3.Connection, root: int) -> None:
+    """Put into the index for search what the removal of a message took along; before it counts as put back."""
+    connection.execute(
+        "INSERT OR REPLACE INTO message_index (rowid, content) SELECT id, content FROM messages "
+        "WHERE removed = ? AND status NOT IN ('waiting', 'developing')",
+        (root,),
     )
 
 
@@ -174,7 +199,7 @@ def index_again(connection: sqlite3.Connection) -> None:
         connection.execute("INSERT INTO title_index (rowid, title) SELECT id, title FROM conversations")
         connection.execute(
             "INSERT INTO message_index (rowid, content) SELECT id, content FROM messages "
-            "WHERE status NOT IN ('waiting', 'developing')"
+            "WHERE status NOT IN ('waiting', 'developing') AND removed IS NULL"
         )
         connection.execute("COMMIT")
     except BaseException:

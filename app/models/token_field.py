@@ -6,8 +6,7 @@ from PySide6.QtCore import QUrl, Signal, Slot
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QLineEdit, QVBoxLayout, QWidget
 
-from app.design.controls import button, label
-from app.design.flow import FlowLayout
+from app.design.controls import FlowLayout, button, label
 from app.system.i18n import tr
 
 

@@ -5,12 +5,11 @@ Plays real frames one after the other; nothing is tweened. Knows no widget.
 
 from __future__ import annotations
 
-from typing import Any
-
 from PySide6.QtCore import QObject, QTimer, Signal, Slot
 
 from app.state.run.canvas import BlockState
 from app.state.run.replay import BlockRecord, Frame, Replay
+from engine import Recording
 
 FRAME_MS = 200  # between two frames at 1×
 SPEEDS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
@@ -18,7 +17,7 @@ NOTHING = -1
 
 
 class Player(QObject):
-    """``trace`` has ``events``, ``piece`` and ``is_special``. Without a trace ``replay`` is None and nothing moves."""
+    """Without a ``trace`` there is no ``replay``, and nothing moves."""
 
     opened = Signal()  # another trace, or none
     grown = Signal()  # a live run has added frames
@@ -31,7 +30,7 @@ class Player(QObject):
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self.trace: Any = None
+        self.trace: Recording | None = None
         self.replay: Replay | None = None
         self.place = 0
         self.selection = NOTHING
@@ -45,7 +44,7 @@ class Player(QObject):
 
     # ---------------------------------------------------------------- what is looked at
 
-    def open(self, trace: Any, place: int | None = None) -> None:
+    def open(self, trace: Recording | None, place: int | None = None) -> None:
         """Look at a trace, at its last frame or at ``place``; None closes the one that is open."""
         self.pause()
         self.trace = trace
@@ -91,7 +90,11 @@ class Player(QObject):
 
     def piece(self, token: int) -> str:
         """How a token is written."""
-        return "" if self.trace is None else str(self.trace.piece(token))
+        return "" if self.trace is None else self.trace.piece(token)
+
+    def is_special(self, token: int) -> bool:
+        """Whether a token is a control token."""
+        return self.trace is not None and self.trace.is_special(token)
 
     # ---------------------------------------------------------------- going about
 

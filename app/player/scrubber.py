@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QSlider, QVBoxLayout, QW
 
 from app.design import icons
 from app.design.controls import button, label
-from app.design.theme import DARKROOM, Theme
+from app.design.tokens import DARKROOM, Theme
 from app.player.player import FRAME_MS, Player
 from app.state.run.replay import NOISE
 from app.system.i18n import tr, trn

@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.design.controls import Hairline, button, label
-from app.design.theme import px
+from app.design.fonts import px
 from app.presets.drafts import PresetDrafts
 from app.presets.form import PresetForm
 from app.presets.preset import Preset

@@ -6,12 +6,11 @@ from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QCheckBox, QFrame, QGridLayout, QLineEdit, QVBoxLayout, QWidget
 
 from app.design.controls import label
-from app.design.text_field import TextField
-from app.design.theme import px
+from app.design.fonts import px
+from app.design.text_field import TextField, refusal
 from app.presets.preset import Preset, overrides_in_order
 from app.settings.fields import NumberBox, WholeBox, flag_box, number_box
 from app.settings.spec import SAMPLER, Setting
-from app.state.chat.fitting import refusal
 from app.system.i18n import tr
 from engine import GenerationConfig
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Signal, Slot
 from PySide6.QtWidgets import QComboBox, QSizePolicy
 
-from app.design.theme import px
+from app.design.fonts import px
 from app.presets.preset import DEFAULT, Preset
 from app.presets.store import PresetStore
 from app.settings.fields import ChoiceBox

@@ -1,4 +1,4 @@
-"""The settings dialog, derived from the declarations in ``app.settings.preferences``. Every change holds at once."""
+"""The settings dialog, derived from the declarations in ``app.settings.preferences``. Changes take effect at once."""
 
 from __future__ import annotations
 
@@ -24,18 +24,19 @@ from PySide6.QtWidgets import (
 )
 
 from app.design.controls import Hairline, button, label
-from app.design.theme import Theme, px
+from app.design.fonts import px
+from app.design.tokens import Theme
 from app.settings import store
 from app.settings.fields import ChoiceBox, NumberBox, choice_box, flag_box, number_box
 from app.settings.languages import installed
 from app.settings.preferences import (
     SECTIONS,
     Act,
-    Flag,
     Folder,
     Preference,
     Preferences,
-    Section,
+    PreferenceSection,
+    Switch,
     with_languages,
 )
 from app.settings.spec import Choice, Setting
@@ -47,11 +48,11 @@ from engine import SafelightError
 LIST_WIDTH, WIDTH, HEIGHT = 200, 760, 560
 
 Ask = Callable[[QWidget, str, str], str]
-"""Asks for a folder: parent, title, where to begin; empty if none was chosen."""
+"""Asks for a folder: parent, title, where to begin; returns an empty string if none was chosen."""
 
 
 def style(theme: Theme) -> str:
-    """The dialog's rules, for the window's style sheet."""
+    """The dialog's rules for the window's style sheet."""
     return f"""
 QListWidget#sections, QListWidget#sections:focus {{ background: {theme.surface}; padding: 8px; border: none; }}
 QListWidget#sections::item {{
@@ -156,7 +157,7 @@ class SettingsDialog(QDialog):
         self.sections.doItemsLayout()  # rows measured before the style sheet reached them would overlap
         self.sections.setFocus()
 
-    def _page(self, section: Section) -> QScrollArea:
+    def _page(self, section: PreferenceSection) -> QScrollArea:
         inside = QWidget()
         column = QVBoxLayout(inside)
         column.setContentsMargins(24, 24, 24, 24)
@@ -177,7 +178,7 @@ class SettingsDialog(QDialog):
     def _row(self, item: Preference) -> QVBoxLayout:
         row = QVBoxLayout()
         row.setSpacing(4)
-        if not isinstance(item, Flag):  # a switch says its name itself
+        if not isinstance(item, Switch):  # a switch says its name itself
             row.addWidget(label(tr(item.label), "setting", wrap=True))
         row.addLayout(self._control(item))
         row.addWidget(label(tr(item.explanation), "caption", wrap=True))
@@ -204,7 +205,7 @@ class SettingsDialog(QDialog):
                 box.setMinimumWidth(112)
                 row.addWidget(box)
                 row.addWidget(label(tr(item.unit), "caption"))
-            case Flag():
+            case Switch():
                 made = switch = flag_box(item.name, item.label, item.explanation)
                 switch.toggled.connect(functools.partial(self._take_value, item.name))
                 row.addWidget(switch)
@@ -254,8 +255,10 @@ class SettingsDialog(QDialog):
         """Show the preferences and values as they are now."""
         self._filling = True
         for item in self._shown:
+            if isinstance(item, Act):
+                continue
             control = self.controls[item.name]
-            value = None if isinstance(item, Act) else getattr(self._holder(item.name), item.name)
+            value = getattr(self._holder(item.name), item.name)
             if isinstance(control, ChoiceBox):
                 control.setCurrentIndex(max(0, control.findData(value)))
             elif isinstance(control, NumberBox):
@@ -274,7 +277,7 @@ class SettingsDialog(QDialog):
                 self.sections.setCurrentRow(place)
 
     def say(self, name: str, text: str, *, is_error: bool = False) -> None:
-        """Say under a setting or act how it went; an empty text takes it back."""
+        """Show a remark under a setting; an empty text removes it."""
         remark = self._remarks[name]
         remark.setProperty("role", "fault" if is_error else "done")
         remark.style().unpolish(remark)  # style sheets look at properties only when polishing

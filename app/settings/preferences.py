@@ -1,13 +1,14 @@
-"""The application's preferences, declared once as data; the dialog, storage and checks are derived. Knows no Qt.
+"""The application's preferences, declared once as data; the dialog, storage and checks are derived. Without Qt.
 
 A name is an attribute of ``Preferences``, or of ``SettingsValues`` for how the canvas is shown.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from app.settings.spec import LAYER, PACE, REDUCED_MOTION, REDUCED_MOTION_EXPLANATION, VIEW, Choice, Setting
+from app.settings.values import SettingsValues
 from engine.config import MOST_THREADS
 
 ENGLISH = "en"
@@ -26,8 +27,8 @@ class Preferences:
 
 
 @dataclass(frozen=True)
-class Flag:
-    """On or off."""
+class Switch:
+    """A preference that is on or off."""
 
     name: str
     label: str
@@ -45,7 +46,7 @@ class Folder:
 
 @dataclass(frozen=True)
 class Act:
-    """Something done at once, by a button that says what."""
+    """An action with a button; it stores nothing."""
 
     name: str
     label: str
@@ -53,11 +54,11 @@ class Act:
     button: str
 
 
-Preference = Choice | Setting | Flag | Folder | Act
+Preference = Choice | Setting | Switch | Folder | Act
 
 
 @dataclass(frozen=True)
-class Section:
+class PreferenceSection:
     """Preferences that are shown together."""
 
     title: str
@@ -83,7 +84,7 @@ DATA_FOLDER = Folder(
     "Where conversations and downloaded models are kept. A change takes effect at the next start and moves nothing: "
     "copy the old folder's contents to take them along.",
 )
-OFFLINE = Flag(
+OFFLINE = Switch(
     "offline",
     "Offline",
     "No network call of any kind. Downloads wait until this is off; everything else works as before.",
@@ -114,18 +115,27 @@ COPY_DIAGNOSTICS = Act(
 SHOW_SHORTCUTS = Act("show_shortcuts", "Keyboard", "Every function has a key, or is a word away.", "Show the shortcuts")
 
 SECTIONS = (
-    Section(
+    PreferenceSection(
         "Appearance",
-        (THEME, TEXT_PERCENT, Flag("reduced_motion", REDUCED_MOTION, REDUCED_MOTION_EXPLANATION), LANGUAGE),
+        (THEME, TEXT_PERCENT, Switch("reduced_motion", REDUCED_MOTION, REDUCED_MOTION_EXPLANATION), LANGUAGE),
     ),
-    Section("Canvas", (VIEW, LAYER, PACE)),
-    Section("Engine", (THREADS,)),
-    Section("Storage and privacy", (DATA_FOLDER, OFFLINE)),
-    Section("Help", (SHOW_SHORTCUTS, OPEN_LOGS, COPY_DIAGNOSTICS)),
+    PreferenceSection("Canvas", (VIEW, LAYER, PACE)),
+    PreferenceSection("Engine", (THREADS,)),
+    PreferenceSection("Storage and privacy", (DATA_FOLDER, OFFLINE)),
+    PreferenceSection("Help", (SHOW_SHORTCUTS, OPEN_LOGS, COPY_DIAGNOSTICS)),
 )
 
 
-def with_languages(sections: tuple[Section, ...], languages: tuple[tuple[str, str], ...]) -> tuple[Section, ...]:
+def listed(preferences: Preferences, values: SettingsValues) -> list[tuple[str, str]]:
+    """All settings, name and value; the sampler's only where they differ from the model's own."""
+    found = [(field.name, str(getattr(preferences, field.name))) for field in fields(preferences)]
+    found += [(name, str(getattr(values, name))) for name in ("seed", "view", "layer", "pace_ms", "reduced_motion")]
+    return found + [(name, f"{value:g}") for name, value in sorted(values.overrides.items())]
+
+
+def with_languages(
+    sections: tuple[PreferenceSection, ...], languages: tuple[tuple[str, str], ...]
+) -> tuple[PreferenceSection, ...]:
     """The sections, with these languages (code and own name) to choose from beside English."""
     offered = replace(LANGUAGE, options=(*LANGUAGE.options, *languages))
     return tuple(

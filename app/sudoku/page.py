@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtWidgets import QTabWidget, QVBoxLayout, QWidget
 
-from app.design.theme import DARKROOM, Theme
+from app.design.tokens import DARKROOM, Theme
 from app.sudoku.scores.view import ScoreboardView
 from app.sudoku.side_by_side import Beside
 from app.sudoku.single import OnePuzzle

@@ -8,16 +8,16 @@ from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QCheckBox, QComboBox, QVBoxLayout, QWidget
 
-from app.design.controls import button, label
-from app.design.scroller import scroller
-from app.design.theme import Theme, px
+from app.design.controls import button, label, scroller
+from app.design.fonts import px
+from app.design.tokens import Theme
 from app.player.scrubber import Scrub
 from app.state.sudoku.board import Board
 from app.sudoku.board.column import BinChips, flow_of
 from app.sudoku.board.run_board import RunBoard
 from app.sudoku.board.view import BoardView
 from app.sudoku.contenders import Contender, usual_pair
-from app.sudoku.wording import steps_text
+from app.sudoku.words import steps_text
 from app.system.i18n import tr
 
 OPEN_FOLDER = "open-folder"  # the choosers' last entry
@@ -25,7 +25,7 @@ NARROW = 608  # pixels; below it the boards stand under each other
 LEAST, NARROW_BOARD = 240, 360
 
 
-class Side(QWidget):
+class BoardSide(QWidget):
     """A contender, its board and how its run went."""
 
     chosen = Signal()
@@ -108,7 +108,7 @@ class Side(QWidget):
 
     @Slot(str)
     def _finished(self, problem: str) -> None:
-        if self.run.told is None:
+        if self.run.run_view is None:
             self.run.close()
         self.show_run()
         if problem:
@@ -118,7 +118,7 @@ class Side(QWidget):
     def show_run(self) -> None:
         """Steps so far, or how it went."""
         run, frame = self.run, self.run.frame
-        if run.told is None or frame is None:
+        if run.run_view is None or frame is None:
             text = tr("Waits for its turn") if run.is_live else ""
         elif run.result and run.is_at_end:
             text = run.result
@@ -126,7 +126,7 @@ class Side(QWidget):
             steps, accepted = steps_text(frame.steps), frame.accepted
             text = tr("After {steps}: {accepted} of 81 accepted", steps=steps, accepted=accepted)
         self.result.setText(text)
-        self.inspect.setVisible(bool(run.result) and run.told is not None)
+        self.inspect.setVisible(bool(run.result) and run.run_view is not None)
 
 
 class Beside(QWidget):
@@ -140,7 +140,7 @@ class Beside(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.left, self.right = Side(tr("At the left")), Side(tr("At the right"))
+        self.left, self.right = BoardSide(tr("At the left")), BoardSide(tr("At the right"))
         self.sides = (self.left, self.right)
         self.solve = button(tr("Solve both"), tr("Solve the puzzle with both"), role="primary")
         self.stop = button(tr("Stop"), tr("Stop both"), role="plain", tip=tr("Within one denoising step (Esc)"))
@@ -216,7 +216,7 @@ class Beside(QWidget):
 
     @Slot()
     def _started(self) -> None:
-        live = next((side for side in reversed(self.sides) if side.run.is_live and side.run.told is not None), None)
+        live = next((side for side in reversed(self.sides) if side.run.is_live and side.run.run_view is not None), None)
         if live is not None:
             self.scrub.follow(live.run.player)
 

@@ -1,4 +1,4 @@
-"""Catches what nobody else caught, in any thread: it goes into the log and is told in a line, and the app goes on."""
+"""Catches what nobody else caught, in any thread: a traceback in the log, one line on screen, and the app goes on."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from app.system.i18n import tr
 from engine import SafelightError
 
 QUIET_SECONDS = 10.0
-"""A fault in painting comes sixty times a second; the same place is told of no more often than this."""
+"""A fault in painting comes sixty times a second; the same place is reported no more often than this."""
 
 QtHandler = Callable[[QtMsgType, QMessageLogContext, str], object]
 
 
-class Faults(QObject):
+class CrashHandler(QObject):
     """Emits ``happened(message, details)`` in the thread of its receivers, whichever thread the fault was in."""
 
     happened = Signal(str, str)  # one line for people; the whole traceback for a report
@@ -29,11 +29,11 @@ class Faults(QObject):
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._clock = clock
-        self._told: dict[tuple[str, str, int], float] = {}
-        self._telling = threading.Lock()
+        self._reported: dict[tuple[str, str, int], float] = {}
+        self._lock = threading.Lock()
         self._before: tuple[object, object] | None = None
         self._qt_before: QtHandler | None = None
-        self._hears_qt = False
+        self._takes_qt = False
 
     def install(self, *, qt_messages: bool = False) -> None:
         """Take over from Python's own hooks; with ``qt_messages`` Qt's warnings go into the log as well."""
@@ -41,8 +41,8 @@ class Faults(QObject):
             self._before = sys.excepthook, threading.excepthook
             sys.excepthook = self._in_main
             threading.excepthook = self._in_thread
-        if qt_messages and not self._hears_qt:
-            self._hears_qt = True
+        if qt_messages and not self._takes_qt:
+            self._takes_qt = True
             self._qt_before = qInstallMessageHandler(self._from_qt)
 
     def remove(self) -> None:
@@ -50,18 +50,18 @@ class Faults(QObject):
         if self._before is not None:
             sys.excepthook, threading.excepthook = self._before  # type: ignore[assignment]
             self._before = None
-        if self._hears_qt:
+        if self._takes_qt:
             qInstallMessageHandler(self._qt_before)
-            self._hears_qt = False
+            self._takes_qt = False
 
     def take(self, error: BaseException, where: str) -> None:
-        """Log a fault and tell of it; never raises."""
+        """Log a fault and report it; never raises."""
         if not self._is_new(error):
             return
         try:
             logs.record(error, where)
             self.happened.emit(one_line(error), "".join(traceback.format_exception(error)))
-        except Exception:  # there is nobody left to tell
+        except Exception:  # nothing is left that could show it
             traceback.print_exc()
 
     def _is_new(self, error: BaseException) -> bool:
@@ -69,11 +69,11 @@ class Faults(QObject):
         last = frames[-1] if frames else None
         place = (type(error).__name__, last.filename if last else "", (last.lineno or 0) if last else 0)
         now = self._clock()
-        with self._telling:
-            before = self._told.get(place)
+        with self._lock:
+            before = self._reported.get(place)
             if before is not None and now - before < QUIET_SECONDS:
                 return False
-            self._told[place] = now
+            self._reported[place] = now
         return True
 
     def _in_main(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -1,7 +1,7 @@
 """Python's cycle collector in the GUI thread alone.
 
 By itself it runs in whichever thread allocates, the engine's too; a Qt object in a cycle would then be destroyed in the
-wrong thread, and take the program along.
+wrong thread, which ends the program.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ PERIOD_MS = 1000
 FULL_EVERY = 30  # periods
 
 
-class Garbage(QObject):
-    """Collects while it lives; ``close`` gives the collector back to Python."""
+class CycleCollector(QObject):
+    """Collects once a second while it lives; ``close`` gives the collector back to Python."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)

@@ -1,4 +1,4 @@
-"""A report of this installation for the clipboard: versions, the device, the settings, the log. Knows no Qt.
+"""A report of this installation for the clipboard: versions, the device, the settings, the log. Without Qt.
 
 It holds no prompt, no answer and no token, and the home folder is written as ``~``.
 """
@@ -8,12 +8,11 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from app.settings.preferences import Preferences
-from app.settings.values import SettingsValues
 from app.system import logs, memory_use
 from app.system.folders import Folders, shortened
 
@@ -29,8 +28,8 @@ class Facts:
     kernels: str = ""  # which path computes, and why
 
 
-def report(preferences: Preferences, values: SettingsValues, folders: Folders, facts: Facts) -> str:
-    """The whole report, a fact a line."""
+def report(settings: Sequence[tuple[str, str]], folders: Folders, facts: Facts) -> str:
+    """The whole report, a fact a line; ``settings`` are names and values."""
     lines = ["Safelight diagnostics", ""]
     lines += [f"{name}: {value}" for name, value in versions()]
     lines += [
@@ -44,14 +43,14 @@ def report(preferences: Preferences, values: SettingsValues, folders: Folders, f
         f"Data folder: {folders.data}",
         f"Log folder: {folders.logs}",
     ]
-    lines += [f"{name} = {value}" for name, value in settings(preferences, values)]
+    lines += [f"{name} = {value}" for name, value in settings]
     found = logs.last_lines(folders.logs / logs.NAME)
     lines += ["", "Last lines of the log:", *(found or ["(empty)"])]
     return shortened("\n".join(lines)) + "\n"
 
 
 def versions() -> list[tuple[str, str]]:
-    """The app, what it stands on, and the platform. torch counts only where it is in use."""
+    """Versions of the app, its libraries and the platform; torch only where it is already imported."""
     found = [("Safelight", _installed("safelight")), ("Python", platform.python_version())]
     core = sys.modules.get("PySide6.QtCore")
     if core is not None:
@@ -62,13 +61,6 @@ def versions() -> list[tuple[str, str]]:
         found.append(("CUDA", str(torch.version.cuda)))
     found.append(("Platform", platform.platform()))
     return found
-
-
-def settings(preferences: Preferences, values: SettingsValues) -> list[tuple[str, str]]:
-    """All settings by name; the sampler's only where they differ from the model's own."""
-    found = [(field.name, str(getattr(preferences, field.name))) for field in fields(preferences)]
-    found += [(name, str(getattr(values, name))) for name in ("seed", "view", "layer", "pace_ms", "reduced_motion")]
-    return found + [(name, f"{value:g}") for name, value in sorted(values.overrides.items())]
 
 
 def _installed(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The log file: what went wrong and where, never what was written or answered. Knows no Qt.
+"""The log file: what went wrong and where, never prompts or answers. Without Qt.
 
 The text of an exception may quote a prompt, so only the kinds whose texts speak of the machine keep theirs.
 """
@@ -29,13 +29,15 @@ _BY_NAME = ("OutOfMemoryError", "AcceleratorError")  # torch's, which is not to 
 
 
 class _File(RotatingFileHandler):
-    """For its owner alone, and quiet where it cannot be written: a log stops nobody."""
+    """Readable for its owner alone; errors of writing are ignored."""
 
     def _open(self) -> TextIOWrapper:
         def opener(path: str, flags: int) -> int:
             return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o600)
 
-        return open(self.baseFilename, self.mode, encoding=self.encoding, opener=opener)
+        file = open(self.baseFilename, self.mode, encoding=self.encoding, opener=opener)  # noqa: SIM115
+        assert isinstance(file, TextIOWrapper)
+        return file
 
     def handleError(self, record: logging.LogRecord) -> None:
         pass
@@ -91,7 +93,7 @@ def describe(error: BaseException) -> str:
 
 
 def record(error: BaseException, where: str) -> None:
-    """Write a fault into the log; ``where`` is ours, as in "in a slot"."""
+    """Write a fault into the log; ``where`` is a phrase such as "in a slot"."""
     log.error("fault %s\n%s", where, describe(error))
 
 

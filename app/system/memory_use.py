@@ -1,4 +1,4 @@
-"""What this process takes of the memory, in bytes. Knows no Qt; the graphics card's memory is the engine's to tell."""
+"""Memory of this process and of the machine, in bytes, without Qt. The graphics card's memory is the engine's."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ def used_bytes() -> int:
     """Resident memory of this process."""
     import psutil
 
-    return int(psutil.Process().memory_info().rss)
+    return int(psutil.Process().memory_info().rss)  # type: ignore[no-untyped-call, unused-ignore]
 
 
 def total_bytes() -> int:
     """Memory of the machine."""
     import psutil
 
-    return int(psutil.virtual_memory().total)
+    return int(psutil.virtual_memory().total)  # type: ignore[no-untyped-call, unused-ignore]
 
 
 def size(count: float) -> str:
-    """A number of bytes as people say it, in decimal units."""
+    """A number of bytes with its decimal unit, as in "1.5 GB"."""
     if count >= 1e9:
         shown = count / 1e9
         return tr("{count} GB", count=f"{shown:.1f}" if shown < 100 else f"{shown:,.0f}")

@@ -5,12 +5,14 @@ from __future__ import annotations
 from PySide6.QtCore import QObject, QSettings, Signal, Slot
 from PySide6.QtWidgets import QApplication
 
-from app.design.theme import DARKROOM, PAPER, Theme, apply_theme, set_text_percent, system_theme
+from app.design.fonts import set_text_percent
+from app.design.stylesheet import apply_theme, system_theme
+from app.design.tokens import DARKROOM, PAPER, Theme
 from app.settings import store
-from app.settings.preferences import Preferences
+from app.settings.preferences import TEXT_PERCENT, Preferences
 
 
-class Looks(QObject):
+class Appearance(QObject):
     """Dresses the app at once and after each change; ``changed`` lets windows follow."""
 
     changed = Signal()
@@ -46,6 +48,11 @@ class Looks(QObject):
         self.preferences.text_percent = percent
         store.write_preference(self._settings, self.preferences, "text_percent")
         self._dress()
+
+    def step_text(self, percent: int) -> None:
+        """Make all text larger or smaller by so much of its usual size."""
+        low, high = int(TEXT_PERCENT.low), int(TEXT_PERCENT.high)
+        self.set_text_percent(max(low, min(high, self.preferences.text_percent + percent)))
 
     @Slot()
     def choose_next(self) -> None:

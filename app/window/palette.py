@@ -26,10 +26,11 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.design.action import Action, Actions, key_text
 from app.design.controls import label
-from app.design.theme import TEXT_SMALL, Theme, color, px
+from app.design.fonts import TEXT_SMALL, px
+from app.design.tokens import Theme, color
 from app.system.i18n import tr
-from app.window.action import Action, Actions, key_text
 from app.window.fuzzy import ranked
 
 WIDTH = 600

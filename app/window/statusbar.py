@@ -10,7 +10,8 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QLayout, QSizePolicy, QWidget
 
 from app.design.controls import label
-from app.design.theme import TEXT_SMALL, Theme, px
+from app.design.fonts import TEXT_SMALL, px
+from app.design.tokens import Theme
 from app.state.run.stats import RunStats
 from app.system.i18n import tr, trn
 from app.system.memory_use import size

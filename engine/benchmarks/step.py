@@ -20,11 +20,10 @@ from torch import Tensor, nn
 
 from engine import kernels
 from engine.benchmarks.generation import device_name, peak_memory_mb
+from engine.checks.network_checks import network_checks
+from engine.checks.oracle import judge
 from engine.config import GenerationConfig, ModelConfig
 from engine.decoding.step_program import CAPTURE_ERRORS, StepProgram
-from engine.doctor.network_checks import network_checks
-from engine.doctor.operands import SPREAD
-from engine.doctor.oracle import judge
 from engine.errors import SafelightError
 from engine.layers.attention import Attention
 from engine.layers.mlp import GatedMLP
@@ -32,7 +31,7 @@ from engine.layers.packed_linear import PackedWeight, for_processor, install, pa
 from engine.memory.device import Placement
 from engine.memory.plan import device_memory
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from engine.quant.schemes import BF16, Activations, Precision
+from engine.quant import BF16, Activations, Precision
 
 STEPS = 16  # forced, a canvas
 ROUNDS = 5
@@ -129,7 +128,7 @@ def _draw(weight: PackedWeight, draws: torch.Generator) -> None:
         if piece.dtype == torch.int8:
             piece.clamp_(min=-127)
     # No two alike, so that a kernel that takes another weight's scale is off.
-    weight.scales.uniform_(0.5, 1.5, generator=draws).mul_(weight.shape[-1] ** -0.5 / SPREAD[weight.scheme.name])
+    weight.scales.uniform_(0.5, 1.5, generator=draws).mul_(weight.shape[-1] ** -0.5 / weight.scheme.spread)
 
 
 def measure_shape(

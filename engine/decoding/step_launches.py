@@ -16,7 +16,7 @@ from engine.kernels.launches import counting
 from engine.layers.kv_cache import KVCache
 from engine.layers.packed_linear import install
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from engine.quant.schemes import Precision
+from engine.quant import Precision
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from engine.layers.attention import Extend, Span
 from engine.layers.embedding import TOP_PIECE
 from engine.layers.kv_cache import KVCache
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from engine.quant.schemes import BF16, Activations
+from engine.quant import BF16, Activations
 
 CAPTURE_ERRORS = "thread_local"  # what another thread of the app does on the device is no fault of a capture
 WARM_UP = 2  # steps before a capture, in which kernels compile and libraries make their workspaces

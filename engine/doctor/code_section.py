@@ -8,7 +8,7 @@ from engine.doctor import ahead
 from engine.doctor.budgets import MOST_LAUNCHES, MOST_LAYER_LAUNCHES, TARGETS
 from engine.doctor.shapes import real
 from engine.doctor.telling import Found, Teller
-from engine.quant.schemes import PRECISIONS
+from engine.quant import PRECISIONS
 
 
 def look(teller: Teller, _device: str, _quick: bool) -> None:

@@ -13,7 +13,7 @@ from engine.doctor.shapes import REAL, real
 from engine.doctor.telling import Found, Teller
 from engine.memory.device import choose
 from engine.memory.plan import device_memory
-from engine.quant.schemes import PRECISIONS
+from engine.quant import PRECISIONS
 
 SIDE = 2816  # of the matrices whose product is timed
 CANVAS = 256

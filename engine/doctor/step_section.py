@@ -14,19 +14,19 @@ from torch import Tensor
 
 from engine import kernels
 from engine.benchmarks.step import random_network
+from engine.checks.operands import draws
 from engine.config import GenerationConfig, ModelConfig
 from engine.decoding import sampling
 from engine.decoding.generate import complete
 from engine.decoding.prefill import commit
 from engine.decoding.step_program import StepFacts, StepProgram
 from engine.doctor import interpreter
-from engine.doctor.operands import draws
 from engine.doctor.shapes import real, tiny
 from engine.doctor.telling import Found, Teller
 from engine.layers.kv_cache import KVCache
 from engine.memory.device import Placement
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from engine.quant.schemes import PRECISIONS
+from engine.quant import PRECISIONS
 
 LAYERS = (0, 5, 1, 11)  # of the real shape: sliding and full ones in turn
 VOCABULARY = 32_768

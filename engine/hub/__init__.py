@@ -1,1 +1,1 @@
-"""What ``engine.hub.download`` is made of: files on record, their bytes, their hashes, and what can go wrong."""
+"""Models from a hub: listed, downloaded, resumed, verified. ``download`` is the entry."""

@@ -1,8 +1,7 @@
-"""Asks a hub for the list of a repository's files and for their bytes, patiently. Knows no model.
+"""Asks a hub for the list of a repository's files and for their bytes, with retries. Knows no model.
 
-Speaks the plain HTTP of such hubs, where a range can be asked for, and sends nothing but these requests. The hub may be
-anybody, and so may be what answers in its place: an answer has a time by which it is there, a size that it keeps, and
-names, sizes and hashes of which ``RemoteFile`` says what they may be.
+Plain HTTP with range requests; nothing else is sent. The hub is not trusted, nor is a proxy that answers in its place:
+an answer has a deadline and a largest size, and ``RemoteFile`` checks the names, sizes and hashes of a listing.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ from engine.errors import SafelightError
 from engine.files import JSON_BYTES, parse_json
 from engine.hub import errors
 from engine.hub.names import is_token, is_wanted
-from engine.hub.progress import Tally
+from engine.hub.progress import ByteCounter
 from engine.hub.record import ClosedError, Record, RemoteFile, listed, size_of
 from engine.hub.wire import BrokenError, Exchange
 
 AGENT = "safelight"
 LONGEST_WAIT = 30.0  # seconds between two tries
-REDIRECTED = (301, 302, 303, 307, 308)
+REDIRECTS = (301, 302, 303, 307, 308)
 HOPS = 5
 
 T = TypeVar("T")
@@ -38,9 +37,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Patience:
-    """How often what brings nothing is tried, and how long anything is waited for, in seconds."""
+    """Retries and time limits; times in seconds."""
 
-    tries: int = 6
+    tries: int = 6  # without a byte, in a row
     first_wait: float = 1.0  # between two tries; each next one is twice as long
     answer: float = 30.0  # for the head of an answer, and for the whole of a listing
     stall: float = 10.0  # without a byte
@@ -69,14 +68,16 @@ class Hub:
     def address(self) -> str:
         return (self.endpoint or constants.ENDPOINT).rstrip("/")
 
-    def listing(self, tally: Tally) -> Record:
+    def listing(self, counter: ByteCounter) -> Record:
         """The files that a model needs, with sizes and hashes.
 
         Raises:
             SafelightError: no network, no such repository, one that is closed, or one that holds no model.
             StoppedError: a flag was set.
         """
-        entries, revision = parse_listing(self._patiently(lambda: self._listing(tally), lambda: 0, tally), self.address)
+        entries, revision = parse_listing(
+            self._retrying(lambda: self._listing(counter), lambda: 0, counter), self.address
+        )
         files = []
         for entry in entries:
             name = entry.get("rfilename")
@@ -87,10 +88,10 @@ class Hub:
         files.sort(key=lambda file: file.bytes)  # what is small first, so that what is wrong shows early
         return Record(self.repo, revision, listed(files))
 
-    def _listing(self, tally: Tally) -> bytes:
+    def _listing(self, counter: ByteCounter) -> bytes:
         url = f"{self.address}/api/models/{self.repo}?blobs=true"
         ends = time.monotonic() + self.patience.answer
-        with self._asked(url, {}, tally) as answer:
+        with self._get(url, {}, counter) as answer:
             parts, size = [], 0
             for piece in answer.pieces(ends - time.monotonic()):
                 parts.append(piece)
@@ -99,30 +100,30 @@ class Hub:
                     raise SafelightError(f"{self.address} sends a list of over {JSON_BYTES:,} bytes; check the address")
             return b"".join(parts)
 
-    def fetch(self, file: RemoteFile, revision: str, part: Path, tally: Tally) -> None:
-        """Bring ``part`` to the file's size, from the byte where it ends; drops of the connection are sat out.
+    def fetch(self, file: RemoteFile, revision: str, part: Path, counter: ByteCounter) -> None:
+        """Bring ``part`` to the file's size, from the byte where it ends; a dropped connection is tried again.
 
         Raises:
             SafelightError: the hub refuses, the network is gone for long, or the disk does not take it.
             StoppedError: a flag was set; what came in stays.
         """
         url = f"{self.address}/{self.repo}/resolve/{revision}/{file.name}"
-        self._patiently(lambda: self._stream(url, part, file.bytes, tally), lambda: size_of(part) or 0, tally)
+        self._retrying(lambda: self._stream(url, part, file.bytes, counter), lambda: size_of(part) or 0, counter)
 
-    def _stream(self, url: str, part: Path, size: int, tally: Tally) -> None:
+    def _stream(self, url: str, part: Path, size: int, counter: ByteCounter) -> None:
         """One request's worth of bytes, written as they come."""
         start = size_of(part)
         if start == size:
             return
         start = start or 0
-        with self._asked(url, {"Range": f"bytes={start}-"} if start else {}, tally) as answer:
+        with self._get(url, {"Range": f"bytes={start}-"} if start else {}, counter) as answer:
             goes_on = answer.status == 206 and answer.headers.get("Content-Range", "").startswith(f"bytes {start}-")
             if answer.status == 206 and not goes_on:
                 raise BrokenError("another range than was asked for")
-            with errors.told_of_disk(part), opened(part) as out:
+            with errors.explaining_disk(part), opened(part) as out:
                 if start and not goes_on:  # 200, or 416: the part is no beginning of the file
                     out.truncate(0)
-                    tally.add(-start)
+                    counter.add(-start)
                     start = 0
                 out.seek(start)
                 if answer.status != 416:
@@ -130,7 +131,7 @@ class Hub:
                         piece = piece[: size - start]  # what is too much shows in the hash
                         out.write(piece)
                         start += len(piece)
-                        tally.add(len(piece))
+                        counter.add(len(piece))
                         if start == size:
                             break
                     os.fsync(out.fileno())
@@ -138,15 +139,15 @@ class Hub:
             raise BrokenError("not all of it was sent")
 
     @contextmanager
-    def _asked(self, url: str, headers: dict[str, str], tally: Tally) -> Iterator[Exchange]:
-        """The answer to a GET, from wherever the hub says it is to be had. The token goes to the hub alone."""
+    def _get(self, url: str, headers: dict[str, str], counter: ByteCounter) -> Iterator[Exchange]:
+        """The answer to a GET, after redirects. The token is sent to the hub's own host only."""
         for _ in range(HOPS):
             sent = {"User-Agent": AGENT, "Accept-Encoding": "identity"} | headers
             if self.token and _origin(url) == _origin(self.address):
                 sent["Authorization"] = f"Bearer {self.token}"
             patience = self.patience
-            with Exchange(url, sent, tally, seconds=patience.answer, stall=patience.stall) as answer:
-                if answer.status not in REDIRECTED:
+            with Exchange(url, sent, counter, seconds=patience.answer, stall=patience.stall) as answer:
+                if answer.status not in REDIRECTS:
                     if answer.status not in (200, 206) and (answer.status != 416 or "Range" not in headers):
                         raise errors.StatusError(answer.status, answer.headers.get("X-Error-Code", ""))
                     if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
@@ -154,21 +155,21 @@ class Hub:
                     yield answer
                     return
                 url = _next(url, answer.headers.get("Location", ""))
-        raise errors.AstrayError
+        raise errors.RedirectError
 
-    def _patiently(self, work: Callable[[], T], here: Callable[[], int], tally: Tally) -> T:
-        """Try until it works; only tries that bring nothing count."""
+    def _retrying(self, work: Callable[[], T], received: Callable[[], int], counter: ByteCounter) -> T:
+        """Try until it works; a try that brought bytes does not count."""
         tries = 0
         while True:
-            tally.look()
-            before = here()
+            counter.check()
+            before = received()
             try:
                 return work()
-            except errors.FAULTS as error:
-                tries = 1 if here() > before else tries + 1
-                if not errors.is_passing(error) or tries >= self.patience.tries:
+            except errors.TRANSFER_ERRORS as error:
+                tries = 1 if received() > before else tries + 1
+                if not errors.is_transient(error) or tries >= self.patience.tries:
                     raise errors.explained(error, self.repo, self.address, with_token=bool(self.token)) from error
-                tally.rest(min(self.patience.first_wait * 2 ** (tries - 1), LONGEST_WAIT))
+                counter.wait(min(self.patience.first_wait * 2 ** (tries - 1), LONGEST_WAIT))
 
 
 def parse_listing(data: bytes, address: str) -> tuple[Any, Any]:
@@ -211,7 +212,7 @@ def _next(url: str, location: str) -> str:
     """Where a redirect leads.
 
     Raises:
-        AstrayError: nowhere that we go: another protocol, or from a protected connection to an open one.
+        RedirectError: another protocol, or from HTTPS to HTTP.
     """
     try:
         there = httpx2.URL(urljoin(url, location))
@@ -220,7 +221,7 @@ def _next(url: str, location: str) -> str:
             return str(there)
     except (httpx2.InvalidURL, ValueError):
         pass
-    raise errors.AstrayError
+    raise errors.RedirectError
 
 
 def _origin(url: str) -> tuple[str, str, int | None]:

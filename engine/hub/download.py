@@ -1,10 +1,10 @@
 """Downloads a model from a hub so that it is whole or not there: resumable, verified, moved into place at the end.
 
-A download lives in ``FOLDER/OWNER--NAME.partial`` with a record of what belongs into it; a file that is not whole and
-verified yet has ``.part`` behind its name. When every hash is right, the folder loses its ending, and only then is it
-a model. Nothing is deleted, renamed or written but files that the record names, in a folder that it fits: whoever gave
-us the folder may have planted what is in it. Knows neither torch nor Qt; the hub's client is imported when a download
-begins.
+A download lies in ``FOLDER/OWNER--NAME.partial`` with a record of its files; a file that is not whole and verified yet
+ends in ``.part``. When every hash is right, the folder is renamed without its ending, and only then is it a model. Only
+files that the record names are deleted, renamed or written, as the folder may come from a stranger. Files here are
+renamed without ``engine.files.replacing``: a part must outlive the process to be resumed. Its bytes are synced to disk
+before it is verified and renamed. Knows neither torch nor Qt; the hub's client is imported when a download begins.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Literal
 
 from engine.errors import SafelightError
 from engine.files import clear, private_folder, read_json
-from engine.hub.hashes import is_right
 from engine.hub.names import UNFINISHED, folder_name, repo_of
-from engine.hub.progress import DownloadProgress, Flag, Report, StoppedError, Tally
-from engine.hub.record import PART, RECORD, ClosedError, Record, RemoteFile, is_begun, is_own, listed, size_of
+from engine.hub.progress import ByteCounter, DownloadProgress, Report, StoppedError
+from engine.hub.record import PART, RECORD, ClosedError, Record, RemoteFile, is_begun, is_own, listed, matches, size_of
 from engine.store_files import MANIFEST  # a packed store vouches for its own files
+from engine.types import Cancel
 
 if TYPE_CHECKING:
     from engine.hub.client import Hub, Patience
@@ -123,7 +123,7 @@ def download(
         hub = Hub(repo, endpoint, token, patience or Patience())
         if begun is not None:  # somebody removed a file of it
             os.rename(target, work)
-        _bring(hub, work, progress, flags)
+        _fetch_missing(hub, work, progress, flags)
         os.rename(work, target)
     except StoppedError:
         if cancel is not None and cancel.is_set():
@@ -153,7 +153,7 @@ def discard(repo: str, folder: Path) -> None:
     clear(work, is_own if record is None else record.owns, RECORD)
 
 
-def verify(model: Path, progress: Report | None = None, cancel: Flag | None = None) -> bool:
+def verify(model: Path, progress: Report | None = None, cancel: Cancel | None = None) -> bool:
     """Read all of a downloaded model, or of a packed one, and compare its hashes.
 
     A download with damaged files stops being a model: they are removed, and resuming it fetches them again.
@@ -169,18 +169,18 @@ def verify(model: Path, progress: Report | None = None, cancel: Flag | None = No
         raise SafelightError(f"{model} came without hashes, so there is nothing to verify it by")
     files = record.files if record is not None else _manifest_files(model)
     flags = (cancel,) if cancel is not None else ()
-    tally = Tally(sum(file.bytes for file in files), 0, progress, flags, "checking")
+    counter = ByteCounter(sum(file.bytes for file in files), 0, progress, flags, "checking")
     damaged = []
     try:
         for file in files:
-            tally.enter("checking", file.name)
-            if not is_right(model / file.name, file, tally.add):
+            counter.enter("checking", file.name)
+            if not matches(model / file.name, file, counter.add):
                 damaged.append(file.name)
     except StoppedError:
         return False
     except OSError as error:
         raise SafelightError(f"{model} cannot be read ({error.strerror or error}); check the disk") from error
-    tally.tell()
+    counter.report()
     if not damaged:
         return True
     names = ", ".join(damaged)
@@ -202,40 +202,40 @@ def verify(model: Path, progress: Report | None = None, cancel: Flag | None = No
 # --- the work ----------------------------------------------------------------------------------------------------
 
 
-def _bring(hub: Hub, work: Path, progress: Report | None, flags: tuple[Flag, ...]) -> None:
+def _fetch_missing(hub: Hub, work: Path, progress: Report | None, flags: tuple[Cancel, ...]) -> None:
     """Fetch and verify all that is missing."""
     record = Record.read(work)
     if record is None:
-        record = hub.listing(Tally(0, 0, progress, flags))
+        record = hub.listing(ByteCounter(0, 0, progress, flags))
         _require_disk(work, record)
         private_folder(work)
         record.write(work)
     else:
         _require_disk(work, record)
-    tally = Tally(record.total_bytes, record.done_bytes(work), progress, flags)
+    counter = ByteCounter(record.total_bytes, record.done_bytes(work), progress, flags)
     for file in record.missing(work):
         if size_of(work / file.name) is not None:  # somebody wrote to it
-            tally.add(-file.done_bytes(work))
+            counter.add(-file.done_bytes(work))
             (work / file.name).unlink()
-        _bring_file(hub, file, record.revision, work, tally)
-    tally.tell()
+        _fetch_file(hub, file, record.revision, work, counter)
+    counter.report()
 
 
-def _bring_file(hub: Hub, file: RemoteFile, revision: str, work: Path, tally: Tally) -> None:
+def _fetch_file(hub: Hub, file: RemoteFile, revision: str, work: Path, counter: ByteCounter) -> None:
     """Fetch one file and verify it; a wrong one is fetched once more from the start."""
     part = work / (file.name + PART)
     if (size_of(part) or 0) > file.bytes:
-        tally.add(-file.bytes)
+        counter.add(-file.bytes)
         part.unlink()
     for _ in range(2):
-        tally.enter("downloading", file.name)
-        hub.fetch(file, revision, part, tally)
-        tally.enter("checking", file.name)
-        if is_right(part, file, lambda _count: tally.look()):
+        counter.enter("downloading", file.name)
+        hub.fetch(file, revision, part, counter)
+        counter.enter("checking", file.name)
+        if matches(part, file, lambda _count: counter.check()):
             os.replace(part, work / file.name)
             return
         part.unlink()
-        tally.add(-file.bytes)
+        counter.add(-file.bytes)
     raise SafelightError(
         f"{file.name} of {hub.repo} came damaged twice and was removed; something on the way changes it. Resume later"
     )

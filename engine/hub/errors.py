@@ -1,4 +1,4 @@
-"""What a hub, the way to it or the disk can answer with, and what a person is told. One sentence and the next step."""
+"""Errors of the hub, the network and the disk, as messages for people: one sentence and the next step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.errors import SafelightError
 from engine.hub.record import ClosedError
 from engine.hub.wire import BrokenError
 
-PASSING_STATUSES = (408, 429, 500, 502, 503, 504)
+TRANSIENT_STATUSES = (408, 429, 500, 502, 503, 504)
 CLOSED_STATUSES = (401, 403)
 
 
@@ -25,24 +25,24 @@ class StatusError(Exception):
         self.status, self.code = status, code
 
 
-class AstrayError(Exception):
-    """The hub sends us on and on, or to where we do not go."""
+class RedirectError(Exception):
+    """Too many redirects, or one to an address that is not allowed."""
 
 
-FAULTS = (httpx2.HTTPError, httpx2.InvalidURL, StatusError, BrokenError, AstrayError)
+TRANSFER_ERRORS = (httpx2.HTTPError, httpx2.InvalidURL, StatusError, BrokenError, RedirectError)
 
 
-def is_passing(error: Exception) -> bool:
-    """Whether another try may well succeed."""
+def is_transient(error: Exception) -> bool:
+    """Whether another try may succeed."""
     if isinstance(error, StatusError):
-        return error.status in PASSING_STATUSES
+        return error.status in TRANSIENT_STATUSES
     if isinstance(error, httpx2.UnsupportedProtocol):
         return False
     return isinstance(error, httpx2.TransportError | BrokenError)
 
 
 def explained(error: Exception, repo: str, endpoint: str, *, with_token: bool) -> SafelightError:
-    """The error that is shown for one of ``FAULTS``."""
+    """The error that is shown for one of ``TRANSFER_ERRORS``."""
     status, code = (error.status, error.code) if isinstance(error, StatusError) else (0, "")
     if code in ("RevisionNotFound", "EntryNotFound"):
         return SafelightError(f"{repo} has changed at {endpoint}; cancel this download and start it again")
@@ -60,7 +60,7 @@ def explained(error: Exception, repo: str, endpoint: str, *, with_token: bool) -
         return SafelightError(
             f"{endpoint} answers with error {status}; try again later, the download goes on where it stood"
         )
-    if isinstance(error, AstrayError | httpx2.InvalidURL | httpx2.UnsupportedProtocol):
+    if isinstance(error, RedirectError | httpx2.InvalidURL | httpx2.UnsupportedProtocol):
         return SafelightError(f"{endpoint} leads nowhere that files can be had from; check the hub's address")
     if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):
         return SafelightError(
@@ -77,8 +77,8 @@ def foreign(path: Path) -> SafelightError:
 
 
 @contextmanager
-def told_of_disk(part: Path) -> Iterator[None]:
-    """Tell where writing fails.
+def explaining_disk(part: Path) -> Iterator[None]:
+    """Turn an ``OSError`` of writing into a message for people.
 
     Raises:
         SafelightError: the disk is full, or the file cannot be written.

@@ -1,4 +1,4 @@
-"""Counts the bytes of a download, tells of them now and then, and stops it when it is asked to. Knows no files."""
+"""Counts the bytes of a download, reports its progress, and stops it on pause or cancel. Knows no files."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
+
+from engine.types import Cancel
 
 Stage = Literal["downloading", "checking"]
 REPORT_SECONDS = 0.1  # between two reports
 SPEED_SECONDS = 5.0  # that the speed is measured over
-REST_SECONDS = 0.05  # between two looks at the flags while waiting
+POLL_SECONDS = 0.05  # between two checks of the flags while waiting
 
 
 @dataclass(frozen=True)
@@ -38,39 +40,33 @@ class DownloadProgress:
 Report = Callable[[DownloadProgress], None]
 
 
-class Flag(Protocol):
-    """Stops what looks at it, once it is set; an event, as a rule."""
-
-    def is_set(self) -> bool: ...
-
-
 class StoppedError(Exception):
     """Raised inside a download that was paused or cancelled; never leaves the engine."""
 
 
-class Tally:
-    """Bytes done of a total; ``look`` raises once one of the flags is set."""
+class ByteCounter:
+    """Bytes done of a total; ``check`` raises once one of the flags is set."""
 
     def __init__(
         self,
         total: int,
         done: int,
         report: Report | None = None,
-        flags: tuple[Flag, ...] = (),
+        flags: tuple[Cancel, ...] = (),
         stage: Stage = "downloading",
     ) -> None:
         self.stage: Stage = stage
         self.file = ""
         self._total, self._done = total, done
-        self._report = report
+        self._on_progress = report
         self._flags = flags
-        self._told = 0.0
-        self._seen: deque[tuple[float, int]] = deque()
+        self._reported = 0.0
+        self._samples: deque[tuple[float, int]] = deque()
 
     def enter(self, stage: Stage, file: str) -> None:
-        """Say what is done now."""
+        """Begin a stage of a file, and report it."""
         self.stage, self.file = stage, file
-        self.tell()
+        self.report()
 
     def add(self, count: int) -> None:
         """Count bytes; a negative number takes back what has to be done again.
@@ -80,12 +76,12 @@ class Tally:
         """
         self._done += count
         if count < 0:
-            self._seen.clear()
-        if time.monotonic() - self._told >= REPORT_SECONDS:
-            self.tell()
-        self.look()
+            self._samples.clear()
+        if time.monotonic() - self._reported >= REPORT_SECONDS:
+            self.report()
+        self.check()
 
-    def look(self) -> None:
+    def check(self) -> None:
         """
         Raises:
             StoppedError: the download was paused or cancelled.
@@ -93,26 +89,26 @@ class Tally:
         if any(flag.is_set() for flag in self._flags):
             raise StoppedError
 
-    def rest(self, seconds: float) -> None:
-        """Wait, but no longer than until a flag is set.
+    def wait(self, seconds: float) -> None:
+        """Wait that long, or until a flag is set.
 
         Raises:
             StoppedError: the download was paused or cancelled.
         """
         end = time.monotonic() + seconds
-        self._seen.clear()
+        self._samples.clear()
         while (left := end - time.monotonic()) > 0:
-            self.look()
-            time.sleep(min(left, REST_SECONDS))
-        self.look()
+            self.check()
+            time.sleep(min(left, POLL_SECONDS))
+        self.check()
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """Report at once."""
-        now = self._told = time.monotonic()
-        self._seen.append((now, self._done))
-        while now - self._seen[0][0] > SPEED_SECONDS:
-            self._seen.popleft()
-        first, at_first = self._seen[0]
+        now = self._reported = time.monotonic()
+        self._samples.append((now, self._done))
+        while now - self._samples[0][0] > SPEED_SECONDS:
+            self._samples.popleft()
+        first, at_first = self._samples[0]
         speed = (self._done - at_first) / (now - first) if now > first else 0.0
-        if self._report is not None:
-            self._report(DownloadProgress(self.stage, self.file, self._done, self._total, max(speed, 0.0)))
+        if self._on_progress is not None:
+            self._on_progress(DownloadProgress(self.stage, self.file, self._done, self._total, max(speed, 0.0)))

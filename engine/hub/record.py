@@ -1,22 +1,22 @@
-"""What is known of a repository's files before the first of them is here, kept beside them. Knows no network.
+"""A repository's files with sizes and hashes, kept in the download's folder. Knows no network.
 
-A record is also what says that a folder is ours, and which files in it. Whoever gave us the folder may have written it:
-one that no download of ours could have written is no record.
+The record also marks a folder as ours, and says which files in it. The folder may come from a stranger: a record that
+no download of ours could have written counts as none.
 """
 
 from __future__ import annotations
 
-import json
+import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from engine.errors import SafelightError, quoted
-from engine.files import parse_json, read_bytes, write_text
+from engine.files import open_regular, parse_json, read_bytes, write_json
 from engine.hub.names import is_hash, is_repo, is_revision, is_wanted, repo_of
 
 RECORD = "safelight-download.json"
@@ -25,6 +25,7 @@ FORMAT, VERSION = "safelight-download", 1
 FILES = 500  # of a repository; the largest models have under 200
 FILE_BYTES = 2**45
 RECORD_BYTES = 2**18
+PIECE = 2**22  # bytes read at once
 
 _LEFTOVER = re.compile(rf"\.{re.escape(RECORD)}\.[0-9a-f]+\.part")  # of a record that was being written
 
@@ -112,7 +113,7 @@ class Record:
     def write(self, folder: Path) -> None:
         """Put the record into the folder, whole or not at all."""
         raw = {"format": FORMAT, "version": VERSION, "repo": self.repo, "revision": self.revision}
-        write_text(folder / RECORD, json.dumps(raw | {"files": [asdict(file) for file in self.files]}, indent=2) + "\n")
+        write_json(folder / RECORD, raw | {"files": [asdict(file) for file in self.files]})
 
     @staticmethod
     def read(folder: Path) -> Record | None:
@@ -152,3 +153,18 @@ def size_of(path: Path) -> int | None:
     except (OSError, ValueError):
         return None
     return found.st_size if stat.S_ISREG(found.st_mode) else None
+
+
+def matches(path: Path, file: RemoteFile, counted: Callable[[int], None]) -> bool:
+    """Whether a file has the size and the hash that the hub lists: SHA-256, or git's SHA-1 of a small one.
+
+    ``counted`` is called with the bytes of each piece that was read, and may raise to stop.
+    """
+    if size_of(path) != file.bytes:
+        return False
+    state = hashlib.sha256() if file.sha256 else hashlib.sha1(b"blob %d\0" % file.bytes, usedforsecurity=False)
+    with open_regular(path, follow_links=False) as opened:
+        while piece := opened.read(PIECE):
+            state.update(piece)
+            counted(len(piece))
+    return state.hexdigest() == (file.sha256 or file.blob)

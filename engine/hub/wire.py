@@ -1,8 +1,8 @@
 """One GET in a thread of its own, which is left behind where it cannot be ended. Knows no hub and no files.
 
-A read that is blocked, a name that is looked up for minutes, a header line every few seconds: the thread that waits for
-these cannot look at a flag. So another one reads, and the caller takes what it has read, for as long as the caller
-wants to wait. Nothing is unpacked and no redirect is followed here; a piece has 64 kB at most.
+A read that blocks, a slow DNS lookup, a header line every few seconds: a thread that waits for these cannot check a
+flag. So another thread reads into a queue, and the caller takes from it for as long as it wants to wait. Nothing is
+unpacked and no redirect is followed here; a piece has 64 kB at most.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING, Any
 
 import httpx2
 
-from engine.hub.progress import REST_SECONDS, Tally
+from engine.hub.progress import POLL_SECONDS, ByteCounter
 
 if TYPE_CHECKING:
     import ssl
 
 AHEAD = 16  # pieces that are read before they are taken
-GOODBYE = 0.2  # seconds that a thread has to end once its connection is closed
+JOIN_SECONDS = 0.2  # that a thread has to end once its connection is closed
 
-Told = httpx2.Response | bytes | Exception | None  # the head, then pieces, then None; or what went wrong
+Received = httpx2.Response | bytes | Exception | None  # the head, then pieces, then None; or what went wrong
 
 
 class BrokenError(Exception):
@@ -38,19 +38,21 @@ class Exchange:
     """A request and its answer; entered, it waits for the answer's head, and left, it closes the connection.
 
     Args:
-        tally: looked at while waiting.
+        counter: checked while waiting.
         seconds: until the head must be there.
         stall: seconds without a byte that end it.
 
     Raises:
         BrokenError, httpx2.HTTPError, httpx2.InvalidURL: what may pass, and what may not.
-        StoppedError: a flag of ``tally`` was set.
+        StoppedError: a flag of ``counter`` was set.
     """
 
-    def __init__(self, url: str, headers: Mapping[str, str], tally: Tally, *, seconds: float, stall: float) -> None:
-        self._url, self._headers, self._tally = url, dict(headers), tally
+    def __init__(
+        self, url: str, headers: Mapping[str, str], counter: ByteCounter, *, seconds: float, stall: float
+    ) -> None:
+        self._url, self._headers, self._counter = url, dict(headers), counter
         self._ends, self._stall = time.monotonic() + seconds, stall
-        self._told: queue.Queue[Told] = queue.Queue(AHEAD)
+        self._received: queue.Queue[Received] = queue.Queue(AHEAD)
         self._gone = threading.Event()
         self._handles: list[socket.socket] = []
         self._lock = threading.Lock()  # of the handles
@@ -79,21 +81,21 @@ class Exchange:
             assert isinstance(piece, bytes)
             yield piece
 
-    def _next(self, ends: float) -> Told:
+    def _next(self, ends: float) -> Received:
         """Wait for what comes next."""
         while True:
-            self._tally.look()
+            self._counter.check()
             if time.monotonic() >= ends:
                 raise BrokenError("too slow")
             try:
-                told = self._told.get(timeout=REST_SECONDS)
+                item = self._received.get(timeout=POLL_SECONDS)
             except queue.Empty:
                 continue
-            if isinstance(told, httpx2.HTTPError | httpx2.InvalidURL):
-                raise told
-            if isinstance(told, Exception):  # what the libraries below make of an answer that is none
-                raise BrokenError(type(told).__name__) from told
-            return told
+            if isinstance(item, httpx2.HTTPError | httpx2.InvalidURL):
+                raise item
+            if isinstance(item, Exception):  # from the libraries below, of an answer that is not HTTP
+                raise BrokenError(type(item).__name__) from item
+            return item
 
     def _end(self) -> None:
         self._gone.set()
@@ -103,7 +105,7 @@ class Exchange:
                     handle.shutdown(socket.SHUT_RDWR)
                 handle.close()
             self._handles.clear()
-        self._thread.join(GOODBYE)
+        self._thread.join(JOIN_SECONDS)
 
     # ---------------------------------------------------------------- the thread that reads
 
@@ -111,26 +113,28 @@ class Exchange:
         try:
             with (
                 httpx2.Client(verify=_certificates(), timeout=self._stall) as client,
-                client.stream("GET", self._url, headers=self._headers, extensions={"trace": self._seen}) as answer,
+                client.stream(
+                    "GET", self._url, headers=self._headers, extensions={"trace": self._keep_socket}
+                ) as answer,
             ):
-                going = self._tell(answer)
+                going = self._put(answer)
                 for piece in answer.iter_raw():
-                    if not (going and self._tell(piece)):
+                    if not (going and self._put(piece)):
                         return
-            self._tell(None)
+            self._put(None)
         except Exception as error:
-            self._tell(error)
+            self._put(error)
 
-    def _tell(self, told: Told) -> bool:
-        """Hand something over; False once nobody waits for it."""
+    def _put(self, item: Received) -> bool:
+        """Hand something to the caller; False once it has left."""
         while not self._gone.is_set():
             with contextlib.suppress(queue.Full):
-                self._told.put(told, timeout=REST_SECONDS)
+                self._received.put(item, timeout=POLL_SECONDS)
                 return True
         return False
 
-    def _seen(self, event: str, info: Mapping[str, Any]) -> None:
-        """Keep a handle on each connection, by which another thread can close it, whatever is wrapped around it."""
+    def _keep_socket(self, event: str, info: Mapping[str, Any]) -> None:
+        """Keep a handle on each connection, by which another thread can close it even through TLS."""
         if event.endswith("connect_tcp.complete"):
             handle = info["return_value"].get_extra_info("socket").dup()
             with self._lock:

@@ -1,12 +1,13 @@
-"""Fast paths. This file chooses; ``reference`` and ``reference_sampling`` are the oracles; a kernel has its own file.
+"""The operations that have fast paths. ``table`` says which function serves one; a kernel has its own file.
 
 A Triton kernel runs on a CUDA device of compute capability 8.0 or newer; ``why_plain`` says for which reason not. The
-meta device passes for a card, so that launches can be counted without one; see ``launches``. On a CPU packed weights
-take ``cpu``'s ways. Everything else takes the plain path, right anywhere, slow with packed weights; on a CPU that is
-also every product whose activations are rounded to int8, so that a large table is unpacked whole.
+meta device passes for a card, so that launches can be counted without one; see ``launches``. A CPU has functions of its
+own in ``cpu`` for packed weights. Everything else takes the plain path in ``reference`` and ``reference_step``, right
+anywhere, slow with packed weights; on a CPU that is also every product whose activations are rounded to int8, so that a
+large table is unpacked whole.
 
-Kernels know no gradients. Where one is wanted, the call goes through ``gradients``, which comes back here for the
-forward pass and unpacks the weights once more for the backward one.
+Kernels know no gradients. Where one is wanted, the call goes through ``gradients``, which unpacks the weights once more
+for the backward pass.
 
 Launches ask for fused multiply-adds by name, since Triton warns where nothing is said of them.
 """
@@ -18,16 +19,16 @@ import importlib.util
 import os
 import shutil
 import sys
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from engine.kernels import cpu, cpu_vocabulary, reference, reference_step
+from engine.kernels import gradients
 from engine.kernels.reference_step import VocabularyResult
-from engine.quant.schemes import BF16, Activations, Packed
+from engine.kernels.table import AMPERE, CPU, PLAIN, Capability, find
+from engine.quant import BF16, Activations, Packed
 
-LEAST_CAPABILITY = (8, 0)  # bf16 matrix units
+LEAST_CAPABILITY = AMPERE.version
 
 
 @functools.cache
@@ -35,9 +36,9 @@ def why_plain(device: torch.device) -> str | None:
     """Why kernels do not run on a device, in words; None if they do."""
     if device.type not in ("cuda", "meta"):
         return "the kernels need an NVIDIA GPU"
-    capability = LEAST_CAPABILITY if device.type == "meta" else torch.cuda.get_device_capability(device)
-    if capability < LEAST_CAPABILITY:
-        return f"the GPU's compute capability {capability[0]}.{capability[1]} is below 8.0"
+    version = _version(device)
+    if version < LEAST_CAPABILITY:
+        return f"the GPU's compute capability {version[0]}.{version[1]} is below 8.0"
     if importlib.util.find_spec("triton") is None:
         return "Triton is not installed"
     if device.type == "cuda" and not _can_build():
@@ -55,13 +56,22 @@ def _can_build() -> bool:
     return given or bool(os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang"))
 
 
+@functools.cache
+def _version(device: torch.device) -> tuple[int, int]:
+    """Compute capability of a card; of what is none, and passes for one, the least."""
+    return torch.cuda.get_device_capability(device) if device.type == "cuda" else LEAST_CAPABILITY
+
+
 def run_on(device: torch.device, dtype: torch.dtype) -> bool:
     """Whether kernels compute with numbers of this type on this device."""
     return dtype == torch.bfloat16 and why_plain(device) is None
 
 
-def _fast(x: Tensor) -> bool:
-    return run_on(x.device, x.dtype)
+def capability(x: Tensor) -> Capability:
+    """What computes with numbers like these, where they are."""
+    if run_on(x.device, x.dtype):
+        return Capability("triton", _version(x.device))
+    return CPU if x.device.type == "cpu" else PLAIN
 
 
 def _wants_gradient(*inputs: Tensor) -> bool:
@@ -70,55 +80,39 @@ def _wants_gradient(*inputs: Tensor) -> bool:
 
 def linear(x: Tensor, weight: Packed) -> Tensor:
     """x (..., in) and a packed (out, in) -> (..., out)."""
-    if _wants_gradient(x):
-        from engine.kernels import gradients
-
-        return gradients.linear(x, weight)
-    if _fast(x) and weight.scheme.bits == 8:
-        from engine.kernels.linear_w8a16 import linear8
-
-        return linear8(x, weight)
-    return cpu.linear(x, weight) if x.device.type == "cpu" else reference.linear(x, weight)
+    run = find("linear", weight.scheme, capability(x))
+    out: Tensor = gradients.linear(run, x, weight) if _wants_gradient(x) else run(x, weight)
+    return out
 
 
 def linear_int8(x: Tensor, weight: Packed) -> Tensor:
     """x (..., in), rounded to int8, and a packed (out, in) of 8 bits -> (..., out). Knows no gradients."""
-    if _fast(x):
-        from engine.kernels import linear_w8a8
-
-        return linear_w8a8.linear_int8(x, weight)
-    return reference.linear_int8(x, weight)
+    out: Tensor = find("linear_int8", weight.scheme, capability(x))(x, weight)
+    return out
 
 
 def experts(x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed) -> Tensor:
-    """Gated experts: x (N, H), routing (N, K), packed (E, 2I, H) and (E, H, I) -> (N, H)."""
+    """Gated experts: x (N, H), routing (N, K), packed (E, 2I, H) and (E, H, I) of one scheme -> (N, H)."""
+    run = find("experts", gate_up.scheme, capability(x))
     if _wants_gradient(x, weights):
-        from engine.kernels import gradients
-
-        return gradients.experts(x, weights, chosen, gate_up, down)
-    if _fast(x):
-        from engine.kernels.expert_gemm import experts as grouped
-
-        return grouped(x, weights, chosen, gate_up, down)
-    if x.device.type == "cpu":
-        return cpu.experts(x, weights, chosen, gate_up, down)
-    return reference.experts(x, weights, chosen, gate_up, down)
+        return gradients.experts(run, x, weights, chosen, gate_up, down)
+    out: Tensor = run(x, weights, chosen, gate_up, down)
+    return out
 
 
 def rows(table: Packed, ids: Tensor, dtype: torch.dtype) -> Tensor:
     """Rows of a packed (V, H) by ids (...) -> (..., H)."""
-    return reference.rows(table, ids, dtype)
+    found: Tensor = find("rows", table.scheme, capability(ids))(table, ids, dtype)
+    return found
 
 
 def expectation(probabilities: Tensor, table: Packed) -> Tensor:
     """Mean row of a packed (V, H) under probabilities (..., V) -> (..., H)."""
+    run = find("expectation", table.scheme, capability(probabilities))
     if _wants_gradient(probabilities):
-        from engine.kernels import gradients
-
-        return gradients.expectation(probabilities, table)
-    if probabilities.device.type == "cpu" and table.scheme.bits == 8:
-        return cpu.expectation(probabilities, table)
-    return reference.expectation(probabilities, table)
+        return gradients.expectation(run, linear, probabilities, table)
+    out: Tensor = run(probabilities, table)
+    return out
 
 
 def attend(
@@ -129,13 +123,9 @@ def attend(
     span: int32 (2,), the first key that is seen and the number of valid ones. text_rows: queries before the canvas that
     are text, and see keys up to their own place, ``window`` at most.
     """
-    if _fast(queries):
-        from engine.kernels.attention import attention
-
-        return attention(queries.contiguous(), keys, values, span, text_rows, window)
-    if queries.device.type == "cpu":
-        return cpu.attention(queries, keys, values, span, text_rows, window)
-    return reference_step.attention(queries, keys, values, span, text_rows, window)
+    run = find("attend", None, capability(queries))
+    out: Tensor = run(queries, keys, values, span, text_rows, window)
+    return out
 
 
 def vocabulary_stage(
@@ -151,19 +141,18 @@ def vocabulary_stage(
     activations: Activations = BF16,
 ) -> VocabularyResult:
     """Head, soft-cap, temperature, statistics, draw and soft embedding in one; see ``vocabulary.vocabulary_stage``."""
-    settings: dict[str, Any] = {
-        "temperature": temperature,
-        "draw": draw,
-        "cap": cap,
-        "embed_scale": embed_scale,
-        "forbidden": forbidden,
-        "pinned": pinned,
-    }
-    if _fast(hidden):
-        from engine.kernels import vocabulary
-
-        return vocabulary.vocabulary_stage(hidden, table, **settings, activations=activations)
-    rounds = activations.head or activations.soft
-    if hidden.device.type == "cpu" and isinstance(table, Packed) and table.scheme.bits == 8 and not rounds:
-        return cpu_vocabulary.vocabulary_stage(hidden, table, **settings)
-    return reference_step.vocabulary_stage(hidden, table, **settings, activations=activations)
+    rounding = {"activations": activations} if activations.head or activations.soft else {}
+    operation = "vocabulary_stage_a8" if rounding else "vocabulary_stage"
+    run = find(operation, table.scheme if isinstance(table, Packed) else None, capability(hidden))
+    result: VocabularyResult = run(
+        hidden,
+        table,
+        temperature=temperature,
+        draw=draw,
+        cap=cap,
+        embed_scale=embed_scale,
+        forbidden=forbidden,
+        pinned=pinned,
+        **rounding,
+    )
+    return result

@@ -40,7 +40,7 @@ FIXED_TURNS = 4  # turns of the loop over keys that a program's beginning and en
 
 
 @dataclass(frozen=True)
-class Blocks:
+class AttentionBlocks:
     """How the kernel cuts its work on one kind of card."""
 
     queries: int
@@ -50,11 +50,11 @@ class Blocks:
     columns: int  # of the values, that a program sums up
 
     @staticmethod
-    def of(head_dim: int, large: bool) -> Blocks:
+    def of(head_dim: int, large: bool) -> AttentionBlocks:
         """For heads of a size, with ``large`` shared memory or not. With a stage less nothing is in flight."""
         if large:
-            return Blocks(128, 32, 8, 3 if head_dim <= 256 else 2, min(head_dim, 256))
-        return Blocks(32, 32 if head_dim <= 256 else 16, 4, 3, head_dim)
+            return AttentionBlocks(128, 32, 8, 3 if head_dim <= 256 else 2, min(head_dim, 256))
+        return AttentionBlocks(32, 32 if head_dim <= 256 else 16, 4, 3, head_dim)
 
 
 def splits_of(programs: int, processors: int, turns: int, most: int) -> int:
@@ -167,12 +167,12 @@ def attention(
     window: int | None = None,
     *,
     splits: int | None = None,
-    blocks: Blocks | None = None,
+    blocks: AttentionBlocks | None = None,
 ) -> Tensor:
     """softmax(q k^T) v, unscaled, on the visible keys of a buffer, the last T of which are the queries' own.
 
     Args:
-        queries: (heads, T, D), contiguous, D a power of two.
+        queries: (heads, T, D), D a power of two.
         keys, values: (kv_heads, capacity, D), contiguous; kv_heads divides heads.
         span: int32 (2,) on the device: the first key that is seen, and the number of valid keys, first + T or more.
         text_rows: queries, the first ones, that are text: each sees keys up to its own place. Those behind are a
@@ -185,7 +185,8 @@ def attention(
         (T, heads * D) in the queries' type.
     """
     heads, count, size = queries.shape
-    blocks = blocks or Blocks.of(size, has_large_shared(queries.device))
+    queries = queries.contiguous()
+    blocks = blocks or AttentionBlocks.of(size, has_large_shared(queries.device))
     grid, cuts = (triton.cdiv(count, blocks.queries), heads), size // blocks.columns
     if splits is None:
         seen = min(keys.shape[1], window + count) if window else keys.shape[1]

@@ -1,28 +1,25 @@
 """Packed weights on a CPU: a piece at a time becomes numbers that the processor multiplies, in a buffer used again.
 
-Plain torch and any processor. One with bf16 units multiplies bf16 in bf16, any other in fp32. Codes of eight bits are
-exact in both, and are scaled in the product. Codes of four bits are scaled before, and come out with their inputs in
-the order that is cheapest to make: the activations are put into it, a thousand times fewer numbers than weights.
+Plain torch and any processor. One with bf16 units multiplies bf16 in bf16, any other in fp32. How the numbers come
+about is the scheme's own matter, see ``cpu_decode``.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from engine.kernels import cpu_int4, reference
+from engine.kernels import cpu_int4
+from engine.kernels.cpu_decode import decoder
 from engine.kernels.cpu_threads import even, give_back, share
-from engine.quant.schemes import NF4_VALUES, TILE, Packed
+from engine.quant import Packed
 
 AT_ONCE = 1 << 22  # weights of a piece, in the buffer: 8 MB in bf16, an expert's matrix of the 26B
-DECODED = 1 << 18  # four-bit codes decoded at a time, so that what is between two operations stays in a core's cache
 LEAST_WORK = 1 << 28  # multiplications from which on threads take rows of their own
 LEAST_PAIRS = 512  # of a token and an expert, from which on threads take experts of their own
-EXACT = 0.0625  # an int4 code stands in the upper half of its byte: 16 times its value
 
 
 @functools.cache
@@ -40,7 +37,7 @@ def linear(x: Tensor, weight: Packed) -> Tensor:
     """x (..., in) and a packed (out, in) -> (..., out)."""
     kind = number(x.dtype)
     tokens, rows = x[..., 0].numel(), weight.shape[0]
-    arranged = _arranged(x.reshape(tokens, -1).to(kind), weight)
+    arranged = decoder(weight).arrange(x.reshape(tokens, -1).to(kind))
     out = x.new_empty(tokens, rows)
 
     def take(part: range) -> None:
@@ -102,7 +99,7 @@ class _Experts:
 
     def arranged(self, x: Tensor) -> Tensor:
         """x (N, in) as ``multiply`` takes it."""
-        return x.to(self.kind) if self.in_blocks else _arranged(x.to(self.kind), self.stack)
+        return x.to(self.kind) if self.in_blocks else decoder(self.stack).arrange(x.to(self.kind))
 
     def multiply(self, x: Tensor, expert: int) -> Tensor:
         """Arranged x (N, in) by one of the matrices -> (N, out)."""
@@ -114,11 +111,11 @@ class _Experts:
 
 
 def expectation(probabilities: Tensor, table: Packed) -> Tensor:
-    """Mean row of an 8-bit (V, H) under probabilities (..., V) -> (..., H)."""
+    """Mean row of an int8 (V, H) under probabilities (..., V) -> (..., H)."""
     kind = number(probabilities.dtype)
     buffer = _buffer(kind, table)
     total = torch.zeros(*probabilities.shape[:-1], table.shape[1])
-    for part, rows in pieces(table, buffer):
+    for part, rows in decoder(table).pieces(table, buffer):
         total += (probabilities[..., part] * table.scales[0, part]).to(kind) @ rows
     return total.to(probabilities.dtype)
 
@@ -126,7 +123,7 @@ def expectation(probabilities: Tensor, table: Packed) -> Tensor:
 def attention(
     queries: Tensor, keys: Tensor, values: Tensor, span: Tensor, text_rows: int = 0, window: int | None = None
 ) -> Tensor:
-    """As ``reference_sampling.attention``, with no mask for the canvas and keys shared by heads without a copy."""
+    """As ``reference_step.attention``, with no mask for the canvas and keys shared by heads without a copy."""
     first, end = span.tolist()
     begin = end - queries.shape[1]  # place of the first query
 
@@ -144,26 +141,6 @@ def attention(
     return out.transpose(0, 1).reshape(queries.shape[1], -1)
 
 
-def pieces(weight: Packed, buffer: Tensor) -> Iterator[tuple[slice, Tensor]]:
-    """Consecutive rows of a packed (out, in) as numbers (rows, in) in the buffer, where the next ones take their place.
-
-    Four-bit rows are scaled, with their inputs as ``_arranged`` puts them. Eight-bit ones are codes still.
-    """
-    rows = max(1, buffer.numel() // weight.shape[-1])
-    if weight.block:  # for another number type than the kernel's
-        for part, whole in reference.slices(weight):
-            yield part, whole.to(buffer.dtype)
-        return
-    for start in range(0, weight.shape[0], rows):
-        part = slice(start, min(start + rows, weight.shape[0]))
-        into = buffer[: (part.stop - start) * weight.shape[-1]].view(part.stop - start, -1)
-        if weight.scheme.bits == 8:
-            into.copy_(weight.codes[part])
-        else:
-            _decode(Packed(weight.codes[part], weight.scales[:, part], weight.scheme), into)
-        yield part, into
-
-
 def _buffer(kind: torch.dtype, weight: Packed) -> Tensor:
     """Room for the pieces of a packed (out, in): at least a row."""
     out, inputs = weight.shape
@@ -172,49 +149,7 @@ def _buffer(kind: torch.dtype, weight: Packed) -> Tensor:
 
 def _multiply(x: Tensor, weight: Packed, buffer: Tensor, out: Tensor) -> None:
     """Arranged x (N, in) times a packed (out, in), into ``out`` (N, out) of any type."""
-    for part, rows in pieces(weight, buffer):
+    decode = decoder(weight)
+    for part, rows in decode.pieces(weight, buffer):
         product = F.linear(x, rows)
-        out[:, part] = product.mul_(weight.scales[0, part]) if weight.scheme.bits == 8 else product
-
-
-def _arranged(x: Tensor, weight: Packed) -> Tensor:
-    """x (N, in) with its numbers where ``pieces`` puts the weights of the same inputs."""
-    if weight.scheme.bits == 8 or weight.block:
-        return x
-    halves = x.view(x.shape[0], -1, 2, TILE // 2)  # (N, tiles, low and high nibbles, 32)
-    return halves.transpose(2, 3).flatten(1) if weight.scheme.name == "nf4" else halves.transpose(1, 2).flatten(1)
-
-
-def _decode(packed: Packed, into: Tensor) -> None:
-    """Four-bit rows (R, in), scaled. int4: all low nibbles, then all high ones. nf4: each byte's two side by side."""
-    decode = _decode_nf4 if packed.scheme.name == "nf4" else _decode_int4
-    rows = max(1, DECODED // packed.shape[-1])
-    for start in range(0, packed.shape[0], rows):
-        part = slice(start, start + rows)
-        decode(packed.codes[part], packed.scales[:, part].T, into[part])
-
-
-def _decode_int4(codes: Tensor, scales: Tensor, into: Tensor) -> None:
-    """Codes (R, in / 2) and scales (R, groups) -> (R, in)."""
-    halves = into.view(into.shape[0], 2, -1, TILE // 2)  # (R, low and high, tiles, 32)
-    signed = codes ^ 0x88  # code - 8 in each nibble
-    halves[:, 0].copy_((signed << 4).view(torch.int8).view(halves[:, 0].shape))
-    halves[:, 1].copy_((signed & 0xF0).view(torch.int8).view(halves[:, 1].shape))
-    tiles = scales.reshape(into.shape[0], halves.shape[2], -1).transpose(1, 2)  # (R, groups a tile: 1 or 2, tiles)
-    halves *= (tiles.to(into.dtype) * EXACT)[..., None]
-
-
-def _decode_nf4(codes: Tensor, scales: Tensor, into: Tensor) -> None:
-    """Codes (R, in / 2) and scales (R, tiles) -> (R, in)."""
-    pairs = torch.index_select(_nf4_pairs(into.dtype), 0, codes.flatten().int()).view(into.dtype)
-    shape = (into.shape[0], -1, TILE)
-    torch.mul(pairs.view(shape), scales[..., None].to(into.dtype), out=into.view(shape))
-
-
-@functools.cache
-def _nf4_pairs(kind: torch.dtype) -> Tensor:
-    """What the two nibbles of each of the 256 bytes stand for, low one first, as one number of twice the width."""
-    values = torch.tensor(NF4_VALUES).to(kind)
-    byte = torch.arange(256)
-    both = torch.stack([values[byte & 15], values[byte >> 4]], dim=1)
-    return both.view(torch.float32 if kind == torch.bfloat16 else torch.float64)[:, 0].clone()
+        out[:, part] = product.mul_(weight.scales[0, part]) if decode.scales_products else product

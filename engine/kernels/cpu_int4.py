@@ -11,9 +11,10 @@ import functools
 import torch
 from torch import Tensor
 
-from engine.quant.schemes import INT4, TILE, Packed, to_blocks, unpack
+from engine.quant import INT4, INT4_G64, TILE, Packed, to_blocks, unpack
 
 ROWS = {"AVX512": 64, "AVX2": 32}  # of a block, by what the processor has
+SCHEMES = (INT4, INT4_G64)  # whose codes it reads
 
 
 @functools.cache
@@ -35,7 +36,7 @@ def block() -> int:
 
 def block_for(weight: Packed) -> int:
     """Rows of a block for a packed (..., out, in), or 0 where it stays in tiles."""
-    rows = block() if weight.scheme.name == "int4" else 0
+    rows = block() if weight.scheme in SCHEMES else 0
     return rows if rows and weight.shape[-2] % rows == 0 else 0
 
 

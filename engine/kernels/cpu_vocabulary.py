@@ -14,10 +14,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from engine.kernels import reference
-from engine.kernels.cpu import number, pieces
+from engine.kernels.cpu import number
+from engine.kernels.cpu_decode import decoder
 from engine.kernels.cpu_threads import even, share
 from engine.kernels.reference_step import TILE_TOKENS, VocabularyResult, draw_among
-from engine.quant.schemes import Packed
+from engine.quant import Packed
 
 PIECE = 32 * TILE_TOKENS  # tokens whose logits a thread holds at once
 LOWEST = torch.finfo(torch.float32).min
@@ -68,7 +69,7 @@ def vocabulary_stage(
     forbidden: Tensor | None = None,
     pinned: Tensor | None = None,
 ) -> VocabularyResult:
-    """All that a denoising step takes from an 8-bit table (V, H); arguments as the kernel's."""
+    """All that a denoising step takes from an int8 table (V, H); arguments as the kernel's."""
     kind = number(hidden.dtype)
     x, seed, step = hidden.to(kind), int(draw[0]), int(draw[1])
 
@@ -77,7 +78,7 @@ def vocabulary_stage(
         # Fresh memory costs more than filling it.
         buffer = torch.empty(min(PIECE, len(part)) * table.shape[1], dtype=kind)
         sums = _Sums.none(hidden)
-        for place, rows in pieces(own, buffer):
+        for place, rows in decoder(own).pieces(own, buffer):
             start, scales = part.start + place.start, own.scales[0, place]
             logits = (F.linear(x, rows) * scales).div_(cap).tanh_().mul_(cap / temperature)  # (C, PIECE) fp32
             if forbidden is not None:

@@ -27,7 +27,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from engine.quant.schemes import NF4_VALUES
+from engine.quant import NF4_VALUES
 
 
 def _bf16(value: float) -> int:

@@ -31,13 +31,14 @@ from torch import Tensor
 from engine.kernels.decode import decode, split_pairs
 from engine.kernels.expert_sort import group
 from engine.kernels.linear_w8a16 import gelu_times
-from engine.quant.schemes import Packed, Scheme
+from engine.quant import INT4, INT4_G64, NF4, Packed, Scheme
 
+NORMAL_FLOAT = {INT4: False, INT4_G64: False, NF4: True}  # how ``decode`` reads codes
 COMBINE = 512  # outputs of a token that a program adds up
 
 
 @dataclass(frozen=True)
-class Blocks:
+class ProductBlocks:
     """How the two products are cut on one kind of card."""
 
     tokens: int  # of a tile
@@ -47,15 +48,15 @@ class Blocks:
     tiles: int = 1  # of 64 inputs, that a turn of the loop takes at most
 
     @staticmethod
-    def of(major: int, pairs: float) -> Blocks:
+    def of(major: int, pairs: float) -> ProductBlocks:
         """For a card of compute capability ``major`` and so many pairs an expert, on average.
 
         A tile is wide enough for most experts' pairs, since every further one decodes the weights again.
         """
         tokens = 16 if pairs <= 8 else 32 if pairs <= 24 else 64
         if major != 9:  # bound by their memory
-            return Blocks(tokens, 64, 4, 3)
-        return Blocks(tokens, 64, 4, 4, 1 if tokens > 32 else 2)
+            return ProductBlocks(tokens, 64, 4, 3)
+        return ProductBlocks(tokens, 64, 4, 4, 1 if tokens > 32 else 2)
 
     def down_rows(self, hidden: int) -> int:
         """Rows of each set of the down projection."""
@@ -63,7 +64,7 @@ class Blocks:
 
     def turn(self, inputs: int, scheme: Scheme) -> int:
         """Tiles of a turn of a loop over so many inputs. Two of nf4 would leave registers for two programs only."""
-        return 1 if scheme.name == "nf4" or inputs % (64 * self.tiles) else self.tiles
+        return 1 if NORMAL_FLOAT[scheme] or inputs % (64 * self.tiles) else self.tiles
 
 
 @triton.jit
@@ -194,7 +195,7 @@ def combine_kernel(parts_ptr, out_ptr, TOP_K: tl.constexpr, H: tl.constexpr, BLO
 
 
 def experts(
-    x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed, blocks: Blocks | None = None
+    x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed, blocks: ProductBlocks | None = None
 ) -> Tensor:
     """Gated experts; what ``reference.experts`` computes, with fp32 sums.
 
@@ -213,7 +214,7 @@ def experts(
 
 
 def expert_parts(
-    x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed, blocks: Blocks | None = None
+    x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed, blocks: ProductBlocks | None = None
 ) -> Tensor:
     """Each token's experts, weighted, before they are added up.
 
@@ -227,7 +228,7 @@ def expert_parts(
         (N * K, H) in the usual order and x's type, a token's parts behind one another in the order of its choices.
     """
     number, hidden, width = down.shape
-    blocks = blocks or Blocks.of(_major(x.device), chosen.numel() / number)
+    blocks = blocks or ProductBlocks.of(_major(x.device), chosen.numel() / number)
     groups = group(chosen, number, blocks.tokens)
     order = (groups.pairs, groups.offsets, groups.tiles)
     tiles = groups.tiles.shape[0]
@@ -240,7 +241,7 @@ def expert_parts(
     launch: Any = gate_up_kernel[(width // blocks.rows, tiles)]
     launch(
         x, gate_up.codes.view(torch.int16), gate_up.scales.view(torch.int32), *order, inner,
-        TOP_K=chosen.shape[1], M=blocks.rows, GROUP=gate_up.scheme.group_size, IS_NF4=gate_up.scheme.name == "nf4",
+        TOP_K=chosen.shape[1], M=blocks.rows, GROUP=gate_up.scheme.group_size, IS_NF4=NORMAL_FLOAT[gate_up.scheme],
         TILES=blocks.turn(hidden, gate_up.scheme), **options,
     )  # fmt: skip
     parts = x.new_empty((chosen.numel(), hidden))
@@ -248,7 +249,7 @@ def expert_parts(
     launch = down_kernel[(hidden // (2 * rows), tiles)]
     launch(
         inner, down.codes.view(torch.int16), down.scales.view(torch.int32), weights, *order, parts,
-        M=rows, GROUP=down.scheme.group_size, IS_NF4=down.scheme.name == "nf4",
+        M=rows, GROUP=down.scheme.group_size, IS_NF4=NORMAL_FLOAT[down.scheme],
         TILES=blocks.turn(width, down.scheme), **options,
     )  # fmt: skip
     return parts

@@ -1,11 +1,12 @@
 """Gradients through packed weights to what went in. The weights themselves get none: they are frozen.
 
-Forward is whatever path the device takes. Nothing of an unpacked weight is kept for backward, which unpacks it again a
-piece at a time.
+Forward is the function that is handed in, whichever serves the device. Nothing of an unpacked weight is kept for
+backward, which unpacks it again a piece at a time.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -13,48 +14,50 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from engine import kernels
 from engine.kernels.reference import slices
-from engine.quant.schemes import Packed, unpack
+from engine.quant import Packed, unpack
+
+Run = Callable[..., Any]  # a function of ``table``
+Linear = Callable[[Tensor, Packed], Tensor]
 
 
 class _Linear(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Packed) -> Tensor:
+    def forward(ctx: Any, run: Run, x: Tensor, weight: Packed) -> Any:
         ctx.weight, ctx.dtype = weight, x.dtype
-        return kernels.linear(x, weight)
+        return run(x, weight)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor, None]:
         total = grad.new_zeros(*grad.shape[:-1], ctx.weight.shape[-1], dtype=torch.float32)
         for part, rows in slices(ctx.weight):  # a token table has many pieces: their sum is held in fp32
             total += grad[..., part] @ rows.to(grad.dtype)
-        return total.to(ctx.dtype), None
+        return None, total.to(ctx.dtype), None
 
 
 class _Expectation(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, probabilities: Tensor, table: Packed) -> Tensor:
-        ctx.table = table
-        return kernels.expectation(probabilities, table)
+    def forward(ctx: Any, run: Run, linear: Linear, probabilities: Tensor, table: Packed) -> Any:
+        ctx.linear, ctx.table = linear, table
+        return run(probabilities, table)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return kernels.linear(grad, ctx.table), None
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, None, Tensor, None]:
+        return None, None, ctx.linear(grad, ctx.table), None
 
 
 class _Experts(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed) -> Tensor:
+    def forward(ctx: Any, run: Run, x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed) -> Any:
         ctx.save_for_backward(x, weights, chosen)
         ctx.packed = gate_up, down
-        return kernels.experts(x, weights, chosen, gate_up, down)
+        return run(x, weights, chosen, gate_up, down)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor, Tensor, None, None, None]:
         x, weights, chosen = ctx.saved_tensors
         gate_up, down = ctx.packed
         grad_x, grad_weights = torch.zeros_like(x, dtype=torch.float32), torch.zeros_like(weights)
@@ -68,22 +71,22 @@ class _Experts(torch.autograd.Function):
                 to_rows, to_share = torch.autograd.grad(part.to(grad.dtype), (rows, share), grad[token])
             grad_x.index_add_(0, token, to_rows.float())
             grad_weights[token, rank] = to_share
-        return grad_x.to(x.dtype), grad_weights, None, None, None
+        return None, grad_x.to(x.dtype), grad_weights, None, None, None
 
 
-def linear(x: Tensor, weight: Packed) -> Tensor:
-    """As ``kernels.linear``."""
-    out: Tensor = _Linear.apply(x, weight)
+def linear(run: Run, x: Tensor, weight: Packed) -> Tensor:
+    """As ``kernels.linear``, computed by ``run``."""
+    out: Tensor = _Linear.apply(run, x, weight)
     return out
 
 
-def expectation(probabilities: Tensor, table: Packed) -> Tensor:
-    """As ``kernels.expectation``."""
-    out: Tensor = _Expectation.apply(probabilities, table)
+def expectation(run: Run, linear: Linear, probabilities: Tensor, table: Packed) -> Tensor:
+    """As ``kernels.expectation``, computed by ``run``; the backward pass is a product by ``linear``."""
+    out: Tensor = _Expectation.apply(run, linear, probabilities, table)
     return out
 
 
-def experts(x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed) -> Tensor:
-    """As ``kernels.experts``."""
-    out: Tensor = _Experts.apply(x, weights, chosen, gate_up, down)
+def experts(run: Run, x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed) -> Tensor:
+    """As ``kernels.experts``, computed by ``run``."""
+    out: Tensor = _Experts.apply(run, x, weights, chosen, gate_up, down)
     return out

@@ -14,7 +14,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from engine.quant.schemes import Packed
+from engine.kernels import reference
+from engine.quant import INT8, Packed
 
 
 @triton.jit
@@ -59,13 +60,15 @@ def embed_rows(
 
     Args:
         ids: int64 (T,), contiguous.
-        table: int8 codes (V, H) with fp32 scales (1, V), or the table itself (V, H).
+        table: the table (V, H), packed or not; of another scheme than int8, its rows are unpacked first.
         fed: (T - text_rows, H), contiguous: what self-conditioning adds, in the model's type.
         embed_scale: what a row is multiplied by.
 
     Returns:
         (T, H) in fed's type.
     """
+    if isinstance(table, Packed) and table.scheme != INT8:
+        ids, table = torch.arange(ids.shape[0], device=ids.device), reference.rows(table, ids, fed.dtype)
     codes = table.codes if isinstance(table, Packed) else table
     scales = table.scales if isinstance(table, Packed) else None
     out = fed.new_empty((ids.shape[0], fed.shape[1]))

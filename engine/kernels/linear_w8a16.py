@@ -25,7 +25,7 @@ import triton.language as tl
 from torch import Tensor
 
 from engine.kernels.launches import PROCESSORS
-from engine.quant.schemes import Packed
+from engine.quant import Packed
 
 BLOCK_ROWS = 128  # of the weight
 BLOCK_TOKENS = 128  # at most
@@ -105,7 +105,7 @@ def store_tile(
 
 
 @triton.jit(do_not_specialize=["share", "span", "programs", "second"])
-def linear8_kernel(
+def linear_w8a16_kernel(
     x_ptr, codes_ptr, scales_ptr, out_ptr, parts_ptr, arrived_ptr, tokens, share, span, programs, second,
     K: tl.constexpr, ROWS: tl.constexpr, WHOLE: tl.constexpr, GATED: tl.constexpr,
     M: tl.constexpr, N: tl.constexpr, BLOCK: tl.constexpr,
@@ -198,7 +198,7 @@ def token_block(tokens: int) -> int:
     return min(BLOCK_TOKENS, max(16, 1 << (tokens - 1).bit_length()))
 
 
-def linear8(x: Tensor, weight: Packed, cut: Cut | None = None, gated: bool = False) -> Tensor:
+def linear_w8a16(x: Tensor, weight: Packed, cut: Cut | None = None, gated: bool = False) -> Tensor:
     """x (..., in) and an int8 weight (out, in) -> (..., out), in x's type with fp32 sums.
 
     Args:
@@ -218,7 +218,7 @@ def linear8(x: Tensor, weight: Packed, cut: Cut | None = None, gated: bool = Fal
     whole = cut == Cut()
     out = x.new_empty((tokens, rows // 2 if gated else rows))
     parts = x.new_empty((0 if whole else 2 if cut.programs else 1, count, block * BLOCK_ROWS), dtype=torch.float32)
-    launch: Any = linear8_kernel[(count,)]
+    launch: Any = linear_w8a16_kernel[(count,)]
     launch(
         flat, weight.codes, weight.scales, out, parts, arrivals(x.device), tokens,
         triton.cdiv(span, programs), span, programs, count if cut.programs else 0,

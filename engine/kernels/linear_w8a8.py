@@ -3,13 +3,13 @@
 Activations are rounded 128 inputs of a token at a time: codes -127 to 127 times an fp32 scale. With one scale a token,
 a few large channels would take the precision of all others. No code is converted on its way to the matrix units; a
 group's sum is exact, and is added in fp32 times its scale. Which models use these products says
-``engine.quant.schemes.Activations``.
+``engine.quant.Activations``.
 
 Floor, 256 tokens, 2816 x 4096: 11.5 MB of codes, 5.9 GFLOP. Predicted, not measured: H200 10 µs (compute floor 3.7,
 memory floor 2.7; tiles draw 46 MB from the L2 cache), RTX 4090 18 µs (9 and 11); rounding 256 x 2816 3 µs more.
 
-A tile's inputs are split as often as fills the device. Unlike ``linear8``'s they are never shared across tiles: a block
-is a whole group, so that a share would have few.
+A tile's inputs are split as often as fills the device. Unlike ``linear_w8a16``'s they are never shared across tiles: a
+block is a whole group, so that a share would have few.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -25,7 +25,7 @@ from torch import Tensor
 
 from engine.kernels.linear_w8a16 import arrivals, processors, store_tile, token_block
 from engine.kernels.reference import GROUP
-from engine.quant.schemes import Packed
+from engine.quant import Packed
 
 BLOCK_ROWS = 128  # of the weight
 MIN_BLOCKS = 4  # groups of inputs that a split is worth
@@ -54,7 +54,7 @@ def quantize_kernel(x_ptr, codes_ptr, scales_ptr, tokens, K: tl.constexpr, GROUP
 
 
 @triton.jit
-def linear_int8_kernel(
+def linear_w8a8_kernel(
     x_ptr, x_scales_ptr, codes_ptr, scales_ptr, out_ptr, parts_ptr, arrived_ptr, tokens,
     K: tl.constexpr, ROWS: tl.constexpr, SPLITS: tl.constexpr, GATED: tl.constexpr,
     M: tl.constexpr, N: tl.constexpr, BLOCK: tl.constexpr,
@@ -110,7 +110,7 @@ def quantize_rows(x: Tensor) -> tuple[Tensor, Tensor]:
     return codes, scales
 
 
-def linear_int8(x: Tensor, weight: Packed, splits: int | None = None, gated: bool = False) -> Tensor:
+def linear_w8a8(x: Tensor, weight: Packed, splits: int | None = None, gated: bool = False) -> Tensor:
     """x (..., in) rounded to int8 and an int8 weight (out, in) -> (..., out) in x's type.
 
     Args:
@@ -129,7 +129,7 @@ def linear_int8(x: Tensor, weight: Packed, splits: int | None = None, gated: boo
         splits = max(1, min(processors(x.device) // tiles, inputs // (MIN_BLOCKS * GROUP)))
     out = x.new_empty((tokens, rows // 2 if gated else rows))
     parts = x.new_empty((splits, tokens, rows) if splits > 1 else (0,), dtype=torch.float32)
-    launch: Any = linear_int8_kernel[(*grid, splits)]
+    launch: Any = linear_w8a8_kernel[(*grid, splits)]
     launch(
         codes, scales, weight.codes, weight.scales, out, parts, arrivals(x.device), tokens,
         K=inputs, ROWS=rows, SPLITS=splits, GATED=gated, M=block, N=BLOCK_ROWS, BLOCK=GROUP,

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from engine.quant.schemes import AT_ONCE, Packed, unpack
+from engine.quant import AT_ONCE, Packed, unpack
 
 GROUP = 128  # inputs of a token that share a scale, where activations are int8; a tile of the vocabulary has as many
 
@@ -23,7 +23,7 @@ def slices(weight: Packed) -> Iterator[tuple[slice, Tensor]]:
         rows = max(1, rows // weight.block) * weight.block
     for start in range(0, weight.shape[0], rows):
         part = slice(start, min(start + rows, weight.shape[0]))
-        yield part, unpack(Packed(weight.codes[part], weight.scales[:, part], weight.scheme, weight.block))
+        yield part, unpack(weight.part(part))
 
 
 def linear(x: Tensor, weight: Packed) -> Tensor:
@@ -63,7 +63,7 @@ def expectation(probabilities: Tensor, table: Packed) -> Tensor:
 def rows(table: Packed, ids: Tensor, dtype: torch.dtype) -> Tensor:
     """Rows of a packed (V, H) by ids (...) -> (..., H)."""
     flat = ids.flatten()
-    found = unpack(Packed(table.codes[flat], table.scales[:, flat], table.scheme), dtype)
+    found = unpack(table.part(flat), dtype)
     return found.view(*ids.shape, -1)
 
 

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from engine.kernels.reference import GROUP, round_rows
 from engine.kernels.rope import rotate
-from engine.quant.schemes import BF16, Activations, Packed, unpack
+from engine.quant import BF16, Activations, Packed, unpack
 
 TILE_TOKENS = GROUP  # of the vocabulary; part of what a seed means
 TINY = 1e-10  # keeps the noise's logarithms finite

@@ -1,4 +1,4 @@
-"""The turn of rotary position embedding, which layers and the kernels' oracles share."""
+"""The rotation of rotary position embedding, shared by layers and the oracle of their kernel."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The router in one launch: scores, softmax, the best K experts, their weights.
 
 Experts are the left operand of the product, a few tokens the right one, so that a canvas makes enough tiles. The inputs
-are split, too, as in ``linear8``; the last program to finish a tile adds up its parts, always in the same order, and
-chooses. Scores are rounded to the inputs' type, as the plain path's are; of equal ones the lowest expert comes first.
+are split, too, as in ``linear_w8a16``; the last program to finish a tile adds up its parts, always in the same order,
+and chooses. Scores are rounded to the inputs' type, as the plain path's are; of equal ones the lowest expert is first.
 
 Floor, 256 tokens, 2816 x 128: 0.7 MB of weights, 1.4 MB of tokens, 0.2 GFLOP. Predicted, not measured: 7 µs on an H200,
 9 on an RTX 4090, mostly latency; the plain path takes eight launches.

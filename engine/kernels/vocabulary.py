@@ -18,7 +18,7 @@ Floor, 256 positions, 262 144 x 2816 in int8: 738 MB, 0.76 TFLOP. Predicted, not
 0.96, memory floor 0.17; tiles of 128 x 128 draw 4.4 GB from the L2 cache for each of the two products), RTX 4090 5.5 ms
 (4.6 and 0.73).
 
-Both products can take int8 activations (``int8_products``), on matrix units that are twice as fast as with bf16 on
+Both products can take int8 activations (``linear_w8a8``), on matrix units that are twice as fast as with bf16 on
 H200, four times on RTX 40 and 50. Predicted: head alone, H200 1.45 ms; both, RTX 4090 2.2 ms. The soft embedding gains
 nothing on H200: its rows lie across what wgmma takes, and go to shared memory byte by byte.
 """
@@ -38,7 +38,7 @@ from engine.kernels.linear_w8a8 import LARGEST, quantize_rows, round_to_int8
 from engine.kernels.linear_w8a16 import processors, token_block
 from engine.kernels.reference import GROUP
 from engine.kernels.reference_step import TILE_TOKENS, VocabularyResult
-from engine.quant.schemes import BF16, Activations, Packed
+from engine.quant import BF16, Activations, Packed
 
 BLOCK_HIDDEN = 128
 STAGES = 3  # with two, each block is waited for as soon as it is asked for

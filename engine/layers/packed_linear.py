@@ -14,28 +14,31 @@ from torch import Tensor, nn
 
 from engine import kernels
 from engine.kernels import cpu_int4
+from engine.kernels.table import schemes
 from engine.layers.embedding import TokenTable
 from engine.layers.moe import Experts
-from engine.quant.schemes import BF16, Activations, Packed, Precision, Scheme, to_blocks
+from engine.quant import BF16, Activations, Packed, Precision, Scheme, to_blocks
 
 
 class PackedWeight(nn.Module):
-    """Codes and scales of a weight (..., out, in); filled by a loader."""
+    """The tensors of a packed weight (..., out, in); filled by a loader."""
 
     codes: Tensor
     scales: Tensor
+    global_scale: Tensor | None
 
     def __init__(self, shape: tuple[int, ...], scheme: Scheme, name: str) -> None:
         super().__init__()
         scheme.check(name, shape)
         self.shape, self.scheme = shape, scheme
         self.block = 0  # rows of a block, where the codes are put into that order: see ``for_processor``
-        self.register_buffer("codes", torch.empty(scheme.codes_shape(shape), dtype=scheme.codes_dtype))
-        self.register_buffer("scales", torch.empty(scheme.scales_shape(shape), dtype=scheme.scale_dtype))
+        self.register_buffer("global_scale", None)
+        for part, spec in scheme.tensors(shape).items():
+            self.register_buffer(part, torch.empty(spec.shape, dtype=spec.dtype))
 
     @property
     def packed(self) -> Packed:
-        return Packed(self.codes, self.scales, self.scheme, self.block)
+        return Packed(self.codes, self.scales, self.scheme, self.global_scale, self.block)
 
 
 class PackedLinear(nn.Module):
@@ -117,7 +120,7 @@ def _is_behind(one: Tensor, other: Tensor) -> bool:
 
 
 def joined(weights: Sequence[PackedWeight]) -> Packed:
-    """Gathered 8-bit weights (out, in) that share their inputs as one, whose rows are theirs one after the other."""
+    """Gathered int8 weights (out, in) that share their inputs as one, whose rows are theirs one after the other."""
     rows, first = sum(weight.shape[0] for weight in weights), weights[0]
     codes = first.codes.as_strided((rows, first.shape[1]), (first.shape[1], 1))
     return Packed(codes, first.scales.as_strided((1, rows), (rows, 1)), first.scheme)
@@ -141,7 +144,7 @@ def for_processor(part: nn.Module, dtype: torch.dtype) -> None:
 def install(network: nn.Module, precision: Precision, dtype: torch.dtype, activations: Activations = BF16) -> None:
     """Replace the layers that ``precision`` packs. The network is empty still (on the meta device).
 
-    Linear layers of 8 bits round their activations where ``activations`` says so.
+    Linear layers whose scheme has such kernels round their activations where ``activations`` says so.
 
     Raises:
         SafelightError: a layer whose inputs do not divide into the scheme's groups.
@@ -162,7 +165,7 @@ def install(network: nn.Module, precision: Precision, dtype: torch.dtype, activa
             case TokenTable():
                 packed = PackedTokenTable(weight("weight", module.weight.shape), dtype)
             case nn.Linear():
-                rounds = activations.linears and scheme.bits == 8
+                rounds = activations.linears and scheme in schemes("linear_int8", "triton")
                 packed = PackedLinear(weight("weight", module.weight.shape), rounds)
             case _:
                 continue

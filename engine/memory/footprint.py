@@ -21,16 +21,16 @@ import torch
 from torch import nn
 
 from engine.config import LayerConfig, ModelConfig
-from engine.kernels import cpu, cpu_vocabulary
+from engine.kernels import cpu, cpu_decode, cpu_vocabulary
+from engine.kernels.table import schemes
 from engine.layers.embedding import TOP_PIECE
 from engine.layers.kv_cache import KERNEL_PIECE, PIECE, cache_bytes, capacity
 from engine.layers.packed_linear import install
-from engine.quant.schemes import AT_ONCE, Precision, Scheme
+from engine.quant import AT_ONCE, Precision, Scheme
 from engine.threads import available_threads
 
 PROJECTIONS = (".q_proj.", ".k_proj.", ".v_proj.", ".o_proj.", ".gate_proj.", ".up_proj.", ".down_proj.")
-UNPACKING = {4: 9, 8: 8}  # bits -> bytes a weight while ``unpack`` works: nibbles, then values and products in fp32
-DECODING = 6  # bytes a weight between codes and numbers, of the few that ``cpu`` decodes at a time
+DECODING = 6  # bytes a weight between codes and numbers, of the few that ``cpu_decode`` takes at a time
 SAMPLER = 5  # fp32 (C, V) buffers at once in ``sampling``: logits and four of the entropy
 LIBRARIES = 2 * 32 * 2**20  # bytes of cuBLAS's workspaces on CUDA, in use and in a graph: adapters take it
 HELD_ROWS = 10  # tensors (T, H) in a pass by kernels beside the experts': residual streams, norms, branches' results
@@ -222,6 +222,6 @@ def _unpacking(mode: Mode, scheme: Scheme | None, numbers: int) -> int:
     """Bytes while a piece of a packed matrix is unpacked, on the plain path or on a CPU."""
     if scheme is None or mode.has_kernels:
         return 0
-    if mode.on_cpu:
-        return cpu.number(mode.dtype).itemsize * min(cpu.AT_ONCE, numbers) + DECODING * min(cpu.DECODED, numbers)
-    return UNPACKING[scheme.bits] * min(AT_ONCE, numbers)
+    if mode.on_cpu and scheme in schemes("linear", "cpu"):
+        return cpu.number(mode.dtype).itemsize * min(cpu.AT_ONCE, numbers) + DECODING * min(cpu_decode.DECODED, numbers)
+    return scheme.unpacking_bytes * min(AT_ONCE, numbers)

@@ -17,7 +17,7 @@ from engine.config import ModelConfig
 from engine.errors import SafelightError, quoted
 from engine.memory import footprint
 from engine.memory.device import Placement
-from engine.quant.schemes import DEFAULT, PRECISIONS, Precision
+from engine.quant import DEFAULT, PRECISIONS, Precision
 
 CONTEXT = 32_768  # tokens planned for where nothing else is asked, or fewer where the model has fewer positions
 

@@ -17,7 +17,7 @@ from engine.memory.device import choose
 from engine.memory.plan import Plan, Subject, count
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.registry import Family, family_of
-from engine.quant.schemes import DEFAULT, INT8, PRECISIONS, Precision
+from engine.quant import DEFAULT, INT8, PRECISIONS, Precision
 from engine.types import Cancel, Progress
 from engine.weights import compressed_tensors, packed_store
 from engine.weights.loader import StoredWeights, Weights, check_quantization

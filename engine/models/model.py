@@ -24,8 +24,9 @@ from engine.memory.plan import device_memory, require_room
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.folder import ModelFolder
 from engine.models.registry import Family
-from engine.quant.schemes import Precision
-from engine.text.chat_template import ChatTemplate, Message
+from engine.quant import Precision
+from engine.text.chat_template import ChatTemplate
+from engine.text.message import Message
 from engine.text.tokenizer import Tokenizer
 from engine.threads import choose_threads, use_threads
 from engine.types import Cancel, Progress

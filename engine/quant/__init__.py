@@ -1,0 +1,38 @@
+"""Packed weights: the schemes by name, and which part of a model takes which.
+
+To add a scheme, write a file like ``int8`` and import it here; to let users ask for it, add a line to
+``precision.PRECISIONS``. Its weights can then be packed, stored, planned for, loaded and multiplied by the plain path.
+Kernels for it are rows of ``engine.kernels.table``.
+"""
+
+from engine.quant.int4 import INT4, INT4_G64
+from engine.quant.int8 import INT8
+from engine.quant.nf4 import NF4, NF4_VALUES
+from engine.quant.nibbles import TILE, join_nibbles, split_nibbles, to_blocks
+from engine.quant.precision import BF16, DEFAULT, PRECISIONS, Activations, Precision
+from engine.quant.scheme import AT_ONCE, SCHEMES, Packed, Scheme, TensorSpec, pack, register, unpack
+
+__all__ = [
+    "AT_ONCE",
+    "BF16",
+    "DEFAULT",
+    "INT4",
+    "INT4_G64",
+    "INT8",
+    "NF4",
+    "NF4_VALUES",
+    "PRECISIONS",
+    "SCHEMES",
+    "TILE",
+    "Activations",
+    "Packed",
+    "Precision",
+    "Scheme",
+    "TensorSpec",
+    "join_nibbles",
+    "pack",
+    "register",
+    "split_nibbles",
+    "to_blocks",
+    "unpack",
+]

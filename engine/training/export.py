@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import json
-import os
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
 
 from engine.config import GenerationConfig, ModelConfig
+from engine.files import write_json
 from engine.models.diffusion_gemma.layout import released_name
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.training.checkpointing import read_state
-from engine.training.data.alphabet import write_tokenizer
+from engine.training.data.corpus import write_tokenizer
 from engine.training.recipes.embedded import RECIPES
+from engine.weights.saving import save_whole
 
 
 def config_dict(config: ModelConfig) -> dict[str, Any]:
@@ -86,11 +85,10 @@ def write_checkpoint(network: DiffusionGemma, folder: Path, defaults: Generation
     """Write weights (bf16), configs, tokenizer and chat template into ``folder``; each file appears whole."""
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {released_name(n): p.detach().to(torch.bfloat16).contiguous() for n, p in network.named_parameters()}
-    save_file(tensors, folder / "model.tmp", metadata={"format": "pt"})
-    os.replace(folder / "model.tmp", folder / "model.safetensors")
-    (folder / "config.json").write_text(json.dumps(config_dict(network.config), indent=2) + "\n")
+    save_whole(folder / "model.safetensors", tensors, {"format": "pt"})
+    write_json(folder / "config.json", config_dict(network.config))
     ends = [1, 8]  # <eos> and <turn|>
-    (folder / "generation_config.json").write_text(json.dumps(generation_dict(defaults, ends), indent=2) + "\n")
+    write_json(folder / "generation_config.json", generation_dict(defaults, ends))
     write_tokenizer(folder)
 
 

@@ -12,9 +12,12 @@ from torch import Tensor
 
 from engine.errors import SafelightError, quoted
 from engine.layers.packed_linear import PackedWeight
-from engine.quant.schemes import INT8, Precision, Scheme, join_nibbles
+from engine.quant import INT4, INT4_G64, INT8, Precision, Scheme, join_nibbles
 from engine.weights.layout import Expected, Layout, Names, State, released
 from engine.weights.safetensors import FLOATING, Checkpoint
+
+PUBLISHED: dict[object, Scheme] = {32: INT4, 64: INT4_G64}
+"""The schemes that the layout holds, by the size of a group."""
 
 
 def read_scheme(quantization: object) -> Scheme:
@@ -42,12 +45,12 @@ def read_scheme(quantization: object) -> Scheme:
     if not kinds or not kinds[0] or any(kind != kinds[0] for kind in kinds):
         raise SafelightError("config.json: quantization_config mixes several kinds of weights; only one is supported")
     bits, kind, symmetric, size = kinds[0]
-    if bits != 4 or kind != "int" or symmetric is not True or size not in (32, 64):
+    if bits != 4 or kind != "int" or symmetric is not True or size not in tuple(PUBLISHED):
         raise SafelightError(
             f"config.json: {quoted(bits)}-bit {kind if kind == 'int' else quoted(kind)} weights (symmetric "
             f"{quoted(symmetric)}, group size {quoted(size)}) cannot be read; only symmetric int4 in groups of 32 or 64"
         )
-    return Scheme("int4", int(size))
+    return PUBLISHED[size]
 
 
 def precision(scheme: Scheme, checkpoint: Checkpoint) -> Precision:
@@ -63,7 +66,7 @@ def compressed(state: State, names: Names) -> Layout:
     """The published layout, for a network in which ``precision`` is installed."""
     layout = released(state, names)
     for path, module in state.packed.items():
-        if module.scheme.name != "int4":
+        if module.scheme not in PUBLISHED.values():
             continue
         name = names.released(path)
         del layout[name]

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from engine.errors import SafelightError
 from engine.layers.packed_linear import PackedWeight
-from engine.quant.schemes import pack
+from engine.quant import pack
 from engine.types import Cancel, Progress
 from engine.weights.safetensors import FLOATING, Checkpoint
 
@@ -59,7 +59,7 @@ class State:
             self.keep(path, tensor)
             return
         made = pack(tensor.to(self.device), self.packed[path].scheme, path)
-        self.tensors[f"{path}.codes"], self.tensors[f"{path}.scales"] = made.codes, made.scales
+        self.tensors |= {f"{path}.{part}": packed for part, packed in made.tensors.items()}
 
     def keep(self, key: str, tensor: Tensor) -> None:
         """A finished tensor. Packed ones on the CPU stay in the mapped file; the others are copied."""

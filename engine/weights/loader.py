@@ -17,7 +17,7 @@ from torch import nn
 from engine import store_files
 from engine.errors import SafelightError, quoted
 from engine.layers.packed_linear import for_processor, install
-from engine.quant.schemes import PRECISIONS, Precision
+from engine.quant import PRECISIONS, Precision
 from engine.types import Cancel, Progress
 from engine.weights import compressed_tensors, packed_store
 from engine.weights.layout import Layout, Names, State, check, fill, released

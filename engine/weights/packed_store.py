@@ -9,7 +9,6 @@ written beside its place, flushed to the disk and moved.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
@@ -17,9 +16,11 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 
+import torch
+
 from engine.errors import SafelightError, quoted
-from engine.files import is_bare_name, is_plain_file, read_bytes, read_json, replacing, write_text
-from engine.quant.schemes import Precision
+from engine.files import is_bare_name, is_plain_file, read_bytes, read_json, replacing, write_json
+from engine.quant import Precision
 from engine.store_files import COMPANIONS, MANIFEST, PARTIAL, UNFINISHED
 from engine.types import Cancel, Progress
 from engine.weights.layout import Expected, Layout, State, fill
@@ -27,7 +28,13 @@ from engine.weights.safetensors import FLOATING, MOST_FILES, Checkpoint
 from engine.weights.saving import save_whole
 
 FORMAT, VERSION = "safelight-store", 1
-CODE_TYPES, SCALE_TYPES = {4: "U8", 8: "I8"}, {4: "BF16", 8: "F32"}  # by a code's bits
+TYPES = {  # of packed tensors, as safetensors' headers name them
+    torch.uint8: "U8",
+    torch.int8: "I8",
+    torch.float8_e4m3fn: "F8_E4M3",
+    torch.bfloat16: "BF16",
+    torch.float32: "F32",
+}
 HASHING_THREADS = 4
 COMPANION_BYTES = 256 * 2**20  # of each; tokenizers have up to 35 MB
 HASH = re.compile("[0-9a-f]{64}")
@@ -53,7 +60,7 @@ class Manifest:
     def write(self, path: Path) -> None:
         raw = {"format": FORMAT, "version": VERSION, "source": self.source, "revision": self.revision}
         raw |= {"precision": self.precision.as_dict(), "files": {name: asdict(s) for name, s in self.files.items()}}
-        write_text(path, json.dumps(raw, indent=2) + "\n")
+        write_json(path, raw)
 
     @staticmethod
     def read(path: Path) -> Manifest:
@@ -102,15 +109,15 @@ def is_store(folder: Path) -> bool:
 
 
 def stored(state: State) -> Layout:
-    """The store's layout: the network's own names; a packed weight as its codes and its scales."""
+    """The store's layout: the network's own names; a packed weight as its scheme's tensors."""
     layout: Layout = {}
     for path, parameter in state.plain.items():
         put = partial(state.keep, path)
         layout[path] = Expected(tuple(parameter.shape), FLOATING, path, put)
     for path, module in state.packed.items():
-        for part, kind in (("codes", CODE_TYPES[module.scheme.bits]), ("scales", SCALE_TYPES[module.scheme.bits])):
+        for part, spec in module.scheme.tensors(module.shape).items():
             key = f"{path}.{part}"
-            layout[key] = Expected(tuple(getattr(module, part).shape), (kind,), path, partial(state.keep, key))
+            layout[key] = Expected(spec.shape, (TYPES[spec.dtype],), path, partial(state.keep, key))
     return layout
 
 

@@ -32,7 +32,7 @@ from engine.catalog import SKILLS, SUDOKU
 from engine.kernels.reference import GROUP, round_rows
 from engine.layers.embedding import TokenTable
 from engine.layers.mlp import gelu
-from engine.quant.schemes import INT8, PRECISIONS, pack, unpack
+from engine.quant import INT8, PRECISIONS, pack, unpack
 from engine.tasks import skills, sudoku
 
 E4M3 = torch.float8_e4m3fn

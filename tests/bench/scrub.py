@@ -19,9 +19,8 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 import numpy as np
 from PySide6.QtWidgets import QApplication
 
-from app.design.chrome import chrome
-from app.design.inspector_style import style
-from app.design.theme import DARKROOM, apply_theme
+from app.design.stylesheet import apply_theme, chrome
+from app.design.tokens import DARKROOM
 from app.inspector.canvas.layers import LAYERS
 from app.inspector.page import InspectorPage
 from engine import CanvasCommitted, CanvasStarted, Event, GenerationConfig, GenerationFinished, StepFinished
@@ -99,7 +98,7 @@ def main() -> None:
     assert isinstance(app, QApplication)
     apply_theme(app, DARKROOM)
     page = InspectorPage(DARKROOM, reduced_motion=True)
-    page.setStyleSheet(chrome(DARKROOM, style))
+    page.setStyleSheet(chrome(DARKROOM))
     page.resize(1280, 800)
     page.show()
 

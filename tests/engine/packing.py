@@ -14,7 +14,7 @@ from engine import GenerationConfig
 from engine.config import LayerConfig
 from engine.layers.packed_linear import install
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from engine.quant.schemes import BF16, PRECISIONS, Activations, Precision
+from engine.quant import BF16, PRECISIONS, Activations, Precision
 from engine.training.export import write_checkpoint
 from engine.weights.layout import State
 from tests.engine.tiny import network

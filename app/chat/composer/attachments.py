@@ -11,9 +11,8 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QSizePolicy, QVB
 
 from app.chat.background import Background
 from app.chat.composer.text_files import read_text_file, size_in_words, text_as_file
-from app.design.controls import button, label
-from app.design.flow import FlowLayout
-from app.design.theme import px
+from app.design.controls import FlowLayout, button, label
+from app.design.fonts import px
 from app.state.chat.attachment import Attachment
 from app.system.i18n import tr, trn
 from engine import SafelightError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.state.chat.fitting import fits
+from app.design.text_field import fits
 
 
 class PromptHistory:

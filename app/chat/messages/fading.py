@@ -6,7 +6,7 @@ from PySide6.QtCore import QPoint, QRect, Qt, QVariantAnimation, Slot
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QWidget
 
-from app.design.theme import FADE_MS
+from app.design.tokens import FADE_MS
 
 
 class Fading(QWidget):

@@ -8,8 +8,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QSizePolicy, QVBoxLayout, QWi
 
 from app.chat.prose.widget import PAD
 from app.design.controls import button, label
-from app.design.text_field import TextField
-from app.state.chat.fitting import refusal
+from app.design.text_field import TextField, refusal
 from app.system.i18n import tr
 
 MOST_LINES = 16

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import QApplication, QFrame, QScrollArea, QWidget
 
 from app.chat.messages.heights import Heights, settled_value
 from app.design.controls import chain_tabs
-from app.design.theme import FADE_MS, Theme, color
+from app.design.tokens import FADE_MS, Theme, color
 
 NEAR = 1.0
 """Pages above and below what is in sight that are made ready."""

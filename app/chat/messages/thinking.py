@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 from app.chat.prose.widget import PAD, Prose
 from app.chat.words import words
 from app.design.controls import button
-from app.design.theme import Theme
+from app.design.tokens import Theme
 from app.system.i18n import tr, trn
 
 

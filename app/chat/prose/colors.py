@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.chat.prose.highlight import Part
-from app.design.theme import Theme
+from app.design.tokens import Theme
 
 
 def part_color(part: Part, theme: Theme) -> str:

@@ -6,20 +6,20 @@ The committed blocks, then the draft of the current one: accepted tokens, and th
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
 
 from PySide6.QtCore import QEvent, Slot
 from PySide6.QtGui import QColor, QTextCharFormat
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.design.controls import label
-from app.design.theme import DARKROOM, SPACE_2, SPACE_4, Theme, color
+from app.design.tokens import DARKROOM, SPACE_2, SPACE_4, Theme, color
 from app.inspector.cell.history_words import quoted
 from app.inspector.cell.text_pane import TextPane
 from app.player.player import NOTHING, Player
-from app.state.run.text_map import Reading, read, units
+from app.state.run.text_map import TextMap, read, units
 from app.system.i18n import tr
 from engine import CanvasCommitted, SafelightError
+from engine.trace import Entry
 
 
 class RenderedText(QWidget):
@@ -34,7 +34,7 @@ class RenderedText(QWidget):
         self._block = NOTHING
         self._commits: list[tuple[int, str]] = []  # each committed block's number and text
         self._commits_read = 0  # events of the trace that were looked through
-        self._reading = Reading("", (0,))
+        self._reading = TextMap("", (0,))
         self._draft_end = 0  # offset in the draft from which it is behind the end token
         self.pane = TextPane()
         self.caption = label("", "caption", wrap=True, selectable=True)
@@ -81,17 +81,17 @@ class RenderedText(QWidget):
     @Slot()
     def _show(self) -> None:
         """Bring the text to the frame on show; only what differs is laid out again."""
-        player, snapshot, frame = self._player, self._player.snapshot, self._player.frame
-        if snapshot is None or frame is None:
-            self._before, self._reading, self._draft_end = "", Reading("", (0,)), 0
+        snapshot, frame, trace = self._player.snapshot, self._player.frame, self._player.trace
+        if snapshot is None or frame is None or trace is None:
+            self._before, self._reading, self._draft_end = "", TextMap("", (0,)), 0
         else:
             self._read_commits()
             self._before = "".join(text for block, text in self._commits if block < snapshot.block_index)
             tokens = snapshot.tokens(calm=True).tolist()
             if snapshot.committed:
                 tokens = tokens[: snapshot.text_length]
-            self._reading = read(tokens, player.piece, player.trace.is_special)
-            self._draft_end = self._reading.edges[_end(tokens, _end_tokens(player.trace))]
+            self._reading = read(tokens, trace.piece, trace.is_special)
+            self._draft_end = self._reading.edges[_end(tokens, trace.config.eos_token_ids)]
         self._start = units(self._before) if self._before else 0
         self.pane.bring(self.text)
         block = NOTHING if frame is None else frame.block
@@ -105,17 +105,20 @@ class RenderedText(QWidget):
         self._mark()
 
     def _read_commits(self) -> None:
-        """The texts of the committed blocks; the steps in between stay unread where the trace knows what is where."""
-        trace, piece = self._player.trace, self._player.piece
-        stop = len(trace.events)  # before looking at any of them: a live run goes on meanwhile
-        for place, block in _commits(trace, self._commits_read, stop):
+        """The texts of the committed blocks; the steps in between stay unread."""
+        trace = self._player.trace
+        if trace is None:
+            return
+        stop = len(trace.entries)  # before looking at any of them: a live run goes on meanwhile
+        for place, block in _commits(trace.entries[self._commits_read : stop], self._commits_read):
             try:
-                event = trace.events[place]
+                event = trace.event(place)
             except SafelightError:  # a damaged record in a file; what comes after it can be read
                 self._commits.append((block, tr("[Block {block} cannot be read.]", block=block + 1)))
                 continue
-            text = read(event.tokens[: event.text_length].tolist(), piece, trace.is_special).text
-            self._commits.append((event.block_index, text))
+            assert isinstance(event, CanvasCommitted)
+            text = read(event.tokens[: event.text_length].tolist(), trace.piece, trace.is_special).text
+            self._commits.append((block, text))
         self._commits_read = stop
 
     def _words(self) -> str:
@@ -193,20 +196,9 @@ class RenderedText(QWidget):
             self._player.select(position)
 
 
-def _commits(trace: Any, start: int, stop: int) -> list[tuple[int, int]]:
-    """Where the commits among a trace's events are, and their blocks; a trace in a file knows that without reading."""
-    entries = getattr(trace, "entries", None)
-    places = range(start, stop)
-    if entries is not None:
-        return [(place, entries[place].block) for place in places if entries[place].kind == "commit"]
-    events = [(place, trace.events[place]) for place in places]
-    return [(place, event.block_index) for place, event in events if isinstance(event, CanvasCommitted)]
-
-
-def _end_tokens(trace: Any) -> Collection[int]:
-    """The tokens that end a text, where the trace says."""
-    found: Collection[int] = getattr(getattr(trace, "config", None), "eos_token_ids", ())
-    return found
+def _commits(entries: Sequence[Entry], start: int) -> list[tuple[int, int]]:
+    """Places and blocks of the commits; ``start`` is the first entry's place."""
+    return [(place, entry.block) for place, entry in enumerate(entries, start) if entry.kind == "commit"]
 
 
 def _end(tokens: Sequence[int], ends: Collection[int]) -> int:

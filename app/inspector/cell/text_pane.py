@@ -6,7 +6,7 @@ from PySide6.QtCore import QEvent, QPoint, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QTextCharFormat, QTextCursor, QTextOption
 from PySide6.QtWidgets import QPlainTextEdit, QTextEdit
 
-from app.design.theme import TEXT_LEAD, px, ui_font
+from app.design.fonts import TEXT_LEAD, px, ui_font
 from app.state.run.text_map import units
 from app.system.i18n import tr
 

@@ -10,7 +10,8 @@ from PySide6.QtGui import QFont, QPainter, QPaintEvent, QPen, QPolygonF
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QSizePolicy, QWidget
 
 from app.design.controls import label
-from app.design.theme import DARKROOM, SPACE_2, SPACE_4, TEXT_SMALL, Theme, color, px, ui_font
+from app.design.fonts import TEXT_SMALL, px, ui_font
+from app.design.tokens import DARKROOM, SPACE_2, SPACE_4, Theme, color
 from app.inspector.timeline.overview import BlockFigures, Overview
 from app.inspector.timeline.plots import round_up
 from app.inspector.words import in_nats, tick

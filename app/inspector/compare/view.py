@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Sequence
-from typing import Any
 
 import numpy as np
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal, Slot
@@ -21,10 +20,11 @@ from PySide6.QtWidgets import (
 )
 
 from app.design.controls import Hairline, button, label
-from app.design.theme import DARKROOM, SPACE_2, SPACE_4, TEXT_BODY, Theme, px
+from app.design.fonts import TEXT_BODY, px
+from app.design.tokens import DARKROOM, SPACE_2, SPACE_4, Theme
 from app.inspector.canvas.canvas import FONT_SIZES, RESERVED_TOKENS
 from app.inspector.compare.figures import CompareFigures
-from app.inspector.compare.side import Side
+from app.inspector.compare.side import RunSide
 from app.inspector.compare.words import asked_in_words, divergence_in_words, here_in_words, run_title
 from app.inspector.run_cards import Offer, RunCards
 from app.inspector.timeline.overview import Overview
@@ -33,6 +33,7 @@ from app.player.player import Player
 from app.state.run.comparison import counterpart, differing, first_divergence, has
 from app.state.run.replay import BlockRecord, Frame
 from app.system.i18n import tr
+from engine import Recording
 
 SIZES = (*FONT_SIZES, TEXT_BODY)  # of the cells, the largest first
 CONTENT_WIDTH = 960  # pixels at 100 %; of the runs to choose from
@@ -52,7 +53,7 @@ class Compare(QStackedWidget):
     def __init__(self, player: Player, overview: Overview) -> None:
         super().__init__()
         self._player = player
-        self._trace: Any = None  # the other run
+        self._trace: Recording | None = None  # the other run
         self._same = 0  # frames at the beginning that are known to be the same
         self._search: Generator[int, None, Frame | None] | None = None  # for the divergence, under way
         self._searching = QTimer(self)  # without an interval: once no other event waits
@@ -123,7 +124,8 @@ class Compare(QStackedWidget):
         self.facts.setAccessibleName(tr("What differs here"))
         self.diverge = button(tr("First divergence"), tr("Go to where the two runs first differ"))
         self.choose = button(tr("Another run…"), tr("Choose another run to compare with"))
-        self.left, self.right = Side(tr("Canvas of the run at the left")), Side(tr("Canvas of the run at the right"))
+        self.left = RunSide(tr("Canvas of the run at the left"))
+        self.right = RunSide(tr("Canvas of the run at the right"))
         self.figures = CompareFigures(self._overview, self._other_overview)
         words = QVBoxLayout()
         words.setSpacing(2)
@@ -184,15 +186,20 @@ class Compare(QStackedWidget):
     # ---------------------------------------------------------------- which other run
 
     @property
-    def trace(self) -> Any:
+    def trace(self) -> Recording | None:
         """The run at the right; None where none was chosen."""
         return self._trace
+
+    @property
+    def is_choosing(self) -> bool:
+        """Whether the runs that can be chosen are on show."""
+        return self.isVisible() and self.currentWidget() is self.chooser
 
     def offer(self, offers: Sequence[Offer]) -> None:
         """The runs that can be chosen."""
         self.runs.offer(offers)
 
-    def set_other(self, trace: Any) -> None:
+    def set_other(self, trace: Recording | None) -> None:
         """Compare with this run; None takes it away."""
         self._trace = trace
         self.back.setVisible(trace is not None)
@@ -223,13 +230,14 @@ class Compare(QStackedWidget):
     def _load(self) -> None:
         """Read what is compared, if it is seen."""
         self._search = None
-        if not self.isVisible() or self._trace is None or self._player.trace is None:
+        one, other = self._player.trace, self._trace
+        if not self.isVisible() or other is None or one is None:
             return
-        if self.other.trace is not self._trace:
-            self.other.open(self._trace, 0)
-        for side, player in ((self.left, self._player), (self.right, self.other)):
-            side.set_run(player.trace, run_title(player.trace.header))
-        self.asked.setText(asked_in_words(self._player.trace.header, self._trace.header))
+        if self.other.trace is not other:
+            self.other.open(other, 0)
+        for side, trace in ((self.left, one), (self.right, other)):
+            side.set_run(trace, run_title(trace.header))
+        self.asked.setText(asked_in_words(one.header, other.header))
         self._divergence, self._parted, self._same, self._fitted = None, False, 0, ()
         self._grown()
 
@@ -292,7 +300,8 @@ class Compare(QStackedWidget):
     @Slot()
     def _show(self) -> None:
         frame, one, other = self._player.frame, self._player.replay, self.other.replay
-        if not self.isVisible() or frame is None or one is None or other is None:
+        trace = self._player.trace
+        if not self.isVisible() or frame is None or trace is None or one is None or other is None:
             return
         place = counterpart(frame, other)
         mine, theirs = self._player.snapshot, None if place is None else other.snapshot(place)
@@ -300,7 +309,7 @@ class Compare(QStackedWidget):
             self.other.go(place)
         self._fit_block()
         calm = self._player.calm
-        ends = (*self._player.trace.config.eos_token_ids, self._player.trace.config.pad_token_id)
+        ends = (*trace.config.eos_token_ids, trace.config.pad_token_id)
         marks = differing(mine, theirs, calm=calm, no_text=ends)
         here = frame_words(frame, self._overview.steps[frame.block], mine)
         there = tr("This run has no block {block}.", block=frame.block + 1)
@@ -333,7 +342,7 @@ class Compare(QStackedWidget):
         frame, record = self._player.frame, self._player.block
         assert frame is not None
         block = frame.block
-        rooms = self.left.scroll.viewport().size(), self.right.scroll.viewport().size()
+        rooms = self.left.area.viewport().size(), self.right.area.viewport().size()
         now = (block, self._player.calm, rooms, None if record is None else record.steps)
         if now == self._fitted:
             return

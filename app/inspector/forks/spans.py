@@ -8,7 +8,8 @@ from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QApplication, QHBoxLayout, QListWidget, QListWidgetItem, QSpinBox, QVBoxLayout, QWidget
 
 from app.design.controls import button, label
-from app.design.theme import SPACE_2, px
+from app.design.fonts import px
+from app.design.tokens import SPACE_2
 from app.player.player import NOTHING, Player
 from app.system.i18n import tr, trn
 from engine import Mark

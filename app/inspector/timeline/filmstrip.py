@@ -19,8 +19,9 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QFrame, QScrollArea, QSizePolicy, QToolTip, QWidget
 
-from app.canvas.paint import STATE_WORDS
-from app.design.theme import DARKROOM, TEXT_SMALL, Theme, color, entropy_color, px, ui_font
+from app.canvas.words import STATE_WORDS
+from app.design.fonts import TEXT_SMALL, px, ui_font
+from app.design.tokens import DARKROOM, Theme, color, entropy_color
 from app.inspector.timeline.overview import BlockFigures, Overview, state_counts
 from app.player.player import Player
 from app.state.run.canvas import CellState

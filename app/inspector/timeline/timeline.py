@@ -19,7 +19,8 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractSlider, QSizePolicy, QToolTip, QWidget
 
-from app.design.theme import DARKROOM, TEXT_SMALL, Theme, color, px, ui_font
+from app.design.fonts import TEXT_SMALL, px, ui_font
+from app.design.tokens import DARKROOM, Theme, color
 from app.inspector.timeline.overview import Overview
 from app.inspector.words import facts
 from app.player.player import Player

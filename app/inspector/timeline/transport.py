@@ -10,9 +10,9 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from app.design import icons
-from app.design.controls import button, chain_tabs
-from app.design.elided import Elided
-from app.design.theme import DARKROOM, Theme, px
+from app.design.controls import Elided, button, chain_tabs
+from app.design.fonts import px
+from app.design.tokens import DARKROOM, Theme
 from app.inspector.timeline.overview import Overview
 from app.inspector.timeline.timeline import Timeline, TimelineKey
 from app.inspector.words import frame_words

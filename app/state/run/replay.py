@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import copy
 from collections import OrderedDict
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.state.run.canvas import BlockState, CanvasState, Mask, Tokens
 from app.system.i18n import tr
-from engine import CanvasCommitted, CanvasStarted, Event, SafelightError, StepFinished
+from engine import CanvasCommitted, CanvasStarted, Event, Recording, SafelightError, StepFinished
 
 Floats = NDArray[np.float32]
 NOISE = -1
@@ -26,13 +25,6 @@ NOISE = -1
 KEPT_BLOCKS = 6  # whose arrays are held at once
 BLOCK_BYTES = 16 * 2**20  # of one block's arrays: some fourteen times what 48 steps on a canvas of 256 take
 BLOCK_STEPS = 1_000  # of a block that are read, which happens while the window waits
-
-
-class Recorded(Protocol):
-    """What is asked of a trace: its events in order, which may be read from a file one at a time."""
-
-    @property
-    def events(self) -> Sequence[Event]: ...
 
 
 class Frame(NamedTuple):
@@ -95,7 +87,7 @@ class BlockRecord:
         if not self.steps:
             return np.zeros(self.length, dtype=np.int32)
         places = np.arange(self.steps)[:, None]
-        return np.where(self.changed, places, 0).max(axis=0).astype(np.int32)
+        return np.asarray(np.where(self.changed, places, 0).max(axis=0), dtype=np.int32)
 
     # --- figures, one a step ---------------------------------------------------------------------------------------
 
@@ -145,8 +137,11 @@ class BlockRecord:
         lot = max(1, LOT // max(1, positions * count))
         for first in range(0, len(of) if positions else 0, lot):
             here = slice(first, first + lot)
-            pairs = (tokens[of[here]], shares[of[here]], tokens[against[here]], shares[against[here]])
-            rows = top_kl(*(part.reshape(len(part) * positions, count) for part in pairs))
+            ours, theirs = of[here], against[here]
+            flat = (len(ours) * positions, count)
+            p = tokens[ours].reshape(flat), shares[ours].reshape(flat)
+            q = tokens[theirs].reshape(flat), shares[theirs].reshape(flat)
+            rows = top_kl(*p, *q)
             found[here] = rows.reshape(-1, positions).mean(axis=1)
         return found
 
@@ -204,7 +199,7 @@ def _term(p: NDArray[np.float64], q: NDArray[np.float64]) -> NDArray[np.float64]
 class Replay:
     """Random access to a run. A block is read when it is first looked at; ``refresh`` sees what was recorded since."""
 
-    def __init__(self, trace: Recorded) -> None:
+    def __init__(self, trace: Recording) -> None:
         self._trace = trace
         self._ranges: list[range] = []  # of each block's events
         self._committed: set[int] = set()
@@ -223,7 +218,7 @@ class Replay:
 
     def refresh(self) -> None:
         """Take in the events that were recorded since; frames are only ever added."""
-        for place, (kind, step) in enumerate(_kinds(self._trace, self._read), start=self._read):
+        for place, (kind, _, step) in enumerate(self._trace.entries[self._read :], start=self._read):
             if kind == "canvas":
                 self._ranges.append(range(place, place + 1))
                 self._add(Frame(self.blocks - 1, NOISE), place)
@@ -275,7 +270,7 @@ class Replay:
         room = BLOCK_BYTES
         try:
             for place in found:
-                event = self._trace.events[place]
+                event = self._trace.event(place)
                 if isinstance(event, StepFinished):
                     room -= _room(event)
                     if len(events) > 1 and (room < 0 or event.step >= BLOCK_STEPS):
@@ -296,7 +291,7 @@ class Replay:
     def canvas(self, place: int) -> Tokens | None:
         """The tokens on the canvas at a frame, from its event alone; None where that cannot be read."""
         try:
-            event = self._trace.events[self._sources[place]]
+            event = self._trace.event(self._sources[place])
         except SafelightError:
             return None
         match event:
@@ -335,25 +330,6 @@ class Replay:
         if position >= state.length:
             return -1, -1, -1
         return state.block_index, int(state.tokens(calm=calm)[position]), int(state.states(calm=calm)[position])
-
-
-def _kinds(trace: Recorded, start: int) -> list[tuple[str, int]]:
-    """What the events from ``start`` on are, without reading more of them than must be."""
-    entries = getattr(trace, "entries", None)
-    if entries is not None:
-        return [(entry.kind, entry.step) for entry in entries[start:]]
-    found = []
-    for event in trace.events[start:]:
-        match event:
-            case CanvasStarted():
-                found.append(("canvas", NOISE))
-            case StepFinished(step=step):
-                found.append(("step", step))
-            case CanvasCommitted():
-                found.append(("commit", -1))
-            case _:
-                found.append(("other", -1))
-    return found
 
 
 def _room(step: StepFinished) -> int:

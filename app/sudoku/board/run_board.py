@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from PySide6.QtCore import QObject, QTimer, Signal, Slot
 
 from app.player.player import Player
-from app.player.run_view import Told
+from app.player.run_view import RunView
 from app.state.sudoku.solve_frame import SolveFrame, frame
 from app.sudoku.board.view import BoardView
-from app.sudoku.wording import Spent, result_text
+from app.sudoku.words import Spent, result_text
+from engine import Recording
 
 REFRESH_MS = 30  # between two looks at a run under way that nothing paces
 
@@ -27,7 +26,7 @@ class RunBoard(QObject):
         self.board = board
         self.player = Player(self)
         self.puzzle = ""  # of the run on show
-        self.told: Told | None = None
+        self.run_view: RunView | None = None
         self.is_live = False
         self.result = ""  # how the run on show went, in words; empty until it has ended
         self._waiting = QTimer(self)
@@ -41,14 +40,14 @@ class RunBoard(QObject):
         return self.board.frame
 
     @property
-    def trace(self) -> Any:
+    def trace(self) -> Recording | None:
         """The run on show, whole; None where there is none."""
-        return None if self.told is None else self.told.trace
+        return None if self.run_view is None else self.run_view.trace
 
     @property
     def spent(self) -> Spent | None:
         """What the run on show has taken so far."""
-        return None if self.told is None else Spent.of(self.told)
+        return None if self.run_view is None else Spent.of(self.run_view)
 
     @property
     def is_at_end(self) -> bool:
@@ -64,23 +63,23 @@ class RunBoard(QObject):
         self.puzzle = puzzle
         self.is_live = True
 
-    def began(self, told: Told) -> None:
-        self.told = told
-        self.player.open(told)
+    def began(self, view: RunView) -> None:
+        self.run_view = view
+        self.player.open(view)
         self.started.emit()
 
     def grew(self) -> None:
         if not self._waiting.isActive():
             self._waiting.start(REFRESH_MS)
 
-    def ended(self, _told: Told | None, problem: str) -> None:
+    def ended(self, _view: RunView | None, problem: str) -> None:
         self._waiting.stop()
         self._take_in()
         self.is_live = False
         replay = self.player.replay
-        if self.told is not None and replay is not None and replay.frames:
-            last = frame(self.puzzle, replay.snapshot(len(replay.frames) - 1), self.told.piece)
-            self.result = result_text(last, Spent.of(self.told), problem)
+        if self.run_view is not None and replay is not None and replay.frames:
+            last = frame(self.puzzle, replay.snapshot(len(replay.frames) - 1), self.run_view.piece)
+            self.result = result_text(last, Spent.of(self.run_view), problem)
         else:
             self.result = problem
         self.finished.emit(problem)
@@ -93,13 +92,13 @@ class RunBoard(QObject):
 
     def _let_go(self) -> None:
         self._waiting.stop()
-        self.told, self.result = None, ""
+        self.run_view, self.result = None, ""
         self.player.open(None)
         self.board.set_frame(None)
 
     @Slot()
     def _take_in(self) -> None:
-        if self.told is not None:
+        if self.run_view is not None:
             self.player.refresh()
 
     # ---------------------------------------------------------------- showing
@@ -107,7 +106,7 @@ class RunBoard(QObject):
     @Slot(int)
     def _place(self, _place: int) -> None:
         snapshot = self.player.snapshot
-        if snapshot is None or self.told is None:
+        if snapshot is None or self.run_view is None:
             return
-        self.board.set_frame(frame(self.puzzle, snapshot, self.told.piece))
+        self.board.set_frame(frame(self.puzzle, snapshot, self.run_view.piece))
         self.shown.emit()

@@ -8,7 +8,7 @@ from PySide6.QtCore import QEvent, QModelIndex, QPoint, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QContextMenuEvent, QFocusEvent, QKeyEvent, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QFrame, QListView, QToolButton, QWidget
 
-from app.design.theme import SPACE_2, Theme
+from app.design.tokens import SPACE_2, Theme
 from app.library import Summary
 from app.library.search import terms_of
 from app.system.i18n import tr

@@ -8,7 +8,8 @@ from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QPointF, QRect, Q
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPen, QTextCharFormat, QTextLayout, QTextOption
 from PySide6.QtWidgets import QLineEdit, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
-from app.design.theme import RADIUS, SPACE_1, SPACE_2, SPACE_3, SPACE_4, TEXT_BODY, TEXT_SMALL, Theme, color, px
+from app.design.fonts import TEXT_BODY, TEXT_SMALL, px
+from app.design.tokens import RADIUS, SPACE_1, SPACE_2, SPACE_3, SPACE_4, Theme, color
 from app.library import Summary
 from app.library.search import Term, spans
 from app.system.i18n import tr

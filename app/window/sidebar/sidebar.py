@@ -8,7 +8,8 @@ from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
 
 from app.design.controls import button, label
-from app.design.theme import DARKROOM, TEXT_BODY, Theme
+from app.design.fonts import TEXT_BODY
+from app.design.tokens import DARKROOM, Theme
 from app.library import Summary
 from app.system.i18n import tr
 from app.window.sidebar.listing import ConversationList, DotsButton

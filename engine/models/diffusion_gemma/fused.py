@@ -18,10 +18,11 @@ from torch import Tensor, nn
 from engine.config import LayerConfig, ModelConfig
 from engine.kernels.expert_gemm import expert_parts
 from engine.kernels.inputs import embed_rows, rope_tables
-from engine.kernels.linear_w8a8 import linear_int8
-from engine.kernels.linear_w8a16 import linear8
+from engine.kernels.linear_w8a8 import linear_w8a8
+from engine.kernels.linear_w8a16 import linear_w8a16
 from engine.kernels.norms import add_norm, head_norm_rope, merge_norm, norm
 from engine.kernels.router import MOST_EXPERTS, route
+from engine.kernels.table import schemes
 from engine.layers.adapted import addition, linear
 from engine.layers.attention import Span
 from engine.layers.embedding import TokenTable
@@ -31,7 +32,7 @@ from engine.layers.norm import RMSNorm
 from engine.layers.packed_linear import PackedExperts, PackedLinear, PackedWeight, gather, joined
 from engine.layers.rope import inverse_frequencies
 from engine.models.diffusion_gemma.block import Block
-from engine.quant.schemes import Packed
+from engine.quant import Packed
 
 
 class Network(Protocol):
@@ -56,7 +57,7 @@ class _Layer:
     """What one layer's kernels take."""
 
     block: Block
-    experts: PackedExperts | None  # None: not packed
+    experts: PackedExperts | None  # None: not packed, or in a scheme that the kernels do not know
     projections: Packed | None  # of queries, keys and, where there are any, values; None: each by itself
     gate_up: Packed | None  # of the dense MLP
     pre: Tensor  # (3, H), norms' weights: of the dense MLP, the router and the experts
@@ -210,9 +211,10 @@ def _layer(block: Block, following: RMSNorm) -> _Layer:
         following,
     )
     experts: nn.Module = block.experts
+    has_kernel = isinstance(experts, PackedExperts) and experts.gate_up_proj.scheme in schemes("experts", "triton")
     return _Layer(
         block=block,
-        experts=experts if isinstance(experts, PackedExperts) else None,
+        experts=experts if has_kernel and isinstance(experts, PackedExperts) else None,
         projections=_joined(_projections(block)),
         gate_up=_gate_up(block.mlp),
         pre=torch.stack(pre),
@@ -253,14 +255,14 @@ def _joined(linears: list[nn.Linear]) -> Packed | None:
 def _eight_bit(linears: list[nn.Linear]) -> list[PackedWeight]:
     modules: list[nn.Module] = [*linears]
     weights = [module.weight for module in modules if isinstance(module, PackedLinear)]
-    return [weight for weight in weights if weight.scheme.bits == 8]
+    return [weight for weight in weights if weight.scheme in schemes("linear", "triton")]
 
 
 def _multiply(x: Tensor, linears: list[nn.Linear], weight: Packed, gated: bool = False) -> Tensor:
     """x (T, in), rounded to int8 where these layers round, by their joined weight -> (T, out), gated (T, out / 2)."""
     modules: list[nn.Module] = [*linears]
     rounds = any(isinstance(module, PackedLinear) and module.rounds for module in modules)
-    return (linear_int8 if rounds else linear8)(x, weight, gated=gated)
+    return (linear_w8a8 if rounds else linear_w8a16)(x, weight, gated=gated)
 
 
 def _adapted(linears: list[nn.Linear]) -> bool:

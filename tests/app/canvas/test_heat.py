@@ -8,7 +8,7 @@ from PySide6.QtGui import QColor, QImage
 
 from app.canvas.heat import NONE, Heat, places
 from app.canvas.view import CanvasView
-from app.design.theme import DARKROOM, PAPER, entropy_color
+from app.design.tokens import DARKROOM, PAPER, entropy_color
 from app.state.run.canvas import BlockState
 
 LENGTH = 8

@@ -16,7 +16,7 @@ from app.cli.main import main, parser
 from app.cli.options import QUANTIZATIONS
 from engine import SKILLS, kernels
 from engine.memory import plan
-from engine.quant.schemes import PRECISIONS
+from engine.quant import PRECISIONS
 
 ROOT = Path(__file__).resolve().parents[3]
 PARTS = ["experts", "attention", "dense", "embedding", "other", "vision", "kv_cache", "activations", "workspace"]

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 
 from app.design import icons
-from app.design.theme import DARKROOM
+from app.design.tokens import DARKROOM
 
 
 def shades(icon: QIcon) -> set[str]:

@@ -12,7 +12,9 @@ from engine import (
     Event,
     GenerationConfig,
     ModelIdentity,
+    SafelightError,
     StepFinished,
+    Trace,
     TraceHeader,
 )
 
@@ -21,8 +23,11 @@ SHORT, SHORT_TEXT = 6, 4  # positions, and those before the end, of ``short_run`
 END, PAD = 1, 0
 
 
-class Recorded:
-    """A run in memory: its events, how it was asked for, how a token is written, and which are control tokens."""
+class Recorded(Trace):
+    """A run in memory: its events, how a token is written, which are control tokens, and how it was asked for.
+
+    Events from the place ``good`` on cannot be read. ``read`` has the places of those that were asked for.
+    """
 
     def __init__(
         self,
@@ -30,30 +35,27 @@ class Recorded:
         pieces: dict[int, str] | None = None,
         special: Sequence[int] = (END,),
         header: TraceHeader | None = None,
+        good: int | None = None,
     ) -> None:
-        self.events = list(events)
+        super().__init__(header=header or asked(), piece=self._written, is_special=special.__contains__)
         self.pieces = pieces or {}
-        self.special = set(special)
-        self.header = header or asked()
-        self.config = self.header.config
+        self.good = good
+        self.read: list[int] = []
+        self.grow(events)
 
-    @property
-    def prompt(self) -> str:
-        return self.header.prompt
+    def grow(self, events: Sequence[Event]) -> None:
+        """Take down more of the run."""
+        for event in events:
+            self.append(event)
 
-    @property
-    def model_name(self) -> str:
-        return self.header.model.name
+    def event(self, index: int) -> Event:
+        self.read.append(index)
+        if self.good is not None and index >= self.good:
+            raise SafelightError("a part of the file is damaged")
+        return super().event(index)
 
-    @property
-    def seed(self) -> int:
-        return self.header.seed
-
-    def piece(self, token: int) -> str:
+    def _written(self, token: int) -> str:
         return self.pieces.get(token, "<eos>" if token == END else chr(ord("a") + token % 26))
-
-    def is_special(self, token: int) -> bool:
-        return token in self.special
 
 
 def asked(

@@ -10,7 +10,8 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QColor
 
-from app.design.theme import DARKROOM, PAPER, color, luminance, set_text_percent
+from app.design.fonts import set_text_percent
+from app.design.tokens import DARKROOM, PAPER, color, luminance
 from app.inspector.cell.history import Biography
 from app.inspector.cell.history_words import history_in_words, moment_in_words, percent, quoted
 from app.inspector.cell.rank_paths import Plot, color_of_tokens, line_colors

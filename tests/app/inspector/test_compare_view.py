@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PySide6.QtCore import Qt
 
-from app.design.theme import PAPER
+from app.design.tokens import PAPER
 from app.inspector.compare import view as compare_view
 from app.inspector.compare.figures import UNKNOWN, figures_of_run
 from app.inspector.compare.view import Compare
@@ -255,7 +255,7 @@ def test_a_run_under_way_is_compared_as_it_grows(page, compare, qtbot):
     page.follow_live(trace)
     compare.set_other(Recorded(run()))
     for count in range(1, len(events) + 1):
-        trace.events = events[:count]
+        trace.append(events[count - 1])
         page.refresh()
         qtbot.waitUntil(lambda: len(page.player.replay.frames) == len(trace.events))
         said = compare.facts.text()

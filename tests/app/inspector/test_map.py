@@ -6,7 +6,7 @@ import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QColor, QMouseEvent
 
-from app.design.theme import DARKROOM, PAPER, color, entropy_color
+from app.design.tokens import DARKROOM, PAPER, color, entropy_color
 from app.inspector.canvas.map import StepMap
 from app.inspector.canvas.map_area import entropy_top, heat
 from app.player.player import Player
@@ -164,10 +164,10 @@ def test_it_grows_with_a_live_short_run(view, player):
     trace = made_up.Recorded(events[:2])
     player.open(trace)
     assert view.area.steps == 1
-    trace.events += events[2:4]
+    trace.grow(events[2:4])
     player.refresh()
     assert (view.area.steps, player.frame.step) == (3, 2)
-    trace.events.append(events[4])
+    trace.append(events[4])
     player.refresh()
     assert "padding, not counted" in view.legend.words
     view.grab()

@@ -11,9 +11,8 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QAbstractButton, QComboBox, QLabel, QWidget
 
-from app.design.chrome import chrome
-from app.design.inspector_style import style
-from app.design.theme import DARKROOM, PAPER
+from app.design.stylesheet import chrome
+from app.design.tokens import DARKROOM, PAPER
 from app.inspector.canvas.canvas import InspectorCanvas
 from app.inspector.canvas.layers import LAYERS, Seen, heat
 from app.inspector.page import InspectorPage
@@ -21,7 +20,7 @@ from app.player.player import NOTHING
 from app.state.run.canvas import CellState
 from app.state.run.replay import NOISE, Frame
 from app.system.i18n import use
-from engine import SKILLS, Event, SafelightError, generate, load_model
+from engine import SKILLS, generate, load_model
 from engine.trace import Trace
 from tests.app.inspector.made_up import LENGTH, STEPS, Recorded, run
 from tests.app.marked import Brackets, unmarked
@@ -32,7 +31,7 @@ THEMES = pytest.mark.parametrize("theme", [DARKROOM, PAPER], ids=lambda theme: t
 @pytest.fixture
 def page(qtbot) -> InspectorPage:
     made = InspectorPage(DARKROOM, reduced_motion=True)
-    made.setStyleSheet(chrome(DARKROOM, style))
+    made.setStyleSheet(chrome(DARKROOM))
     qtbot.addWidget(made)
     made.resize(1280, 800)
     made.show()
@@ -116,7 +115,7 @@ def test_follows_a_run_under_way(page, qtbot):
     page.follow_live(trace)
     assert "under way" in page.facts.text()
     for count in range(1, len(events) + 1):
-        trace.events = events[:count]
+        trace.append(events[count - 1])
         page.refresh()
         page.refresh()  # for each event, and more
         qtbot.waitUntil(lambda: len(page.player.replay.frames) == len(trace.events))
@@ -133,7 +132,7 @@ def test_looking_back_in_a_run_under_way_is_left_alone(page, qtbot):
     trace = Recorded(events[:4])
     page.follow_live(trace)
     page.player.go(1)
-    trace.events = events
+    trace.grow(events[4:])
     page.refresh()
     qtbot.waitUntil(lambda: page.transport.timeline.maximum() == len(events) - 1)
     assert page.player.place == 1
@@ -141,7 +140,7 @@ def test_looking_back_in_a_run_under_way_is_left_alone(page, qtbot):
 
 def test_a_run_that_ends_early_says_why(page):
     trace = Recorded(run())
-    trace.notice = "The file ends in the middle of the run."
+    trace.fail("The file ends in the middle of the run.")
     page.open_trace(trace)
     assert page.notice.isVisible()
     assert page.notice.text() == "The file ends in the middle of the run."
@@ -149,31 +148,8 @@ def test_a_run_that_ends_early_says_why(page):
     assert not page.notice.isVisible()
 
 
-class Unreadable(Recorded):
-    """The second block cannot be read."""
-
-    def __init__(self) -> None:
-        super().__init__([])
-        events = run()
-        whole = Trace()
-        for event in events:
-            whole.append(event)
-        self.entries = whole.entries
-
-        class Reader:
-            def __len__(self) -> int:
-                return len(events)
-
-            def __getitem__(self, place: int) -> Event:
-                if place > 6:
-                    raise SafelightError("a part of the file is damaged")
-                return events[place]
-
-        self.events = Reader()
-
-
 def test_a_part_that_cannot_be_read_says_so_and_the_rest_is_shown(page):
-    page.open_trace(Unreadable())
+    page.open_trace(Recorded(run(), good=7))  # the second block cannot be read
     page.overview.finish()
     assert page.overview.complete
     assert page.notice.text() == "a part of the file is damaged"

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import copy
-from types import SimpleNamespace
-
 import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QMouseEvent, QTextCursor
 
-from app.design.theme import DARKROOM, PAPER, color
+from app.design.tokens import DARKROOM, PAPER, color
 from app.inspector.cell.text import RenderedText
 from app.player.player import Player
-from app.state.run.text_map import Reading, read, shown, units
-from engine import SKILLS, SafelightError, generate, load_model
+from app.state.run.text_map import TextMap, read, shown, units
+from engine import SKILLS, SafelightError, Trace, generate, load_model
 from tests.app.inspector import made_up
 
 PIECES = {0: "<pad>", 1: "<eos>", 2: "Hi", 3: " you", 4: "\n", 5: "👩‍🔬", 6: "שלום", 7: " end", 8: "x", 9: "", 25: "~"}
@@ -23,7 +20,7 @@ def special(token: int) -> bool:
     return token in (0, 1)
 
 
-def read_pieces(*tokens: int) -> Reading:
+def read_pieces(*tokens: int) -> TextMap:
     return read(tokens, PIECES.__getitem__, special)
 
 
@@ -238,61 +235,36 @@ def test_it_grows_with_a_live_run(view, player):
     trace = trace_of(events[:1])
     player.open(trace)
     for place, event in enumerate(events[1:], start=1):
-        trace.events.append(event)
+        trace.append(event)
         player.refresh()
         assert view.pane.toPlainText() == READS[place]
 
 
 def test_a_damaged_block_is_said_and_the_rest_is_shown(view, player):
-    class Damaged(list):
-        broken = False
-
-        def __getitem__(self, place):
-            if self.broken and place == 3:
+    class Damaged(made_up.Recorded):
+        def event(self, index):
+            if index == 3:
                 raise SafelightError("the file is damaged at block 1")
-            return super().__getitem__(place)
+            return super().event(index)
 
-    trace = trace_of(run())
-    trace.entries = [SimpleNamespace(kind=kind, block=block, step=step) for kind, block, step in KINDS]
-    trace.events = Damaged(trace.events)
-    trace.events.broken = True
-    player.open(trace, 5)
+    player.open(Damaged(run(), PIECES, special=(0, 1)), 5)
     assert view.pane.toPlainText() == "[Block 1 cannot be read.]👩‍🔬 endx"
 
 
-KINDS = [
-    ("canvas", 0, -1),
-    ("step", 0, 0),
-    ("step", 0, 1),
-    ("commit", 0, -1),
-    ("canvas", 1, -1),
-    ("step", 1, 0),
-    ("commit", 1, -1),
-]
-
-
 def test_reading_the_text_reads_no_steps(view, player):
-    asked = []
-
-    class Watched(list):
-        def __getitem__(self, place):
-            asked.append(place)
-            return super().__getitem__(place)
-
     trace = trace_of(run())
-    trace.entries = [SimpleNamespace(kind=kind, block=block, step=step) for kind, block, step in KINDS]
-    trace.events = Watched(trace.events)
     player.open(trace)
     assert view.pane.toPlainText() == READS[-1]
-    assert not {0, 1, 2} & set(asked)  # of the first block its commit alone
+    assert not {0, 1, 2} & set(trace.read)  # of the first block its commit alone
 
 
 def test_a_real_run_in_several_blocks(view, player):
     model = load_model(SKILLS, device="cpu")
     prompt = model.chat_ids([{"role": "user", "content": "Count from 4 to 43."}])
-    trace = made_up.Recorded(list(generate(model, prompt, model.generation_defaults, seed=1)))
-    trace.piece, trace.is_special = model.tokenizer.piece, model.tokenizer.is_special
-    trace.config = copy.copy(model.generation_defaults)
+    settings, tokenizer = model.generation_defaults, model.tokenizer
+    trace = Trace(config=settings, piece=tokenizer.piece, is_special=tokenizer.is_special)
+    for event in generate(model, prompt, settings, seed=1):
+        trace.append(event)
     player.open(trace)
     assert player.replay.blocks > 1
     assert view.pane.toPlainText() == model.tokenizer.decode(trace.events[-1].tokens)

@@ -10,7 +10,7 @@ from PySide6.QtCore import QEvent, QObject, QPoint, Qt
 from PySide6.QtGui import QColor, QImage, QRegion
 from PySide6.QtWidgets import QToolTip, QWidget
 
-from app.design.theme import DARKROOM, PAPER
+from app.design.tokens import DARKROOM, PAPER
 from app.inspector.timeline.filmstrip import Filmstrip
 from app.inspector.timeline.overview import Overview, figures_of
 from app.inspector.timeline.timeline import Timeline
@@ -18,8 +18,6 @@ from app.inspector.timeline.transport import Transport
 from app.player.player import SPEEDS, Player
 from app.state.run.canvas import CellState
 from app.state.run.replay import Frame, Replay
-from engine import SafelightError
-from engine.trace import Trace
 from tests.app.inspector.made_up import LENGTH, STEPS, Recorded, run
 
 
@@ -125,7 +123,7 @@ def test_figures_follow_a_block_that_grows(qtbot):
     player.open(trace)
     overview.finish()
     assert overview[0].steps == 1
-    trace.events = events
+    trace.grow(events[2:])
     player.refresh()
     qtbot.waitUntil(lambda: overview[0].committed)
     assert overview[0].steps == STEPS
@@ -133,26 +131,14 @@ def test_figures_follow_a_block_that_grows(qtbot):
 
 @pytest.mark.usefixtures("qapp")
 def test_what_cannot_be_read_is_asked_for_once():
-    whole = Trace()
-    for event in run(2):
-        whole.append(event)
-    asked: list[int] = []
-
-    class Reader:
-        def __len__(self) -> int:
-            return len(whole.entries)
-
-        def __getitem__(self, place: int):
-            asked.append(place)
-            raise SafelightError("the file is damaged")
-
+    trace = Recorded(run(2), good=0)
     player = Player()
     overview = Overview(player, player)
-    player.open(SimpleNamespace(events=Reader(), entries=whole.entries, piece=str, is_special=bool))
+    player.open(trace)
     overview.finish()
     assert overview.complete
-    assert len(asked) == 2
-    assert player.replay.problem == "the file is damaged"
+    assert len(trace.read) == 2
+    assert player.replay.problem == "a part of the file is damaged"
 
 
 # -------------------------------------------------------------------------------------------------------- transport

@@ -7,7 +7,7 @@ import pytest
 
 from app.player.player import FRAME_MS, NOTHING, SPEEDS, Player
 from app.state.run.replay import Frame
-from engine import CanvasCommitted, CanvasStarted, Event, StepFinished
+from engine import CanvasCommitted, CanvasStarted, Event, StepFinished, Trace
 
 pytestmark = pytest.mark.usefixtures("qapp")
 
@@ -30,21 +30,17 @@ def run(blocks: int = 2, steps: int = 3) -> list[Event]:
     return events
 
 
-class Recorded:
-    def __init__(self, events: list[Event]) -> None:
-        self.events = events
-
-    def piece(self, token: int) -> str:
-        return chr(97 + token % 26)
-
-    def is_special(self, _token: int) -> bool:
-        return False
+def recorded(events: list[Event]) -> Trace:
+    trace = Trace(piece=lambda token: chr(97 + token % 26))
+    for event in events:
+        trace.append(event)
+    return trace
 
 
 @pytest.fixture
 def player() -> Player:
     made = Player()
-    made.open(Recorded(run()))
+    made.open(recorded(run()))
     return made
 
 
@@ -65,9 +61,9 @@ def test_opens_at_the_end_or_where_told(player):
     assert player.frame == Frame(1, 3)
     told: list[int] = []
     player.placed.connect(told.append)
-    player.open(Recorded(run()), 2)
+    player.open(recorded(run()), 2)
     assert (player.frame, told) == (Frame(0, 1), [2])
-    player.open(Recorded(run()), 99)
+    player.open(recorded(run()), 99)
     assert player.place == 9
     player.open(None)
     assert player.replay is None
@@ -200,13 +196,13 @@ def test_selection_and_pointer_are_told_once(player):
 
 def test_follows_a_run_that_grows_from_nothing():
     events = run()
-    trace = Recorded([])
+    trace = recorded([])
     player = Player()
     player.open(trace)
     placed: list[int] = []
     player.placed.connect(placed.append)
     for event in events:
-        trace.events.append(event)
+        trace.append(event)
         player.refresh()
     assert placed == list(range(10))
     assert player.frame == Frame(1, 3)
@@ -214,11 +210,12 @@ def test_follows_a_run_that_grows_from_nothing():
 
 def test_who_looks_back_stays_there_while_the_run_grows():
     events = run()
-    trace = Recorded(events[:4])
+    trace = recorded(events[:4])
     player = Player()
     player.open(trace)
     player.go(1)
-    trace.events = events
+    for event in events[4:]:
+        trace.append(event)
     grown: list[bool] = []
     player.grown.connect(lambda: grown.append(True))
     player.refresh()

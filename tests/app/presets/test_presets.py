@@ -15,6 +15,7 @@ from PySide6.QtWidgets import QAbstractButton, QAbstractSpinBox, QComboBox, QLin
 from pytestqt.qtbot import QtBot
 
 import app.system.folders
+from app.design.text_field import LONGEST_LINE
 from app.presets.drafts import PresetDrafts
 from app.presets.editor import PresetEditor
 from app.presets.picker import EDIT, PresetPicker
@@ -22,7 +23,6 @@ from app.presets.preset import BUILT_IN_IDS, DEFAULT, LONGEST_NAME, Preset, buil
 from app.presets.store import FILE, MOST, MOST_BYTES, PresetStore
 from app.settings.spec import SAMPLER
 from app.settings.values import SettingsValues
-from app.state.chat.fitting import LONGEST_LINE
 from app.system.locks import locked
 from engine import GenerationConfig, SafelightError
 

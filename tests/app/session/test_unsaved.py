@@ -301,19 +301,19 @@ def test_a_start_under_a_lock_shows_what_there_is_and_saves_later(
 
 def test_the_window_says_as_long_as_something_is_not_saved(open_window: Callable[..., MainWindow]) -> None:
     window = open_window()
-    folder = window.session.library.folder
+    folder = window.context.session.library.folder
     assert folder is not None
     lock = Lock(folder)
     lock.hold()
-    window.asking.send("hello")
+    window.pages.chat().send("hello")
     assert window.status.text("unsaved") == "Not saved yet"
-    assert "Safelight tries again by itself" in window.page.notice.message.text()
-    window.page.notice.hide()
+    assert "Safelight tries again by itself" in window.pages.chat().page.notice.message.text()
+    window.pages.chat().page.notice.hide()
     assert window.status.labels["unsaved"].isVisible()
     lock.let_go()
-    window.session.saving.save()
+    window.context.session.saving.save()
     assert window.status.text("unsaved") == "All is saved"
-    assert [summary.title for summary in window.session.library.summaries()] == ["hello"]
+    assert [summary.title for summary in window.context.session.library.summaries()] == ["hello"]
     lock.close()
 
 
@@ -322,7 +322,7 @@ def test_closing_is_put_off_once_where_nothing_can_be_saved(
 ) -> None:
     monkeypatch.setattr(saving, "CLOSING_SECONDS", 0.1)
     window = open_window()
-    folder = window.session.library.folder
+    folder = window.context.session.library.folder
     assert folder is not None
 
     def full(path: Path, _text: str, *, private: bool) -> None:
@@ -330,12 +330,12 @@ def test_closing_is_put_off_once_where_nothing_can_be_saved(
 
     lock = Lock(folder)
     lock.hold()
-    window.asking.send("hello")
+    window.pages.chat().send("hello")
     with monkeypatch.context() as patched:
         patched.setattr(rescue, "write_text", full)
         assert not window.close()
         assert window.isVisible()
-        assert "if you close Safelight once more, it is lost" in window.page.notice.message.text()
+        assert "if you close Safelight once more, it is lost" in window.pages.chat().page.notice.message.text()
     assert window.close()
     lock.close()
     assert list(stored(folder)) == ["hello"]

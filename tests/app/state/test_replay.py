@@ -193,15 +193,15 @@ def made_up(text_length: int | None = None, top: bool = False) -> list[Event]:
     return events
 
 
-class Plain:
-    """Only what ``Recorded`` asks for."""
-
-    def __init__(self, events: list[Event]) -> None:
-        self.events = events
+def recorded(events: list[Event]) -> Trace:
+    trace = Trace()
+    for event in events:
+        trace.append(event)
+    return trace
 
 
 def test_figures_of_a_run_written_by_hand():
-    record = Replay(Plain(made_up())).record(0)
+    record = Replay(recorded(made_up())).record(0)
     assert record.remelted.astype(int).tolist() == [[0, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0, 0]]
     assert record.changed.astype(int).tolist() == [[0, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 1]]
     assert record.settled_at.tolist() == [0, 1, 2, 2]
@@ -214,17 +214,17 @@ def test_figures_of_a_run_written_by_hand():
 
 
 def test_padding_enters_no_figure():
-    record = Replay(Plain(made_up(text_length=3))).record(0)
+    record = Replay(recorded(made_up(text_length=3))).record(0)
     assert record.mean_entropy.tolist() == pytest.approx([1.0, 2 / 3, 1 / 3])
     assert record.accepted_counts.tolist() == [2, 2, 3]
     assert record.change_counts.tolist() == [0, 1, 1]
-    empty = Replay(Plain(made_up(text_length=0, top=True))).record(0)
+    empty = Replay(recorded(made_up(text_length=0, top=True))).record(0)
     assert empty.mean_entropy.tolist() == [0, 0, 0]
     assert empty.kl_to_final.tolist() == [0, 0, 0]
 
 
 def test_kl_is_zero_for_the_same_and_positive_for_another():
-    record = Replay(Plain(made_up(text_length=4, top=True))).record(0)
+    record = Replay(recorded(made_up(text_length=4, top=True))).record(0)
     assert record.kl_to_previous[0] == 0
     assert (record.kl_to_previous[1:] > 0).all()
     assert record.kl_to_final[-1] == 0
@@ -273,7 +273,7 @@ def test_long_lists_are_compared_without_the_square_of_their_length():
 
 
 def test_next_change_of_a_cell():
-    replay = Replay(Plain(made_up(text_length=4)))
+    replay = Replay(recorded(made_up(text_length=4)))
     assert replay.next_change(0, 0, 1) == 1  # noise gives way
     assert replay.next_change(1, 1, 1) == 2  # remelts
     assert replay.next_change(4, 3, -1) == 3
@@ -289,7 +289,7 @@ def test_noise_that_gives_way_to_noise_is_no_change_of_the_calm_view():
             following = np.where(event.accepted_mask, event.argmax_canvas, 50 + event.step).astype(np.int32)
             event = StepFinished(**(vars(event) | {"next_canvas": following}))
         noisy.append(event)
-    replay = Replay(Plain(noisy))
+    replay = Replay(recorded(noisy))
     assert replay.next_change(1, 3, 1) == 2  # other noise
     assert replay.next_change(1, 3, 1, calm=True) == 3  # the guess changes at the third step only
 
@@ -298,7 +298,7 @@ def test_few_blocks_are_held_at_once():
     events: list[Event] = []
     for block in range(20):
         events += [type(event)(**(vars(event) | {"block_index": block})) for event in made_up(text_length=4)]
-    replay = Replay(Plain([*events, GenerationFinished("length", np.zeros(0, np.int32), 20, 60, 1.0)]))
+    replay = Replay(recorded([*events, GenerationFinished("length", np.zeros(0, np.int32), 20, 60, 1.0)]))
     for place in range(len(replay.frames)):
         replay.snapshot(place)
     assert len(replay._records) == KEPT_BLOCKS
@@ -312,7 +312,7 @@ def test_few_blocks_are_held_at_once():
 )
 def test_a_block_too_long_to_be_held_shows_its_beginning(monkeypatch, bound, most, steps):
     monkeypatch.setattr(f"app.state.run.replay.{bound}", most)
-    replay = Replay(Plain(made_up(text_length=4)))
+    replay = Replay(recorded(made_up(text_length=4)))
     record = replay.record(0)
     assert (record.steps, record.final, replay.committed(0)) == (steps, None, True)
     assert replay.problem == f"Block 1 is too long to be shown whole; its first {steps} steps are."
@@ -321,7 +321,7 @@ def test_a_block_too_long_to_be_held_shows_its_beginning(monkeypatch, bound, mos
 
 
 def test_what_a_block_shows_is_held_once():
-    record = Replay(Plain(made_up(text_length=4, top=True))).record(0)
+    record = Replay(recorded(made_up(text_length=4, top=True))).record(0)
     for step, snapshot in enumerate(record.snapshots[1 : record.steps + 1]):
         assert np.shares_memory(snapshot.argmax_canvas, record.argmax[step])
         assert np.shares_memory(snapshot.entropy, record.entropy[step])
@@ -333,7 +333,7 @@ def test_steps_that_report_different_numbers_of_candidates_have_no_common_ones()
     fewer = next(place for place, event in enumerate(events) if isinstance(event, StepFinished) and event.step == 1)
     step = events[fewer]
     events[fewer] = replace(step, top_tokens=step.top_tokens[:, :1], top_probabilities=step.top_probabilities[:, :1])
-    record = Replay(Plain(events)).record(0)
+    record = Replay(recorded(events)).record(0)
     assert record.top_tokens is None
     assert record.kl_to_final is None
     assert record.snapshots[2].top_tokens.shape == (4, 1)
@@ -343,33 +343,27 @@ def test_lists_of_no_candidates_tell_nothing_apart():
     events = made_up(text_length=4, top=True)
     bare = {"top_tokens": np.zeros((4, 0), np.int32), "top_probabilities": np.zeros((4, 0), np.float32)}
     events = [replace(event, **bare) if isinstance(event, StepFinished) else event for event in events]
-    assert Replay(Plain(events)).record(0).kl_to_final.tolist() == [0, 0, 0]
+    assert Replay(recorded(events)).record(0).kl_to_final.tolist() == [0, 0, 0]
 
 
-class Damaged(Plain):
+class Damaged(Trace):
     """Events from a place on cannot be read."""
 
-    def __init__(self, events: list[Event], good: int) -> None:
-        super().__init__(events)
-        self.entries = Trace("", "", None, 0).entries
-        whole = Trace("", "", None, 0)
-        for event in events:
-            whole.append(event)
-        self.entries = whole.entries
-        good_events = events[:good]
+    good = 0
 
-        class Reader:
-            def __getitem__(self, place: int) -> Event:
-                if place >= len(good_events):
-                    raise SafelightError("step 1 of block 0 cannot be read")
-                return good_events[place]
-
-        self.events = Reader()
+    def event(self, index: int) -> Event:
+        if index >= self.good:
+            raise SafelightError("step 1 of block 0 cannot be read")
+        return super().event(index)
 
 
 @pytest.mark.parametrize("good", [0, 1, 2])
 def test_what_cannot_be_read_shows_the_last_that_can(good):
-    replay = Replay(Damaged(made_up(text_length=4), good))
+    trace = Damaged()
+    trace.good = good
+    for event in made_up(text_length=4):
+        trace.append(event)
+    replay = Replay(trace)
     assert len(replay.frames) == 5
     assert replay.problem == ""
     last = replay.snapshot(4)

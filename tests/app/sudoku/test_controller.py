@@ -10,17 +10,16 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFileDialog
 from pytestqt.qtbot import QtBot
 
-import engine
+from app.context import CHAT, SUDOKU
 from app.state.sudoku.board import Board
 from app.state.sudoku.scores import Request
 from app.sudoku.board.column import OPEN_FOLDER
 from app.sudoku.contenders import Contender, contenders, usual_pair
-from app.sudoku.controller import Solving
+from app.sudoku.controller import SudokuController
 from app.sudoku.page import SudokuPage
-from app.sudoku.wording import SAMPLE
+from app.sudoku.words import SAMPLE
 from app.system.i18n import use
 from app.window.main_window import MainWindow
-from app.window.topbar import CHAT, SUDOKU
 from engine import BASE, SKILLS
 from engine import SUDOKU as MODEL
 from engine.tasks import sudoku
@@ -32,22 +31,19 @@ RUN_MS = 60_000
 
 
 @pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> SolverEngine:
-    made = SolverEngine()
-    monkeypatch.setitem(vars(engine), "load_adapter", made.load_adapter)  # as an attribute it would import torch
-    monkeypatch.setitem(vars(engine), "unload_adapter", made.unload_adapter)
-    return made
+def fake() -> SolverEngine:
+    return SolverEngine()
 
 
-def solving(window: MainWindow) -> Solving:
-    window.values.pace_ms = 0
-    window.settings_changed()
+def solving(window: MainWindow) -> SudokuController:
+    window.context.values.pace_ms = 0
+    window.context.apply_values()
     window.show_page(SUDOKU)
-    return window.solving
+    return window.pages.sudoku()
 
 
 def idle(qtbot: QtBot, window: MainWindow) -> None:
-    qtbot.waitUntil(lambda: not window.is_solving, timeout=RUN_MS)
+    qtbot.waitUntil(lambda: not window.pages.sudoku().is_busy, timeout=RUN_MS)
 
 
 # ---------------------------------------------------------------------------------------------------------- one puzzle
@@ -82,7 +78,7 @@ def test_a_run_is_shown_step_by_step_and_scrubbed_afterwards(
     qtbot.waitUntil(lambda: one.board.frame is not None)
     assert one.column.stop.isVisible()
     assert not one.column.solve.isVisible()
-    assert window.page.composer.hint.text() == "A puzzle is being solved; Esc stops it"
+    assert window.pages.chat().page.composer.hint.text() == "A puzzle is being solved; Esc stops it"
     for step in range(1, 4):
         fake.gate.release()
         qtbot.waitUntil(lambda step=step: one.board.frame.steps == step)  # type: ignore[misc]
@@ -112,8 +108,8 @@ def test_a_run_is_shown_step_by_step_and_scrubbed_afterwards(
 def test_the_pace_holds_each_step_in_view(qtbot: QtBot, open_window: Open) -> None:
     window = open_window(MODEL)
     one = solving(window).page.one
-    window.values.pace_ms = 60
-    window.settings_changed()
+    window.context.values.pace_ms = 60
+    window.context.apply_values()
     seen: list[int] = []
     one.run.shown.connect(lambda: seen.append(one.run.frame.steps if one.run.frame is not None else -1))
     one.column.solve.click()
@@ -193,9 +189,9 @@ def test_what_is_no_puzzle_is_not_run(
     one.board.set_puzzle(Board(cells))
     qtbot.waitUntil(lambda: one.column.check.text() == said)
     assert not one.column.solve.isEnabled()
-    window.solving.solve()
-    window.solving.solve_both()
-    assert not window.is_solving
+    window.pages.sudoku().solve()
+    window.pages.sudoku().solve_both()
+    assert not window.pages.sudoku().is_busy
     assert fake.prompts == []
 
 
@@ -223,8 +219,8 @@ def test_a_failure_is_one_sentence_and_the_page_goes_on(qtbot: QtBot, open_windo
     fake.fail_at = 2
     one.column.solve.click()
     idle(qtbot, window)
-    assert window.notice.message.text().startswith("Something went wrong: the graphics card fell out.")
-    assert one.column.verdict.text() == window.notice.message.text()
+    assert window.notices.notice.message.text().startswith("Something went wrong: the graphics card fell out.")
+    assert one.column.verdict.text() == window.notices.notice.message.text()
     fake.fail_at = None
     one.column.solve.click()
     idle(qtbot, window)
@@ -244,8 +240,8 @@ def test_a_model_that_cannot_write_a_board_is_replaced_by_one_click(qtbot: QtBot
     one.column.solve.click()
     assert one.column.reason.text().startswith("Loading Safelight Sudoku: ")
     idle(qtbot, window)
-    assert window.model is not None
-    assert window.model.path_or_id == MODEL
+    assert window.context.model is not None
+    assert window.context.model.path_or_id == MODEL
     assert one.column.verdict.text().startswith("Solved")
     assert one.column.solve.text() == "Solve"
 
@@ -269,10 +265,10 @@ def test_another_model_of_the_users_choice_ends_what_is_under_way(
     page.beside.solve.click()
     fake.gate.release()
     qtbot.waitUntil(lambda: page.beside.left.run.frame is not None and page.beside.left.run.frame.steps == 1)
-    window.load(SKILLS)
+    window.context.load(SKILLS)
     fake.gate.release(5)
-    qtbot.waitUntil(lambda: window.model is not None)
-    assert not window.is_solving
+    qtbot.waitUntil(lambda: window.context.model is not None)
+    assert not window.pages.sudoku().is_busy
     assert fake.loads == [MODEL, SKILLS]
     assert page.beside.left.result.text().startswith("Stopped before the end.")
     assert page.beside.right.result.text() == ""
@@ -286,20 +282,20 @@ def test_an_adapter_is_put_on_and_taken_off(
     monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *_: "my-adapter")
     chooser.activated.emit(chooser.findData(OPEN_FOLDER))
     idle(qtbot, window)
-    assert window.model is not None
-    assert window.model.adapter == "my-adapter"
+    assert window.context.model is not None
+    assert window.context.model.adapter == "my-adapter"
     assert chooser.currentData() == "my-adapter"
-    window.solving.solve()
+    window.pages.sudoku().solve()
     idle(qtbot, window)
-    facts = window.solving.page.one.column.run_facts.text()
+    facts = window.pages.sudoku().page.one.column.run_facts.text()
     assert facts.startswith("Safelight Sudoku with the my-adapter adapter, seed ")
     chooser.activated.emit(0)
     idle(qtbot, window)
-    assert window.model.adapter is None
+    assert window.context.model.adapter is None
     monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *_: "bad")
     chooser.activated.emit(chooser.findData(OPEN_FOLDER))
     idle(qtbot, window)
-    assert window.notice.message.text().startswith("bad is not an adapter's folder")
+    assert window.notices.notice.message.text().startswith("bad is not an adapter's folder")
     assert chooser.currentData() == ""
     assert fake.adapters == ["my-adapter", None]
 
@@ -339,7 +335,7 @@ def test_two_contenders_take_turns_and_are_scrubbed_together(
     beside.scrub.slider.setValue(2)
     assert beside.right.run.player.place == 2
     page.one.new_puzzle("easy")
-    window.solving.refresh()
+    window.pages.sudoku().refresh()
     assert beside.left.run.trace is None
     assert beside.left.board.board == page.one.puzzle
 
@@ -360,12 +356,12 @@ def test_a_contender_that_cannot_be_had_ends_the_pair(
 ) -> None:
     window = open_window(MODEL)
     beside = solving(window).page.beside
-    window.solving.show("beside")
+    window.pages.sudoku().show("beside")
     beside.left.offer([], broken)
     beside.right.offer([], Contender(MODEL))
     beside.solve.click()
     idle(qtbot, window)
-    assert window.notice.isVisible()
+    assert window.notices.notice.isVisible()
     assert [side.result.text() for side in beside.sides] == ["", ""]
     assert fake.prompts == []
     assert not any(side.run.is_live for side in beside.sides)
@@ -392,16 +388,17 @@ def test_a_batch_is_run_at_full_speed_and_counted(
 ) -> None:
     window = open_window(MODEL)
     scores = solving(window).page.scores
-    window.values.pace_ms = 500
-    window.settings_changed()
-    window.solving.show("scores")
+    window.context.values.pace_ms = 500
+    window.context.apply_values()
+    window.pages.sudoku().show("scores")
     paces: list[int] = []
-    trial = window.link.trial
-    monkeypatch.setattr(window.link, "trial", lambda asked: (paces.append(window.link.pace_ms), trial(asked)))
+    backend = window.context.backend
+    run = backend.run
+    monkeypatch.setattr(backend, "run", lambda asked: (paces.append(backend.pace_ms), run(asked)))
     scores.run_asked.emit(Request(("easy", "medium"), 2, 3))
     idle(qtbot, window)
     assert paces == [0] * 4
-    assert window.link.pace_ms == 500
+    assert window.context.backend.pace_ms == 500
     assert [(row.bin, row.solved, row.count) for row in scores.scores.rows()] == [
         ("easy", 2, 2),
         ("medium", 2, 2),
@@ -410,14 +407,14 @@ def test_a_batch_is_run_at_full_speed_and_counted(
     assert scores.scores.contenders == ["Safelight Sudoku"]
     assert scores.scores.results[0].steps == 4
     assert set(fake.seeds) == {3}
-    assert window.solving.page.one.run.told is None
+    assert window.pages.sudoku().page.one.run.run_view is None
 
 
 def test_puzzles_that_are_made_before_they_are_needed_are_run(
     qtbot: QtBot, open_window: Open, fake: SolverEngine
 ) -> None:
     window = open_window(MODEL)
-    batch, scores = solving(window).batch, window.solving.page.scores
+    batch, scores = solving(window).batch, window.pages.sudoku().page.scores
     fake.hold = True
     scores.run_asked.emit(Request(("easy",), 3, 3))
     for run in range(3):
@@ -435,13 +432,13 @@ def test_a_batch_is_stopped_and_the_page_is_free(qtbot: QtBot, open_window: Open
     scores.run_asked.emit(Request(("easy",), 50, 3))
     qtbot.waitUntil(lambda: len(fake.prompts) == 1)
     window.show_page(CHAT)
-    assert window.reason_to_wait() == "A puzzle is being solved; Esc stops it"
+    assert window.context.reason_to_wait() == "A puzzle is being solved; Esc stops it"
     qtbot.keyClick(window, Qt.Key.Key_Escape)
     fake.gate.release(5)
     idle(qtbot, window)
     assert not scores.is_running
     assert len(scores.scores) == 0
-    assert window.reason_to_wait() == ""
+    assert window.context.reason_to_wait() == ""
 
 
 # ---------------------------------------------------------------------------------------------------------- the rest
@@ -452,12 +449,12 @@ def test_every_deed_has_a_name_and_goes_to_the_page(open_window: Open) -> None:
     for bin, least, most in (("easy", 40, 50), ("medium", 30, 39), ("hard", 25, 29)):
         window.show_page(CHAT)
         assert window.actions_by_name.run(f"sudoku-{bin}") == ""
-        one = window.solving.page.one
+        one = window.pages.sudoku().page.one
         assert one.isVisible()
         assert least <= one.puzzle.givens <= most
         assert one.check.kind == "one"
     window.actions_by_name.run("sudoku-scores")
-    assert window.solving.page.scores.isVisible()
+    assert window.pages.sudoku().page.scores.isVisible()
 
 
 def test_every_string_is_translated(qtbot: QtBot) -> None:

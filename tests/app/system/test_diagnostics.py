@@ -12,10 +12,10 @@ import pytest
 from PySide6.QtCore import qWarning
 from pytestqt.qtbot import QtBot
 
-from app.settings.preferences import Preferences
+from app.settings.preferences import Preferences, listed
 from app.settings.values import SettingsValues
 from app.system import diagnostics, logs
-from app.system.crash_handler import QUIET_SECONDS, Faults, one_line
+from app.system.crash_handler import QUIET_SECONDS, CrashHandler, one_line
 from app.system.diagnostics import Facts
 from app.system.folders import Folders, default_data_folder, ensure, folders, shortened
 from engine import SafelightError
@@ -121,7 +121,7 @@ class Told:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.faults = Faults(lambda: self.now)
+        self.faults = CrashHandler(lambda: self.now)
         self.messages: list[str] = []
         self.details: list[str] = []
         self.faults.happened.connect(self.take)
@@ -205,7 +205,7 @@ def test_the_report_tells_what_helps_and_nothing_private(
     values = SettingsValues(overrides={"entropy_bound": 0.25}, seed=7)
     preferences = Preferences(theme="paper", offline=True, data_folder=str(tmp_path / "data"))
     places = Folders(tmp_path / "data", tmp_path / "data" / "models", tmp_path / "data" / "traces", log_file.parent)
-    text = diagnostics.report(preferences, values, places, Facts(str(tmp_path / "my-model"), "cpu", "plain"))
+    text = diagnostics.report(listed(preferences, values), places, Facts(str(tmp_path / "my-model"), "cpu", "plain"))
     for line in (
         f"Python: {sys.version.split()[0]}",
         "Model: ~/my-model",
@@ -226,6 +226,6 @@ def test_the_report_tells_what_helps_and_nothing_private(
 
 def test_a_report_without_anything(tmp_path: Path) -> None:
     places = Folders(tmp_path, tmp_path / "models", tmp_path / "traces", tmp_path / "no-logs")
-    text = diagnostics.report(Preferences(), SettingsValues(), places, Facts())
+    text = diagnostics.report(listed(Preferences(), SettingsValues()), places, Facts())
     assert "Model: none" in text
     assert text.endswith("(empty)\n")

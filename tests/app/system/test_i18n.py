@@ -11,7 +11,8 @@ from PySide6.QtCore import QSettings
 from PySide6.QtWidgets import QComboBox, QLabel, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.design.theme import DARKROOM
+from app.design.action import Action, Actions
+from app.design.tokens import DARKROOM
 from app.settings.dialog import SettingsDialog
 from app.settings.languages import installed
 from app.settings.preferences import SECTIONS, with_languages
@@ -21,7 +22,6 @@ from app.settings.strip import SettingsStrip
 from app.settings.values import SettingsValues
 from app.system import i18n
 from app.system.i18n import tr
-from app.window.action import Action, Actions
 from app.window.palette import Palette
 from app.window.shortcuts import ShortcutSheet
 from app.window.statusbar import StatusBar

@@ -10,8 +10,8 @@ from PySide6.QtGui import QContextMenuEvent, QEnterEvent, QKeySequence, QMouseEv
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QLineEdit, QVBoxLayout, QWidget
 
-from app.design.chrome import chrome
-from app.design.theme import DARKROOM, PAPER, stylesheet
+from app.design.stylesheet import chrome, stylesheet
+from app.design.tokens import DARKROOM, PAPER
 from app.library import Summary
 from app.window.sidebar import WIDTH, Sidebar, style
 

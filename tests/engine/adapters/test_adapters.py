@@ -21,7 +21,7 @@ from engine.layers.adapted import linear
 from engine.layers.kv_cache import PIECE
 from engine.models.diffusion_gemma.layout import TARGETS
 from engine.models.folder import quantize
-from engine.quant.schemes import unpack
+from engine.quant import unpack
 from tests.engine import packing, tiny
 from tests.engine.adapting import SCALING, random_adapters
 from tests.engine.golden.reference import Reference, Shape, build, save

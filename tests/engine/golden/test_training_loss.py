@@ -17,7 +17,7 @@ from engine.adapters.targets import Place, attach
 from engine.models.diffusion_gemma.layout import TARGETS as LAYERS
 from engine.models.diffusion_gemma.layout import released_name
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from engine.training.data.rollout import Batch
+from engine.training.data.rollout import TrainingBatch
 from engine.training.loss import Draws, uniform_loss
 from tests.engine.golden.reference import VOCABULARY, Shape, build, save
 
@@ -36,7 +36,7 @@ TARGETS = (
 )
 
 
-def example(shape: Shape, conditioned: tuple[bool, ...]) -> tuple[Batch, Draws]:
+def example(shape: Shape, conditioned: tuple[bool, ...]) -> tuple[TrainingBatch, Draws]:
     """Random tokens; the answers end with 0, 3 and 6 end tokens."""
     draws = torch.Generator().manual_seed(4)
     ids = torch.randint(2, VOCABULARY, (ROWS, shape.prompt_length), generator=draws)
@@ -45,10 +45,12 @@ def example(shape: Shape, conditioned: tuple[bool, ...]) -> tuple[Batch, Draws]:
         target[row, shape.canvas_length - 3 * row :] = EOS
     noise = torch.randint(VOCABULARY, target.shape, generator=draws)
     canvas = torch.where(torch.rand(target.shape, generator=draws) < 0.5, target, noise)
-    return Batch(ids, torch.ones_like(ids, dtype=torch.bool), target), Draws(canvas, torch.tensor(conditioned))
+    return TrainingBatch(ids, torch.ones_like(ids, dtype=torch.bool), target), Draws(canvas, torch.tensor(conditioned))
 
 
-def reference_losses(model: DiffusionGemmaForBlockDiffusion, batch: Batch, draws: Draws) -> tuple[Tensor, Tensor]:
+def reference_losses(
+    model: DiffusionGemmaForBlockDiffusion, batch: TrainingBatch, draws: Draws
+) -> tuple[Tensor, Tensor]:
     """Of the canvases and of the clean text, as transformers computes logits."""
     cache = DynamicCache(config=model.config.get_text_config(decoder=True))
     model.model.encoder(input_ids=batch.ids, past_key_values=cache)
@@ -78,7 +80,7 @@ def close(ours: Tensor | None, theirs: Tensor | None, name: str) -> None:
     torch.testing.assert_close(ours, theirs, atol=2e-5, rtol=2e-3, msg=lambda text: f"{name}: {text}")
 
 
-def run(network: DiffusionGemma, batch: Batch, draws: Draws, recompute: bool) -> tuple[Tensor, Tensor]:
+def run(network: DiffusionGemma, batch: TrainingBatch, draws: Draws, recompute: bool) -> tuple[Tensor, Tensor]:
     loss = uniform_loss(network, batch, draws, EOS, recompute=recompute)
     assert loss.causal is not None
     loss.total.backward()

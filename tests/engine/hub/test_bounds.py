@@ -16,7 +16,7 @@ import engine.hub.client
 from engine import SafelightError
 from engine.hub.client import Hub, Patience
 from engine.hub.download import download
-from engine.hub.progress import StoppedError, Tally
+from engine.hub.progress import ByteCounter, StoppedError
 from engine.hub.record import FILES, ClosedError
 from tests.engine.hub.rude_server import Request, answering
 
@@ -126,7 +126,7 @@ def test_an_endless_list_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(engine.hub.client, "JSON_BYTES", 1_000_000)
     with answering(answer) as rude, pytest.raises(SafelightError, match="sends a list of over 1,000,000 bytes"):
-        Hub(REPO, rude.endpoint, None, HASTY).listing(Tally(0, 0))
+        Hub(REPO, rude.endpoint, None, HASTY).listing(ByteCounter(0, 0))
     assert sum(sent) < 20_000_000  # what sockets hold comes on top
 
 
@@ -134,7 +134,7 @@ def test_a_packed_answer_is_not_unpacked() -> None:
     body = gzip.compress(json.dumps(listing()).encode())
     with answering(lambda request: request.reply(body, "Content-Encoding: gzip")) as rude:
         with pytest.raises(SafelightError, match="keeps breaking"):
-            Hub(REPO, rude.endpoint, None, HASTY).listing(Tally(0, 0))
+            Hub(REPO, rude.endpoint, None, HASTY).listing(ByteCounter(0, 0))
         assert rude.requests[0].headers["accept-encoding"] == "identity"
 
 
@@ -144,7 +144,7 @@ def test_a_flood_of_headers_is_refused(status: str) -> None:
         request.reply(b"", *(f"X-{i}: {'x' * 100}" for i in range(5_000)), status=status)
 
     with answering(answer) as rude, pytest.raises(SafelightError, match="keeps breaking"):
-        Hub(REPO, rude.endpoint, None, HASTY).listing(Tally(0, 0))
+        Hub(REPO, rude.endpoint, None, HASTY).listing(ByteCounter(0, 0))
 
 
 def test_the_body_of_a_refusal_is_not_read() -> None:
@@ -154,13 +154,13 @@ def test_the_body_of_a_refusal_is_not_read() -> None:
             request.send(b"x" * 10_000)
 
     with answering(answer) as rude, pytest.raises(ClosedError, match="accept its licence"):
-        Hub(REPO, rude.endpoint, None, HASTY).listing(Tally(0, 0))
+        Hub(REPO, rude.endpoint, None, HASTY).listing(ByteCounter(0, 0))
 
 
 def is_refused(body: bytes) -> str:
     with answering(lambda request: request.reply(body)) as rude:
         with pytest.raises(SafelightError) as refused:
-            Hub(REPO, rude.endpoint, None, HASTY).listing(Tally(0, 0))
+            Hub(REPO, rude.endpoint, None, HASTY).listing(ByteCounter(0, 0))
         assert len(rude.requests) == 1
     return str(refused.value)
 
@@ -213,7 +213,7 @@ def test_names_that_are_not_bare_are_not_wanted() -> None:
     bad = ("C:evil", "../x", "/x", "a\\b", "x\x00", "")
     given = listing(*(sibling(f"{name}.safetensors", b"x") for name in bad))
     with answering(lambda request: request.reply(json.dumps(given).encode())) as rude:
-        record = Hub(REPO, rude.endpoint, None, HASTY).listing(Tally(0, 0))
+        record = Hub(REPO, rude.endpoint, None, HASTY).listing(ByteCounter(0, 0))
     assert {file.name for file in record.files} == {"config.json", "model.safetensors"}
 
 
@@ -225,7 +225,7 @@ def test_redirects_lead_somewhere(location: str) -> None:
         request.reply(b"", f"Location: {location}", status="302 Found")
 
     with answering(answer) as rude, pytest.raises(SafelightError, match="leads nowhere that files can be had from"):
-        Hub(REPO, rude.endpoint, None, HASTY).listing(Tally(0, 0))
+        Hub(REPO, rude.endpoint, None, HASTY).listing(ByteCounter(0, 0))
     assert len(rude.requests) == (engine.hub.client.HOPS if location == "/again" else 1)
 
 
@@ -237,7 +237,7 @@ def test_the_token_goes_to_the_hub_alone() -> None:
             request.reply(b"", f"Location: {where}", status="307 x")
 
         with answering(answer) as rude:
-            Hub(REPO, rude.endpoint, "hf_secret", HASTY).listing(Tally(0, 0))
+            Hub(REPO, rude.endpoint, "hf_secret", HASTY).listing(ByteCounter(0, 0))
         assert [request.headers.get("authorization") for request in rude.requests] == ["Bearer hf_secret"] * 2
         assert [request.headers.get("authorization") for request in other.requests] == [None]
 
@@ -269,13 +269,13 @@ def test_another_range_than_asked_for_costs_nothing(head: str, tmp_path: Path) -
         hub = Hub(REPO, rude.endpoint, None, HASTY)
         (file,) = (file for file in _record().files if file.name == "model.safetensors")
         with pytest.raises(SafelightError, match="keeps breaking"):
-            hub.fetch(file, "main", part, Tally(0, 0))
+            hub.fetch(file, "main", part, ByteCounter(0, 0))
     assert part.read_bytes() == WEIGHTS[:5]
 
 
 def _record() -> Any:
     with answering(whole) as rude:
-        return Hub(REPO, rude.endpoint, None, HASTY).listing(Tally(0, 0))
+        return Hub(REPO, rude.endpoint, None, HASTY).listing(ByteCounter(0, 0))
 
 
 def test_more_bytes_than_were_listed_are_not_written(tmp_path: Path) -> None:
@@ -301,12 +301,12 @@ def test_a_thread_that_cannot_be_ended_is_left_behind(monkeypatch: pytest.Monkey
         gate.wait(HANGS)
         return False
 
-    monkeypatch.setattr(engine.hub.wire.Exchange, "_tell", hang)
+    monkeypatch.setattr(engine.hub.wire.Exchange, "_put", hang)
     with answering(whole) as rude:
         hub = Hub(REPO, rude.endpoint, None, PATIENT)
         threading.Thread(target=lambda: (begun.wait(HANGS), flag.set())).start()
         with pytest.raises(StoppedError):
-            hub.listing(Tally(0, 0, None, (flag,)))
+            hub.listing(ByteCounter(0, 0, None, (flag,)))
         left = [thread for thread in threading.enumerate() if thread.name == "safelight-hub"]
         assert [thread.daemon for thread in left] == [True]
         gate.set()

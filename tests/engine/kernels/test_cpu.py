@@ -12,10 +12,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from engine import GenerationFinished, generate, load_model
-from engine.kernels import cpu, cpu_int4, cpu_threads, cpu_vocabulary, reference, reference_step
+from engine.kernels import cpu, cpu_decode, cpu_int4, cpu_threads, cpu_vocabulary, reference, reference_step
 from engine.layers.packed_linear import PackedExperts
 from engine.models.folder import quantize
-from engine.quant.schemes import INT4, INT4_G64, INT8, NF4, Packed, Scheme, pack, to_blocks, unpack
+from engine.quant import INT4, INT4_G64, INT8, NF4, Packed, Scheme, pack, to_blocks, unpack
 from tests.engine.packing import released
 from tests.engine.tiny import tokens
 
@@ -42,7 +42,7 @@ def relative(found: Tensor, expected: Tensor) -> float:
 @pytest.mark.parametrize("scheme", SCHEMES, ids=str)
 def test_linear_agrees_with_the_oracle(scheme: Scheme, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpu, "AT_ONCE", 20 * 192)  # pieces of 20 rows, decoded by 7
-    monkeypatch.setattr(cpu, "DECODED", 7 * 192)
+    monkeypatch.setattr(cpu_decode, "DECODED", 7 * 192)
     weight, x = pack(random(75, 192), scheme), random(2, 3, 192).to(dtype)
     found = cpu.linear(x, weight)
     assert found.dtype == dtype
@@ -153,7 +153,7 @@ class LargestTensor(TorchDispatchMode):
 def test_no_more_than_a_piece_is_unpacked_at_once(scheme: Scheme, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither a stack of experts nor a whole matrix nor logits over the vocabulary."""
     monkeypatch.setattr(cpu, "AT_ONCE", 16 * 1024)
-    monkeypatch.setattr(cpu, "DECODED", 4 * 1024)
+    monkeypatch.setattr(cpu_decode, "DECODED", 4 * 1024)
     monkeypatch.setattr(cpu_vocabulary, "PIECE", 128)
     widen, narrow = (
         Packed(
@@ -187,7 +187,7 @@ def test_codes_in_blocks_stand_for_the_same_weight(scheme: Scheme, block: int) -
     codes = tiles.codes.clone()
     for matrix in codes:
         to_blocks(matrix, block)
-    blocks = Packed(codes, tiles.scales, scheme, block)
+    blocks = Packed(codes, tiles.scales, scheme, block=block)
     assert not torch.equal(codes, tiles.codes)
     assert torch.equal(unpack(blocks), unpack(tiles))
     assert torch.equal(unpack(blocks[1].rows(64, 128)), unpack(tiles[1])[64:128])
@@ -199,7 +199,7 @@ def test_slices_of_blocks_are_whole_blocks(monkeypatch: pytest.MonkeyPatch) -> N
     tiles = pack(random(192, 128), INT4)
     codes = tiles.codes.clone()
     to_blocks(codes, 64)
-    found = list(reference.slices(Packed(codes, tiles.scales, INT4, 64)))
+    found = list(reference.slices(Packed(codes, tiles.scales, INT4, block=64)))
     assert [part.stop for part, _ in found] == [64, 128, 192]
     assert torch.equal(torch.cat([rows for _, rows in found]), unpack(tiles))
 
@@ -223,7 +223,7 @@ def in_blocks(weight: Packed) -> Packed:
     codes = weight.codes.clone()
     for matrix in codes:
         to_blocks(matrix, cpu_int4.block())
-    return Packed(codes, weight.scales, weight.scheme, cpu_int4.block())
+    return Packed(codes, weight.scales, weight.scheme, block=cpu_int4.block())
 
 
 @needs_int4

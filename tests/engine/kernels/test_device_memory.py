@@ -13,7 +13,7 @@ from engine.layers.kv_cache import KERNEL_PIECE, KVCache
 from engine.memory import footprint
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.registry import config_in
-from engine.quant.schemes import PRECISIONS
+from engine.quant import PRECISIONS
 from tests.engine.kernels.card import Memory, pretend
 
 CONTEXT, GB = 32_768, 10**9

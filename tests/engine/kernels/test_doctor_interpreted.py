@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 
+from engine.checks.operands import other_scales
 from engine.doctor import kernel_section, step_section
 from engine.doctor.kernel_checks import kernel_checks
-from engine.doctor.operands import other_scales
-from engine.doctor.shapes import Shape, tiny
+from engine.doctor.shapes import CheckShape, tiny
 from engine.doctor.telling import Teller
 from engine.kernels import attention, linear_w8a16, norms
 from engine.models.diffusion_gemma import fused
@@ -47,7 +47,7 @@ def told(module: Any, *, quick: bool = False, skip: frozenset[str] = frozenset()
 
 def dear() -> frozenset[str]:
     """Checks that take long."""
-    shape = Shape(tiny(), torch.device("cpu"), torch.float32, (0, 40))
+    shape = CheckShape(tiny(), torch.device("cpu"), torch.float32, (0, 40))
     names = [name for name, _ in kernel_checks(shape)]
     assert len(set(names)) == len(names)  # by its name a check is passed over in a second process
     return frozenset(name for name in names if not name.startswith(CHEAP))
@@ -67,7 +67,7 @@ def test_right_kernels_pass_and_every_kernel_has_a_check() -> None:
 
 @pytest.mark.parametrize("name", ["linear8", "add_norm", "attention"])
 def test_a_broken_kernel_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = {"linear8": linear_w8a16.linear8, "add_norm": norms.add_norm, "attention": attention.attention}[name]
+    right = {"linear8": linear_w8a16.linear_w8a16, "add_norm": norms.add_norm, "attention": attention.attention}[name]
     broken = {
         "linear8": lambda x, weight, **more: right(x, other_scales(weight), **more),
         "add_norm": lambda x, y, post, pre, *more: right(x, y, post, pre.roll(1, 0), *more),
@@ -75,7 +75,8 @@ def test_a_broken_kernel_is_named(name: str, monkeypatch: pytest.MonkeyPatch) ->
             queries, keys, values, span + torch.tensor([1, 0], dtype=torch.int32), *more
         ),
     }[name]
-    monkeypatch.setattr({"linear8": linear_w8a16, "add_norm": norms, "attention": attention}[name], name, broken)
+    module = {"linear8": linear_w8a16, "add_norm": norms, "attention": attention}[name]
+    monkeypatch.setattr(module, right.__name__, broken)
     stage = "vocabulary stage"
     skip = dear() | {stage, f"{stage}, tokens pinned and forbidden", f"{stage}, int8 activations"}
     found = told(kernel_section, skip=skip)

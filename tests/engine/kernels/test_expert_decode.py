@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from engine.kernels.decode import INT4_PTX, NF4_PTX, split_pairs
-from engine.quant.schemes import SCHEMES, Packed, unpack
+from engine.quant import SCHEMES, Packed, unpack
 
 WORD = 0xFFFFFFFF
 

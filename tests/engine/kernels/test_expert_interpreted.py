@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from engine.kernels import reference
-from engine.kernels.expert_gemm import Blocks, experts
+from engine.kernels.expert_gemm import ProductBlocks, experts
 from engine.kernels.expert_sort import group
-from engine.quant.schemes import SCHEMES, pack
+from engine.quant import SCHEMES, pack
 
 FOUR_BIT = [name for name, scheme in SCHEMES.items() if scheme.bits == 4]
 
@@ -65,7 +65,7 @@ def test_experts_match_the_reference(
     down = pack(torch.randn(4, hidden, width, generator=random) * width**-0.5, SCHEMES[scheme])
     x = torch.randn(len(chosen), hidden, generator=random).to(dtype)
     weights = torch.rand(chosen.shape, generator=random)
-    got = experts(x, weights, chosen, gate_up, down, Blocks(16, 64, 4, 1, tiles))
+    got = experts(x, weights, chosen, gate_up, down, ProductBlocks(16, 64, 4, 1, tiles))
     want = reference.experts(x, weights, chosen, gate_up, down)
     tolerance = 2e-5 if dtype == torch.float32 else 4e-3
     torch.testing.assert_close(got, want, rtol=tolerance, atol=tolerance)

@@ -13,11 +13,12 @@ from engine.adapters.targets import attach
 from engine.config import GenerationConfig
 from engine.decoding.step_program import StepFacts, StepProgram
 from engine.kernels.launches import counting
+from engine.kernels.table import AMPERE
 from engine.layers.attention import Span
 from engine.layers.kv_cache import KVCache
 from engine.models.diffusion_gemma.fused import FusedLayers
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from engine.quant.schemes import INT4, INT8, PRECISIONS, Activations, Precision
+from engine.quant import INT4, INT8, PRECISIONS, Activations, Precision
 from tests.engine.adapting import random_adapters
 from tests.engine.packing import packable, packed
 from tests.engine.tiny import CANVAS, WINDOW, tokens
@@ -109,12 +110,12 @@ def test_a_step_that_commits(quantization: str, adapted: bool, monkeypatch: pyte
     program.fused = FusedLayers(made)
     wanted = steps(plain)
     if quantization != "none":  # there are no kernels for linear layers that are not packed
-        monkeypatch.setattr(kernels, "_fast", lambda _: True)
+        monkeypatch.setattr(kernels, "capability", lambda _: AMPERE)
     with counting() as found:
         assert_alike(steps(program), wanted)
     # Of self-conditioning, a sliding layer and a full one: each by itself, or those with the same inputs in one.
     linears = 0 if quantization == "none" else 3 + 7 + 6 if adapted else 2 + 4 + 4
-    assert found["linear8_kernel"] == 2 * linears
+    assert found["linear_w8a16_kernel"] == 2 * linears
     assert found["router_kernel"] == found["merge_norm_kernel"] == 2 * len(made.layers)
     assert found["settle_kernel"] == 2
 
@@ -165,11 +166,11 @@ def test_a_step_whose_linears_round_launches_one_more_for_each(monkeypatch: pyte
     made = packed(activations=Activations(linears=True))
     program, _cache = program_on(made)
     program.fused = FusedLayers(made)
-    monkeypatch.setattr(kernels, "_fast", lambda _: True)
+    monkeypatch.setattr(kernels, "capability", lambda _: AMPERE)
     with counting() as found:
         assert steps(program, 1)[0].finite
-    assert found["linear_int8_kernel"] == found["quantize_kernel"] == 2 + 4 + 4
-    assert found["linear8_kernel"] == 0
+    assert found["linear_w8a8_kernel"] == found["quantize_kernel"] == 2 + 4 + 4
+    assert found["linear_w8a16_kernel"] == 0
 
 
 def test_joined_weights_stay_what_they_were_and_are_held_once() -> None:

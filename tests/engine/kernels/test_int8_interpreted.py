@@ -12,7 +12,7 @@ from engine.kernels import linear_w8a8, reference, vocabulary
 from engine.kernels import reference_step as plain
 from engine.kernels.reference_step import VocabularyResult
 from engine.layers.packed_linear import PackedLinear, PackedWeight
-from engine.quant.schemes import BF16, INT8, Activations, Packed, pack
+from engine.quant import BF16, INT8, Activations, Packed, pack
 
 BOTH = Activations(head=True, soft=True)
 
@@ -61,7 +61,7 @@ def test_linear(tokens: int, inputs: int, rows: int, splits: int | None, dtype: 
     want = reference.linear(x.float(), weight)
     torch.testing.assert_close(reference.linear_int8(x.float(), weight), want, atol=1e-3, rtol=1e-5)
     for _ in range(2):  # the second time the counters are as the first left them
-        found = linear_w8a8.linear_int8(x, weight, splits)
+        found = linear_w8a8.linear_w8a8(x, weight, splits)
         assert found.dtype == dtype
         torch.testing.assert_close(found.float(), want, atol=1e-3, rtol=1e-5 if dtype == torch.float32 else 1e-3)
 
@@ -73,7 +73,7 @@ def test_gated(splits: int) -> None:
     gate, up = reference.linear_int8(x, weight).chunk(2, dim=1)
     want = torch.nn.functional.gelu(gate, approximate="tanh") * up
     for _ in range(2):  # the second time the counters are as the first left them
-        found = linear_w8a8.linear_int8(x, weight, splits, gated=True)
+        found = linear_w8a8.linear_w8a8(x, weight, splits, gated=True)
         torch.testing.assert_close(found, want, atol=1e-3, rtol=1e-5)
 
 
@@ -81,7 +81,7 @@ def test_linear_of_a_layer() -> None:
     """Leading dimensions and strides; the plain path rounds, too, and only where the layer was told to."""
     x, weight = noise(2, 3, 80), pack(noise(40, 64, seed=1), INT8)
     part = x[..., 8:72]
-    found = linear_w8a8.linear_int8(part, weight)
+    found = linear_w8a8.linear_w8a8(part, weight)
     layer = PackedLinear(PackedWeight((40, 64), INT8, "a"), rounds=True)
     layer.weight.codes, layer.weight.scales = weight.codes, weight.scales
     torch.testing.assert_close(found, layer(part), atol=1e-5, rtol=1e-5)

@@ -22,7 +22,7 @@ from engine.kernels.launches import counting
 from engine.kernels.linear_w8a16 import Cut
 from engine.models.diffusion_gemma.fused import FusedLayers
 from engine.models.registry import config_in
-from engine.quant.schemes import PRECISIONS
+from engine.quant import PRECISIONS
 
 REAL = config_in(catalog.shape("26b-a4b").folder)
 
@@ -46,7 +46,7 @@ def test_a_layer_by_name(counted: StepLaunches) -> None:
     layers = len(REAL.layers)
     once = ("head_norm_rope", "attention", "join", "add_norm", "router", "group", "gate_up", "down", "merge_norm")
     assert {name: counted.names[f"{name}_kernel"] for name in once} == dict.fromkeys(once, layers)
-    assert counted.names["linear8_kernel"] == 4 * layers + 2  # q k v, o, gate and up, down; self-conditioning's two
+    assert counted.names["linear_w8a16_kernel"] == 4 * layers + 2  # q k v, o, gate and up, down; conditioning's two
     torch_operations = {name: count for name, count in counted.names.items() if not name.endswith("_kernel")}
     assert sum(torch_operations.values()) <= 8, torch_operations
 

@@ -15,7 +15,7 @@ from engine.kernels.linear_w8a16 import Cut
 from engine.kernels.rope import rotate
 from engine.layers.norm import RMSNorm
 from engine.layers.rope import cos_sin
-from engine.quant.schemes import INT8, pack
+from engine.quant import INT8, pack
 
 EPS = 1e-6
 
@@ -43,7 +43,7 @@ def test_linear(tokens: int, inputs: int, rows: int, cut: Cut | None, dtype: tor
     x, weight = noise(tokens, inputs).to(dtype), pack(noise(rows, inputs, seed=1), INT8)
     want = reference.linear(x.float(), weight)
     for _ in range(2):  # the second time the counters are as the first left them
-        found = linear_w8a16.linear8(x, weight, cut)
+        found = linear_w8a16.linear_w8a16(x, weight, cut)
         assert found.dtype == dtype
         torch.testing.assert_close(found.float(), want, atol=1e-4, rtol=1e-5 if dtype == torch.float32 else 1e-3)
 
@@ -59,7 +59,7 @@ def test_gate_and_up(tokens: int, inputs: int, width: int, cut: Cut | None, dtyp
     gate, up = reference.linear(x.float(), weight).chunk(2, dim=-1)
     want = functional.gelu(gate, approximate="tanh") * up
     for _ in range(2):  # the second time the counters are as the first left them
-        found = linear_w8a16.linear8(x, weight, cut, gated=True)
+        found = linear_w8a16.linear_w8a16(x, weight, cut, gated=True)
         assert found.dtype == dtype
         torch.testing.assert_close(found.float(), want, atol=1e-4, rtol=1e-4 if dtype == torch.float32 else 2e-3)
 
@@ -68,17 +68,19 @@ def test_gate_and_up(tokens: int, inputs: int, width: int, cut: Cut | None, dtyp
 def test_the_order_in_which_programs_finish_changes_nothing(cut: Cut, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last one first, so that a program has gone on to its next tile when the tile before is added up."""
     x, weight = noise(20, 330), pack(noise(400, 330, seed=1), INT8)
-    wanted = linear_w8a16.linear8(x, weight, cut)
+    wanted = linear_w8a16.linear_w8a16(x, weight, cut)
     builder = interpreter.interpreter_builder
     plainly = builder.set_grid_idx
     monkeypatch.setattr(builder, "set_grid_idx", lambda x, y, z: plainly(builder.grid_dim[0] - 1 - x, y, z))
-    assert torch.equal(linear_w8a16.linear8(x, weight, cut), wanted)
+    assert torch.equal(linear_w8a16.linear_w8a16(x, weight, cut), wanted)
 
 
 def test_linear_takes_leading_dimensions_and_strides() -> None:
     x, weight = noise(2, 3, 80), pack(noise(40, 64, seed=1), INT8)
     part = x[..., 8:72]
-    torch.testing.assert_close(linear_w8a16.linear8(part, weight), reference.linear(part, weight), atol=1e-4, rtol=1e-5)
+    torch.testing.assert_close(
+        linear_w8a16.linear_w8a16(part, weight), reference.linear(part, weight), atol=1e-4, rtol=1e-5
+    )
 
 
 @pytest.mark.parametrize(
@@ -125,7 +127,7 @@ def test_attention(
 def test_attention_in_blocks_of_columns(text_rows: int, splits: int) -> None:
     """Cut as for large shared memory, where a program sums up some of the values' columns."""
     queries, keys, values = noise(2, 21, 32), noise(1, 90, 32, seed=1) * 0.3, noise(1, 90, 32, seed=2)
-    span, blocks = torch.tensor([11, 80], dtype=torch.int32), attention.Blocks(32, 32, 8, 2, 16)
+    span, blocks = torch.tensor([11, 80], dtype=torch.int32), attention.AttentionBlocks(32, 32, 8, 2, 16)
     found = attention.attention(queries, keys, values, span, text_rows, splits=splits, blocks=blocks)
     torch.testing.assert_close(found, plain.attention(queries, keys, values, span, text_rows), atol=1e-5, rtol=1e-5)
 

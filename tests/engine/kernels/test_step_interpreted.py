@@ -14,7 +14,7 @@ from engine.kernels.reference_step import VocabularyResult
 from engine.kernels.settle import Buffers, settle
 from engine.layers.moe import Router
 from engine.layers.rope import cos_sin, inverse_frequencies
-from engine.quant.schemes import INT8, pack, unpack
+from engine.quant import INT8, pack, unpack
 from tests.engine.tiny import network
 
 EPS = 1e-6

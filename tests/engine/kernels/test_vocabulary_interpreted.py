@@ -13,7 +13,7 @@ from torch import Tensor
 from engine.decoding import sampling
 from engine.kernels import reference_step as plain
 from engine.kernels import vocabulary as kernel
-from engine.quant.schemes import INT8, pack
+from engine.quant import INT8, pack
 
 CAP = 30.0
 

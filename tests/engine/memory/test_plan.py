@@ -26,7 +26,7 @@ from engine.memory.plan import require_room
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.folder import plan, quantize
 from engine.models.registry import config_in
-from engine.quant.schemes import INT4, INT8, PRECISIONS, Precision
+from engine.quant import INT4, INT8, PRECISIONS, Precision
 from tests.engine import packing
 from tests.engine.tiny import CONFIG, FULL, SLIDING, checkpoint, network, tokens
 

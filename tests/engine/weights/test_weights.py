@@ -19,7 +19,7 @@ from torch import Tensor
 
 from engine import Model, SafelightError, load_model, store_files
 from engine.models.folder import quantize
-from engine.quant.schemes import PRECISIONS, pack, unpack
+from engine.quant import PRECISIONS, pack, unpack
 from engine.weights import packed_store as stores
 from engine.weights import saving
 from tests.engine.packing import GROUP, SCHEME, packable, published, released, set_quantization

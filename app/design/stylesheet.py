@@ -1,0 +1,356 @@
+"""Two style sheets, and the palette: the app's with all standard controls, the window's with our own roles."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import fields
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor, QGuiApplication, QPalette
+from PySide6.QtWidgets import QApplication
+
+from app.design.fonts import TEXT_BODY, TEXT_DISPLAY, TEXT_LEAD, TEXT_SMALL, TEXT_TITLE, sized, ui_font
+from app.design.icons import draw_marks
+from app.design.tokens import DARKROOM, PAPER, Theme
+
+Rules = Callable[[Theme], str]
+
+
+def system_theme() -> Theme:
+    """The theme that fits the desktop's light or dark setting; Darkroom where it does not say."""
+    light = QGuiApplication.styleHints().colorScheme() == Qt.ColorScheme.Light
+    return PAPER if light else DARKROOM
+
+
+def palette(theme: Theme) -> QPalette:
+    """The same colours for what a style sheet does not reach."""
+    made = QPalette()
+    roles = QPalette.ColorRole
+    for role, code in {
+        roles.Window: theme.surface,
+        roles.WindowText: theme.ink,
+        roles.Base: theme.surface_raised,
+        roles.AlternateBase: theme.surface_sunken,
+        roles.Text: theme.ink,
+        roles.PlaceholderText: theme.faint_ink,
+        roles.Button: theme.surface_raised,
+        roles.ButtonText: theme.ink,
+        roles.BrightText: theme.conflict,
+        roles.ToolTipBase: theme.surface_raised,
+        roles.ToolTipText: theme.ink,
+        roles.Highlight: theme.selection,
+        roles.HighlightedText: theme.ink,
+        roles.Link: theme.accent,
+        roles.LinkVisited: theme.accent,
+        roles.Accent: theme.accent,
+        roles.Light: theme.line,
+        roles.Midlight: theme.line,
+        roles.Mid: theme.line_strong,
+        roles.Dark: theme.line_strong,
+        roles.Shadow: theme.surface_sunken,
+    }.items():
+        made.setColor(role, QColor(code))
+    for role in (roles.WindowText, roles.Text, roles.ButtonText):
+        made.setColor(QPalette.ColorGroup.Disabled, role, QColor(theme.line_strong))
+    return made
+
+
+def apply_theme(app: QApplication, theme: Theme) -> None:
+    """Give the whole app a theme. May be called again to change it while the app runs."""
+    if not app.styleSheet():  # the first time; setting a style, or a sheet, goes through every widget there is
+        app.setStyle("Fusion")
+    app.setFont(ui_font())
+    app.setPalette(palette(theme))
+    sheet = stylesheet(theme, draw_marks(theme))
+    if sheet != app.styleSheet():
+        app.setStyleSheet(sheet)
+
+
+def stylesheet(theme: Theme, icons: str = "") -> str:
+    """Qt style sheet of all standard controls. ``icons`` is a folder with the small pictures it shows.
+
+    Buttons take a role by ``setProperty("role", "primary" | "quiet" | "danger")``, labels by
+    ``"title" | "display" | "lead" | "caption"``, frames by ``"panel" | "well" | "rule"``.
+    """
+    text = _SHEET.replace("@icons@", icons)
+    if not icons:
+        text = re.sub(r"image: url\([^)]*\);", "", text)
+    for field in fields(theme):
+        text = text.replace(f"@{field.name}@", str(getattr(theme, field.name)))
+    sizes = {"small": TEXT_SMALL, "body": TEXT_BODY, "lead": TEXT_LEAD, "title": TEXT_TITLE, "display": TEXT_DISPLAY}
+    for name, pixels in sizes.items():
+        text = text.replace(f"@text_{name}@", f"{pixels}px")
+    return sized(text)
+
+
+def chrome(theme: Theme, *rules: Rules) -> str:
+    """The window's sheet: the roles of ``app.design.controls``, its parts' own ``rules``, then the pages'."""
+    return sized("".join(part(theme) for part in (_roles, *rules, _models, _inspector, _sudoku)))
+
+
+def _roles(theme: Theme) -> str:
+    return f"""
+QFrame[role="hairline"] {{ background: {theme.line}; border: none; }}
+QLabel[role="wordmark"] {{ font-size: {TEXT_LEAD}px; font-weight: 600; letter-spacing: 1px; }}
+QLabel[role="mark"] {{ font-size: {TEXT_LEAD}px; color: {theme.accent}; }}
+QLabel[role="speaker"] {{ font-size: {TEXT_SMALL}px; color: {theme.faint_ink}; }}
+QLabel[role="prose"] {{ font-size: {TEXT_LEAD}px; }}
+QLabel[role="setting"] {{ font-size: {TEXT_BODY}px; }}
+QLabel[role="remark"] {{
+    font-size: {TEXT_SMALL + 1}px; color: {theme.ink}; border: none; border-left: 2px solid {theme.accent};
+    padding: 0 0 0 10px;
+}}
+QLabel[role="remark"]:focus, QLabel[role="prose"]:focus {{ background: {theme.surface_raised}; }}
+QFrame[role="notice"] {{
+    background: {theme.surface_raised}; border: none; border-left: 2px solid {theme.conflict};
+}}
+QPushButton[role="chip"] {{
+    background: transparent; border: 1px solid {theme.line_strong}; border-radius: 15px; padding: 4px 12px;
+    font-size: {TEXT_SMALL + 1}px;
+}}
+QPushButton[role="chip"]:hover {{ border-color: {theme.faint_ink}; background: {theme.surface_raised}; }}
+QPushButton[role="chip"]:checked {{ border-color: {theme.accent}; }}
+QPushButton[role="chip"]:focus {{ border: 2px solid {theme.focus}; padding: 3px 11px; }}
+QPushButton[role="chip"]:disabled {{ border-color: {theme.line}; color: {theme.faint_ink}; }}
+QPushButton[role="link"] {{
+    background: transparent; border: none; border-bottom: 2px solid transparent; border-radius: 0; padding: 4px 0 2px 0;
+    font-size: {TEXT_SMALL + 1}px; color: {theme.faint_ink};
+}}
+QPushButton[role="link"]:hover {{ color: {theme.ink}; border-bottom-color: {theme.line_strong}; }}
+QPushButton[role="link"]:checked {{ color: {theme.ink}; border-bottom-color: {theme.accent}; }}
+QPushButton[role="link"]:focus {{ color: {theme.ink}; border-bottom-color: {theme.focus}; }}
+QPushButton[role="link"]:disabled {{ color: {theme.line_strong}; border-bottom-color: transparent; }}
+QFrame[role="field"] {{
+    background: {theme.surface_raised}; border: 1px solid {theme.line_strong}; border-radius: 8px;
+}}
+QFrame[role="field"] QPlainTextEdit, QFrame[role="field"] QPlainTextEdit:focus {{
+    border: none; background: transparent; padding: 0; min-height: 0; font-size: {TEXT_LEAD}px;
+}}
+QFrame[role="field"][active="true"] {{ border-color: {theme.focus}; }}
+QScrollBar:focus {{ border: 1px solid {theme.focus}; }}
+QToolButton::menu-indicator {{ image: none; width: 0; }}
+QProgressBar {{ background: transparent; border: none; max-height: 2px; min-height: 2px; }}
+QProgressBar::chunk {{ background: {theme.accent}; }}
+QWidget#settings, QWidget#topbar {{ background: {theme.surface}; }}
+"""
+
+
+def _models(theme: Theme) -> str:
+    """The models page: rows, their headings and their bars."""
+    return f"""
+QFrame[role="model"] {{ background: {theme.surface_raised}; border: 1px solid {theme.line}; border-radius: 6px;
+    padding-left: 2px; }}
+QFrame[role="model"][loaded="true"] {{ border-left: 3px solid {theme.accent}; padding-left: 0; }}
+QLabel[role="model-title"] {{ font-size: {TEXT_LEAD}px; font-weight: 600; }}
+QLabel[role="group"] {{ font-size: {TEXT_SMALL}px; color: {theme.faint_ink}; letter-spacing: 1px; }}
+QLabel[role="fact"] {{ font-size: {TEXT_SMALL + 1}px; color: {theme.faint_ink}; }}
+QProgressBar[role="bar"] {{
+    background: {theme.line}; border: none; border-radius: 2px; max-height: 4px; min-height: 4px;
+}}
+QProgressBar[role="bar"]::chunk {{ background: {theme.accent}; border-radius: 2px; }}
+"""
+
+
+def _inspector(theme: Theme) -> str:
+    """The inspector: transport, headings and cards."""
+    return f"""
+QWidget#transport, QWidget#inspector-head {{ background: {theme.surface}; }}
+QScrollArea#canvas-scroll, QScrollArea#canvas-scroll > QWidget > QWidget {{ background: {theme.surface_sunken}; }}
+QPushButton#transport-button {{
+    background: transparent; border: 1px solid transparent; border-radius: 4px; padding: 4px 6px;
+}}
+QPushButton#transport-button:hover {{ background: {theme.line}; }}
+QPushButton#transport-button:checked {{ background: {theme.line}; border-color: {theme.accent}; }}
+QPushButton#transport-button:focus {{ border: 2px solid {theme.focus}; padding: 3px 5px; }}
+QPushButton#transport-button:disabled {{ background: transparent; border-color: transparent; }}
+QTableCornerButton::section {{ background: {theme.surface}; border: none; border-bottom: 1px solid {theme.line}; }}
+QLabel[role="frame"] {{ font-size: {TEXT_BODY}px; color: {theme.ink}; }}
+QLabel[role="trace"] {{ font-size: {TEXT_LEAD}px; font-weight: 600; }}
+QWidget#inspector QSplitter::handle:horizontal {{ background: {theme.line}; margin: 0 2px; }}
+QWidget#inspector QSplitter::handle:vertical {{ background: {theme.line}; margin: 2px 0; }}
+QPushButton[role="card"] {{
+    background: {theme.surface_raised}; border: 1px solid {theme.line}; border-radius: 6px; padding: 12px 16px;
+    text-align: left; font-size: {TEXT_BODY}px;
+}}
+QPushButton[role="card"]:hover {{ border-color: {theme.line_strong}; }}
+QPushButton[role="card"]:focus {{ border: 2px solid {theme.focus}; padding: 11px 15px; }}
+QLabel[role="card-title"] {{ font-size: {TEXT_BODY}px; font-weight: 600; }}
+QLabel[role="card-hint"] {{ font-size: {TEXT_SMALL}px; color: {theme.faint_ink}; }}
+"""
+
+
+def _sudoku(theme: Theme) -> str:
+    """The Sudoku page: figures, headings and the buttons of the slider."""
+    return f"""
+QWidget#sudoku {{ background: {theme.surface}; }}
+QWidget#sudoku QPushButton#transport-button {{
+    background: transparent; border: 1px solid transparent; border-radius: 4px; padding: 4px 6px;
+}}
+QWidget#sudoku QPushButton#transport-button:hover {{ background: {theme.line}; }}
+QWidget#sudoku QPushButton#transport-button:focus {{ border: 2px solid {theme.focus}; padding: 3px 5px; }}
+QWidget#sudoku QPushButton#transport-button:disabled {{ background: transparent; border-color: transparent; }}
+QLabel[role="figure"] {{ font-size: {TEXT_LEAD}px; font-weight: 600; }}
+QLabel[role="side"] {{ font-size: {TEXT_BODY}px; font-weight: 600; }}
+QLabel[role="verdict"] {{ font-size: {TEXT_BODY}px; }}
+QLabel[role="section"] {{ font-size: {TEXT_SMALL}px; color: {theme.faint_ink}; letter-spacing: 1px; }}
+"""
+
+
+_SHEET = """
+* { outline: none; }
+QWidget { color: @ink@; }
+QDialog { background: @surface@; }
+QScrollArea, QScrollArea > QWidget > QWidget { background: transparent; border: none; }
+QToolTip {
+    background: @surface_raised@; color: @ink@; border: 1px solid @line_strong@; padding: 6px 8px;
+    font-size: @text_small@;
+}
+
+QLabel { background: transparent; }
+QLabel[role="display"] { font-size: @text_display@; font-weight: 600; }
+QLabel[role="title"] { font-size: @text_title@; font-weight: 600; }
+QLabel[role="lead"] { font-size: @text_lead@; }
+QLabel[role="caption"] { font-size: @text_small@; color: @faint_ink@; }
+QLabel[role="error"] { color: @conflict@; }
+QLabel:disabled { color: @faint_ink@; }
+
+QFrame[role="panel"] { background: @surface_raised@; border: 1px solid @line@; border-radius: 6px; }
+QFrame[role="well"] { background: @surface_sunken@; border: 1px solid @line@; border-radius: 6px; }
+QFrame[role="rule"] { background: @line@; border: none; max-height: 1px; min-height: 1px; }
+
+QPushButton, QToolButton {
+    background: @surface_raised@; color: @ink@; border: 1px solid @line_strong@; border-radius: 4px;
+    padding: 5px 14px; min-height: 20px;
+}
+QToolButton { padding: 5px 8px; }
+QPushButton:hover, QToolButton:hover { border-color: @faint_ink@; }
+QPushButton:pressed, QToolButton:pressed, QPushButton:checked, QToolButton:checked { background: @line@; }
+QPushButton:focus, QToolButton:focus { border: 2px solid @focus@; padding: 4px 13px; }
+QToolButton:focus { padding: 4px 7px; }
+QPushButton:disabled, QToolButton:disabled { color: @faint_ink@; border-color: @line@; background: transparent; }
+QPushButton[role="primary"] {
+    background: @accent@; color: @on_accent@; border: 1px solid @accent@; font-weight: 600;
+}
+QPushButton[role="primary"]:hover { background: @accent_hover@; border-color: @accent_hover@; }
+QPushButton[role="primary"]:focus { border: 2px solid @ink@; }
+QPushButton[role="primary"]:disabled { background: @line@; color: @faint_ink@; border-color: @line@; }
+QPushButton[role="quiet"], QToolButton[role="quiet"] { background: transparent; border-color: transparent; }
+QPushButton[role="quiet"]:hover, QToolButton[role="quiet"]:hover { background: @line@; }
+QPushButton[role="quiet"]:checked, QToolButton[role="quiet"]:checked { background: @line@; }
+QPushButton[role="quiet"]:focus, QToolButton[role="quiet"]:focus { border-color: @focus@; }
+QPushButton[role="danger"] { color: @conflict@; border-color: @conflict@; }
+
+QLineEdit, QPlainTextEdit, QTextEdit, QSpinBox, QDoubleSpinBox, QComboBox {
+    background: @surface_raised@; color: @ink@; border: 1px solid @line_strong@; border-radius: 4px;
+    padding: 5px 8px; min-height: 20px; selection-background-color: @selection@; selection-color: @ink@;
+}
+QLineEdit, QPlainTextEdit, QTextEdit { placeholder-text-color: @faint_ink@; }
+QLineEdit:hover, QPlainTextEdit:hover, QTextEdit:hover, QSpinBox:hover, QDoubleSpinBox:hover, QComboBox:hover {
+    border-color: @faint_ink@;
+}
+QLineEdit:focus, QPlainTextEdit:focus, QTextEdit:focus, QSpinBox:focus, QDoubleSpinBox:focus, QComboBox:focus {
+    border: 2px solid @focus@; padding: 4px 7px;
+}
+QLineEdit:disabled, QPlainTextEdit:disabled, QTextEdit:disabled, QSpinBox:disabled, QDoubleSpinBox:disabled,
+QComboBox:disabled { color: @faint_ink@; border-color: @line@; background: transparent; }
+
+QSpinBox, QDoubleSpinBox { qproperty-alignment: "AlignRight | AlignVCenter"; }
+QSpinBox QLineEdit, QDoubleSpinBox QLineEdit, QComboBox QLineEdit {
+    border: none; background: transparent; padding: 0 0 0 8px; min-height: 0;
+}
+QSpinBox::up-button, QDoubleSpinBox::up-button, QSpinBox::down-button, QDoubleSpinBox::down-button {
+    subcontrol-origin: border; width: 22px; border: none; background: transparent;
+}
+QSpinBox::up-button, QDoubleSpinBox::up-button { subcontrol-position: top right; margin-top: 3px; }
+QSpinBox::down-button, QDoubleSpinBox::down-button { subcontrol-position: bottom right; margin-bottom: 3px; }
+QSpinBox::up-arrow, QDoubleSpinBox::up-arrow { image: url(@icons@/up.png); width: 10px; height: 10px; }
+QSpinBox::down-arrow, QDoubleSpinBox::down-arrow, QComboBox::down-arrow {
+    image: url(@icons@/down.png); width: 10px; height: 10px;
+}
+QSpinBox::up-arrow:disabled, QDoubleSpinBox::up-arrow:disabled, QSpinBox::up-arrow:off, QDoubleSpinBox::up-arrow:off {
+    image: url(@icons@/up-off.png);
+}
+QSpinBox::down-arrow:disabled, QDoubleSpinBox::down-arrow:disabled, QSpinBox::down-arrow:off,
+QDoubleSpinBox::down-arrow:off, QComboBox::down-arrow:disabled { image: url(@icons@/down-off.png); }
+QComboBox { padding-right: 26px; }
+QComboBox::drop-down { subcontrol-origin: border; subcontrol-position: center right; width: 26px; border: none; }
+QComboBox QAbstractItemView {
+    background: @surface_raised@; color: @ink@; border: 1px solid @line_strong@; padding: 4px;
+    selection-background-color: @selection@; selection-color: @ink@; outline: none;
+}
+
+QSlider::groove:horizontal { height: 2px; background: @line_strong@; border-radius: 1px; }
+QSlider::sub-page:horizontal { height: 2px; background: @accent@; border-radius: 1px; }
+QSlider::handle:horizontal {
+    width: 14px; height: 14px; margin: -7px 0; border-radius: 8px; background: @ink@; border: 1px solid @surface@;
+}
+QSlider::handle:horizontal:hover { background: @accent_hover@; }
+QSlider:focus { border: 2px solid @focus@; border-radius: 4px; }
+QSlider:horizontal { min-height: 24px; border: 2px solid transparent; }
+QSlider:horizontal:focus { border: 2px solid @focus@; }
+QSlider::sub-page:horizontal:disabled { background: @line@; }
+QSlider::handle:horizontal:disabled { background: @line_strong@; }
+
+QCheckBox, QRadioButton { spacing: 8px; padding: 4px; border: 2px solid transparent; border-radius: 4px; }
+QCheckBox:focus, QRadioButton:focus { border-color: @focus@; }
+QCheckBox::indicator, QRadioButton::indicator {
+    width: 14px; height: 14px; border: 1px solid @line_strong@; background: @surface_raised@;
+}
+QCheckBox::indicator { border-radius: 3px; }
+QRadioButton::indicator { border-radius: 8px; }
+QCheckBox::indicator:hover, QRadioButton::indicator:hover { border-color: @faint_ink@; }
+QCheckBox::indicator:checked { background: @accent@; border-color: @accent@; image: url(@icons@/check.png); }
+QRadioButton::indicator:checked { background: @accent@; border-color: @accent@; image: url(@icons@/dot.png); }
+QCheckBox:disabled, QRadioButton:disabled { color: @faint_ink@; }
+
+QListView, QTreeView, QTableView {
+    background: transparent; border: none; alternate-background-color: @surface_sunken@;
+    selection-background-color: @selection@; selection-color: @ink@;
+}
+QListView::item, QTreeView::item {
+    min-height: 28px; padding: 0 8px; border-radius: 4px; border: 1px solid transparent;
+}
+QListView::item:hover, QTreeView::item:hover { background: @surface_raised@; }
+QListView::item:selected, QTreeView::item:selected { background: @selection@; color: @ink@; }
+QListView:focus, QTreeView:focus, QTableView:focus { border: 2px solid @focus@; border-radius: 4px; }
+QHeaderView::section {
+    background: @surface@; color: @faint_ink@; border: none; border-bottom: 1px solid @line@; padding: 6px 8px;
+}
+
+QScrollBar:vertical { background: transparent; width: 12px; margin: 0; }
+QScrollBar:horizontal { background: transparent; height: 12px; margin: 0; }
+QScrollBar::handle { background: @line_strong@; border-radius: 3px; margin: 3px; }
+QScrollBar::handle:vertical { min-height: 32px; }
+QScrollBar::handle:horizontal { min-width: 32px; }
+QScrollBar::handle:hover { background: @faint_ink@; }
+QScrollBar::add-line, QScrollBar::sub-line { width: 0; height: 0; }
+QScrollBar::add-page, QScrollBar::sub-page { background: transparent; }
+
+QProgressBar {
+    background: @line@; border: none; border-radius: 2px; max-height: 4px; min-height: 4px; color: transparent;
+}
+QProgressBar::chunk { background: @accent@; border-radius: 2px; }
+QMenuBar { background: @surface@; }
+QMenuBar::item { padding: 6px 10px; background: transparent; border-radius: 4px; }
+QMenuBar::item:selected { background: @line@; }
+QMenu { background: @surface_raised@; border: 1px solid @line_strong@; padding: 4px; }
+QMenu::item { padding: 6px 24px 6px 12px; border-radius: 4px; }
+QMenu::item:selected { background: @selection@; }
+QMenu::item:disabled { color: @faint_ink@; }
+QMenu::separator { height: 1px; background: @line@; margin: 4px 8px; }
+QTabWidget::pane { border: none; border-top: 1px solid @line@; }
+QTabBar::tab {
+    background: transparent; color: @faint_ink@; padding: 8px 14px; border: none; border-bottom: 2px solid transparent;
+}
+QTabBar::tab:hover { color: @ink@; }
+QTabBar::tab:selected { color: @ink@; border-bottom: 2px solid @accent@; }
+QTabBar::tab:focus { border: 2px solid @focus@; }
+QSplitter::handle { background: @line@; }
+QSplitter::handle:horizontal { width: 1px; }
+QSplitter::handle:vertical { height: 1px; }
+QStatusBar { background: @surface@; color: @faint_ink@; border-top: 1px solid @line@; }
+QStatusBar::item { border: none; }
+QGroupBox { border: none; border-top: 1px solid @line@; margin-top: 20px; padding-top: 8px; }
+QGroupBox::title { subcontrol-origin: margin; subcontrol-position: top left; color: @faint_ink@; padding: 0; }
+"""

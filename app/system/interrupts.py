@@ -1,0 +1,42 @@
+"""Ctrl+C in the terminal ends the app, though Qt's event loop runs no Python by itself."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+from types import FrameType
+
+from PySide6.QtCore import QCoreApplication, QMetaObject, QObject, QSocketNotifier, Qt, Slot
+
+
+class Interrupts(QObject):
+    """Quits the app on SIGINT: each signal wakes the event loop by a socket, so that Python gets to see it."""
+
+    def __init__(self, app: QCoreApplication) -> None:
+        super().__init__(app)
+        self._app = app
+        self._reader, self._writer = socket.socketpair()
+        self._reader.setblocking(False)
+        self._writer.setblocking(False)
+        self._notifier = QSocketNotifier(self._reader.fileno(), QSocketNotifier.Type.Read, self)
+        self._notifier.activated.connect(self._wake)
+        self._old_fd = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+        self._old_handler = signal.signal(signal.SIGINT, self._quit)
+
+    def close(self) -> None:
+        """Put things back as they were."""
+        signal.signal(signal.SIGINT, self._old_handler)
+        signal.set_wakeup_fd(self._old_fd)
+        self._notifier.setEnabled(False)
+        self._reader.close()
+        self._writer.close()
+
+    def _quit(self, _number: int, _frame: FrameType | None) -> None:
+        # Not at once: before the event loop runs, while the window is being made, quit() would do nothing.
+        QMetaObject.invokeMethod(self._app, "quit", Qt.ConnectionType.QueuedConnection)
+
+    @Slot()
+    def _wake(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            self._reader.recv(64)  # running this line is what lets Python call the handler

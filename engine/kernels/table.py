@@ -1,0 +1,81 @@
+"""Which function computes an operation, by the scheme of its weights and by what the device can do.
+
+The first row that fits serves. The rows of plain torch come last and fit everything; they are also the oracles. To add
+a kernel, write its file, give it the signature of the operation's plain function, and add its row above that one's.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, Literal, NamedTuple
+
+from engine.quant import INT4, INT4_G64, INT8, NF4, Scheme
+
+Kind = Literal["triton", "cpu", "plain"]
+
+
+class Capability(NamedTuple):
+    """What computes on a device, or what a kernel needs."""
+
+    kind: Kind
+    version: tuple[int, int] = (0, 0)  # a card's compute capability
+
+
+class KernelRow(NamedTuple):
+    """A function that serves an operation."""
+
+    operation: str
+    schemes: tuple[Scheme | None, ...] | None  # of the weights; None among them: not packed; None alone: any
+    needs: Capability | None  # None: nothing
+    function: str  # module in this folder, and name
+
+
+AMPERE, CPU = Capability("triton", (8, 0)), Capability("cpu")  # cards with bf16 matrix units; any processor
+PLAIN = Capability("plain")
+FOUR_BIT = (INT4, INT4_G64, NF4)
+ROWS = (
+    KernelRow("linear", (INT8,), AMPERE, "linear_w8a16.linear_w8a16"),
+    KernelRow("linear", (*FOUR_BIT, INT8), CPU, "cpu.linear"),
+    KernelRow("linear", None, None, "reference.linear"),
+    KernelRow("linear_int8", (INT8,), AMPERE, "linear_w8a8.linear_w8a8"),
+    KernelRow("linear_int8", None, None, "reference.linear_int8"),
+    KernelRow("experts", FOUR_BIT, AMPERE, "expert_gemm.experts"),
+    KernelRow("experts", (*FOUR_BIT, INT8), CPU, "cpu.experts"),
+    KernelRow("experts", None, None, "reference.experts"),
+    KernelRow("rows", None, None, "reference.rows"),
+    KernelRow("expectation", (INT8,), CPU, "cpu.expectation"),
+    KernelRow("expectation", None, None, "reference.expectation"),
+    KernelRow("attend", None, AMPERE, "attention.attention"),
+    KernelRow("attend", None, CPU, "cpu.attention"),
+    KernelRow("attend", None, None, "reference_step.attention"),
+    KernelRow("vocabulary_stage", (INT8, None), AMPERE, "vocabulary.vocabulary_stage"),
+    KernelRow("vocabulary_stage", (INT8,), CPU, "cpu_vocabulary.vocabulary_stage"),
+    KernelRow("vocabulary_stage", None, None, "reference_step.vocabulary_stage"),
+    # with int8 activations
+    KernelRow("vocabulary_stage_a8", (INT8, None), AMPERE, "vocabulary.vocabulary_stage"),
+    KernelRow("vocabulary_stage_a8", None, None, "reference_step.vocabulary_stage"),
+)
+
+
+@functools.cache
+def find(operation: str, scheme: Scheme | None, capability: Capability) -> Callable[..., Any]:
+    """The function that serves an operation on weights of a scheme; None: not packed, or no weights."""
+    for row in ROWS:
+        fits_weights = row.schemes is None or scheme in row.schemes
+        if row.operation == operation and fits_weights and _fits(capability, row.needs):
+            module, _, name = row.function.partition(".")
+            found: Callable[..., Any] = getattr(import_module(f"engine.kernels.{module}"), name)
+            return found
+    raise LookupError(f"no kernel serves {operation}")
+
+
+def _fits(capability: Capability, needs: Capability | None) -> bool:
+    return needs is None or (capability.kind == needs.kind and capability.version >= needs.version)
+
+
+def schemes(operation: str, kind: Kind) -> tuple[Scheme, ...]:
+    """The schemes for which an operation has kernels of a kind of its own."""
+    rows = [row for row in ROWS if row.operation == operation and row.needs is not None and row.needs.kind == kind]
+    return tuple(scheme for row in rows for scheme in row.schemes or () if scheme is not None)

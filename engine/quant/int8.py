@@ -1,0 +1,31 @@
+"""int8: symmetric, -127 to 127 times an fp32 scale, over a whole row."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from engine.quant.scheme import Packed, Scheme, register
+
+
+class Int8(Scheme):
+    """Codes are the values themselves."""
+
+    bits: ClassVar[int] = 8
+    codes_dtype: ClassVar[torch.dtype] = torch.int8
+    scale_dtype: ClassVar[torch.dtype] = torch.float32
+    spread: ClassVar[float] = 73.3
+
+    def scales(self, extreme: Tensor) -> Tensor:
+        return extreme.abs() / 127.0
+
+    def encode(self, scaled: Tensor) -> Tensor:
+        return scaled.round().clamp(-127, 127).to(torch.int8)
+
+    def decode(self, packed: Packed) -> Tensor:
+        return packed.codes.float()
+
+
+INT8 = register(Int8("int8", 0))

@@ -1,0 +1,91 @@
+"""Which part of a model is packed how, and which products round their activations."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+
+from engine.errors import SafelightError, quoted
+from engine.quant.int4 import INT4, INT4_G64
+from engine.quant.int8 import INT8
+from engine.quant.nf4 import NF4
+from engine.quant.scheme import SCHEMES, Scheme
+
+
+@dataclass(frozen=True)
+class Precision:
+    """Which part of a model is packed how; ``None`` keeps a part in the model's own number type.
+
+    Four bits are enough for experts. In attention, dense MLP, self-conditioning and the embedding table they make the
+    sampler take many more steps. Norms, router and scalars are never packed.
+    """
+
+    experts: Scheme | None = None
+    attention: Scheme | None = None
+    dense: Scheme | None = None  # MLP and self-conditioning
+    embedding: Scheme | None = None
+
+    @property
+    def is_packed(self) -> bool:
+        return self != Precision()
+
+    def scheme(self, module: str) -> Scheme | None:
+        """How the weights of a layer are packed, by its path in the network."""
+        name = f".{module}."
+        if ".experts." in name:
+            return self.experts
+        if ".self_attn." in name:
+            return self.attention
+        if ".mlp." in name or ".self_conditioning." in name:
+            return self.dense
+        return self.embedding if ".embed_tokens." in name else None
+
+    def as_dict(self) -> dict[str, str | None]:
+        """Part -> scheme, by name."""
+        return {field.name: str(scheme) if (scheme := getattr(self, field.name)) else None for field in fields(self)}
+
+    @staticmethod
+    def from_dict(raw: object) -> Precision:
+        """
+        Raises:
+            SafelightError: a part or a scheme that this version does not know.
+        """
+        if not isinstance(raw, dict):
+            raise SafelightError(f"the weights are packed in a way this version does not know: {quoted(raw)}")
+        for part, scheme in raw.items():
+            is_known = scheme is None or (isinstance(scheme, str) and scheme in SCHEMES)
+            if part not in Precision().as_dict() or not is_known:
+                told = f"{quoted(part)} as {quoted(scheme)}"
+                raise SafelightError(f"the weights are packed in a way this version does not know: {told}")
+        return Precision(**{part: SCHEMES[scheme] for part, scheme in raw.items() if scheme is not None})
+
+
+PRECISIONS = {
+    "none": Precision(),
+    "nf4": Precision(NF4, INT8, INT8, INT8),
+    "int4": Precision(INT4, INT8, INT8, INT8),
+    "int4-g64": Precision(INT4_G64, INT8, INT8, INT8),
+}
+"""What ``quantization`` may name, apart from "auto"."""
+DEFAULT = "int4"  # smaller error than nf4 at a quarter bit more, and half the instructions to decode
+
+
+@dataclass(frozen=True)
+class Activations:
+    """Which products round their activations to int8, 128 of a row at a time, and so run on 8-bit matrix units.
+
+    The rule: all are off, for every model and on every card, until a card has shown that the kernels are right and
+    faster. What may then be on is what keeps the steps per canvas within 2 % (``tests.bench.activations``). Until
+    then, only a measurement asks for one.
+    """
+
+    linears: bool = False  # with 8-bit weights
+    head: bool = False
+    soft: bool = False  # the soft embedding, whose activations are probabilities
+
+    @property
+    def names(self) -> list[str]:
+        """Those that do."""
+        return [name for name, rounds in asdict(self).items() if rounds]
+
+
+BF16 = Activations()  # none

@@ -1,0 +1,151 @@
+"""Small text tasks with answers that a program can check: the list of skills, and what is asked of all of them.
+
+The tasks train and evaluate a tiny character-level block-diffusion language model. One sixteenth of all tasks is held
+out of training. The split is made by content, not by wording: two phrasings of one task always fall on the same side.
+Small talk has fixed answers and belongs to both sides.
+
+To add a skill, write it in a file of its family and name it in ``SKILLS``, at the end.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from typing import Literal
+
+from engine.tasks.skills import arithmetic, counting, measures, number_words, small_talk, words
+from engine.tasks.skills.skill import MAX_ANSWER, MAX_PROMPT, Example, Parts, Rule, Skill, plain
+from engine.tasks.skills.vocabulary import WORDS
+
+__all__ = [
+    "HELD_OUT_ONE_IN",
+    "MAX_ANSWER",
+    "MAX_PROMPT",
+    "SKILLS",
+    "SMALL_TALK",
+    "WORDS",
+    "Example",
+    "Skill",
+    "Split",
+    "check",
+    "is_held_out",
+    "parse",
+    "sample",
+    "solve",
+    "suggestions",
+]
+
+Split = Literal["train", "test"]
+
+HELD_OUT_ONE_IN = 16
+"""One task in this many is kept for the test split."""
+
+SMALL_TALK = small_talk.NAME
+"""The key of the one skill whose answers are learnt by heart."""
+
+SKILLS: dict[str, Skill] = {
+    skill.name: skill
+    for skill in (  # their order decides what a seed draws, and which rule reads a prompt first
+        words.REVERSE_WORD,
+        words.SORT_LETTERS,
+        arithmetic.SORT_NUMBERS,
+        arithmetic.ADD,
+        arithmetic.SUBTRACT,
+        words.COUNT_LETTERS,
+        number_words.NUMBER_TO_WORDS,
+        number_words.WORDS_TO_NUMBER,
+        measures.WEEKDAY,
+        measures.CONVERT,
+        arithmetic.PATTERN,
+        words.JSON_LIST,
+        arithmetic.FILL_GAP,
+        words.CAPITALS,
+        words.SPELL,
+        words.REPEAT,
+        counting.COUNT_UP,
+        counting.COUNTDOWN,
+        counting.TIMES_TABLE,
+        small_talk.SMALL_TALK,
+    )
+}
+"""All skills by their key."""
+
+_MAX_TRIES = 100_000
+
+_SUGGESTIONS: tuple[str, ...] = (
+    "What can you do?",
+    "Reverse the word robot.",
+    "What is 47 + 5?",
+    "Count from 4 to 43.",
+    "Sort 9 4 7 2 6.",
+    "Times table of 5 up to 9.",
+    "Write 436 in words.",
+    "As JSON: fig, pear, plum",
+    "Mia comes 3 days after Tuesday. When?",
+    "Spell banana.",
+)
+
+
+def parse(prompt: str) -> tuple[str, Rule, Parts] | None:
+    """The skill whose rule fits a prompt, the rule, and the parts it reads; None for small talk and other text."""
+    text = plain(prompt)
+    for skill in SKILLS.values():
+        if skill.rule is None:
+            continue
+        for pattern in skill.rule.patterns:
+            match = pattern.fullmatch(text)
+            if match:
+                return skill.name, skill.rule, match.groupdict(default=skill.rule.missing)
+    return None
+
+
+def solve(prompt: str) -> str | None:
+    """The right answer to a prompt, worked out from its text; None if it is none of our tasks.
+
+    Upper and lower case of the wording, spaces around the prompt and a missing stop at its end do not matter.
+    """
+    fixed = small_talk.ANSWERS.get(plain(prompt).lower())
+    if fixed is not None:
+        return fixed
+    parsed = parse(prompt)
+    if parsed is None:
+        return None
+    _, rule, parts = parsed
+    answer = rule.answer(parts)
+    return answer if answer is not None and len(answer) <= MAX_ANSWER else None
+
+
+def check(prompt: str, answer: str) -> bool:
+    """Whether an answer, apart from spaces around it, is the right one."""
+    return answer.strip() == solve(prompt)
+
+
+def is_held_out(prompt: str) -> bool:
+    """Whether a task is kept for the test split, by a stable hash of what it asks; small talk never is."""
+    key = plain(prompt)
+    if key.lower() in small_talk.ANSWERS:
+        return False
+    parsed = parse(prompt)
+    if parsed is not None:
+        name, _, parts = parsed
+        key = "|".join([name, *(f"{part}={parts[part]}" for part in sorted(parts))])
+    # A CRC would not do: it is linear, and would hold out whole columns, such as every countdown to 5.
+    return hashlib.blake2b(key.lower().encode(), digest_size=1).digest()[0] % HELD_OUT_ONE_IN == 0
+
+
+def sample(rng: random.Random, split: Split, skill: str | None = None) -> Example:
+    """One random example of a split, of the given skill or of one drawn by weight."""
+    if skill is None:
+        chosen = rng.choices(list(SKILLS.values()), weights=[s.weight for s in SKILLS.values()])[0]
+    else:
+        chosen = SKILLS[skill]
+    for _ in range(_MAX_TRIES):
+        example = chosen.generate(rng)
+        if chosen.name == SMALL_TALK or is_held_out(example.prompt) == (split == "test"):
+            return example
+    raise RuntimeError(f"no example of {chosen.name} for the {split} split")
+
+
+def suggestions() -> list[str]:
+    """Prompts to offer to people. Apart from the small talk, the model has met none of them in training."""
+    return list(_SUGGESTIONS)

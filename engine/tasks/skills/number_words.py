@@ -1,0 +1,94 @@
+"""Numbers up to 999 in words and in digits."""
+
+from __future__ import annotations
+
+import random
+import re
+
+from engine.tasks.skills.skill import Example, Parts, Skill, ask, rule
+
+_LARGEST = 999
+_SMALL_NUMBERS = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+    "seventeen eighteen nineteen"
+)
+_SMALL = _SMALL_NUMBERS.split()
+_TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+_VALUES = {word: value for value, word in enumerate(_SMALL)} | {
+    word: 10 * (value + 2) for value, word in enumerate(_TENS)
+}
+
+# --- generators ------------------------------------------------------------------------------------------------------
+
+
+def _in_words(number: int) -> str:
+    if number < 20:
+        return _SMALL[number]
+    if number < 100:
+        tens, ones = divmod(number, 10)
+        return _TENS[tens - 2] + (f"-{_SMALL[ones]}" if ones else "")
+    hundreds, rest = divmod(number, 100)
+    return f"{_SMALL[hundreds]} hundred" + (f" {_in_words(rest)}" if rest else "")
+
+
+def _up_to_999(rng: random.Random) -> int:
+    return rng.randint(0, 99) if rng.random() < 0.25 else rng.randint(0, 999)
+
+
+def _number_to_words(rng: random.Random) -> Example:
+    number = _up_to_999(rng)
+    return ask(rng, "number_to_words", ("Write {n} in words.", "Say {n} in words."), _in_words(number), n=number)
+
+
+def _words_to_number(rng: random.Random) -> Example:
+    number = _up_to_999(rng)
+    phrasings = ("Write {w} in digits.", "Say {w} in digits.")
+    return ask(rng, "words_to_number", phrasings, str(number), w=_in_words(number))
+
+
+# --- rules, which spell numbers by an algorithm of their own ---------------------------------------------------------
+
+
+def _solve_in_words(parts: Parts) -> str | None:
+    digits = parts["n"].lstrip("0").rjust(3, "0")
+    if int(digits) > _LARGEST:
+        return None
+    if digits == "000":
+        return "zero"
+    names = {value: word for word, value in _VALUES.items()}
+    words = [names[int(digits[0])], "hundred"] if digits[0] != "0" else []
+    rest = int(digits[1:])
+    if rest in names and rest:
+        words.append(names[rest])
+    elif rest:
+        words.append(names[10 * int(digits[1])] + "-" + names[int(digits[2])])
+    return " ".join(words)
+
+
+def _solve_in_digits(parts: Parts) -> str | None:
+    total = 0
+    for word in re.split(r"[ -]", parts["w"].lower()):
+        if word == "hundred":
+            total *= 100
+        elif word in _VALUES:
+            total += _VALUES[word]
+        else:
+            return None
+    # Only a number written in the one right way counts.
+    return str(total) if _solve_in_words({"n": str(total)}) == parts["w"].lower() else None
+
+
+NUMBER_TO_WORDS = Skill(
+    "number_to_words",
+    "Write a number in words",
+    _number_to_words,
+    2,
+    rule(r"(?:write|say) (?P<n>\d{1,6}) in words", answer=_solve_in_words),
+)
+WORDS_TO_NUMBER = Skill(
+    "words_to_number",
+    "Write a number in digits",
+    _words_to_number,
+    0.75,
+    rule("(?:write|say) (?P<w>[a-z]+(?:[ -][a-z]+)*) in digits", answer=_solve_in_digits),
+)
