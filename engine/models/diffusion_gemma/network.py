@@ -3,7 +3,7 @@
 *Prefill* is causal and appends keys and values to the cache. *Denoise* is bidirectional over the canvas, looks at
 the cache and leaves it as it was. Parameter names are the checkpoint's, under ``model.decoder.``.
 
-Prefill by kernels takes the step's own (``layers/fused``), with text alone in a pass; the plain path is its oracle.
+Prefill by kernels takes the step's own (``fused``), with text alone in a pass; the plain path is its oracle.
 
 Floor of 32 768 tokens of the 26B: experts 94, linear layers 108, attention of full layers 88 and of sliding ones 14
 TFLOP, 303 in all; H100 and H200 0.38 s, RTX 4090 1.8 s, RTX 5090 1.4 s. The weights are read once a piece, 465 GB in
