@@ -1,8 +1,9 @@
 """One denoising step as a fixed program over fixed buffers; on CUDA it is captured once and replayed.
 
-The program is ``plain_stepper``'s step in the kernels' terms: nothing in it depends on a value that only the host knows. The text's length, the step, the sampler's knobs and the random streams live on the device; a
-canvas writes its keys and values into the cache's buffers at a place read from there. All that an event tells is left
-in one buffer, with the flag that says whether the canvas has converged, and copied to the host behind the step.
+The program is ``plain_stepper``'s step in the kernels' terms: nothing in it depends on a value that only the host
+knows. The text's length, the step, the sampler's knobs and the random streams live on the device; a canvas writes its
+keys and values into the cache's buffers at a place read from there. All that an event tells is left in one buffer, with
+the flag that says whether the canvas has converged, and copied to the host behind the step.
 
 A canvas's first step may also commit the canvas before it: both go through the layers in one pass, text first, so that
 the weights are read once for the two.
