@@ -21,6 +21,7 @@ MOST_POSITIONS = 2**24
 MOST_CANVAS = 65_536
 MOST_HEADS, MOST_HEAD_DIM = 4_096, 16_384
 MOST_THREADS = 256  # of a processor
+LARGEST_SEED = 2**63 - 1  # of a run; the least is 0
 MOST_REAL = 1e30  # what is a float on a graphics card, too
 DENSE_EXPERTS = 8  # up to this many experts, computing all of them is faster than sorting tokens
 _MOST = {

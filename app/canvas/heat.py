@@ -39,5 +39,5 @@ class Heat:
 def places(shares: NDArray[np.float32], steps: int) -> list[int]:
     """Shares of a scale as whole places on a ramp; clamped to its ends, NaN is ``NONE``."""
     found = np.rint(np.clip(np.nan_to_num(shares, nan=0.0), 0.0, 1.0) * steps).astype(np.int32)
-    whole: list[int] = np.where(np.isnan(shares), NONE, found).tolist()
-    return whole
+    ramp: list[int] = np.where(np.isnan(shares), NONE, found).tolist()
+    return ramp

@@ -12,7 +12,7 @@ from app.cli import options, running, terminal
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from engine.doctor.report import Report, Section
+    from engine.doctor.report import Report, SectionReport
 
 EPILOG = """\
 Each section runs in a process of its own; what fails or crashes is told, and the others go on. On a GPU every kernel
@@ -95,7 +95,7 @@ def _print(report: Report) -> None:
     console.print(terminal.printable(report.verdict), soft_wrap=True)
 
 
-def _machine_code(section: Section) -> object:
+def _machine_code(section: SectionReport) -> object:
     """A row a kernel, with its launches a step, a column a card. Of the checks only failed ones are listed."""
     targets = list(dict.fromkeys(str(row["target"]) for row in section.rows))
     table = terminal.table("kernels of a step", "kernel", "launches", *targets)

@@ -17,8 +17,9 @@ import traceback
 from importlib.metadata import PackageNotFoundError, version
 
 from app.cli import bench, doctor, export, generate, plan, quantize, skills, sudoku, terminal, train, window
-from app.cli.options import LARGEST_SEED, Parser, number, place
+from app.cli.options import Parser, number, place
 from engine import SafelightError
+from engine.config import LARGEST_SEED
 
 COMMANDS = (generate, sudoku, skills, train, plan, quantize, bench, doctor, export)  # in the order of --help
 DESCRIPTION = """\

@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from engine import GenerationConfig, SafelightError, files
-from engine.config import MOST_THREADS
+from engine.config import LARGEST_SEED, MOST_THREADS
 from engine.errors import quoted
 
-LARGEST_SEED = 2**63 - 1
 TEXT_BYTES = 64 * 2**20  # of a file, or of standard input
 QUANTIZATIONS = ("none", "nf4", "int4", "int4-g64")  # the engine's, named here so that --help needs no torch
 

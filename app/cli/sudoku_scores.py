@@ -16,7 +16,7 @@ from rich.table import Table
 from app.cli import options, running, terminal
 from app.state.sudoku.scores import ALL, MOST, Result, Scoreboard, ScoreRow, make_puzzle, percent
 from engine import SUDOKU, GenerationConfig, SafelightError
-from engine.files import replacing
+from engine.files import write_text
 from engine.tasks import sudoku
 from engine.tasks.sudoku import BINS, GIVENS, GivenRange
 
@@ -100,8 +100,7 @@ def run(args: argparse.Namespace, changes: dict[str, int | float]) -> int:
         title = f"{contender(model)}, fresh puzzles, seed {evaluation.seed}"
         screen.print(table(scores, title, screen.width))
     if args.csv is not None:
-        with replacing(Path(args.csv)) as beside:
-            beside.write_text(scores.to_csv(), encoding="utf-8")
+        write_text(Path(args.csv), scores.to_csv())
     if not finished:
         terminal.say(f"stopped; {len(scores)} of {len(evaluation)} puzzles were run")
         return 130

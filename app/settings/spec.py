@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engine.config import LARGEST_SEED
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -93,10 +95,7 @@ SAMPLER = (
     ),
 )
 
-SEED_LOW, SEED_HIGH = 0, 2**31 - 1
-SEED = Setting(
-    "seed", "Seed", "", "The same seed, settings and model repeat an answer exactly.", SEED_LOW, SEED_HIGH, 1
-)
+SEED = Setting("seed", "Seed", "", "The same seed, settings and model repeat an answer exactly.", 0, LARGEST_SEED, 1)
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@ from PySide6.QtCore import QSettings
 
 from app.settings.file import user_settings
 from app.settings.preferences import SECTIONS, THEME, Folder, Preference, Preferences, Switch
-from app.settings.spec import LAYER, PACE, SAMPLER, SEED_HIGH, SEED_LOW, Choice, Setting
+from app.settings.spec import LAYER, PACE, SAMPLER, Choice, Setting
 from app.settings.values import SettingsValues
 from app.system.i18n import tr
+from engine.config import LARGEST_SEED
 
 THEMES = tuple(value for value, _label in THEME.options)
 KEYS = {
@@ -39,6 +40,13 @@ def _number(settings: QSettings, key: str, low: float, high: float) -> float | N
     return value if low <= value <= high else None
 
 
+def _seed(settings: QSettings) -> int | None:
+    """A whole number that a float would round."""
+    raw = str(settings.value("sampler/seed", ""))
+    seed = int(raw) if raw.isascii() and raw.isdigit() and len(raw) < 20 else -1
+    return seed if 0 <= seed <= LARGEST_SEED else None
+
+
 def _flag(settings: QSettings, key: str, default: bool) -> bool:
     raw = settings.value(key)
     return default if raw is None else str(raw).lower() in ("true", "1")
@@ -51,8 +59,7 @@ def read_values(settings: QSettings, reduced_motion: bool) -> SettingsValues:
         found = _number(settings, f"sampler/{setting.name}", setting.low, setting.high)
         if found is not None:
             values.overrides[setting.name] = int(found) if setting.is_whole else found
-    seed = _number(settings, "sampler/seed", SEED_LOW, SEED_HIGH)
-    values.seed = None if seed is None else int(seed)
+    values.seed = _seed(settings)
     values.calm = _flag(settings, "canvas/calm", False)
     layer = str(settings.value("canvas/layer", "state"))
     values.layer = layer if layer in dict(LAYER.options) else "state"
@@ -71,7 +78,7 @@ def write_values(settings: QSettings, values: SettingsValues, reduced_motion: bo
     for setting in SAMPLER:
         _write(settings, f"sampler/{setting.name}", values.overrides.get(setting.name))
     if not keep_seed:
-        _write(settings, "sampler/seed", values.seed)
+        _write(settings, "sampler/seed", None if values.seed is None else str(values.seed))
     _write(settings, "canvas/calm", values.calm)
     _write(settings, "canvas/layer", values.layer)
     _write(settings, "canvas/pace_ms", values.pace_ms)

@@ -7,8 +7,8 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Slot
 from PySide6.QtWidgets import QFileDialog
 
-from app.bridge.messages import AdapterChanged, LoadedModel, Message
 from app.context import SUDOKU, AppContext
+from app.settings.values import later_seed
 from app.state.sudoku.scores import Request
 from app.sudoku.batch import PuzzleBatch
 from app.sudoku.board.run_board import RunBoard
@@ -18,6 +18,7 @@ from app.sudoku.page import SudokuPage
 from app.sudoku.side_by_side import BoardSide
 from app.system.i18n import tr
 from engine import SUDOKU as SUDOKU_MODEL
+from engine.service import AdapterChanged, LoadedModel, ServiceReply
 from engine.tasks.sudoku import Bin
 
 
@@ -104,7 +105,7 @@ class SudokuController(QObject):
         if self._reason() or not one.check.runs or left is None or right is None:
             return
         puzzle, seed = one.puzzle.cells, self._context.values.next_seed()
-        seeds = (seed, seed + (left == right))  # the same twice would be the same run twice
+        seeds = (seed, later_seed(seed, int(left == right)))  # the same twice would be the same run twice
         beside.expect(puzzle)
         self.queue.add(
             PuzzleJob(side.contender, puzzle, own, self.page.clamp, side.run)
@@ -212,11 +213,11 @@ class SudokuController(QObject):
     # ---------------------------------------------------------------- what arrives
 
     @Slot(object)
-    def take(self, messages: list[Message]) -> None:
+    def take(self, replies: list[ServiceReply]) -> None:
         """Take in what arrived of a run; where an adapter could not be put on, the chooser goes back."""
-        for message in messages:
-            self.queue.take(message)
-            if isinstance(message, AdapterChanged):
+        for reply in replies:
+            self.queue.take(reply)
+            if isinstance(reply, AdapterChanged):
                 self._fill()
 
     # ---------------------------------------------------------------- looking into it

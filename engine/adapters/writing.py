@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from engine.adapters.config import BASE_FINGERPRINT, CONFIG, TENSORS, tensor_nam
 from engine.adapters.lora import LowRank
 from engine.adapters.targets import Adapters, Place, Targets
 from engine.errors import SafelightError
-from engine.files import explained, write_text
+from engine.files import explained, write_json
 from engine.weights.saving import save_whole
 
 
@@ -57,7 +56,7 @@ def save_adapter(
         raise explained(fault, folder) from fault
     metadata = {"format": "pt"} | ({BASE_FINGERPRINT: base_fingerprint} if base_fingerprint else {})
     save_whole(folder / TENSORS, tensors, metadata)
-    write_text(folder / CONFIG, json.dumps(_config(parts, base_name), indent=2) + "\n")
+    write_json(folder / CONFIG, _config(parts, base_name))
 
 
 def _config(parts: dict[str, LowRank], base_name: str) -> dict[str, object]:

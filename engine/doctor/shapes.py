@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from engine import catalog
+from engine.checks.operands import normal
 from engine.config import LayerConfig, ModelConfig
-from engine.doctor.operands import normal
 from engine.models.registry import config_in
 
 REAL = "26b-a4b"
@@ -44,7 +44,7 @@ def tiny() -> ModelConfig:
 
 
 @dataclass(frozen=True)
-class Shape:
+class CheckShape:
     """What the kernels are checked at."""
 
     config: ModelConfig

@@ -22,6 +22,7 @@ from torch import nn
 
 from engine.config import LayerConfig, ModelConfig
 from engine.kernels import cpu, cpu_decode, cpu_vocabulary
+from engine.kernels.table import schemes
 from engine.layers.embedding import TOP_PIECE
 from engine.layers.kv_cache import KERNEL_PIECE, PIECE, cache_bytes, capacity
 from engine.layers.packed_linear import install
@@ -221,6 +222,6 @@ def _unpacking(mode: Mode, scheme: Scheme | None, numbers: int) -> int:
     """Bytes while a piece of a packed matrix is unpacked, on the plain path or on a CPU."""
     if scheme is None or mode.has_kernels:
         return 0
-    if mode.on_cpu:
+    if mode.on_cpu and scheme in schemes("linear", "cpu"):
         return cpu.number(mode.dtype).itemsize * min(cpu.AT_ONCE, numbers) + DECODING * min(cpu_decode.DECODED, numbers)
     return scheme.unpacking_bytes * min(AT_ONCE, numbers)

@@ -98,7 +98,7 @@ class TraceHeader:
 
     @staticmethod
     def fresh() -> dict[str, Any]:
-        """An identity of its own, as fields for a copy: id, moment and version."""
+        """An identity of its own, for a copy: id, moment and version."""
         return {"id": new_id(), "created": _now(), "app_version": _app_version()}
 
     @property

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from engine.config import GenerationConfig, ModelConfig
-from engine.files import write_text
+from engine.files import write_json
 from engine.models.diffusion_gemma.layout import released_name
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.training.checkpointing import read_state
@@ -87,9 +86,9 @@ def write_checkpoint(network: DiffusionGemma, folder: Path, defaults: Generation
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {released_name(n): p.detach().to(torch.bfloat16).contiguous() for n, p in network.named_parameters()}
     save_whole(folder / "model.safetensors", tensors, {"format": "pt"})
-    write_text(folder / "config.json", json.dumps(config_dict(network.config), indent=2) + "\n")
+    write_json(folder / "config.json", config_dict(network.config))
     ends = [1, 8]  # <eos> and <turn|>
-    write_text(folder / "generation_config.json", json.dumps(generation_dict(defaults, ends), indent=2) + "\n")
+    write_json(folder / "generation_config.json", generation_dict(defaults, ends))
     write_tokenizer(folder)
 
 

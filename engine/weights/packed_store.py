@@ -9,7 +9,6 @@ written beside its place, flushed to the disk and moved.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +19,7 @@ from pathlib import Path
 import torch
 
 from engine.errors import SafelightError, quoted
-from engine.files import is_bare_name, is_plain_file, read_bytes, read_json, replacing, write_text
+from engine.files import is_bare_name, is_plain_file, read_bytes, read_json, replacing, write_json
 from engine.quant import Precision
 from engine.store_files import COMPANIONS, MANIFEST, PARTIAL, UNFINISHED
 from engine.types import Cancel, Progress
@@ -61,7 +60,7 @@ class Manifest:
     def write(self, path: Path) -> None:
         raw = {"format": FORMAT, "version": VERSION, "source": self.source, "revision": self.revision}
         raw |= {"precision": self.precision.as_dict(), "files": {name: asdict(s) for name, s in self.files.items()}}
-        write_text(path, json.dumps(raw, indent=2) + "\n")
+        write_json(path, raw)
 
     @staticmethod
     def read(path: Path) -> Manifest:

@@ -18,7 +18,7 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 from PySide6.QtWidgets import QApplication
 
 from app.chat.page import ChatPage
-from app.chat.paint_options import CanvasLook
+from app.chat.view_options import ViewOptions
 from app.design.stylesheet import apply_theme, chrome
 from app.design.tokens import DARKROOM
 from app.state.chat.conversation import Answer, ChatState
@@ -86,7 +86,7 @@ def main() -> None:
     app = QApplication.instance() or QApplication(sys.argv[:1])
     assert isinstance(app, QApplication)
     apply_theme(app, DARKROOM)
-    page = ChatPage(CanvasLook(DARKROOM, True, "state", True))
+    page = ChatPage(ViewOptions(DARKROOM, True, "state", True))
     page.setStyleSheet(chrome(DARKROOM))
     page.resize(960, 760)
     page.show()

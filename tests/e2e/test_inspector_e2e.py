@@ -10,11 +10,11 @@ import pytest
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
-import engine
-from app.bridge.messages import ForkEnded
+from app.inspector.controller import InspectorController
 from app.state.run.canvas import CanvasState
 from app.window.main_window import MainWindow
 from engine import SKILLS, SUDOKU, CanvasCommitted, StepFinished
+from engine.service import RunEnded, RunRequest
 
 RUN_MS = 120_000
 CONTROL = Qt.KeyboardModifier.ControlModifier
@@ -23,6 +23,11 @@ CONTROL = Qt.KeyboardModifier.ControlModifier
 @pytest.fixture
 def window(window_with: Callable[[str], MainWindow]) -> MainWindow:
     return window_with(SKILLS)
+
+
+@pytest.fixture
+def inspector(window: MainWindow) -> InspectorController:
+    return window.pages.inspector()
 
 
 def ask(qtbot: QtBot, window: MainWindow, text: str) -> Any:
@@ -35,21 +40,23 @@ def steps(trace: Any) -> list[StepFinished]:
     return [event for event in trace.events if isinstance(event, StepFinished)]
 
 
-def run_fork(qtbot: QtBot, window: MainWindow) -> Any:
+def run_fork(qtbot: QtBot, inspector: InspectorController) -> Any:
     """Press the button, and wait for the end."""
-    before = window.pages.inspector().page.player.trace
-    window.pages.inspector().forks.run.click()
+    before = inspector.page.player.trace
+    inspector.forks.run.click()
     qtbot.waitUntil(
-        lambda: not window.pages.inspector().is_forking and window.pages.inspector().page.player.trace is not before,
+        lambda: not inspector.is_forking and inspector.page.player.trace is not before,
         timeout=RUN_MS,
     )
-    return window.pages.inspector().page.player.trace
+    return inspector.page.player.trace
 
 
-def test_an_answer_is_opened_and_shows_what_was_shown(qtbot: QtBot, window: MainWindow) -> None:
+def test_an_answer_is_opened_and_shows_what_was_shown(
+    qtbot: QtBot, window: MainWindow, inspector: InspectorController
+) -> None:
     trace = ask(qtbot, window, "Count from 4 to 43.")
     qtbot.keyClick(window, Qt.Key.Key_I, CONTROL)
-    page = window.pages.inspector().page
+    page = inspector.page
     assert window.pages.stack.currentWidget() is page
     live = CanvasState()
     shown = []
@@ -63,37 +70,40 @@ def test_an_answer_is_opened_and_shows_what_was_shown(qtbot: QtBot, window: Main
     assert all(np.array_equal(replay.snapshot(i).tokens(calm=False), tokens) for i, tokens in enumerate(shown))
     path = trace.path
     assert path is not None
-    window.pages.inspector().open_key(str(path))  # and from its file, without a model
+    inspector.open_key(str(path))  # and from its file, without a model
     kept = page.player.replay
     assert kept is not None
     assert all(np.array_equal(kept.snapshot(i).tokens(calm=False), tokens) for i, tokens in enumerate(shown))
 
 
-def test_a_fork_without_a_change_is_the_run_itself(qtbot: QtBot, window: MainWindow) -> None:
+def test_a_fork_without_a_change_is_the_run_itself(
+    qtbot: QtBot, window: MainWindow, inspector: InspectorController
+) -> None:
     trace = ask(qtbot, window, "Count from 4 to 43.")
-    window.pages.inspector().inspect(window.context.session.chat.turns[-1])
-    player = window.pages.inspector().page.player
+    window.pages.chat().inspect(window.context.session.chat.turns[-1])
+    player = inspector.page.player
     assert player.replay is not None
     player.go(player.replay.first_of(1) + 1)
-    fork = run_fork(qtbot, window)
+    fork = run_fork(qtbot, inspector)
     assert fork.header.parent.id == trace.header.id
     pairs = list(zip(steps(trace), steps(fork), strict=True))
     for was, now in pairs:
         assert np.array_equal(was.next_canvas, now.next_canvas)
         assert np.array_equal(was.entropy, now.entropy)
-    window.pages.inspector().page.show_view(1)
-    qtbot.waitUntil(lambda: "same throughout" in window.pages.inspector().compare.facts.text())
-    assert "The left run goes on from the right one at block 2" in window.pages.inspector().compare.asked.text()
-    assert window.pages.inspector().forks.tree.topLevelItemCount() >= 1
-    root = window.pages.inspector().forks.tree.topLevelItem(0)
+    inspector.page.show_view(1)
+    qtbot.waitUntil(lambda: "same throughout" in inspector.compare.facts.text())
+    assert "The left run goes on from the right one at block 2" in inspector.compare.asked.text()
+    tree = inspector.forks.tree
+    assert tree.topLevelItemCount() >= 1
+    root = tree.topLevelItem(0)
     assert root is not None
     assert root.childCount() == 1
 
 
-def test_a_pinned_cell_and_a_banned_token(qtbot: QtBot, window: MainWindow) -> None:
+def test_a_pinned_cell_and_a_banned_token(qtbot: QtBot, window: MainWindow, inspector: InspectorController) -> None:
     ask(qtbot, window, "Reverse the word robot.")
-    window.pages.inspector().inspect(window.context.session.chat.turns[-1])
-    player, forks = window.pages.inspector().page.player, window.pages.inspector().forks
+    window.pages.chat().inspect(window.context.session.chat.turns[-1])
+    player, forks = inspector.page.player, inspector.forks
     player.go(0)
     player.select(0)
     forks.token.setEditText("x")
@@ -102,7 +112,7 @@ def test_a_pinned_cell_and_a_banned_token(qtbot: QtBot, window: MainWindow) -> N
     forks.ban.click()
     assert window.context.model is not None
     (pinned,), (banned,) = window.context.model.encode("x"), window.context.model.encode("o")
-    fork = run_fork(qtbot, window)
+    fork = run_fork(qtbot, inspector)
     for step in steps(fork):
         assert step.argmax_canvas[0] == step.next_canvas[0] == pinned
         assert banned not in step.next_canvas
@@ -113,17 +123,19 @@ def test_a_pinned_cell_and_a_banned_token(qtbot: QtBot, window: MainWindow) -> N
     assert "must be one" in forks.problem.text()
 
 
-def test_spans_are_written_anew_and_the_rest_stays(qtbot: QtBot, window: MainWindow) -> None:
+def test_spans_are_written_anew_and_the_rest_stays(
+    qtbot: QtBot, window: MainWindow, inspector: InspectorController
+) -> None:
     trace = ask(qtbot, window, "Count from 4 to 43.")
-    window.pages.inspector().inspect(window.context.session.chat.turns[-1])
-    player, forks = window.pages.inspector().page.player, window.pages.inspector().forks
+    window.pages.chat().inspect(window.context.session.chat.turns[-1])
+    player, forks = inspector.page.player, inspector.forks
     player.go_to_block(1)
     for first, last in ((4, 6), (8, 9)):
         forks.spans.first.setValue(first)
         forks.spans.last.setValue(last)
         forks.spans.add.click()
     forks.spans.run.click()
-    qtbot.waitUntil(lambda: not window.pages.inspector().is_forking and player.trace is not trace, timeout=RUN_MS)
+    qtbot.waitUntil(lambda: not inspector.is_forking and player.trace is not trace, timeout=RUN_MS)
     (before,) = [e for e in trace.events if isinstance(e, CanvasCommitted) and e.block_index == 1]
     first, after, last = [e for e in player.trace.events if isinstance(e, CanvasCommitted)]
     old = [e for e in trace.events if isinstance(e, CanvasCommitted)]
@@ -137,28 +149,31 @@ def test_spans_are_written_anew_and_the_rest_stays(qtbot: QtBot, window: MainWin
     assert "written anew" in forks.problem.text()
 
 
-def test_influence_is_measured(qtbot: QtBot, window: MainWindow) -> None:
+def test_influence_is_measured(qtbot: QtBot, window: MainWindow, inspector: InspectorController) -> None:
     ask(qtbot, window, "Reverse the word robot.")
-    window.pages.inspector().inspect(window.context.session.chat.turns[-1])
-    player, view = window.pages.inspector().page.player, window.pages.inspector().influence
+    window.pages.chat().inspect(window.context.session.chat.turns[-1])
+    player, view = inspector.page.player, inspector.influence
     assert player.replay is not None
     player.go(len(player.replay.frames) - 1)
     assert window.context.model is not None
-    window.pages.inspector()._measure(1, window.context.model.encode("x")[0])
+    inspector._measure(1, window.context.model.encode("x")[0])
     qtbot.waitUntil(lambda: view.influence is not None, timeout=RUN_MS)
     assert view.influence is not None
     assert view.influence.kl[1] == 0
     assert view.influence.kl.max() > 0
 
 
-def test_two_seeds_of_a_prompt_are_compared_in_two_clicks(qtbot: QtBot, window: MainWindow) -> None:
+def test_two_seeds_of_a_prompt_are_compared_in_two_clicks(
+    qtbot: QtBot, window: MainWindow, inspector: InspectorController
+) -> None:
     first = ask(qtbot, window, "Reverse the word robot.")
     window.sidebar.new_asked.emit()
     window.context.values.seed = 4
     ask(qtbot, window, "Reverse the word robot.")
-    window.pages.inspector().inspect(window.context.session.chat.turns[-1])
-    page, compare = window.pages.inspector().page, window.pages.inspector().compare
+    window.pages.chat().inspect(window.context.session.chat.turns[-1])
+    page, compare = inspector.page, inspector.compare
     page.view_buttons[1].click()
+    qtbot.waitUntil(lambda: any("seed 3" in card.offer.title for card in compare.runs.cards))
     (card,) = [card for card in compare.runs.cards if "seed 3" in card.offer.title]
     assert card.offer.section == "The same prompt"
     card.click()
@@ -167,30 +182,46 @@ def test_two_seeds_of_a_prompt_are_compared_in_two_clicks(qtbot: QtBot, window: 
     assert compare.trace.header.id == first.header.id
 
 
-def test_the_details_of_a_fork_that_failed_are_reached(window: MainWindow) -> None:
+def test_the_details_of_a_fork_that_failed_are_reached(
+    qtbot: QtBot, window: MainWindow, inspector: InspectorController, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask(qtbot, window, "Reverse the word robot.")
+    asked: list[RunRequest] = []
+    monkeypatch.setattr(window.context.backend, "run", asked.append)
     window.show_page("inspector")
-    window.pages.inspector().open_key(str(engine.gallery()[0].path))
-    window.pages.inspector().take(ForkEnded("The fork could not be made.", "Traceback: a detail"))
-    assert window.pages.inspector().forks.problem.text() == "The fork could not be made."
+    inspector.inspect(window.context.session.chat.turns[-1].answer.trace)
+    inspector.forks.run.click()
+    (request,) = asked
+    assert inspector.is_forking
+    window.context.take(
+        [
+            RunEnded("of another run", "no"),
+            RunEnded(request.run_id, "The fork could not be made.", "Traceback: a detail"),
+        ]
+    )
+    assert not inspector.is_forking
+    assert inspector.forks.problem.text() == "The fork could not be made."
     assert window.notices.notice.isVisible()
     assert window.notices.notice.details.isVisible()
     assert window.notices.notice.message.text() == "The fork could not be made."
 
 
-def test_a_run_of_another_model_is_looked_at_but_not_gone_on_from(qtbot: QtBot, window: MainWindow) -> None:
+def test_a_run_of_another_model_is_looked_at_but_not_gone_on_from(
+    qtbot: QtBot, window: MainWindow, inspector: InspectorController
+) -> None:
     ask(qtbot, window, "Reverse the word robot.")
     window.context.load(SUDOKU)
     qtbot.waitUntil(lambda: window.context.model is not None, timeout=RUN_MS)
-    window.pages.inspector().inspect(window.context.session.chat.turns[-1])
-    assert not window.pages.inspector().forks.run.isEnabled()
-    assert "load that model" in window.pages.inspector().forks.place.text()
+    window.pages.chat().inspect(window.context.session.chat.turns[-1])
+    assert not inspector.forks.run.isEnabled()
+    assert "load that model" in inspector.forks.place.text()
 
 
-def test_a_damaged_file_is_said(window: MainWindow, tmp_path: Any) -> None:
+def test_a_damaged_file_is_said(window: MainWindow, inspector: InspectorController, tmp_path: Any) -> None:
     foreign = tmp_path / "foreign.sltrace"
     foreign.write_bytes(b"no trace at all")
     window.show_page("inspector")
-    window.pages.inspector().open_key(str(foreign))
+    inspector.open_key(str(foreign))
     assert window.notices.notice.isVisible()
     assert "foreign.sltrace" in window.notices.notice.message.text()
     window.show_page("chat")

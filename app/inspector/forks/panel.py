@@ -22,7 +22,7 @@ from app.design.controls import Hairline, button, label
 from app.design.fonts import px
 from app.inspector.forks.spans import Spans, fit_rows
 from app.player.player import NOTHING, Player
-from app.settings.fields import NumberBox, number_box
+from app.settings.fields import NumberBox, SeedBox, number_box
 from app.settings.spec import SAMPLER, SEED
 from app.system.i18n import tr
 from engine import Fork, Mark, SafelightError
@@ -78,7 +78,7 @@ class ForkPanel(QWidget):
         self.changes.setAccessibleName(tr("Changes"))
         self.remove = button(tr("Remove"), tr("Remove the selected change"))
         self.boxes: dict[str, NumberBox] = {s.name: number_box(s) for s in SAMPLER if s.name in KNOBS}
-        self.seed = number_box(SEED)
+        self.seed = SeedBox()
         self.run = button(tr("Go on from here"), tr("Run on from this step with the changes"), role="primary")
         self.spans = Spans(player)
         self.problem = label("", "error", wrap=True)
@@ -282,7 +282,7 @@ class ForkPanel(QWidget):
             pinned=of(PIN),
             edits=of(PUT),
             banned=tuple(token for _, token in of(BAN)),
-            seed=None if self.seed.value() == trace.seed else int(self.seed.value()),
+            seed=None if self.seed.value() == trace.seed else self.seed.value(),
             settings=settings,
         )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models
 
-from engine.files import replacing, write_text
+from engine.files import replacing, write_json, write_text
 from engine.tasks import skills, sudoku
 from engine.text.chat_template import ChatTemplate
 from engine.training.data.rollout import TrainingBatch
@@ -50,7 +49,7 @@ def write_tokenizer(folder: Path) -> None:
         "pad_token": "<pad>",
         "unk_token": "<unk>",
     }
-    write_text(folder / "tokenizer_config.json", json.dumps(settings, indent=2) + "\n")
+    write_json(folder / "tokenizer_config.json", settings)
     write_text(folder / "chat_template.jinja", CHAT_TEMPLATE + "\n")
 
 

@@ -10,7 +10,6 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFileDialog
 from pytestqt.qtbot import QtBot
 
-import engine
 from app.context import CHAT, SUDOKU
 from app.state.sudoku.board import Board
 from app.state.sudoku.scores import Request
@@ -32,11 +31,8 @@ RUN_MS = 60_000
 
 
 @pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> SolverEngine:
-    made = SolverEngine()
-    monkeypatch.setitem(vars(engine), "load_adapter", made.load_adapter)  # as an attribute it would import torch
-    monkeypatch.setitem(vars(engine), "unload_adapter", made.unload_adapter)
-    return made
+def fake() -> SolverEngine:
+    return SolverEngine()
 
 
 def solving(window: MainWindow) -> SudokuController:
@@ -397,8 +393,8 @@ def test_a_batch_is_run_at_full_speed_and_counted(
     window.pages.sudoku().show("scores")
     paces: list[int] = []
     backend = window.context.backend
-    trial = backend.trial
-    monkeypatch.setattr(backend, "trial", lambda asked: (paces.append(backend.pace_ms), trial(asked)))
+    run = backend.run
+    monkeypatch.setattr(backend, "run", lambda asked: (paces.append(backend.pace_ms), run(asked)))
     scores.run_asked.emit(Request(("easy", "medium"), 2, 3))
     idle(qtbot, window)
     assert paces == [0] * 4

@@ -23,11 +23,12 @@ from engine import (
     generate,
 )
 from engine.decoding import sampling
+from engine.decoding.device_stepper import DeviceStepper
+from engine.decoding.prefill import commit
 from engine.decoding.program_cache import ProgramCache
-from engine.decoding.protocols import commit
+from engine.decoding.protocols import Passes
 from engine.decoding.sampler import Sampler
-from engine.decoding.step_program import NOISE, StepProgram, Told
-from engine.decoding.steppers import DeviceStepper
+from engine.decoding.step_program import NOISE, StepFacts, StepProgram
 from engine.kernels.reference_step import draw_tokens
 from engine.layers.kv_cache import PIECE, SLACK, KVCache
 from engine.models.diffusion_gemma.network import DiffusionGemma
@@ -61,7 +62,7 @@ def steps_of(
     config: GenerationConfig,
     pinned: Tensor | None = None,
     committed: Tensor | None = None,
-) -> list[Told]:
+) -> list[StepFacts]:
     program.begin(canvas, pinned, config, committed)
     told = []
     for step in range(config.max_denoising_steps):
@@ -69,7 +70,7 @@ def steps_of(
         if step == 0 and committed is not None:
             program.cache.advance(len(committed))
         found = program.collect(step)
-        told.append(Told(*(part.clone() if isinstance(part, Tensor) else part for part in found)))
+        told.append(StepFacts(*(part.clone() if isinstance(part, Tensor) else part for part in found)))
     return told
 
 
@@ -77,7 +78,7 @@ def assert_agree(
     network: DiffusionGemma,
     program: StepProgram,
     canvas: Tensor,
-    told: list[Told],
+    told: list[StepFacts],
     config: GenerationConfig,
     *,
     scale: object = None,
@@ -317,7 +318,7 @@ def tame() -> DiffusionGemma:
     return made
 
 
-def assert_same_steps(found: list[Told], wanted: list[Told]) -> None:
+def assert_same_steps(found: list[StepFacts], wanted: list[StepFacts]) -> None:
     assert len(found) == len(wanted)
     for step, (one, other) in enumerate(zip(found, wanted, strict=True)):
         torch.testing.assert_close(one.entropy, other.entropy, rtol=0, atol=TOLERANCE * 4**step)
@@ -378,8 +379,8 @@ def test_a_generation_tells_the_same_as_one_that_commits_apart(
     assert sum(model.read) == prompt  # no canvas was read in a pass of its own
     with monkeypatch.context() as patch:
 
-        def at_once(self: DeviceStepper, ids: Tensor) -> None:
-            commit(apart, ids, self.program.cache)  # type: ignore[arg-type]
+        def at_once(self: DeviceStepper, ids: Tensor) -> Passes[None]:
+            yield from commit(ids, self.program.cache)
 
         patch.setattr(DeviceStepper, "commit", at_once)
         apart = OnDevice(model.network)

@@ -11,7 +11,7 @@ from torch import Tensor
 from engine import kernels
 from engine.adapters.targets import attach
 from engine.config import GenerationConfig
-from engine.decoding.step_program import StepProgram, Told
+from engine.decoding.step_program import StepFacts, StepProgram
 from engine.kernels.launches import counting
 from engine.kernels.table import AMPERE
 from engine.layers.attention import Span
@@ -80,16 +80,16 @@ def program_on(made: DiffusionGemma) -> tuple[StepProgram, KVCache]:
     return program, cache
 
 
-def steps(program: StepProgram, count: int = 2) -> list[Told]:
+def steps(program: StepProgram, count: int = 2) -> list[StepFacts]:
     told = []
     for step in range(count):
         program.launch(step)
         found = program.collect(step)
-        told.append(Told(*(part.clone() if isinstance(part, Tensor) else part for part in found)))
+        told.append(StepFacts(*(part.clone() if isinstance(part, Tensor) else part for part in found)))
     return told
 
 
-def assert_alike(told: list[Told], wanted: list[Told]) -> None:
+def assert_alike(told: list[StepFacts], wanted: list[StepFacts]) -> None:
     for found, plain in zip(told, wanted, strict=True):
         for name in ("argmax", "candidates", "accepted", "next_canvas"):
             assert torch.equal(getattr(found, name), getattr(plain, name)), name
