@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.config import ModelConfig
 from engine.errors import SafelightError, quoted
-from engine.files import read_json
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 
@@ -49,10 +47,6 @@ class Shape:
     @property
     def folder(self) -> Path:
         return ASSETS / "configs" / self.id
-
-    @property
-    def config(self) -> ModelConfig:
-        return ModelConfig.from_dict(read_json(self.folder / "config.json"))
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -93,7 +93,7 @@ class LoadedModel:
     piece: Callable[[int], str]
     is_special: Callable[[int], bool]
     decode: Callable[[Iterable[int]], Reply]
-    count_tokens: Callable[[Sequence[dict[str, str]]], int]  # of a conversation; not to be called in the GUI thread
+    count_tokens: Callable[[Sequence[Mapping[str, str]]], int]  # of a conversation; not to be called in the GUI thread
     encode: Callable[[str], list[int]]
     fingerprint: str  # of its files
     context: int  # tokens of text and answer that the model has positions for

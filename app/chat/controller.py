@@ -10,8 +10,8 @@ from PySide6.QtCore import QObject, Slot
 
 import engine
 from app.chat.page import ChatPage
-from app.chat.paint_options import CanvasLook
 from app.chat.prompts import introduction, placeholder, prepare, prepare_with_files, suggestions
+from app.chat.view_options import ViewOptions
 from app.context import AppContext
 from app.design.notice import Notice
 from app.presets.picker import PresetPicker
@@ -32,7 +32,7 @@ class ChatController(QObject):
         super().__init__()
         self._context = context
         self._session = session = context.session
-        self.widget = self.page = page = ChatPage(self._look())
+        self.widget = self.page = page = ChatPage(self._options())
         kept = PresetStore(context.folders.data)
         self.presets = PresetPicker(kept)
         page.composer.place_presets(self.presets)
@@ -180,13 +180,13 @@ class ChatController(QObject):
 
     # ---------------------------------------------------------------- showing
 
-    def _look(self) -> CanvasLook:
+    def _options(self) -> ViewOptions:
         context = self._context
-        return CanvasLook(context.theme, context.values.calm, context.values.layer, context.values.reduced_motion)
+        return ViewOptions(context.theme, context.values.calm, context.values.layer, context.values.reduced_motion)
 
     @Slot()
     def _dress(self) -> None:
-        self.page.set_look(self._look())
+        self.page.set_options(self._options())
 
     @Slot()
     def refresh(self) -> None:

@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from app.cli import terminal
+from app.cli import options, terminal
 from app.cli.options import number, place
 from app.export.options import FORMATS, FPS_HIGH, FPS_LOW, Format, Options, format_of, frames_of, parse_steps
 from app.export.run import Share
@@ -24,7 +24,7 @@ examples:
 DRAWN = ("gif", "mp4", "png", "strip")
 
 
-def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[type-arg]
+def add(commands: options.Commands) -> None:
     parser = commands.add_parser(
         "export",
         help="turn a recorded run into a page, a film, a picture or JSON",

@@ -1,6 +1,6 @@
 """``safelight sudoku``: puzzles through the model, judged as it wrote them; fresh puzzles; scores over many.
 
-No solver ever helps.
+No solver takes part in what the model writes.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import random
 import re
 import sys
 
-from app.cli import options, running, sudoku_runs, sudoku_scores, terminal
+from app.cli import options, running, sudoku_scores, terminal
 from app.cli.watch import watcher
 from app.state.sudoku.scores import Result, Scoreboard, Span, only_solution
 from engine import SUDOKU, SafelightError
@@ -30,7 +30,7 @@ examples:
 FEWEST, MOST = 22, 80  # givens of puzzles to make; fewer than 22 would take minutes each
 
 
-def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[type-arg]
+def add(commands: options.Commands) -> None:
     parser = commands.add_parser(
         "sudoku",
         help="solve Sudoku puzzles, make some, or score a model",
@@ -91,7 +91,7 @@ def solve(args: argparse.Namespace, changes: dict[str, int | float]) -> int:
     done = Scoreboard()
     for index, puzzle in enumerate(puzzles):
         with watcher(args, model.tokenizer, config, columns=10) as watch:  # nine cells and a line break
-            result = sudoku_runs.solve(model, puzzle, only_solution(puzzle), config, running.seed(args), watch)
+            result = sudoku_scores.solve(model, puzzle, only_solution(puzzle), config, running.seed(args), watch)
         if result is None:
             terminal.say(f"stopped; {index} of {len(puzzles)} puzzles were run")
             break
@@ -103,7 +103,7 @@ def solve(args: argparse.Namespace, changes: dict[str, int | float]) -> int:
             sys.stdout.flush()
             screen.print(terminal.boards(puzzle, result.answer))
     if len(done) > 1 and not args.json:
-        screen.print(sudoku_runs.table(done, "", screen.width))
+        screen.print(sudoku_scores.table(done, "", screen.width))
     return 0 if len(done) == len(puzzles) else 130
 
 

@@ -1,7 +1,6 @@
 """What the command line draws: consoles, notes, Sudoku boards and the tables' frame. Runs nothing, knows no model.
 
-Escape codes go to terminals only, and not there either when NO_COLOR is set; every state is then told by words or
-signs alone.
+Escape codes go to terminals only, and not when NO_COLOR is set; every state can be read from words or signs alone.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ def can_style(stream: TextIO) -> bool:
 
 
 class _Console(Console):
-    """One that lets a reader who left be told as everywhere else; rich would end the program with 1."""
+    """Raises BrokenPipeError as plain printing does; rich would end the program with status 1."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
@@ -63,7 +62,7 @@ def prepare_streams() -> None:
 
 
 def say(message: str) -> None:
-    """One line to the user on standard error, if anybody listens there."""
+    """One line to the user on standard error, if it is open."""
     with contextlib.suppress(OSError, ValueError):
         print(f"safelight: {' '.join(message.split())}", file=sys.stderr, flush=True)
 

@@ -17,7 +17,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, cast
 
-from app.canvas.paint import STATE_WORDS, glyph_of
+from app.canvas.glyphs import glyph_of
+from app.canvas.words import STATE_WORDS
 from app.design.tokens import DARKROOM, PAPER, Theme, entropy_color, readable_on
 from app.export.options import Options, chosen
 from app.export.packing import Vocabulary, pack

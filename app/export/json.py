@@ -41,8 +41,9 @@ from engine import (
 )
 from engine.errors import quoted
 from engine.files import parse_json, read_text, replacing
+from engine.trace import Draft
 from engine.trace.codec import Codec
-from engine.trace.format import MOST_TOKENS, Budget
+from engine.trace.format import MOST_TOKENS, RecordBudget
 from engine.trace.index import Order
 from engine.trace.texts import tokens_of
 
@@ -154,7 +155,7 @@ def _run(raw: dict[str, Any]) -> Trace:
     special = frozenset(int(token) for token in raw["special"])
     events = [_read_event(item) for item in raw["events"]]
     _check(events, header)
-    whole = _final_tokens(events)
+    whole = Draft.of(events, header.config.eos_token_ids).tokens()
     reply = Reply(str(raw["text"]), str(raw["thinking"]))
 
     def decode(tokens: Iterable[int]) -> Reply:
@@ -176,22 +177,11 @@ def _run(raw: dict[str, Any]) -> Trace:
     return trace
 
 
-def _final_tokens(events: Iterable[Event]) -> list[int] | None:
-    """The tokens that the text stands for; None where a block was cut short, whose draft is in the text too."""
-    tokens: list[int] = []
-    draft = False
-    for event in events:
-        draft = isinstance(event, StepFinished) or (draft and isinstance(event, GenerationFinished))
-        if isinstance(event, CanvasCommitted):
-            tokens += event.tokens[: event.text_length].tolist()
-    return None if draft else tokens
-
-
 def _check(events: Sequence[Event], header: TraceHeader) -> None:
     """Raise ValueError where these are no run: another order, another shape, a token of no vocabulary."""
     first = next((event for event in events if isinstance(event, CanvasStarted)), None)
     length = header.canvas_length or (0 if first is None else len(first.canvas))
-    codec, order, budget = Codec(length, header.model.vocab_size), Order(header.parent is not None), Budget()
+    codec, order, budget = Codec(length, header.model.vocab_size), Order(header.parent is not None), RecordBudget()
     for event in events:
         kind, payload, block, step = codec.encode(event)
         if order.is_over or not (order.allows(kind, block, step) and budget.allows(kind, len(payload), block, step)):

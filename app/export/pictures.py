@@ -15,17 +15,8 @@ from PySide6.QtCore import QRect, Qt
 from PySide6.QtGui import QFont, QFontMetrics, QFontMetricsF, QImage, QPainter
 
 from app.canvas.geometry import GAP, MARGIN, Geometry
-from app.canvas.paint import (
-    Glyph,
-    Glyphs,
-    Layer,
-    Look,
-    glyph_of,
-    legend_entries,
-    legend_widths,
-    paint_block,
-    paint_legend,
-)
+from app.canvas.glyphs import CellGlyphs, Glyph, glyph_of
+from app.canvas.paint import Layer, PaintOptions, legend_entries, legend_widths, paint_block, paint_legend
 from app.design.fonts import TEXT_BODY, TEXT_CANVAS, TEXT_LEAD, TEXT_SMALL, canvas_font, ui_font
 from app.design.tokens import DARKROOM, PAPER, Theme, color
 from app.export.options import Options, chosen
@@ -198,7 +189,7 @@ class Sheet:
         painter.drawText(room, _CAPTION, self.caption(place))
         painter.translate(0, self._captions * CAPTION_HEIGHT - MARGIN)
         geometry = Geometry.from_width(self._panel_width, block.length, *self._cell, columns=self._columns)
-        look = Look(calm=self.style.calm, layer=self.style.layer, entropy_limit=self._limit)
+        look = PaintOptions(calm=self.style.calm, layer=self.style.layer, entropy_limit=self._limit)
         paint_block(painter, geometry, block, theme, self._glyphs, self._glyph, look)
         painter.restore()
 
@@ -208,7 +199,7 @@ class Sheet:
         return tr("entropy") + "  0", tr("{limit} nats (most shown)", limit=f"{self._limit:.2f}")
 
 
-class _Glyphs(Glyphs):
+class _Glyphs(CellGlyphs):
     """The canvas's fonts, their labels too at the size of the type scale."""
 
     def __init__(self, font: QFont) -> None:

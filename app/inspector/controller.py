@@ -272,11 +272,11 @@ class InspectorController(QObject):
         if trace is not None:
             self.forks.show_runs(self._tree(trace), self._key(trace))
 
-    def _tree(self, on_show: Recording) -> list[RunItem]:
+    def _tree(self, trace: Recording) -> list[RunItem]:
         """Parents before their forks."""
         headers = {header.id: (header, key) for header, key in self._catalog.recent}
-        for trace in [*self._live.values(), on_show]:
-            headers.setdefault(trace.header.id, (trace.header, self._key(trace)))
+        for run in [*self._live.values(), trace]:
+            headers.setdefault(run.header.id, (run.header, self._key(run)))
         items = []
         for header, key in sorted(headers.values(), key=lambda found: found[0].created):
             parent = headers[header.parent.id][1] if header.parent is not None and header.parent.id in headers else ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from contextlib import closing
 from pathlib import Path
 from typing import cast
 
@@ -309,8 +308,7 @@ class ExportDialog(QDialog):
         self._timer.stop()
         work, self._work = self._work, None
         if work is not None:
-            with closing(work):  # type: ignore[type-var]
-                pass
+            work.close()
         self._replaced = Path()
         self._show_busy()
 

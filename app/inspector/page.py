@@ -24,11 +24,12 @@ from app.design.tokens import DARKROOM, Theme
 from app.inspector.canvas.canvas import InspectorCanvas
 from app.inspector.compare.words import model_words
 from app.inspector.keys import Keys
+from app.inspector.run_cards import Offer
 from app.inspector.timeline.filmstrip import Filmstrip
 from app.inspector.timeline.overview import Overview
 from app.inspector.timeline.plots import Plots
 from app.inspector.timeline.transport import Transport
-from app.inspector.welcome import Offer, Welcome
+from app.inspector.welcome import Welcome
 from app.player.player import Player
 from app.system.i18n import tr
 from engine import Recording

@@ -15,7 +15,7 @@ from engine import EMBEDDED, PUBLISHED, PublishedModel, SafelightError
 from engine.files import read_json
 from engine.hub import download
 from engine.hub.record import Record
-from engine.weights.store_files import MANIFEST, PARTIAL
+from engine.store_files import MANIFEST, PARTIAL
 
 Group = Literal["embedded", "published", "stored", "local"]
 State = Literal["ready", "absent", "unfinished", "unpacked", "missing"]

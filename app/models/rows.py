@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QProgressBar, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QProgressBar, QPushButton, QVBoxLayout, QWidget
 
 from app.design.controls import FlowLayout, button, label
 from app.design.notice import Notice
@@ -81,8 +81,8 @@ class ModelRow(QFrame):
         for widget in (self.purpose, self.memory, self.disk):
             column.addWidget(widget)
         column.addSpacing(4)
-        for widget in (self.bar, self.progress, self.notice):
-            column.addWidget(widget)
+        for part in (self.bar, self.progress, self.notice):
+            column.addWidget(part)
         if self.token is not None:
             column.addWidget(self.token)
         column.addSpacing(4)
@@ -148,6 +148,6 @@ class ModelRow(QFrame):
         self.asked.emit(self.entry.key, action)
 
 
-def _show(widget: QWidget, text: str) -> None:
-    widget.setText(text)  # type: ignore[attr-defined]
+def _show(widget: QLabel, text: str) -> None:
+    widget.setText(text)
     widget.setVisible(bool(text))

@@ -21,7 +21,7 @@ from engine.files import clear, is_plain_file
 from engine.hub import download as downloads
 from engine.hub.download import DownloadProgress
 from engine.hub.names import is_token
-from engine.weights.store_files import PARTIAL, is_of_a_conversion
+from engine.store_files import PARTIAL, is_of_a_conversion
 
 Work = Callable[[Control], object]
 GOING = ".safelight-deleted"  # ends the name of a folder that is being removed
@@ -59,7 +59,7 @@ def convert(source: Path, destination: Path) -> Work:
 
     def work(control: Control) -> object:
         from engine.memory.device import choose
-        from engine.weights.loader import quantize
+        from engine.models.folder import quantize
 
         control.tell(0.0, stage="starting", now=True)
         try:
@@ -103,7 +103,7 @@ def plan(entry: Entry) -> Work:
     """Count the memory it takes."""
 
     def work(_control: Control) -> object:
-        from engine.memory.plan import plan as count
+        from engine.models.folder import plan as count
 
         if entry.is_ready:
             return count(entry.load_id)

@@ -1,4 +1,4 @@
-"""The settings of a generation, declared once as data; widgets, storage and checks are derived. Knows no Qt."""
+"""The settings of a generation, declared once as data; widgets, storage and checks are derived. Without Qt."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ SEED = Setting("seed", "Seed", "", "The same seed, settings and model repeat an 
 
 @dataclass(frozen=True)
 class Choice:
-    """A way of showing the canvas: values with their labels."""
+    """A setting with a few values, each with its label."""
 
     name: str
     label: str

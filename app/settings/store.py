@@ -1,4 +1,4 @@
-"""Keeps the settings between sessions in QSettings. Values that cannot be read are left out, never fatal."""
+"""Keeps the settings between sessions in QSettings. Values that cannot be read are left out."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _flag(settings: QSettings, key: str, default: bool) -> bool:
 
 
 def read_values(settings: QSettings, reduced_motion: bool) -> SettingsValues:
-    """The stored settings; ``reduced_motion`` is the platform's wish, used where the user has not chosen."""
+    """The stored settings; ``reduced_motion`` is the platform's setting, used where the user has not chosen."""
     values = SettingsValues()
     for setting in SAMPLER:
         found = _number(settings, f"sampler/{setting.name}", setting.low, setting.high)
@@ -94,7 +94,7 @@ def _write(settings: QSettings, key: str, value: object) -> None:
 
 
 def read_preferences(settings: QSettings) -> Preferences:
-    """The stored preferences; what is missing or cannot be read is as it comes."""
+    """The stored preferences; defaults for what is missing or cannot be read."""
     found = Preferences()
     for section in SECTIONS:
         for item in section.items:
@@ -105,7 +105,7 @@ def read_preferences(settings: QSettings) -> Preferences:
 
 
 def write_preference(settings: QSettings, preferences: Preferences, name: str) -> None:
-    """Store one preference; what is as it comes is not written."""
+    """Store one preference; a default is not written."""
     value = getattr(preferences, name)
     _write(settings, KEYS[name], None if value == getattr(Preferences(), name) else value)
 
@@ -130,7 +130,7 @@ def _stored(settings: QSettings, item: Preference) -> str | int | bool | None:
 
 
 def unread(settings: QSettings) -> str:
-    """What is to be said of settings that could not be read; empty if nothing. Most are simply as they come then."""
+    """A message about settings that could not be read, empty if there is none; most take their defaults silently."""
     if settings.value(KEYS["data_folder"]) in (None, "") or read_preferences(settings).data_folder:
         return ""
     return tr("The data folder in the settings cannot be read. Choose it again; until then the default is used.")
@@ -146,7 +146,7 @@ def write_open(settings: QSettings, part: str, is_open: bool) -> None:
 
 
 def read_conversation(settings: QSettings) -> int | None:
-    """The conversation that was on show last."""
+    """The conversation shown last."""
     found = _number(settings, "window/conversation", 1, 2**53)
     return None if found is None else int(found)
 
@@ -162,6 +162,6 @@ def read_reopening(settings: QSettings) -> int | None:
 
 
 def write_reopening(settings: QSettings, conversation: int | None) -> None:
-    """On the disk when this returns, as the app may end at once."""
+    """Written to disk before this returns, as the app may end at once."""
     _write(settings, "window/reopening", conversation)
     settings.sync()

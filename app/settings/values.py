@@ -1,4 +1,4 @@
-"""The settings as the user has set them, over a model's defaults. Knows no Qt."""
+"""The settings as the user has set them, over a model's defaults. Without Qt."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine import GenerationConfig, SafelightError
 from engine.config import LARGEST_SEED
 
 DRAWN_SEED_HIGH = 999_999
-"""Drawn seeds are short enough to be read out and typed in again."""
+"""Drawn seeds are short, so that people can copy them."""
 
 
 def later_seed(seed: int, count: int) -> int:
@@ -85,7 +85,7 @@ class SettingsValues:
         return later_seed(self.seed, version)
 
     def reset(self) -> None:
-        """Back to the model's defaults and a drawn seed; how the canvas is shown stays."""
+        """Back to the model's defaults and a drawn seed; the settings of the canvas stay."""
         self.overrides.clear()
         self.seed = None
 

@@ -68,6 +68,7 @@ class OnePuzzle(QWidget):
         self._row.setSpacing(24)
         self._row.addWidget(left, 1)
         self._row.addWidget(self.side)
+        self._inside = inside
         self.area = scroller(inside)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
@@ -185,7 +186,7 @@ class OnePuzzle(QWidget):
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Typing takes the board back from a run that has ended."""
         if watched is self.board and event.type() == QEvent.Type.KeyPress and isinstance(event, QKeyEvent):
-            edits = keys.digit_of(event) is not None or keys.deed_of(event) in ("paste", "undo", "redo")
+            edits = keys.digit_of(event) is not None or keys.edit_of(event) in ("paste", "undo", "redo")
             if edits:
                 self.leave_run()
         return super().eventFilter(watched, event)
@@ -242,7 +243,6 @@ class OnePuzzle(QWidget):
     def _arrange(self) -> None:
         """Wide: the board fills the height, the column scrolls. Narrow: the column under the board, all scrolls."""
         narrow = self.width() < px(COLUMN) + LEAST_BOARD + 56
-        inside = self.area.widget()
         room = self.width() - 32 if narrow else self.width() - 56 - px(COLUMN) - 12
         self.board.setMaximumHeight(max(room, LEAST_BOARD))  # the slider stands right under the squares
         if narrow:
@@ -252,10 +252,10 @@ class OnePuzzle(QWidget):
             self.side.setMinimumHeight(self.column.heightForWidth(self.width() - 40) + 8)
             self.side.setMinimumWidth(0)
             self.side.setMaximumWidth(16777215)
-            inside.setMaximumHeight(16777215)
+            self._inside.setMaximumHeight(16777215)
         else:
             self._row.setDirection(QBoxLayout.Direction.LeftToRight)
             self._left.setMinimumHeight(0)
             self.side.setMinimumHeight(0)
             self.side.setFixedWidth(px(COLUMN) + 12)
-            inside.setMaximumHeight(max(200, self.height()))
+            self._inside.setMaximumHeight(max(200, self.height()))

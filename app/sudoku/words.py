@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.canvas.paint import STATE_WORDS
+from app.canvas.words import STATE_WORDS
 from app.state.sudoku.solve_frame import ShownCell, SolveFrame
 from app.system.i18n import tr, trn
 

@@ -50,7 +50,7 @@ def report(settings: Sequence[tuple[str, str]], folders: Folders, facts: Facts) 
 
 
 def versions() -> list[tuple[str, str]]:
-    """The app, what it stands on, and the platform. torch counts only where it is in use."""
+    """Versions of the app, its libraries and the platform; torch only where it is already imported."""
     found = [("Safelight", _installed("safelight")), ("Python", platform.python_version())]
     core = sys.modules.get("PySide6.QtCore")
     if core is not None:

@@ -1,4 +1,4 @@
-"""Where Safelight keeps its files: the platform's own places, or a folder of the user's choice. Knows no Qt."""
+"""Where Safelight keeps its files: the platform's own places, or a folder of the user's choice. Without Qt."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def ensure(folder: Path) -> Path:
 
 
 def tighten(file: Path) -> None:
-    """Take a file of the user's from everybody else (0600), as far as the system lets us."""
+    """Make a file readable for its owner alone (0600), as far as the system allows it."""
     with contextlib.suppress(OSError):
         if stat.S_IMODE(file.stat().st_mode) & 0o077:
             file.chmod(0o600)

@@ -20,10 +20,10 @@ from torch import Tensor, nn
 
 from engine import kernels
 from engine.benchmarks.generation import device_name, peak_memory_mb
+from engine.checks.network_checks import network_checks
+from engine.checks.oracle import judge
 from engine.config import GenerationConfig, ModelConfig
 from engine.decoding.step_program import CAPTURE_ERRORS, StepProgram
-from engine.doctor.network_checks import network_checks
-from engine.doctor.oracle import judge
 from engine.errors import SafelightError
 from engine.layers.attention import Attention
 from engine.layers.mlp import GatedMLP

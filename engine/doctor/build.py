@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.doctor.ahead import compiled
-from engine.doctor.budgets import Budget, decoding, looping, matrix_opcode
+from engine.doctor.budgets import CodeBudget, decoding, looping, matrix_opcode
 from engine.doctor.machine_code import MachineCode
 
 # Pointed to by arguments of these names, in every kernel that does not say otherwise. Others point to bf16.
@@ -42,7 +42,7 @@ class Build:
     capability: int
     kernel: Any  # a ``@triton.jit`` function
     constants: Mapping[str, Any]
-    budget: Budget
+    budget: CodeBudget
     warps: int = 8
     stages: int = 3
     types: Mapping[str, str] | None = None  # where they differ from ``TYPES``

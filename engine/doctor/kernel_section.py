@@ -12,10 +12,10 @@ import torch
 
 from engine import kernels
 from engine.benchmarks.step import random_network
+from engine.checks.network_checks import network_checks
+from engine.checks.oracle import OracleCheck, judge
 from engine.doctor import interpreter
-from engine.doctor.network_checks import network_checks
-from engine.doctor.oracle import OracleCheck, judge
-from engine.doctor.shapes import Shape, real, tiny
+from engine.doctor.shapes import CheckShape, real, tiny
 from engine.doctor.telling import Found, Teller
 from engine.memory.device import Placement
 from engine.quant import PRECISIONS
@@ -36,9 +36,9 @@ def look(teller: Teller, device: str, quick: bool) -> None:
     from engine.doctor.kernel_checks import Make, kernel_checks
 
     if place.type == "cuda":
-        shape = Shape(real(), place, torch.bfloat16, contexts=(0, 1024, 3000, 32_768))
+        shape = CheckShape(real(), place, torch.bfloat16, contexts=(0, 1024, 3000, 32_768))
     else:
-        shape = Shape(tiny(), place, torch.float32, contexts=(0, 40))
+        shape = CheckShape(tiny(), place, torch.float32, contexts=(0, 40))
 
     def judged(make: Make) -> Found:
         with torch.inference_mode():

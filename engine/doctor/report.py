@@ -7,7 +7,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Check:
+class CheckResult:
     """One thing that was checked."""
 
     name: str
@@ -25,17 +25,17 @@ class Fact:
 
 
 @dataclass
-class Section:
+class SectionReport:
     """What one section's processes told, in its order."""
 
     name: str
-    checks: list[Check] = field(default_factory=list)
+    checks: list[CheckResult] = field(default_factory=list)
     facts: list[Fact] = field(default_factory=list)
     rows: list[dict[str, str | float | None]] = field(default_factory=list)
     seconds: float = 0.0
 
     @property
-    def failed(self) -> list[Check]:
+    def failed(self) -> list[CheckResult]:
         return [check for check in self.checks if check.ok is False]
 
     @property
@@ -57,7 +57,7 @@ class Section:
             case {"begin": str(name)}:
                 return name
             case {"check": str(name), "ok": bool() | None as ok, "said": str(said)}:
-                self.checks.append(Check(name, ok, said))
+                self.checks.append(CheckResult(name, ok, said))
             case {"fact": str(name), "value": value, "unit": str(unit)}:
                 self.facts = [fact for fact in self.facts if fact.name != name]  # a second process tells it again
                 self.facts.append(Fact(name, value, unit))
@@ -70,7 +70,7 @@ class Section:
 class Report:
     """All sections."""
 
-    sections: list[Section]
+    sections: list[SectionReport]
     quick: bool
 
     @property

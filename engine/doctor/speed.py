@@ -7,8 +7,8 @@ import time
 
 import torch
 
-from engine import SKILLS
 from engine.benchmarks.step import copy_bandwidth
+from engine.catalog import SKILLS
 from engine.doctor.shapes import REAL, real
 from engine.doctor.telling import Found, Teller
 from engine.memory.device import choose

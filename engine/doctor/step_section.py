@@ -14,12 +14,13 @@ from torch import Tensor
 
 from engine import kernels
 from engine.benchmarks.step import random_network
+from engine.checks.operands import draws
 from engine.config import GenerationConfig, ModelConfig
 from engine.decoding import sampling
-from engine.decoding.protocols import commit
-from engine.decoding.step_program import StepProgram, Told
+from engine.decoding.generate import complete
+from engine.decoding.prefill import commit
+from engine.decoding.step_program import StepFacts, StepProgram
 from engine.doctor import interpreter
-from engine.doctor.operands import draws
 from engine.doctor.shapes import real, tiny
 from engine.doctor.telling import Found, Teller
 from engine.layers.kv_cache import KVCache
@@ -86,7 +87,7 @@ class _Ways:
         differing = _first_difference(plain, fast, self.tolerance)
         return differing is None, differing or f"alike in {len(fast)} steps"
 
-    def run(self, is_fast: bool, commits: bool, canvases: int) -> list[Told]:
+    def run(self, is_fast: bool, commits: bool, canvases: int) -> list[StepFacts]:
         """The steps of one canvas behind the context, and of another if the cache has to move in between."""
         program, cache = self.program(is_fast)
         told = self.told(program, self.canvas(), self.canvas(seed=2) if commits else None)
@@ -119,7 +120,7 @@ class _Ways:
         network, config = self.network, self.network.config
         cache = network.new_cache()
         cache.reserve(self.length + ROOM * config.canvas_length)
-        commit(network, torch.arange(self.length) % config.vocab_size, cache)
+        complete(network, commit(torch.arange(self.length) % config.vocab_size, cache))
         program = StepProgram(network, cache, config.canvas_length)
         if network.device.type == "cuda":
             program.captures = is_fast
@@ -130,7 +131,7 @@ class _Ways:
         program.seed(SEED)
         return program, cache
 
-    def told(self, program: StepProgram, canvas: Tensor, committed: Tensor | None) -> list[Told]:
+    def told(self, program: StepProgram, canvas: Tensor, committed: Tensor | None) -> list[StepFacts]:
         """What the steps of one canvas tell."""
         settings = GenerationConfig(max_denoising_steps=self.steps, entropy_bound=2.0, confidence_threshold=0.0)
         program.begin(canvas, None, settings, committed)
@@ -140,7 +141,7 @@ class _Ways:
             if step == 0 and committed is not None:
                 program.cache.advance(len(committed))
             told = program.collect(step)
-            found.append(Told._make(part.clone() if isinstance(part, Tensor) else part for part in told))
+            found.append(StepFacts._make(part.clone() if isinstance(part, Tensor) else part for part in told))
         return found
 
     def canvas(self, seed: int = 1) -> Tensor:
@@ -148,7 +149,7 @@ class _Ways:
         return torch.randint(config.vocab_size, (config.canvas_length,), generator=draws(device, seed), device=device)
 
 
-def _first_difference(one: list[Told], other: list[Told], tolerance: float) -> str | None:
+def _first_difference(one: list[StepFacts], other: list[StepFacts], tolerance: float) -> str | None:
     """The first step and field in which two runs differ."""
     for step, (a, b) in enumerate(zip(one, other, strict=True)):
         for name in ("argmax", "candidates", "accepted", "next_canvas"):

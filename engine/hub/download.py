@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Literal
 from engine.errors import SafelightError
 from engine.files import clear, private_folder, read_json
 from engine.hub.names import UNFINISHED, folder_name, repo_of
-from engine.hub.progress import ByteCounter, DownloadProgress, Flag, Report, StoppedError
+from engine.hub.progress import ByteCounter, DownloadProgress, Report, StoppedError
 from engine.hub.record import PART, RECORD, ClosedError, Record, RemoteFile, is_begun, is_own, listed, matches, size_of
-from engine.weights.store_files import MANIFEST  # a packed store vouches for its own files
+from engine.store_files import MANIFEST  # a packed store vouches for its own files
+from engine.types import Cancel
 
 if TYPE_CHECKING:
     from engine.hub.client import Hub, Patience
@@ -152,7 +153,7 @@ def discard(repo: str, folder: Path) -> None:
     clear(work, is_own if record is None else record.owns, RECORD)
 
 
-def verify(model: Path, progress: Report | None = None, cancel: Flag | None = None) -> bool:
+def verify(model: Path, progress: Report | None = None, cancel: Cancel | None = None) -> bool:
     """Read all of a downloaded model, or of a packed one, and compare its hashes.
 
     A download with damaged files stops being a model: they are removed, and resuming it fetches them again.
@@ -201,7 +202,7 @@ def verify(model: Path, progress: Report | None = None, cancel: Flag | None = No
 # --- the work ----------------------------------------------------------------------------------------------------
 
 
-def _fetch_missing(hub: Hub, work: Path, progress: Report | None, flags: tuple[Flag, ...]) -> None:
+def _fetch_missing(hub: Hub, work: Path, progress: Report | None, flags: tuple[Cancel, ...]) -> None:
     """Fetch and verify all that is missing."""
     record = Record.read(work)
     if record is None:

@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from engine import kernels
 from engine.config import LayerConfig, ModelConfig
 from engine.kernels.rope import rotate
+from engine.layers.adapted import linear
 from engine.layers.norm import RMSNorm
 
 Extend = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
@@ -75,10 +76,12 @@ class Attention(nn.Module):
         self.k_norm = RMSNorm(layer.head_dim, config.rms_norm_eps)
         self.v_norm = RMSNorm(layer.head_dim, config.rms_norm_eps, with_scale=False)
 
-    def forward(self, x: Tensor, rope: tuple[Tensor, Tensor], mask: Tensor | Span | None, extend: Extend) -> Tensor:
+    def forward(
+        self, x: Tensor, rope: tuple[Tensor, Tensor], mask: Tensor | Span | None, extend: Extend, text_rows: int
+    ) -> Tensor:
         """x (B, T, H); rope two of (T, D); mask broadcastable to (B, heads, T, S), True where allowed -> (B, T, H).
 
-        With a ``Span`` for a mask the batch is one.
+        With a ``Span`` for a mask the batch is one. The first ``text_rows`` of the T are text, the rest a canvas.
         """
         batch, length, _ = x.shape
         cos, sin = rope
@@ -86,13 +89,11 @@ class Attention(nn.Module):
         def heads(projected: Tensor) -> Tensor:
             return projected.view(batch, length, -1, self.head_dim).transpose(1, 2)  # (B, heads, T, D)
 
-        raw_keys = heads(self.k_proj(x))
-        raw_values = heads(self.v_proj(x)) if self.v_proj is not None else raw_keys
-        queries = rotate(self.q_norm(heads(self.q_proj(x))), cos, sin)
+        raw_keys = heads(linear(self.k_proj, x, text_rows))
+        raw_values = heads(linear(self.v_proj, x, text_rows)) if self.v_proj is not None else raw_keys
+        queries = rotate(self.q_norm(heads(linear(self.q_proj, x, text_rows))), cos, sin)
         keys, values = extend(rotate(self.k_norm(raw_keys), cos, sin), self.v_norm(raw_values))
         if isinstance(mask, Span):
-            seen: Tensor = self.o_proj(mask.attend(queries[0], keys[0], values[0]))
-            return seen[None]
+            return linear(self.o_proj, mask.attend(queries[0], keys[0], values[0]), text_rows)[None]
         mixed = attend(queries, keys, values, mask)
-        projected: Tensor = self.o_proj(mixed.transpose(1, 2).reshape(batch, length, -1))
-        return projected
+        return linear(self.o_proj, mixed.transpose(1, 2).reshape(batch, length, -1), text_rows)

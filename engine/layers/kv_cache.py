@@ -30,7 +30,7 @@ SLACK = 512  # tokens a sliding layer keeps beyond its window
 GROWTH = 512  # buffers hold a multiple of so many tokens
 PIECE = 512  # tokens of a causal pass: more at once would need much memory for scores, and Stop would have to wait
 KERNEL_PIECE = 1024  # with kernels
-UNNAMED = -1  # a committed token whose id nobody has told; equal to none
+UNKNOWN = -1  # a committed token whose id nobody has told; equal to none
 
 
 def capacity(config: ModelConfig, layer: LayerConfig, tokens: int, piece: int = PIECE) -> int:
@@ -163,7 +163,7 @@ class KVCache:
     def advance(self, count: int) -> None:
         """Count the tokens that every layer has just written as committed."""
         self.length += count
-        self._ids += [UNNAMED] * count
+        self._ids += [UNKNOWN] * count
         for layer in self._layers:
             layer.stored += count
 
@@ -193,7 +193,7 @@ class KVCache:
 
     # --- reuse ---------------------------------------------------------------------------------------------------
 
-    def claim(self, model: object, config: ModelConfig) -> None:
+    def bind(self, model: object, config: ModelConfig) -> None:
         """Bind the cache to the model that fills it.
 
         Raises:
@@ -204,8 +204,8 @@ class KVCache:
         elif self._owner is None or self._owner() is not model:
             raise SafelightError("the cache belongs to another model; make one with new_cache() of the model that runs")
 
-    def name(self, ids: Sequence[int]) -> None:
-        """Tell which tokens the last ``len(ids)`` committed ones are; those never named are never reused."""
+    def record_ids(self, ids: Sequence[int]) -> None:
+        """Tell which tokens the last ``len(ids)`` committed ones are; those never recorded are never reused."""
         self._ids[len(self._ids) - len(ids) :] = ids
 
     def keep_prefix(self, ids: Sequence[int]) -> int:

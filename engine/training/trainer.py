@@ -29,7 +29,7 @@ from engine.training.data.rollout import POOL, Pool
 from engine.training.loss import canvas_loss
 from engine.training.network import encode, predict
 from engine.training.optim import Muon
-from engine.training.producers import Plan, open_rows
+from engine.training.producers import RowPlan, open_rows
 from engine.training.recipes.embedded import Recipe
 
 PUZZLES, LOG = "puzzles.txt", "log.jsonl"
@@ -102,7 +102,7 @@ class Trainer:
         before = read_state(folder) if (folder / STATE).exists() else None
         if before is not None:
             self._resume(*before)
-        self.rows = open_rows(Plan(recipe, self.trained, seed, folder / PUZZLES, self.step), self.device)
+        self.rows = open_rows(RowPlan(recipe, self.trained, seed, folder / PUZZLES, self.step), self.device)
         try:
             self.pools = self._fill_pools()
             if before is not None:

@@ -30,10 +30,10 @@ from app.settings.store import read_values, write_values
 from app.settings.values import SettingsValues
 from engine import SKILLS, StepFinished
 from engine.hub.download import download, is_verified, model_folder, partials
+from engine.models.folder import quantize
 from engine.trace import open_trace
 from engine.training.finetune import STATE, train_adapter
 from engine.training.recipes.adapter import UNIFORM, AdapterRun, TrainingProgress
-from engine.weights.loader import quantize
 from engine.weights.packed_store import PARTIAL, Manifest
 from tests.app.conftest import FakeEngine
 from tests.engine import packing

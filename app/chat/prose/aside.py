@@ -129,7 +129,7 @@ class Aside(QObject):
     def _read(self) -> None:
         process = self._process
         while process is not None and process.canReadLine():
-            line = process.readLine().data()
+            line = bytes(process.readLine().data())
             if not self._ready:
                 self._ready, self._vain = True, 0
             elif self._sent:

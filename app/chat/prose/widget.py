@@ -394,7 +394,7 @@ class Prose(QWidget):
         first, last = self._selected_ends()
         if first == last:
             return ""
-        parts = []
+        parts: list[str] = []
         for number in range(first[0], min(last[0], len(self.pieces) - 1) + 1):
             piece = self.pieces[number]
             start = first[1] if number == first[0] else 0

@@ -341,7 +341,7 @@ class Compare(QStackedWidget):
         frame, record = self._player.frame, self._player.block
         assert frame is not None
         block = frame.block
-        rooms = self.left.scroll.viewport().size(), self.right.scroll.viewport().size()
+        rooms = self.left.area.viewport().size(), self.right.area.viewport().size()
         now = (block, self._player.calm, rooms, None if record is None else record.steps)
         if now == self._fitted:
             return

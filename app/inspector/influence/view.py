@@ -17,8 +17,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.canvas.legend import Entry, Legend
-from app.canvas.paint import glyph_of
+from app.canvas.glyphs import glyph_of
+from app.canvas.legend import Legend, LegendEntry
 from app.design.controls import button, label
 from app.design.tokens import DARKROOM, SPACE_2, SPACE_4, Theme, color
 from app.inspector.cell.history_words import percent, quoted
@@ -302,9 +302,9 @@ class InfluenceView(QWidget):
             item.setData(_POSITION, place)
         self.list.setCurrentRow(-1)
         self.list.blockSignals(False)
-        scale = Entry(influence.scale.ends(), None, influence.scale.marks)
+        scale = LegendEntry(influence.scale.ends(), None, influence.scale.marks)
         self.scale.setText(influence.scale.kind())
-        self.legend.set_entries([scale, Entry(tr("the changed token, left out"), _draw_changed)])
+        self.legend.set_entries([scale, LegendEntry(tr("the changed token, left out"), _draw_changed)])
         self.map.setAccessibleDescription(head)
         self.setAccessibleDescription(f"{head} {self.how.text()} {influence.scale.ends()}. {influence.scale.kind()}")
         self._show_parts()

@@ -48,7 +48,7 @@ class BinChips(QObject):
             made.setEnabled(enabled)
 
 
-class Figures(QWidget):
+class FrameFigures(QWidget):
     """Step, mean entropy and accepted cells of the frame on show."""
 
     def __init__(self) -> None:
@@ -109,7 +109,7 @@ class Column(QWidget):
         self.adapter.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.adapter.setMinimumContentsLength(10)
         self.adapter_title = label(tr("Adapter"), "setting")
-        self.figures = Figures()
+        self.figures = FrameFigures()
         self.verdict = label("", "verdict", wrap=True, selectable=True)
         self.verdict.setAccessibleName(tr("Result"))
         self.run_facts = label("", "caption", wrap=True)

@@ -28,7 +28,7 @@ from app.sudoku.scores.table import ScoreTable
 from app.sudoku.scores.words import short_with_givens, summary, with_givens
 from app.system.i18n import tr, trn
 from engine import SafelightError
-from engine.files import replacing
+from engine.files import write_text
 
 MOST = 10_000  # puzzles of a bin
 USUAL = 20
@@ -278,8 +278,7 @@ class ScoreboardView(QWidget):
         path = path if path.suffix or named.exists() else named  # the dialog has asked about the name as it is
         text = self.scores.to_csv() if suffix == "csv" else self.scores.to_json(self._request)
         try:
-            with replacing(path) as beside:
-                beside.write_text(text, encoding="utf-8")
+            write_text(path, text)
         except SafelightError as error:
             self.failed.emit(str(error))
             return

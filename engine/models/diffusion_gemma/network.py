@@ -20,7 +20,6 @@ import torch
 from torch import Tensor, nn
 
 from engine import kernels
-from engine.adapters.lora import Rows
 from engine.config import LayerConfig, ModelConfig
 from engine.errors import SafelightError
 from engine.layers.attention import Extend, Span
@@ -45,7 +44,6 @@ class DiffusionGemma(nn.Module):
         self.layers = nn.ModuleList(Block(config, layer) for layer in config.layers)
         self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.self_conditioning = SelfConditioning(config)
-        self.rows = Rows()  # of what runs through the layers, for adapters
         self._frequencies: dict[LayerConfig, Tensor] = {}
         self._fused: tuple[FusedLayers, torch.device, torch.dtype] | None = None
         # The reference keeps sqrt(H) in the table's type, which rounds it in bf16.
@@ -177,7 +175,6 @@ class DiffusionGemma(nn.Module):
 
         The first ``text_rows`` of the T are text, the rest a canvas.
         """
-        self.rows.text = text_rows
         ropes = self.ropes(positions, x.dtype)
         for block, layer, extend in zip(self.layers, self.config.layers, extends, strict=True):
             x = block(x, ropes[layer], masks.get(layer.kind), extend, text_rows)

@@ -17,7 +17,7 @@ from engine.files import read_text
 from engine.models.model import Model
 from engine.tasks import sudoku
 from engine.training.data.corpus import PAD
-from engine.training.data.rollout import Batch
+from engine.training.data.rollout import TrainingBatch
 from engine.training.minimal import PUZZLE_BYTES
 from engine.training.recipes.adapter import Form
 
@@ -137,7 +137,7 @@ class Examples:
     def __init__(self, puzzles: Puzzles, format: Format) -> None:
         self.puzzles, self.format = puzzles, format
 
-    def draw(self, count: int) -> Batch:
+    def draw(self, count: int) -> TrainingBatch:
         pairs = [self.puzzles.puzzle() for _ in range(count)]
         prompts = [self.format.ids(board) for board, _ in pairs]
         width = max(map(len, prompts))
@@ -146,4 +146,4 @@ class Examples:
         for row, prompt in enumerate(prompts):
             ids[row, width - len(prompt) :] = torch.tensor(prompt)
             present[row, width - len(prompt) :] = True
-        return Batch(ids, present, torch.tensor([self.format.target(solution) for _, solution in pairs]))
+        return TrainingBatch(ids, present, torch.tensor([self.format.target(solution) for _, solution in pairs]))

@@ -18,6 +18,7 @@ from app.bridge.messages import ModelLoaded, RunFailed, RunRequest, RunStarted, 
 from app.bridge.recorder import TOP_K, reporting_candidates
 from app.state.run.canvas import CanvasState
 from engine import SKILLS, Event, GenerationConfig, GenerationFinished, StepFinished, Trace, open_trace
+from engine.trace import Draft
 
 MESSAGES = ({"role": "system", "content": "be short"}, {"role": "user", "content": "hello"})
 
@@ -71,11 +72,12 @@ def run(qtbot: QtBot, reader: Reader, fake: Any, tmp_path: Path) -> Iterator[Run
 
 def states(events: list[Event]) -> list[list[Any]]:
     """All that the canvases show after each event."""
-    canvases = CanvasState()
+    canvases, draft = CanvasState(), Draft(())
     shown = []
     for event in events:
         canvases.fold(event)
-        now: list[Any] = [canvases.prompt_tokens, canvases.draft_tokens()]
+        draft.fold(event)
+        now: list[Any] = [canvases.prompt_tokens, draft.tokens()]
         for block in canvases.blocks:
             now += [value.tolist() if isinstance(value, np.ndarray) else value for value in vars(block).values()]
             now += [block.states(calm=calm).tolist() for calm in (True, False)]

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 import engine
-from app.cli import sudoku_runs, sudoku_scores, terminal
+from app.cli import sudoku_scores, terminal
 from app.cli.main import main
 from app.state.sudoku.scores import SPANS, Result, Scoreboard, Span, make_puzzle, wilson
 from engine.tasks import sudoku
@@ -111,10 +111,10 @@ def test_the_seed_of_before_the_command_counts_and_puzzles_repeat(capsys: Captur
 
 def test_an_adapter_is_named() -> None:
     model = SimpleNamespace(name="base", device="cpu", adapter=SimpleNamespace(name="lora", fingerprint="f00"))
-    batch = sudoku_scores.Batch(model, engine.GenerationConfig(), (SPANS["easy"],), 3, 1)  # type: ignore[arg-type]
+    batch = sudoku_scores.Evaluation(model, engine.GenerationConfig(), (SPANS["easy"],), 3, 1)  # type: ignore[arg-type]
     document = sudoku_scores.document(batch, scores(2), finished=False)
     assert (document["model"], document["adapter"], document["adapter_fingerprint"]) == ("base", "lora", "f00")
-    assert sudoku_runs.contender(model) == "base + lora"  # type: ignore[arg-type]
+    assert sudoku_scores.contender(model) == "base + lora"  # type: ignore[arg-type]
 
 
 def interrupted_run(real: object, calls: list[int]) -> object:
@@ -221,7 +221,7 @@ def test_the_table_fits_80_columns() -> None:
         screen = io.StringIO()
         console = terminal.console(screen)
         console.width = width
-        console.print(sudoku_runs.table(board, "", width))
+        console.print(sudoku_scores.table(board, "", width))
         text = screen.getvalue()
         assert "…" not in text
         assert "100/100" in text

@@ -27,7 +27,7 @@ from app.models.rows import ModelRow
 from engine import EMBEDDED, SKILLS, PublishedModel
 from engine.catalog import resolve
 from engine.hub.client import Patience
-from engine.weights.loader import quantize
+from engine.models.folder import quantize
 from tests.engine.hub.server import Hub, serving
 
 ROOT = Path(__file__).resolve().parents[3]

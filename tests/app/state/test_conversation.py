@@ -16,7 +16,7 @@ from app.settings.values import SettingsValues
 from app.state.chat.attachment import Attachment
 from app.state.chat.conversation import Answer, ChatState, Turn
 from app.state.chat.versions import Versions
-from app.state.run.figures import Figures
+from app.state.run.stats import RunFigures
 from engine import SKILLS, SUDOKU, GenerationConfig, GenerationFinished, Reply, SafelightError, StepFinished
 from engine.tasks import sudoku
 
@@ -178,9 +178,9 @@ def test_figures_outlive_their_run_and_survive_damage(fake: Any) -> None:
     chat = ChatState()
     figures = ask(chat, fake, "one").answer.figures
     assert (figures.steps, figures.blocks) == (3, 1)
-    assert Figures.from_json(figures.to_json()) == figures
+    assert RunFigures.from_json(figures.to_json()) == figures
     for damaged in ("", "{", "[1]", '{"steps": "many", "other": 1}'):
-        assert Figures.from_json(damaged) == Figures()
+        assert RunFigures.from_json(damaged) == RunFigures()
 
 
 def test_the_model_is_told_the_versions_on_show(fake: Any) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.doctor import examine
-from engine.doctor.report import Check, Report, Section
+from engine.doctor.report import CheckResult, Report, SectionReport
 from engine.doctor.sections import SECTIONS, SectionPlan, planned
 
 CHILD = """
@@ -43,7 +43,7 @@ def section(folder: Path, monkeypatch: pytest.MonkeyPatch, what: str, **changes:
     return plan
 
 
-def by_name(found: Section) -> dict[str, Check]:
+def by_name(found: SectionReport) -> dict[str, CheckResult]:
     assert len({check.name for check in found.checks}) == len(found.checks)
     return {check.name: check for check in found.checks}
 
@@ -83,7 +83,7 @@ def test_a_device_that_is_lost_is_left_behind(tmp_path: Path, monkeypatch: pytes
 def test_one_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = section(tmp_path, monkeypatch, "teller.check('bad', lambda: time.sleep(60))", seconds=1.5)
     found = examine.run_section(plan, "cpu", False, lambda _: None)
-    assert by_name(found)["bad"] == Check("bad", False, "it was not done after 1.5 s")
+    assert by_name(found)["bad"] == CheckResult("bad", False, "it was not done after 1.5 s")
     assert found.seconds < 30
 
 
@@ -109,9 +109,9 @@ def test_kernels_are_interpreted_on_a_cpu_alone(
 def test_quick_leaves_out_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[tuple[str, str]] = []
 
-    def run(plan: SectionPlan, device: str, quick: bool, _: object) -> Section:
+    def run(plan: SectionPlan, device: str, quick: bool, _: object) -> SectionReport:
         ran.append((plan.name, device))
-        found = Section(plan.name, checks=[Check("one", True, "")])
+        found = SectionReport(plan.name, checks=[CheckResult("one", True, "")])
         found.take({"fact": "device", "value": "cuda:0", "unit": ""})
         assert quick
         return found
@@ -119,7 +119,7 @@ def test_quick_leaves_out_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(examine, "run_section", run)
     report = examine.examine(True, lambda _: None)
     assert ran == [("environment", "cpu"), ("kernels", "cuda:0"), ("steps", "cuda:0"), ("speed", "cuda:0")]
-    assert report.sections[-1].checks == [Check("machine code", None, "left out by --quick")]
+    assert report.sections[-1].checks == [CheckResult("machine code", None, "left out by --quick")]
     assert report.sections[-1].status == "not checked"
     assert report.verdict == "Everything checked is right."
     assert report.as_dict()["ok"] is True

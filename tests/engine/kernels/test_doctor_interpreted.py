@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 
+from engine.checks.operands import other_scales
 from engine.doctor import kernel_section, step_section
 from engine.doctor.kernel_checks import kernel_checks
-from engine.doctor.operands import other_scales
-from engine.doctor.shapes import Shape, tiny
+from engine.doctor.shapes import CheckShape, tiny
 from engine.doctor.telling import Teller
 from engine.kernels import attention, linear_w8a16, norms
 from engine.models.diffusion_gemma import fused
@@ -47,7 +47,7 @@ def told(module: Any, *, quick: bool = False, skip: frozenset[str] = frozenset()
 
 def dear() -> frozenset[str]:
     """Checks that take long."""
-    shape = Shape(tiny(), torch.device("cpu"), torch.float32, (0, 40))
+    shape = CheckShape(tiny(), torch.device("cpu"), torch.float32, (0, 40))
     names = [name for name, _ in kernel_checks(shape)]
     assert len(set(names)) == len(names)  # by its name a check is passed over in a second process
     return frozenset(name for name in names if not name.startswith(CHEAP))

@@ -11,7 +11,7 @@ from torch import Tensor
 from engine import kernels
 from engine.adapters.targets import attach
 from engine.config import GenerationConfig
-from engine.decoding.step_program import StepProgram, Told
+from engine.decoding.step_program import StepFacts, StepProgram
 from engine.kernels.launches import counting
 from engine.kernels.table import AMPERE
 from engine.layers.attention import Span
@@ -80,16 +80,16 @@ def program_on(made: DiffusionGemma) -> tuple[StepProgram, KVCache]:
     return program, cache
 
 
-def steps(program: StepProgram, count: int = 2) -> list[Told]:
+def steps(program: StepProgram, count: int = 2) -> list[StepFacts]:
     told = []
     for step in range(count):
         program.launch(step)
         found = program.collect(step)
-        told.append(Told(*(part.clone() if isinstance(part, Tensor) else part for part in found)))
+        told.append(StepFacts(*(part.clone() if isinstance(part, Tensor) else part for part in found)))
     return told
 
 
-def assert_alike(told: list[Told], wanted: list[Told]) -> None:
+def assert_alike(told: list[StepFacts], wanted: list[StepFacts]) -> None:
     for found, plain in zip(told, wanted, strict=True):
         for name in ("argmax", "candidates", "accepted", "next_canvas"):
             assert torch.equal(getattr(found, name), getattr(plain, name)), name
@@ -148,7 +148,11 @@ def test_linears_that_round_their_inputs_do_so_where_they_are_joined() -> None:
             layer = dataclasses.replace(layer, projections=None, gate_up=None)
         buffers = cache.buffers(index)
         queries = layers.queries(layer, x, ropes[made.config.layers[index]], span, buffers)
-        return [layers.dense(layer.block.mlp, layer.gate_up, x), queries, *(part[:, :, :CANVAS] for part in buffers)]
+        return [
+            layers.dense(layer.block.mlp, layer.gate_up, x, span.text_rows),
+            queries,
+            *(part[:, :, :CANVAS] for part in buffers),
+        ]
 
     for index in range(len(fused.layers)):
         plain, unrounded = outputs(fused, index, joined=False), outputs(other, index)

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.doctor.operands import normal, other_scales, packed
-from engine.doctor.oracle import OracleCheck, Verdict, distance, judge
-from engine.doctor.product_checks import linear_check, sort_check, sorted_pairs
+from engine.checks.operands import normal, other_scales, packed
+from engine.checks.oracle import OracleCheck, OracleResult, distance, judge
+from engine.checks.product_checks import linear_check, sort_check, sorted_pairs
 from engine.kernels import reference
 from engine.quant import INT8, Packed
 
@@ -20,7 +20,7 @@ X = normal(20, 64, device=CPU, dtype=torch.float32, seed=1)
 WEIGHT = packed(300, 64, scheme=INT8, device=CPU, seed=2)
 
 
-def judged(run: Callable[[Tensor, Packed], Tensor], weight: Packed = WEIGHT) -> Verdict:
+def judged(run: Callable[[Tensor, Packed], Tensor], weight: Packed = WEIGHT) -> OracleResult:
     return judge(linear_check(run, X, weight), repeats=3)
 
 

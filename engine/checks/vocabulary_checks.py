@@ -7,9 +7,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from engine.doctor.operands import other_scales
-from engine.doctor.oracle import EXACT, OracleCheck, Outputs, Work
-from engine.doctor.product_checks import tolerance
+from engine.checks.operands import other_scales
+from engine.checks.oracle import EXACT, OracleCheck, Outputs, Work
+from engine.checks.product_checks import tolerance
 from engine.kernels import reference_step as plain
 from engine.kernels.reference_step import VocabularyResult
 from engine.quant import BF16, Activations, Packed

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from engine.doctor.oracle import OracleCheck, Outputs, Work
-from engine.doctor.product_checks import tolerance
+from engine.checks.oracle import OracleCheck, Outputs, Work
+from engine.checks.product_checks import tolerance
 from engine.kernels import reference_step as plain
 
 Attend = Callable[[Tensor, Tensor, Tensor, Tensor, int, int | None], Tensor]

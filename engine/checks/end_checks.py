@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from engine.checks.operands import other_scales
+from engine.checks.oracle import EXACT, OracleCheck, Outputs, Work
+from engine.checks.product_checks import tolerance
 from engine.decoding import sampling
-from engine.doctor.operands import other_scales
-from engine.doctor.oracle import EXACT, OracleCheck, Outputs, Work
-from engine.doctor.product_checks import tolerance
 from engine.kernels import reference_step as plain
 from engine.kernels.reference_step import VocabularyResult
 from engine.layers.rope import cos_sin

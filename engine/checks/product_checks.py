@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from engine.doctor.operands import other_scales
-from engine.doctor.oracle import EXACT, OracleCheck, Outputs, Work
+from engine.checks.operands import other_scales
+from engine.checks.oracle import EXACT, OracleCheck, Outputs, Work
 from engine.kernels import reference
 from engine.quant import Packed
 

@@ -10,7 +10,7 @@ from app.design.tokens import Theme
 
 
 @dataclass(frozen=True)
-class CanvasLook:
+class ViewOptions:
     """Theme and the user's choices of view."""
 
     theme: Theme

@@ -32,7 +32,7 @@ class OracleCheck:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class OracleResult:
     """How a kernel stands."""
 
     ok: bool
@@ -40,7 +40,7 @@ class Verdict:
     said: str  # in words
 
 
-def judge(check: OracleCheck, repeats: int, with_mixups: bool = True) -> Verdict:
+def judge(check: OracleCheck, repeats: int, with_mixups: bool = True) -> OracleResult:
     """Run a kernel ``repeats`` times and hold it against its oracle."""
     want = check.oracle()
     if want[0].is_cuda:
@@ -49,9 +49,9 @@ def judge(check: OracleCheck, repeats: int, with_mixups: bool = True) -> Verdict
     error, strain = _furthest(found, want, check.tolerances)
     differing = sum(not _same(found, check.run()) for _ in range(repeats - 1))
     if strain > 1.0:
-        return Verdict(False, error, f"off by {error:.2%} from the oracle{_suspect(check, found, error)}")
+        return OracleResult(False, error, f"off by {error:.2%} from the oracle{_suspect(check, found, error)}")
     if differing:
-        return Verdict(False, error, f"other bits in {differing} of {repeats - 1} repeats")
+        return OracleResult(False, error, f"other bits in {differing} of {repeats - 1} repeats")
     said = f"off by {error:.2g}"
     if repeats > 1:
         said += f", same bits {repeats} times"
@@ -59,9 +59,10 @@ def judge(check: OracleCheck, repeats: int, with_mixups: bool = True) -> Verdict
         distances = {name: _furthest(work(), want, check.tolerances) for name, work in check.mixups.items()}
         name, (distance, nearest) = min(distances.items(), key=lambda item: item[1][1])
         if nearest < MARGIN:
-            return Verdict(False, error, f"{said}, but {name} would be off by {distance:.2%} only: nothing is proven")
+            said += f", but {name} would be off by {distance:.2%} only: nothing is proven"
+            return OracleResult(False, error, said)
         said += f"; {name} would be off by {distance:.2g}"
-    return Verdict(True, error, said)
+    return OracleResult(True, error, said)
 
 
 def distance(found: Tensor, want: Tensor) -> float:

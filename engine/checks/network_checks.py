@@ -13,11 +13,11 @@ import torch
 from torch import Tensor, nn
 
 from engine import kernels
+from engine.checks import end_checks, layer_checks, product_checks
+from engine.checks.operands import draws, normal, routing
+from engine.checks.oracle import OracleCheck
+from engine.checks.vocabulary_checks import vocabulary_check
 from engine.config import LayerConfig
-from engine.doctor import end_checks, layer_checks, product_checks
-from engine.doctor.operands import draws, normal, routing
-from engine.doctor.oracle import OracleCheck
-from engine.doctor.vocabulary_checks import vocabulary_check
 from engine.kernels import reference
 from engine.kernels.reference_step import VocabularyResult
 from engine.layers.moe import Router

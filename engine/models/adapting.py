@@ -3,55 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
-from typing import TYPE_CHECKING
 
-from torch.utils.hooks import RemovableHandle
-
-from engine import catalog
-from engine.adapters.lora_config import CONFIG, TENSORS
+from engine import catalog, store_files
+from engine.adapters.config import CONFIG, TENSORS
 from engine.adapters.reading import AdapterFiles
-from engine.adapters.targets import Adapters, attach
+from engine.adapters.slot import Adapter
+from engine.adapters.targets import Adapters
 from engine.errors import SafelightError
 from engine.fingerprint import fingerprint
-from engine.models.diffusion_gemma.network import DiffusionGemma
-from engine.weights import packed_store, store_files
-
-if TYPE_CHECKING:
-    from engine.models.model import Model
-
-
-@dataclass(frozen=True)
-class Adapter:
-    """An adapter that is on a model."""
-
-    name: str  # an embedded one's id, else its folder's name
-    title: str
-    folder: Path
-    fingerprint: str  # SHA-256 over both its files
-    rank: int  # the largest
-    parameter_count: int
-
-
-class AdapterSlot:
-    """Where a network's adapter is held: none, or one."""
-
-    def __init__(self) -> None:
-        self.adapter: Adapter | None = None
-        self._handles: list[RemovableHandle] = []
-
-    def put(self, network: DiffusionGemma, adapter: Adapter, layers: Adapters) -> None:
-        """In place of the one that is there."""
-        self.clear()
-        self._handles = attach(network, layers)  # the hooks keep the matrices
-        self.adapter = adapter
-
-    def clear(self) -> None:
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
-        self.adapter = None
+from engine.memory.plan import free_bytes
+from engine.models.model import Model
+from engine.weights import packed_store
 
 
 def load_adapter(model: Model, path_or_id: str | Path) -> Adapter:
@@ -70,18 +33,19 @@ def load_adapter(model: Model, path_or_id: str | Path) -> Adapter:
     try:
         files = AdapterFiles.open(folder)
         _check_base(model, folder, files)
-        layers = files.read(model.network)
+        free = free_bytes(model.device)
+        layers = files.read(model.network, model.family.targets, model.device, model.dtype, free)
         adapter = _describe(folder, layers)
     except OSError as error:
         raise SafelightError(f"{folder} cannot be read: {error.strerror or error}") from error
-    model.last_program.drop()
+    model.derived.clear()
     model.adapter_slot.put(model.network, adapter, layers)
     return adapter
 
 
 def unload_adapter(model: Model) -> None:
     """Take the adapter off, if there is one: the model is what it was, to the bit. ``KVCache`` as above."""
-    model.last_program.drop()
+    model.derived.clear()
     model.adapter_slot.clear()
 
 
