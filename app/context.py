@@ -15,18 +15,6 @@ from PySide6.QtCore import QObject, QSettings, Signal, Slot
 from PySide6.QtWidgets import QApplication, QStyle, QWidget
 
 from app.bridge.engine_thread import EngineLink
-from app.bridge.messages import (
-    AdapterChanged,
-    LoadedModel,
-    LoadFailed,
-    LoadProgress,
-    Message,
-    ModelLoaded,
-    ModelUnloaded,
-    RunFailed,
-    RunStarted,
-    TraceNotKept,
-)
 from app.design.notice import Notice
 from app.design.tokens import DARKROOM, Theme
 from app.library import Library
@@ -34,7 +22,17 @@ from app.session.session import Session
 from app.settings import store
 from app.system.folders import Folders
 from app.system.i18n import tr
-from engine import EMBEDDED, SKILLS, Event, Recording
+from engine import EMBEDDED, SKILLS, Recording
+from engine.service import (
+    AdapterChanged,
+    LoadedModel,
+    LoadFailed,
+    LoadProgress,
+    ModelLoaded,
+    ModelUnloaded,
+    ServiceReply,
+    TraceNotKept,
+)
 
 CHAT, INSPECTOR, SUDOKU, MODELS = PAGES = ("chat", "inspector", "sudoku", "models")
 
@@ -111,7 +109,7 @@ class AppContext(QObject):
     ``seed`` is the fixed seed of this session; None keeps the user's own setting.
     """
 
-    arrived = Signal(object)  # list[Message], folded here already
+    arrived = Signal(object)  # list[ServiceReply], folded here already
     model_changed = Signal()  # another model is there, or on its way, or none
     busy_changed = Signal()  # ``reason_to_wait`` may tell something else, also of how far a model is
     settings_changed = Signal()  # ``values`` hold something else
@@ -213,18 +211,18 @@ class AppContext(QObject):
     # ---------------------------------------------------------------- what arrives
 
     @Slot(object)
-    def take(self, messages: list[Message]) -> None:
+    def take(self, replies: list[ServiceReply]) -> None:
         """Fold everything that was pending, then let it be drawn once."""
-        for message in messages:
-            self._fold(message)
-        self.session.take([message for message in messages if isinstance(message, RunStarted | RunFailed | Event)])
-        self.arrived.emit(messages)
+        for reply in replies:
+            self._fold(reply)
+        self.session.take(replies)
+        self.arrived.emit(replies)
         self.busy_changed.emit()
 
-    def _fold(self, message: Message) -> None:
+    def _fold(self, reply: ServiceReply) -> None:
         """Of another model than the one that was asked for last nothing is taken."""
         wanted = "" if self.loading is None else self.loading.path_or_id
-        match message:
+        match reply:
             case LoadProgress(stage, share) if self.loading is not None:
                 self.loading = dataclasses.replace(self.loading, stage=tr(stage), share=share)
             case ModelLoaded(model) if model.path_or_id == wanted:
@@ -233,15 +231,15 @@ class AppContext(QObject):
             case LoadFailed(path_or_id, text, details) if path_or_id == wanted:
                 self.loading = None
                 self._change_model(None)
-                self.say(text, details)
+                self.say(tr(text), details)
             case ModelUnloaded() if self.loading is None:
                 self._change_model(None)
             case AdapterChanged(_, _, text, details) if text:
-                self.say(text, details)
+                self.say(tr(text), details)
             case AdapterChanged(path_or_id, title) if self.model is not None:
                 self.model = dataclasses.replace(self.model, adapter=path_or_id, adapter_title=title)
             case TraceNotKept(text):
-                self.say(text)
+                self.say(tr(text))
 
     # ---------------------------------------------------------------- what is possible now
 

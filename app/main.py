@@ -46,6 +46,7 @@ from app.system.i18n import tr
 from app.system.interrupts import Interrupts
 from app.window.main_window import MainWindow
 from engine import SKILLS, SafelightError
+from engine.service import LocalBackend
 
 ICON = Path(__file__).resolve().parent.parent / "assets" / "icons" / "safelight.svg"
 
@@ -126,7 +127,7 @@ def run(model: str | None = None, seed: int | None = None, ask: str | None = Non
         crashes = CrashHandler()
         ending.callback(crashes.remove)
         crashes.install(qt_messages=True)
-        link = EngineLink(traces=None if ask is not None else traces_folder(settings))
+        link = EngineLink(LocalBackend(None if ask is not None else traces_folder(settings)))
         ending.callback(link.shutdown)
         context = make_context(link, settings, seed, Library.in_memory() if ask is not None else None)
         ending.callback(context.close)
@@ -154,7 +155,7 @@ def measure_first_paint() -> float:
     """Seconds from the import of this module to the window's first paint; loads no model and keeps nothing."""
     app = application()
     with tempfile.TemporaryDirectory() as folder:
-        link = EngineLink()
+        link = EngineLink(LocalBackend())
         settings = QSettings(f"{folder}/settings.ini", QSettings.Format.IniFormat)
         window = MainWindow(AppContext(link, settings, Library.in_memory(), Folders(*[Path(folder)] * 4)))
         painted: list[float] = []

@@ -16,7 +16,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from app.bridge.recorder import reporting_candidates
 from engine import (
     EMBEDDED,
     SKILLS,
@@ -31,6 +30,7 @@ from engine import (
     open_trace,
     read_reply,
 )
+from engine.service.recorder import reporting_candidates
 from engine.tasks import sudoku
 from engine.trace.folder import GALLERY, GALLERY_LIST
 

@@ -19,13 +19,13 @@ from PySide6.QtWidgets import QApplication
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from app.bridge.engine_thread import EngineLink
-from app.bridge.messages import Message
 from app.chat.prose.aside import aside
 from app.library import Library, NewMessage
 from app.main import application, make_window
 from app.state.sudoku.scores import Request
 from app.window.main_window import MainWindow
 from engine import SKILLS, SUDOKU
+from engine.service import LocalBackend, ServiceReply
 
 LONGEST_WAIT_MS = 120_000
 PUZZLE = "003100064080000302000500087070005000000009400805000000004000030050007000700801096"  # 28 givens
@@ -81,7 +81,7 @@ def settle(milliseconds: int = 400) -> None:
 @contextmanager
 def frozen(window: MainWindow, link: EngineLink) -> Iterator[None]:
     """Between two batches of events the window stands still; what arrives meanwhile is taken in afterwards."""
-    held: list[Message] = []
+    held: list[ServiceReply] = []
     link.arrived.disconnect(window.context.take)
     link.arrived.connect(held.extend)
     yield
@@ -210,7 +210,7 @@ def main() -> int:
     args.out.mkdir(parents=True, exist_ok=True)
     width, height = map(int, args.size.split("x"))
     application()
-    link = EngineLink()
+    link = EngineLink(LocalBackend())
     with tempfile.TemporaryDirectory() as folder:
         os.environ["HOME"] = folder
         os.environ["XDG_DATA_HOME"] = f"{folder}/.local/share"

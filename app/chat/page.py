@@ -9,7 +9,6 @@ from PySide6.QtCore import QMetaMethod, Qt, Signal, Slot
 from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent, QDropEvent, QFont, QFontMetrics, QResizeEvent
 from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
-from app.bridge.messages import LoadedModel
 from app.chat.composer.attachments import accept_drag, local_files
 from app.chat.composer.composer import Composer
 from app.chat.guess import guess_height
@@ -19,12 +18,13 @@ from app.chat.prompts import Suggestion
 from app.chat.prose.widget import PAD, prepare
 from app.chat.suggestions import SuggestionBar
 from app.chat.view_options import ViewOptions
-from app.chat.welcome import Welcome, centred
+from app.chat.welcome import ChatWelcome, centred
 from app.design.controls import Hairline, chain_tabs
 from app.design.fonts import TEXT_LEAD, px
 from app.design.notice import Notice
 from app.state.chat.conversation import Answer, ChatState, Turn
 from app.system.i18n import tr
+from engine.service import LoadedModel
 
 COLUMN_CHARACTERS = 72
 
@@ -65,7 +65,7 @@ class ChatPage(QWidget):
         self.setAcceptDrops(True)
         width = column_width()
 
-        self._welcome = Welcome(width, SIDE)
+        self._welcome = ChatWelcome(width, SIDE)
         self.suggestions = self._welcome.suggestions
         self.suggestions.picked.connect(self.picked)
         self.scroller = Scroller(self._make, self._guess, self._warm, _tab_stops, column_width)

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from app.cli import options, running, terminal
-from app.state.sudoku.board import BINS
-from app.state.sudoku.scores import ALL, MOST, SPANS, Result, Row, Scoreboard, Span, make_puzzle
+from app.state.sudoku.scores import ALL, MOST, Result, Scoreboard, ScoreRow, make_puzzle, percent
 from engine import SUDOKU, GenerationConfig, SafelightError
 from engine.files import write_text
 from engine.tasks import sudoku
+from engine.tasks.sudoku import BINS, GIVENS, GivenRange
 
 if TYPE_CHECKING:
     from engine import Model
@@ -32,7 +32,7 @@ PLAIN_LINES = 10  # of progress in all, where no line can be written over
 def add_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("scoring a model on fresh puzzles that no model here was trained on")
     group.add_argument("--eval", action="store_true", help="score the model instead; --givens or --bin say on what")
-    spans = ", ".join(f"{name} {span}" for name, span in SPANS.items())
+    spans = ", ".join(f"{name} {span}" for name, span in GIVENS.items())
     group.add_argument("--bin", choices=(*BINS, ALL), help=f"puzzles by their givens: {spans} (default: all)")
     group.add_argument(
         "--count",
@@ -76,7 +76,7 @@ class Evaluation:
 
     model: Model
     config: GenerationConfig
-    spans: tuple[Span, ...]
+    spans: tuple[GivenRange, ...]
     count: int
     seed: int
 
@@ -89,7 +89,7 @@ def run(args: argparse.Namespace, changes: dict[str, int | float]) -> int:
     model = running.load(args, SUDOKU)
     config = options.settings(model.generation_defaults, changes)
     names = BINS if args.bin in (None, ALL) else (args.bin,)
-    spans = (args.givens,) if args.givens is not None else tuple(SPANS[name] for name in names)
+    spans = (args.givens,) if args.givens is not None else tuple(GIVENS[name] for name in names)
     evaluation = Evaluation(model, config, spans, args.count or COUNT, running.seed(args))
     scores = Scoreboard()
     finished = score(evaluation, scores)
@@ -190,11 +190,6 @@ def solve(
     return Result(puzzle, sudoku.read_answer(outcome.text), solution, outcome.steps, seconds, contender(model))
 
 
-def percent(share: float | None) -> str:
-    """A share of 0 to 1 as it stands in a table."""
-    return "–" if share is None else f"{100 * share:.1f} %"
-
-
 def table(scores: Scoreboard, title: str, columns: int) -> Table:
     """Solved puzzles by bin with their figures, in a terminal of so many columns."""
     heads = ("givens", "solved", "rate", "95 %\ninterval", "cells\nright", "givens\nkept", "steps,\nmean")
@@ -204,7 +199,7 @@ def table(scores: Scoreboard, title: str, columns: int) -> Table:
     return frame
 
 
-def _figures(row: Row) -> tuple[str, ...]:
+def _figures(row: ScoreRow) -> tuple[str, ...]:
     return (
         f"{row.solved}/{row.count}",
         percent(row.rate),

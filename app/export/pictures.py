@@ -1,7 +1,7 @@
 """Pictures of frames, drawn by the canvas's own painter on an image. Knows no file formats but PNG, and no clock.
 
-A ``Sheet`` lays out panels of one size, a frame each, under one heading and over one legend. Its size depends on the
-run and its options alone, so all frames of a film fit.
+A ``PictureSheet`` lays out panels of one size, a frame each, under one heading and over one legend. Its size depends on
+the run and its options alone, so all frames of a film fit.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _CAPTION = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignBottom | Qt.TextFl
 
 
 @dataclass(frozen=True)
-class Style:
+class PictureStyle:
     """How frames are drawn."""
 
     theme: Theme
@@ -51,15 +51,17 @@ class Style:
     prompt: bool = True
 
     @staticmethod
-    def of(options: Options) -> Style:
+    def of(options: Options) -> PictureStyle:
         theme = PAPER if options.theme == "paper" else DARKROOM
-        return Style(theme, options.scale, options.calm, options.layer, options.prompt)
+        return PictureStyle(theme, options.scale, options.calm, options.layer, options.prompt)
 
 
-class Sheet:
+class PictureSheet:
     """Panels of one size under one heading. ``measure`` reads every frame that will be drawn, once."""
 
-    def __init__(self, run: Recording, replay: Replay, places: Sequence[int], style: Style, across: int = 1) -> None:
+    def __init__(
+        self, run: Recording, replay: Replay, places: Sequence[int], style: PictureStyle, across: int = 1
+    ) -> None:
         self.run, self.replay, self.places, self.style = run, replay, tuple(places), style
         self.across = across
         self.panels = 1
@@ -294,7 +296,7 @@ def write_png(run: Recording, path: Path, options: Options) -> Share:
     replay = Replay(run)
     places = chosen(replay, options)
     across = 1 if options.stacked else len(places)
-    sheet = Sheet(run, replay, places, Style.of(options), across)
+    sheet = PictureSheet(run, replay, places, PictureStyle.of(options), across)
     for share in sheet.measure():
         yield 0.5 * share
     image = sheet.image(places)

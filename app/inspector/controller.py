@@ -9,15 +9,6 @@ from PySide6.QtCore import QObject, Slot
 from PySide6.QtWidgets import QFileDialog
 
 import engine
-from app.bridge.messages import (
-    ForkEnded,
-    ForkGrown,
-    ForkRequest,
-    ForkStarted,
-    InfluenceMeasured,
-    InfluenceRequest,
-    Message,
-)
 from app.context import INSPECTOR, AppContext
 from app.inspector.compare.view import Compare
 from app.inspector.compare.words import run_title, short_difference
@@ -29,6 +20,15 @@ from app.inspector.run_catalog import RECENT, RunCatalog
 from app.state.run.comparison import asked
 from app.system.i18n import tr, trn
 from engine import Fork, GalleryTrace, Mark, Recording, SafelightError, TraceHeader
+from engine.service import (
+    InfluenceMeasured,
+    InfluenceRequest,
+    RunAdvanced,
+    RunEnded,
+    RunRequest,
+    RunStarted,
+    ServiceReply,
+)
 
 if TYPE_CHECKING:
     from engine import Influence
@@ -57,7 +57,7 @@ class InspectorController(QObject):
         page.add_panel(tr("Fork"), self.forks, works=True)
         page.add_panel(tr("Influence"), self.influence, works=True)
         page.add_view(tr("Compare"), tr("Compare this run with another"), self.compare)
-        self._forking = False
+        self._asked: RunRequest | None = None  # the fork under way
         self.forks.fork_asked.connect(self._fork)
         self.forks.infill_asked.connect(self._infill)
         self.forks.run_chosen.connect(self.open_key)
@@ -222,11 +222,11 @@ class InspectorController(QObject):
     @property
     def is_forking(self) -> bool:
         """Whether a fork is under way."""
-        return self._forking
+        return self._asked is not None
 
     def reason_to_wait(self) -> str:
         """That a fork is under way, in a sentence; empty where none is."""
-        return tr("A fork is developing in the inspector; Esc stops it") if self._forking else ""
+        return tr("A fork is developing in the inspector; Esc stops it") if self.is_forking else ""
 
     def stop(self) -> None:
         """Stop the fork under way."""
@@ -237,7 +237,7 @@ class InspectorController(QObject):
         model, trace = self._context.model, self.page.player.trace
         if trace is None:
             return ""
-        if self._forking or self._context.session.active is not None:
+        if self.is_forking or self._context.session.active is not None:
             return tr("A run is under way; Esc stops it.")
         if model is None:
             return tr("Load a model to go on from this run.")
@@ -272,11 +272,11 @@ class InspectorController(QObject):
         if trace is not None:
             self.forks.show_runs(self._tree(trace), self._key(trace))
 
-    def _tree(self, trace: Recording) -> list[RunItem]:
+    def _tree(self, on_show: Recording) -> list[RunItem]:
         """Parents before their forks."""
         headers = {header.id: (header, key) for header, key in self._catalog.recent}
-        for run in [*self._live.values(), trace]:
-            headers.setdefault(run.header.id, (run.header, self._key(run)))
+        for trace in [*self._live.values(), on_show]:
+            headers.setdefault(trace.header.id, (trace.header, self._key(trace)))
         items = []
         for header, key in sorted(headers.values(), key=lambda found: found[0].created):
             parent = headers[header.parent.id][1] if header.parent is not None and header.parent.id in headers else ""
@@ -317,49 +317,53 @@ class InspectorController(QObject):
         except SafelightError as error:
             self.forks.say(str(error))
             return
-        self._start(ForkRequest(trace, changes=changes))
+        self._start(RunRequest.fork(trace, changes))
 
     @Slot(object)
     def _infill(self, marks: tuple[Mark, ...]) -> None:
         trace = self.page.player.trace
         if trace is not None:
-            self._start(ForkRequest(trace, marks=marks, seed=self._context.values.next_seed()))
+            self._start(RunRequest.infill(trace, marks, self._context.values.next_seed()))
 
-    def _start(self, request: ForkRequest) -> None:
+    def _start(self, request: RunRequest) -> None:
         refusal = self.refusal()
         if refusal:
             self.forks.say(refusal)
             return
-        self._forking = True
+        self._asked = request
         self._context.busy_changed.emit()
-        self._context.backend.fork(request)
+        self._context.backend.run(request)
 
     @Slot(object)
-    def take(self, messages: list[Message]) -> None:
+    def take(self, replies: list[ServiceReply]) -> None:
         """Take in what arrived of a fork or of a measurement."""
-        for message in messages:
-            self._take(message)
+        for reply in replies:
+            match reply:
+                case RunStarted() | RunAdvanced() | RunEnded():
+                    if self._asked is not None and reply.run_id == self._asked.run_id:
+                        self._take_fork(reply)
+                case InfluenceMeasured(request, found, problem):
+                    self._measured(request, found, tr(problem) if problem else "")
 
-    def _take(self, message: Message) -> None:
-        match message:
-            case ForkStarted(trace):
+    def _take_fork(self, reply: RunStarted | RunAdvanced | RunEnded) -> None:
+        match reply:
+            case RunStarted(_, trace):
                 parent = self.page.player.trace
                 self._key(trace)
                 self.page.follow_live(trace)
                 self.compare.set_other(parent)
-            case ForkGrown():
+            case RunAdvanced():
                 self.page.refresh()
-            case ForkEnded(problem, details):
-                self._forking = False
+            case RunEnded(_, problem, details):
+                self._asked = None
+                said = tr(problem) if problem else ""
                 self.page.run_ended()
                 self.refresh()
-                self.forks.say(problem)
+                self.forks.say(said)
                 if details:
-                    self._context.say(problem, details)
+                    self._context.say(said, details)
                 self._show_tree()
                 self._catalog.look()
-            case InfluenceMeasured(request, found, problem):
-                self._measured(request, found, problem)
 
     # ---------------------------------------------------------------- influence
 
@@ -385,7 +389,7 @@ class InspectorController(QObject):
         temperature = float(record.temperature[step]) if len(record.temperature) else 1.0
         canvas = tuple(int(one) for one in snapshot.tokens(calm=True))
         request = InfluenceRequest(trace, snapshot.block_index, canvas, position, token, temperature)
-        self._context.backend.influence(request)
+        self._context.backend.measure(request)
 
     def _measured(self, request: InfluenceRequest, found: Influence | None, problem: str) -> None:
         snapshot = self.page.player.snapshot

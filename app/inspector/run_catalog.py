@@ -90,7 +90,7 @@ class _Look:
 
 
 class RunCatalog(QObject):
-    """``recent`` are the user's newest runs that can be read, the newest first; ``gallery`` those that ship with it.
+    """``recent`` are the user's newest runs that can be read, the newest first; ``gallery`` those of the app itself.
 
     Both are empty before the first ``look``, and a look that is over replaces them. Must be closed before it is
     destroyed.

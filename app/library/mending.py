@@ -13,19 +13,19 @@ Row = Mapping[str, object]
 
 
 @dataclass(frozen=True)
-class Found:
+class SalvagedRows:
     """What was read of the two tables, in the order of identities."""
 
     conversations: tuple[Row, ...] = ()
     messages: tuple[Row, ...] = ()
 
 
-def found(conversations: Iterable[Row], messages: Iterable[Row]) -> Found:
+def found(conversations: Iterable[Row], messages: Iterable[Row]) -> SalvagedRows:
     """The rows that are such: what another program's file has in their place is neither."""
-    return Found(tuple(filter(_is_conversation, conversations)), tuple(filter(_is_message, messages)))
+    return SalvagedRows(tuple(filter(_is_conversation, conversations)), tuple(filter(_is_message, messages)))
 
 
-def mended(rows: Found) -> tuple[Whole, ...]:
+def mended(rows: SalvagedRows) -> tuple[Whole, ...]:
     """The conversations that were not deleted, last written to first.
 
     Messages whose conversation is lost are gathered in conversations of their own; one whose parent is lost follows the

@@ -71,7 +71,7 @@ class Control:
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
+class ModelJob:
     """``work`` is run in a thread; ``key`` says what it is about."""
 
     key: str
@@ -100,7 +100,7 @@ class _Lane(QObject):
     def __init__(self, name: str) -> None:
         super().__init__()
         self.is_left = False  # nobody listens any more, though the thread goes on
-        self.asked: SimpleQueue[tuple[Job, Control] | None] = SimpleQueue()
+        self.asked: SimpleQueue[tuple[ModelJob, Control] | None] = SimpleQueue()
         self.worker = threading.Thread(target=self._work, name=name, daemon=True)
         before = threading.stack_size(STACK_BYTES)
         self.worker.start()
@@ -121,7 +121,7 @@ class _Lane(QObject):
 _left_behind: list[_Lane] = []  # kept, as their threads still look at them
 
 
-def _done(job: Job, control: Control) -> JobEnded:
+def _done(job: ModelJob, control: Control) -> JobEnded:
     """Do a job; whatever it raises comes back."""
     try:
         return JobEnded(job.key, job.kind, job.work(control), stopped=control.stopped)
@@ -143,11 +143,11 @@ class Jobs(QObject):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._lanes: dict[bool, _Lane] = {}  # by whether it is the heavy one
-        self._queues: dict[bool, deque[Job]] = {True: deque(), False: deque()}
-        self._running: dict[bool, tuple[Job, Control]] = {}
+        self._queues: dict[bool, deque[ModelJob]] = {True: deque(), False: deque()}
+        self._running: dict[bool, tuple[ModelJob, Control]] = {}
         self._closed = False
 
-    def submit(self, job: Job) -> bool:
+    def submit(self, job: ModelJob) -> bool:
         """Do a job, once those before it are done; False where one of its kind is there for its key already."""
         if self._closed or self.phase(job.key, job.kind) is not None:
             return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from app.models.entries import Entry
+from app.models.entries import ModelEntry
 from app.models.jobs import JobKind, Phase
 
 Action = Literal["load", "unload", "download", "resume", "pause", "cancel", "verify", "convert", "delete", "remove"]
@@ -13,7 +13,9 @@ ACTIONS: tuple[Action, ...] = (
 )  # fmt: skip
 
 
-def actions(entry: Entry, job: tuple[JobKind, Phase] | None, *, loaded: bool, can_convert: bool) -> tuple[Action, ...]:
+def actions(
+    entry: ModelEntry, job: tuple[JobKind, Phase] | None, *, loaded: bool, can_convert: bool
+) -> tuple[Action, ...]:
     """In the order of their buttons.
 
     Args:

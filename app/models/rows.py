@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QProgressBar, QPushBu
 
 from app.design.controls import FlowLayout, button, label
 from app.design.notice import Notice
-from app.models.entries import Entry
+from app.models.entries import ModelEntry
 from app.models.row_actions import ACTIONS, Action
 from app.models.token_field import TokenField
 from app.models.words import action_text, action_tip
@@ -40,7 +40,7 @@ class ModelRow(QFrame):
 
     asked = Signal(str, str)  # key, action
 
-    def __init__(self, entry: Entry, licence_page: str = "") -> None:
+    def __init__(self, entry: ModelEntry, licence_page: str = "") -> None:
         super().__init__()
         self.setProperty("role", "model")
         self.entry = entry
@@ -88,7 +88,7 @@ class ModelRow(QFrame):
         column.addSpacing(4)
         column.addWidget(strip)
 
-    def show_state(self, entry: Entry, state: RowState) -> None:
+    def show_state(self, entry: ModelEntry, state: RowState) -> None:
         """Show everything anew; the keyboard stays in the row when its button goes."""
         self.entry = entry
         focused = self.window().focusWidget()  # also while another window is in front

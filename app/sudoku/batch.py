@@ -12,7 +12,7 @@ from app.state.sudoku.scores import Request, Result, Task
 from app.sudoku.contenders import Contender
 from app.sudoku.job_queue import JobQueue, PuzzleJob, was_stopped
 from app.sudoku.scores.view import ScoreboardView
-from app.sudoku.wording import Spent
+from app.sudoku.words import Spent
 from app.system.i18n import tr
 from engine.tasks import sudoku
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import engine
-from app.bridge.messages import LoadedModel
 from app.system.i18n import tr
 from engine import EMBEDDED, SUDOKU, GenerationConfig, SafelightError
+from engine.service import LoadedModel
 from engine.tasks import sudoku
 
 ANSWER_TOKENS = 90  # 81 digits, the line breaks between nine lines, and the end

@@ -7,19 +7,19 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Slot
 from PySide6.QtWidgets import QFileDialog
 
-from app.bridge.messages import AdapterChanged, LoadedModel, Message
 from app.context import SUDOKU, AppContext
 from app.settings.values import later_seed
-from app.state.sudoku.board import Bin
 from app.state.sudoku.scores import Request
 from app.sudoku.batch import PuzzleBatch
 from app.sudoku.board.run_board import RunBoard
 from app.sudoku.contenders import Contender, adapters_for, contenders, obstacle, title_of_adapter
 from app.sudoku.job_queue import JobQueue, PuzzleJob
 from app.sudoku.page import SudokuPage
-from app.sudoku.side_by_side import Side
+from app.sudoku.side_by_side import BoardSide
 from app.system.i18n import tr
 from engine import SUDOKU as SUDOKU_MODEL
+from engine.service import AdapterChanged, LoadedModel, ServiceReply
+from engine.tasks.sudoku import Bin
 
 
 class SudokuController(QObject):
@@ -149,7 +149,7 @@ class SudokuController(QObject):
         self._fill()
 
     @Slot(object)
-    def _ask_contender(self, side: Side) -> None:
+    def _ask_contender(self, side: BoardSide) -> None:
         folder = self._ask_folder()
         if folder and side.contender is not None:
             self._fill()
@@ -213,11 +213,11 @@ class SudokuController(QObject):
     # ---------------------------------------------------------------- what arrives
 
     @Slot(object)
-    def take(self, messages: list[Message]) -> None:
+    def take(self, replies: list[ServiceReply]) -> None:
         """Take in what arrived of a run; where an adapter could not be put on, the chooser goes back."""
-        for message in messages:
-            self.queue.take(message)
-            if isinstance(message, AdapterChanged):
+        for reply in replies:
+            self.queue.take(reply)
+            if isinstance(reply, AdapterChanged):
                 self._fill()
 
     # ---------------------------------------------------------------- looking into it

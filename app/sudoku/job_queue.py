@@ -12,12 +12,12 @@ from typing import Protocol
 
 from PySide6.QtCore import QObject, Signal, Slot
 
-from app.bridge.messages import AdapterChanged, Message, TrialEnded, TrialGrown, TrialRequest, TrialStarted
 from app.context import AppContext
 from app.player.run_view import RunView
 from app.sudoku.contenders import Contender, obstacle, settings
 from app.system.i18n import tr
 from engine import SafelightError
+from engine.service import AdapterChanged, RunAdvanced, RunEnded, RunRequest, RunStarted, ServiceReply
 from engine.tasks import sudoku
 
 
@@ -66,7 +66,7 @@ class _Adapt:
     path_or_id: str | None
 
 
-_Awaited = _Load | _Adapt | TrialRequest  # what was asked of the engine, until the reply to it has come
+_Awaited = _Load | _Adapt | RunRequest  # what was asked of the engine, until the reply to it has come
 
 
 class JobQueue(QObject):
@@ -93,7 +93,7 @@ class JobQueue(QObject):
     @property
     def is_running(self) -> bool:
         """Whether a puzzle is being solved, rather than a model being made ready."""
-        return isinstance(self._awaited, TrialRequest)
+        return isinstance(self._awaited, RunRequest)
 
     def add(self, jobs: Iterable[PuzzleJob]) -> None:
         """Do these, after what there is."""
@@ -105,7 +105,7 @@ class JobQueue(QObject):
         """Do nothing of what waits, and stop the run under way within one denoising step."""
         self._drop_waiting()
         match self._awaited:
-            case TrialRequest():
+            case RunRequest():
                 self._context.backend.cancel()
             case _Load():
                 self._end(None)  # the model is loaded nevertheless
@@ -142,7 +142,7 @@ class JobQueue(QObject):
                 self._abandon("")
                 return
             self._awaited = _Adapt(want.adapter)
-            self._context.backend.adapt(want.adapter)
+            self._context.backend.set_adapter(want.adapter)
         elif job.puzzle:
             self._run(job)
         else:
@@ -160,9 +160,9 @@ class JobQueue(QObject):
             self._abandon(str(error))
             return
         messages = ({"role": "user", "content": sudoku.to_prompt(job.puzzle)},)
-        self._awaited = asked = TrialRequest(messages, config, job.seed, keep=job.keep)
+        self._awaited = asked = RunRequest("puzzle", messages, config, job.seed, keep=job.keep)
         self._keep_pace()
-        context.backend.trial(asked)
+        context.backend.run(asked)
 
     @Slot()
     def _keep_pace(self) -> None:
@@ -203,33 +203,35 @@ class JobQueue(QObject):
         elif loading is None or loading.path_or_id != wanted:
             self._abandon("")  # the context has said why
 
-    def take(self, message: Message) -> None:
+    def take(self, reply: ServiceReply) -> None:
         """Take in what arrived from the engine; what answers no request of this queue is left alone."""
-        match message:
-            case AdapterChanged() if self._awaited == _Adapt(message.path_or_id):
-                if message.message or self._is_stopping:
+        match reply:
+            case AdapterChanged(path_or_id, _, problem) if self._awaited == _Adapt(path_or_id):
+                if problem or self._is_stopping:
                     self._abandon("")  # the context has said why
                 else:
                     self._ask()
-            case TrialStarted() | TrialGrown() | TrialEnded() if self.is_running and self._now is not None:
-                self._take_run(self._now, message)
+            case RunStarted() | RunAdvanced() | RunEnded():
+                asked = self._awaited
+                if isinstance(asked, RunRequest) and asked.run_id == reply.run_id and self._now is not None:
+                    self._take_run(self._now, reply)
 
-    def _take_run(self, job: PuzzleJob, message: TrialStarted | TrialGrown | TrialEnded) -> None:
-        match message:
-            case TrialStarted(trace):
+    def _take_run(self, job: PuzzleJob, reply: RunStarted | RunAdvanced | RunEnded) -> None:
+        match reply:
+            case RunStarted(_, trace):
                 self._view = RunView(trace)
                 if job.follower is not None:
                     job.follower.began(self._view)
-            case TrialGrown():
+            case RunAdvanced():
                 if self._view is not None:
                     self._view.advance()
                 if job.follower is not None:
                     job.follower.grew()
-            case TrialEnded(problem, details):
+            case RunEnded(_, problem, details):
                 if self._view is not None:
                     self._view.show_all()
                 if problem:
-                    self._abandon(problem, details)
+                    self._abandon(tr(problem), details)
                     return
                 if was_stopped(self._view):
                     self._drop_waiting()

@@ -12,13 +12,14 @@ from app.design.controls import chain_tabs, scroller
 from app.design.fonts import px
 from app.design.tokens import Theme
 from app.player.scrubber import Scrub
-from app.state.sudoku.board import Bin, Board, Check, check, generate
+from app.state.sudoku.board import Board, BoardCheck, check, generate
 from app.sudoku.board import keys
 from app.sudoku.board.column import Column
 from app.sudoku.board.legend import BoardLegend
 from app.sudoku.board.run_board import RunBoard
 from app.sudoku.board.view import BoardView
-from app.sudoku.wording import SAMPLE
+from app.sudoku.words import SAMPLE
+from engine.tasks.sudoku import Bin
 
 COLUMN = 280  # pixels at 100 %
 LEAST_BOARD = 280
@@ -41,7 +42,7 @@ class OnePuzzle(QWidget):
         self.column = Column()
         self._problem = ""
         self._facts = ""
-        self._check: Check | None = None
+        self._check: BoardCheck | None = None
         self._later = QTimer(self)
         self._later.setSingleShot(True)
         self._later.timeout.connect(self._check_now)
@@ -99,7 +100,7 @@ class OnePuzzle(QWidget):
         return self.board.board
 
     @property
-    def check(self) -> Check:
+    def check(self) -> BoardCheck:
         """How the puzzle stands, up to date."""
         self._check_now()
         assert self._check is not None
@@ -152,7 +153,7 @@ class OnePuzzle(QWidget):
         self._show_check()
 
     @property
-    def check_shown(self) -> Check:
+    def check_shown(self) -> BoardCheck:
         """How the puzzle stood when it was looked at last, a moment ago at most."""
         assert self._check is not None
         return self._check

@@ -9,6 +9,8 @@ import gettext
 import re
 from pathlib import Path
 
+from engine.errors import Sentence
+
 LOCALE = Path(__file__).resolve().parents[2] / "assets" / "locale"
 DOMAIN = "safelight"
 
@@ -28,7 +30,9 @@ def use_code(code: str) -> None:
 
 
 def tr(text: str, /, **values: object) -> str:
-    """A string in the language in use, with ``{name}`` filled from ``values``."""
+    """A string in the language in use, with ``{name}`` filled from ``values``; a ``Sentence`` brings its own."""
+    if isinstance(text, Sentence):
+        text, values = text.pattern, text.values
     said = _catalogue.gettext(text)
     return said.format(**values) if values else said
 

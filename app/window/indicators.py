@@ -5,7 +5,6 @@ from __future__ import annotations
 from PySide6.QtCore import QObject, QTimer, Slot
 from PySide6.QtWidgets import QProgressBar
 
-from app.bridge.messages import MemoryUsed, Message
 from app.chat.words import parameters
 from app.context import AppContext
 from app.settings.strip import SettingsStrip
@@ -13,6 +12,7 @@ from app.system import memory_use
 from app.system.i18n import tr
 from app.window.statusbar import StatusBar
 from app.window.topbar import TopBar
+from engine.service import MemoryUsed, ServiceReply
 
 MEMORY_MS = 2000  # between two looks at the process's memory
 
@@ -85,10 +85,10 @@ class Indicators(QObject):
     # ---------------------------------------------------------------- figures
 
     @Slot(object)
-    def _take(self, messages: list[Message]) -> None:
-        for message in messages:
-            if isinstance(message, MemoryUsed):
-                self._status.show_memory(message.used, message.total, "cuda")
+    def _take(self, replies: list[ServiceReply]) -> None:
+        for reply in replies:
+            if isinstance(reply, MemoryUsed):
+                self._status.show_memory(reply.used, reply.total, "cuda")
         active = self._context.session.active
         if active is not None:
             self._status.show_run(active.stats)

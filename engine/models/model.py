@@ -25,7 +25,8 @@ from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.folder import ModelFolder
 from engine.models.registry import Family
 from engine.quant import Precision
-from engine.text.chat_template import ChatTemplate, Message
+from engine.text.chat_template import ChatTemplate
+from engine.text.message import Message
 from engine.text.tokenizer import Tokenizer
 from engine.threads import choose_threads, use_threads
 from engine.types import Cancel, Progress

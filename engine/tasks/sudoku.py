@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
+from typing import Literal
 
 DIGITS = "123456789"
 SIZE = 81
@@ -81,10 +82,29 @@ def givens(board: str) -> int:
     return SIZE - board.count("0")
 
 
-def bin_of(board: str) -> str:
+Bin = Literal["easy", "medium", "hard"]
+BINS: tuple[Bin, ...] = ("easy", "medium", "hard")
+
+
+@dataclass(frozen=True)
+class GivenRange:
+    """Numbers of givens, both ends included."""
+
+    low: int
+    high: int
+
+    def __str__(self) -> str:
+        return str(self.low) if self.low == self.high else f"{self.low}-{self.high}"
+
+
+GIVENS: dict[Bin, GivenRange] = {"easy": GivenRange(40, 50), "medium": GivenRange(30, 39), "hard": GivenRange(25, 29)}
+"""Givens of the puzzles that are made for a bin. Below 25 making one takes seconds, so hard ends there."""
+
+
+def bin_of(board: str) -> Bin:
     """``easy`` (40 givens or more), ``medium`` (30 to 39) or ``hard`` (fewer)."""
     known = givens(board)
-    return "easy" if known >= 40 else "medium" if known >= 30 else "hard"
+    return next((name for name in BINS if known >= GIVENS[name].low), "hard")
 
 
 # --- solving -------------------------------------------------------------------------------------------------------

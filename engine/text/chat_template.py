@@ -8,6 +8,7 @@ from typing import Any
 
 from engine.errors import SafelightError
 from engine.files import read_json, read_text
+from engine.text.message import Message
 from engine.text.template_budget import Budget
 from engine.text.template_compiling import MOST_SOURCE, compile_template, render
 
@@ -16,9 +17,6 @@ STEPS, STEPS_PER_MESSAGE, STEPS_PER_CHARACTER = 500_000, 3_000, 4
 
 LARGEST, LARGEST_PER_CHARACTER = 2**20, 8
 """Items and characters of the largest value that a rendering may make."""
-
-Message = Mapping[str, str]
-"""``{"role": "system" | "user" | "assistant", "content": text}``."""
 
 
 class ChatTemplate:

@@ -97,7 +97,7 @@ class TraceHeader:
     app_version: str = field(default_factory=_app_version)
 
     @staticmethod
-    def fresh() -> dict[str, str]:
+    def fresh() -> dict[str, Any]:
         """An identity of its own, for a copy: id, moment and version."""
         return {"id": new_id(), "created": _now(), "app_version": _app_version()}
 

@@ -9,13 +9,13 @@ from typing import Any
 from PySide6.QtCore import QObject, Slot
 
 from app.bridge.engine_thread import EngineLink
-from app.bridge.messages import LoadedModel, ModelLoaded
 from app.library import Library
 from app.library.conversations import Keeper
 from app.session import rescue
 from app.session.session import Session
 from app.settings.values import SettingsValues
 from app.state.chat.conversation import ChatState
+from engine.service import LoadedModel, ModelLoaded
 
 
 class Desk(QObject):
@@ -23,7 +23,7 @@ class Desk(QObject):
 
     def __init__(self, fake: Any, library: Library, **link: Any) -> None:
         super().__init__()
-        self.link = EngineLink(fake.load, fake.generate, **link)
+        self.link = EngineLink(fake, **link)
         self.session = Session(library, self.link, SettingsValues(seed=5))
         self.model: LoadedModel | None = None
         self.failures: list[str] = []

@@ -15,12 +15,12 @@ from app.library import Library
 from app.self_test import SelfTest
 from app.system.folders import Folders
 from app.window.main_window import MainWindow
-from tests.app.conftest import FakeEngine
+from tests.fake_engine import FakeEngine
 
 
 @pytest.fixture
 def window(qtbot: QtBot, settings: QSettings, fake: FakeEngine, tmp_path: Path) -> Iterator[MainWindow]:
-    link = EngineLink(fake.load, fake.generate)
+    link = EngineLink(fake)
     window = MainWindow(
         AppContext(link, settings, Library.in_memory(), Folders(tmp_path, tmp_path, tmp_path, tmp_path), seed=3)
     )

@@ -23,9 +23,10 @@ def main(mode: str) -> None:
     from app.main import application, make_window
     from app.settings.store import default_settings
     from engine import SKILLS
+    from engine.service import LocalBackend
 
     app = application()
-    window = make_window(EngineLink(), default_settings(), seed=3)
+    window = make_window(EngineLink(LocalBackend()), default_settings(), seed=3)
     window.context.values.pace_ms = 0
     window.context.values.overrides |= {"confidence_threshold": 0.0, "max_new_tokens": 128}
     window.context.apply_values()

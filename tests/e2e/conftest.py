@@ -11,6 +11,7 @@ from pytestqt.qtbot import QtBot
 from app.bridge.engine_thread import EngineLink
 from app.main import make_window, traces_folder
 from app.window.main_window import MainWindow
+from engine.service import LocalBackend
 
 LOAD_MS = 180_000
 
@@ -18,7 +19,7 @@ LOAD_MS = 180_000
 @pytest.fixture
 def window_with(qtbot: QtBot, settings: QSettings) -> Iterator[Callable[[str], MainWindow]]:
     """Opens a window, loads this model in it, and lets it run at full speed; closed afterwards."""
-    window = make_window(EngineLink(traces=traces_folder(settings)), settings, seed=3)
+    window = make_window(EngineLink(LocalBackend(traces_folder(settings))), settings, seed=3)
     qtbot.addWidget(window)
 
     def load(model: str) -> MainWindow:

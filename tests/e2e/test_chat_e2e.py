@@ -15,6 +15,7 @@ from app.bridge.engine_thread import EngineLink
 from app.main import make_window
 from app.window.main_window import MainWindow
 from engine import SKILLS
+from engine.service import LocalBackend
 
 LOADING_MS = RUN_MS = 120_000
 CONTROL = Qt.KeyboardModifier.ControlModifier
@@ -24,7 +25,7 @@ Key = Qt.Key
 
 @pytest.fixture
 def window(qtbot: QtBot, settings: QSettings) -> Iterator[MainWindow]:
-    window = make_window(EngineLink(), settings, seed=3)
+    window = make_window(EngineLink(LocalBackend()), settings, seed=3)
     qtbot.addWidget(window)
     window.context.values.pace_ms = 0
     window.context.apply_values()

@@ -10,12 +10,11 @@ import pytest
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
-import engine
-from app.bridge.messages import ForkEnded
 from app.inspector.controller import InspectorController
 from app.state.run.canvas import CanvasState
 from app.window.main_window import MainWindow
 from engine import SKILLS, SUDOKU, CanvasCommitted, StepFinished
+from engine.service import RunEnded, RunRequest
 
 RUN_MS = 120_000
 CONTROL = Qt.KeyboardModifier.ControlModifier
@@ -183,10 +182,24 @@ def test_two_seeds_of_a_prompt_are_compared_in_two_clicks(
     assert compare.trace.header.id == first.header.id
 
 
-def test_the_details_of_a_fork_that_failed_are_reached(window: MainWindow, inspector: InspectorController) -> None:
+def test_the_details_of_a_fork_that_failed_are_reached(
+    qtbot: QtBot, window: MainWindow, inspector: InspectorController, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask(qtbot, window, "Reverse the word robot.")
+    asked: list[RunRequest] = []
+    monkeypatch.setattr(window.context.backend, "run", asked.append)
     window.show_page("inspector")
-    inspector.open_key(str(engine.gallery()[0].path))
-    inspector.take([ForkEnded("The fork could not be made.", "Traceback: a detail")])
+    inspector.inspect(window.context.session.chat.turns[-1].answer.trace)
+    inspector.forks.run.click()
+    (request,) = asked
+    assert inspector.is_forking
+    window.context.take(
+        [
+            RunEnded("of another run", "no"),
+            RunEnded(request.run_id, "The fork could not be made.", "Traceback: a detail"),
+        ]
+    )
+    assert not inspector.is_forking
     assert inspector.forks.problem.text() == "The fork could not be made."
     assert window.notices.notice.isVisible()
     assert window.notices.notice.details.isVisible()

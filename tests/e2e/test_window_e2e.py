@@ -12,6 +12,7 @@ from app.bridge.engine_thread import EngineLink
 from app.main import make_window
 from app.window.main_window import MainWindow
 from engine import SKILLS, StepFinished
+from engine.service import LocalBackend
 
 LOADING_MS = 120_000
 RUN_MS = 120_000
@@ -19,7 +20,7 @@ RUN_MS = 120_000
 
 @pytest.fixture
 def window(qtbot: QtBot, settings: QSettings) -> Iterator[MainWindow]:
-    window = make_window(EngineLink(), settings, seed=3)
+    window = make_window(EngineLink(LocalBackend()), settings, seed=3)
     qtbot.addWidget(window)
     window.context.values.overrides["max_new_tokens"] = 64
     with qtbot.waitSignal(window.firstPainted):

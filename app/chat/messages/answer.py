@@ -6,7 +6,6 @@ from PySide6.QtCore import QRect, Qt, Signal, Slot
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from app.bridge.messages import LoadedModel
 from app.canvas.view import CanvasView
 from app.chat.messages.fading import Fading
 from app.chat.messages.thinking import Thinking
@@ -18,6 +17,7 @@ from app.chat.words import remarks, status_line, wants_retry
 from app.design.controls import button, label
 from app.state.chat.conversation import Answer, Turn
 from app.system.i18n import tr
+from engine.service import LoadedModel
 
 
 class AnswerView(QWidget):

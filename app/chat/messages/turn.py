@@ -5,11 +5,11 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
 
-from app.bridge.messages import LoadedModel
 from app.chat.messages.answer import AnswerView
 from app.chat.messages.prompt import PromptView
 from app.chat.view_options import ViewOptions
 from app.state.chat.conversation import Turn
+from engine.service import LoadedModel
 
 ABOVE, BELOW, BETWEEN = 24, 24, 20
 

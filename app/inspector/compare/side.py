@@ -62,7 +62,7 @@ def _bracket(painter: QPainter, rect: QRect) -> None:
     painter.drawLine(rect.right(), rect.bottom(), rect.right(), rect.bottom() - CORNER)
 
 
-class Side(QWidget):
+class RunSide(QWidget):
     """A run's name, where it is, and its canvas."""
 
     def __init__(self, name: str) -> None:

@@ -24,7 +24,7 @@ from app.design.fonts import TEXT_BODY, px
 from app.design.tokens import DARKROOM, SPACE_2, SPACE_4, Theme
 from app.inspector.canvas.canvas import FONT_SIZES, RESERVED_TOKENS
 from app.inspector.compare.figures import CompareFigures
-from app.inspector.compare.side import Side
+from app.inspector.compare.side import RunSide
 from app.inspector.compare.words import asked_in_words, divergence_in_words, here_in_words, run_title
 from app.inspector.run_cards import Offer, RunCards
 from app.inspector.timeline.overview import Overview
@@ -124,7 +124,8 @@ class Compare(QStackedWidget):
         self.facts.setAccessibleName(tr("What differs here"))
         self.diverge = button(tr("First divergence"), tr("Go to where the two runs first differ"))
         self.choose = button(tr("Another run…"), tr("Choose another run to compare with"))
-        self.left, self.right = Side(tr("Canvas of the run at the left")), Side(tr("Canvas of the run at the right"))
+        self.left = RunSide(tr("Canvas of the run at the left"))
+        self.right = RunSide(tr("Canvas of the run at the right"))
         self.figures = CompareFigures(self._overview, self._other_overview)
         words = QVBoxLayout()
         words.setSpacing(2)

@@ -12,7 +12,7 @@ from app.canvas.geometry import Geometry
 from app.canvas.glyphs import CellGlyphs, Glyph
 from app.design.fonts import TEXT_BODY, canvas_font, px
 from app.design.tokens import DARKROOM, Theme, color, entropy_color, readable_on
-from app.inspector.influence.scale import Influence
+from app.inspector.influence.scale import ShownInfluence
 from app.inspector.words import in_nats
 from app.system.i18n import tr
 
@@ -27,7 +27,7 @@ class InfluenceMap(QWidget):
         super().__init__(parent)
         self._theme = DARKROOM
         self._glyphs = CellGlyphs(canvas_font(TEXT_BODY))
-        self._influence: Influence | None = None
+        self._influence: ShownInfluence | None = None
         self._texts: list[Glyph] = []
         self._selected = self._hovered = -1
         self._grid = self._lay_out(max(self.width(), 1))
@@ -39,7 +39,7 @@ class InfluenceMap(QWidget):
         self.setSizePolicy(policy)
         self.setAccessibleName(tr("Map of measured influence"))
 
-    def show_influence(self, influence: Influence, texts: list[Glyph]) -> None:
+    def show_influence(self, influence: ShownInfluence, texts: list[Glyph]) -> None:
         """Show a measurement; ``texts`` has how each position's token is drawn."""
         self._influence, self._texts = influence, texts
         self._relay()

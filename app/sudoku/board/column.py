@@ -9,10 +9,10 @@ from PySide6.QtCore import QObject, Signal, Slot
 from PySide6.QtWidgets import QCheckBox, QComboBox, QGridLayout, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from app.design.controls import FlowLayout, Hairline, button, label
-from app.state.sudoku.board import BINS
 from app.state.sudoku.solve_frame import SolveFrame
-from app.sudoku.wording import bin_tip, bin_title, figures
+from app.sudoku.words import bin_tip, bin_title, figures
 from app.system.i18n import tr
+from engine.tasks.sudoku import BINS
 
 OPEN_FOLDER = "open-folder"  # the adapters' last entry
 

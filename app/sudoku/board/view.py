@@ -10,7 +10,7 @@ from app.canvas.accessibility import expose_cells
 from app.canvas.grid_view import GridView
 from app.design.tokens import Theme, color
 from app.state.run.canvas import CellState
-from app.state.sudoku.board import BLANK, EMPTY, SIZE, Board, Entry
+from app.state.sudoku.board import BLANK, EMPTY, SIZE, Board, BoardEntry
 from app.state.sudoku.pasting import PasteError, read
 from app.state.sudoku.solve_frame import SolveFrame, entered
 from app.sudoku import words
@@ -35,7 +35,7 @@ class BoardView(GridView):
         """``first`` is there from the beginning and cannot be undone."""
         super().__init__(parent)
         self._glyphs = BoardGlyphs()
-        self._entry = Entry(first)
+        self._entry = BoardEntry(first)
         self._selected = self._entry.cursor
         self._entered = entered(self._entry.board.cells)
         self._run: SolveFrame | None = None
@@ -55,7 +55,7 @@ class BoardView(GridView):
         return self._entry.board
 
     @property
-    def entry(self) -> Entry:
+    def entry(self) -> BoardEntry:
         """The puzzle with its cursor and its history."""
         return self._entry
 
@@ -155,11 +155,11 @@ class BoardView(GridView):
             return
         self._edit(self._entry.replace(board))
 
-    def _edit(self, entry: Entry) -> None:
+    def _edit(self, entry: BoardEntry) -> None:
         if not self.is_read_only:
             self._take(entry)
 
-    def _take(self, entry: Entry) -> None:
+    def _take(self, entry: BoardEntry) -> None:
         before, self._entry = self._entry, entry
         if entry.board != before.board:
             self._entered = entered(entry.board.cells)

@@ -13,10 +13,10 @@ from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
 from app.design.fonts import TEXT_SMALL, caption_font, px
 from app.design.plot_sheet import plain_plot
 from app.design.tokens import DARKROOM, Theme, color
-from app.state.sudoku.board import Bin
 from app.state.sudoku.scores import Scoreboard, wilson
 from app.sudoku.scores.words import short_with_givens, spoken
 from app.system.i18n import tr
+from engine.tasks.sudoku import Bin
 
 if TYPE_CHECKING:
     from pyqtgraph import GraphicsLayoutWidget, PlotItem

@@ -21,7 +21,6 @@ from app.design.controls import FlowLayout, button, label
 from app.design.fonts import px
 from app.design.tokens import Theme
 from app.settings.fields import SeedBox, WholeBox
-from app.state.sudoku.board import BINS
 from app.state.sudoku.scores import Request, Result, Scoreboard
 from app.sudoku.scores.plot import ScorePlot
 from app.sudoku.scores.table import ScoreTable
@@ -29,6 +28,7 @@ from app.sudoku.scores.words import short_with_givens, summary, with_givens
 from app.system.i18n import tr, trn
 from engine import SafelightError
 from engine.files import write_text
+from engine.tasks.sudoku import BINS
 
 MOST = 10_000  # puzzles of a bin
 USUAL = 20

@@ -23,9 +23,9 @@ from app.chat.prompts import prepare_with_files, suggestions
 from app.chat.suggestions import SuggestionBar
 from app.design.text_field import LONGEST, LONGEST_LINE, MOST_LINES, fits
 from app.state.chat.attachment import Attachment
-from app.state.chat.context_window import Message
 from engine import SKILLS, SUDOKU, SafelightError
 from engine.tasks import sudoku
+from engine.text.message import Message
 
 COPY_OR_MOVE = Qt.DropAction.CopyAction | Qt.DropAction.MoveAction
 

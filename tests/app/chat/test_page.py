@@ -14,7 +14,6 @@ from PySide6.QtGui import QDropEvent, QGuiApplication
 from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QScrollBar, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.bridge.messages import LoadedModel
 from app.chat.messages.turn import TurnView
 from app.chat.page import ChatPage, column_width
 from app.chat.prose.widget import Prose
@@ -25,6 +24,7 @@ from app.state.chat.attachment import Attachment
 from app.state.chat.conversation import Answer, ChatState, Turn
 from app.state.run.stats import RunFigures
 from engine import Event, GenerationConfig, Reply
+from engine.service import LoadedModel
 
 OPTIONS = ViewOptions(DARKROOM, calm=True, layer="state", reduced_motion=True)
 CODE = "Here:\n\n```python\nprint('a')\n```\n\n" + "and more words. " * 40

@@ -15,7 +15,7 @@ from app.canvas.geometry import Rect
 from app.design.tokens import DARKROOM, PAPER, color
 from app.state.run.canvas import CellState
 from app.state.sudoku.board import EMPTY, SIZE, Board
-from app.state.sudoku.solve_frame import Mark, ShownCell, SolveFrame, frame
+from app.state.sudoku.solve_frame import PencilMark, ShownCell, SolveFrame, frame
 from app.sudoku.board.geometry import MARGIN, BoardGeometry
 from app.sudoku.board.glyphs import BoardGlyphs
 from app.sudoku.board.legend import BoardLegend
@@ -291,7 +291,7 @@ def test_a_board_that_waits_takes_no_digits(view, qtbot):
 PLAIN = ShownCell(CellState.SETTLED, "7", "7", "", (), None, 0, False, False, False)
 KINDS = {
     "noise": PLAIN._replace(state=CellState.NOISE, text=NOISE, digit=""),
-    "marks": PLAIN._replace(state=CellState.NOISE, digit="", marks=(Mark("7", 0.4), Mark("2", 0.3))),
+    "marks": PLAIN._replace(state=CellState.NOISE, digit="", marks=(PencilMark("7", 0.4), PencilMark("2", 0.3))),
     "candidate": PLAIN._replace(state=CellState.CANDIDATE),
     "accepted": PLAIN._replace(state=CellState.ACCEPTED),
     "remelted": PLAIN._replace(state=CellState.REMELTED),

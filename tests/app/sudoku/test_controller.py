@@ -11,7 +11,6 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFileDialog
 from pytestqt.qtbot import QtBot
 
-import engine
 from app.context import AppContext, Lazy
 from app.design.action import Actions
 from app.state.sudoku.board import Board
@@ -21,7 +20,7 @@ from app.sudoku.board.column import OPEN_FOLDER
 from app.sudoku.contenders import Contender, contenders, usual_pair
 from app.sudoku.controller import SudokuController, build
 from app.sudoku.page import SudokuPage
-from app.sudoku.wording import SAMPLE
+from app.sudoku.words import SAMPLE
 from app.system.i18n import use
 from engine import BASE, SKILLS
 from engine import SUDOKU as MODEL
@@ -33,11 +32,8 @@ RUN_MS = 60_000
 
 
 @pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> SolverEngine:
-    made = SolverEngine()
-    monkeypatch.setitem(vars(engine), "load_adapter", made.load_adapter)  # as an attribute it would import torch
-    monkeypatch.setitem(vars(engine), "unload_adapter", made.unload_adapter)
-    return made
+def fake() -> SolverEngine:
+    return SolverEngine()
 
 
 class Opened(NamedTuple):
@@ -405,8 +401,8 @@ def test_a_batch_is_run_at_full_speed_and_counted(
     opened.controller.show("scores")
     paces: list[int] = []
     backend = opened.context.backend
-    trial = backend.trial
-    monkeypatch.setattr(backend, "trial", lambda asked: (paces.append(backend.pace_ms), trial(asked)))
+    run = backend.run
+    monkeypatch.setattr(backend, "run", lambda asked: (paces.append(backend.pace_ms), run(asked)))
     scores.run_asked.emit(Request(("easy", "medium"), 2, 3))
     idle(qtbot, opened)
     assert paces == [0] * 4

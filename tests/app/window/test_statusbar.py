@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 from app.state.run.stats import RunStats
 from app.system import memory_use
 from app.window.statusbar import FIELDS, StatusBar, fit, seconds_text
-from tests.app.conftest import FakeEngine
+from tests.fake_engine import FakeEngine
 
 
 @pytest.fixture

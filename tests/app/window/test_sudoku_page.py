@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from app.sudoku.wording import SAMPLE
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
-import engine
 from app.context import CHAT, SUDOKU
 from app.state.sudoku.scores import Request
 from app.sudoku.page import SudokuPage
-from app.sudoku.wording import SAMPLE
 from app.window.main_window import MainWindow
 from engine import SKILLS
 from engine import SUDOKU as MODEL
@@ -23,11 +22,8 @@ RUN_MS = 60_000
 
 
 @pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> SolverEngine:
-    made = SolverEngine()
-    monkeypatch.setitem(vars(engine), "load_adapter", made.load_adapter)  # as an attribute it would import torch
-    monkeypatch.setitem(vars(engine), "unload_adapter", made.unload_adapter)
-    return made
+def fake() -> SolverEngine:
+    return SolverEngine()
 
 
 def sudoku_page(window: MainWindow) -> SudokuPage:

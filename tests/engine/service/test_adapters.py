@@ -9,11 +9,9 @@ import pytest
 import torch
 
 import engine
-from app.bridge.engine_thread import EngineWorker
-from app.bridge.mailbox import Mailbox
-from app.bridge.messages import AdapterChanged, AdapterRequest, LoadRequest, Message, RunFailed, RunRequest
 from engine import Event, GenerationConfig, PrefillFinished
 from engine.adapters.writing import save_adapter
+from engine.service import AdapterRequest, LoadRequest, LocalBackend, RunAdvanced, RunEnded, RunRequest
 from engine.weights.loader import quantize
 from tests.engine import packing, tiny
 from tests.engine.adapting import random_adapters
@@ -23,25 +21,16 @@ MESSAGES = ({"role": "user", "content": "Sort 17 3 42 9 and say which is the lar
 CONFIG = GenerationConfig(max_new_tokens=2 * tiny.CANVAS, max_denoising_steps=2, eos_token_ids=(), top_k=8)
 
 
-class Worker(EngineWorker):
-    """Without a thread of its own: what it is asked is done when the call returns."""
+def answered(backend: LocalBackend) -> list[Any]:
+    """The events of one run."""
+    request = RunRequest("chat", MESSAGES, CONFIG, seed=5)
+    replies = list(backend.run(request))
+    assert replies[-1] == RunEnded(request.run_id)
+    return [reply.event for reply in replies if isinstance(reply, RunAdvanced)]
 
-    def __init__(self) -> None:
-        self.mailbox: Mailbox[Message] = Mailbox(10**6)
-        super().__init__(self.mailbox)
 
-    def answered(self) -> list[Any]:
-        """The events of one run."""
-        self.run(RunRequest(MESSAGES, CONFIG, seed=5))
-        told = self.mailbox.drain()
-        assert not any(isinstance(message, RunFailed) for message in told), told
-        return [message for message in told if isinstance(message, Event)]
-
-    def put_on(self, adapter: Path | None) -> None:
-        self.adapt(AdapterRequest(None if adapter is None else str(adapter)))
-        (changed,) = self.mailbox.drain()
-        assert isinstance(changed, AdapterChanged)
-        assert changed.message == ""
+def put_on(backend: LocalBackend, adapter: Path | None) -> None:
+    assert backend.set_adapter(AdapterRequest(None if adapter is None else str(adapter))).message == ""
 
 
 def anew(model: Path, adapter: Path | None) -> list[Event]:
@@ -63,7 +52,6 @@ def packed(folder: Path) -> tuple[Path, Any]:
 
 
 @pytest.mark.parametrize(("make", "ranks"), [(plain, (3, 0)), (packed, (3, 5))], ids=["causal alone", "both, packed"])
-@pytest.mark.usefixtures("qapp")
 def test_a_run_after_a_change_of_adapter_is_one_with_a_new_cache(
     make: Any, ranks: tuple[int, int], tmp_path: Path
 ) -> None:
@@ -71,15 +59,14 @@ def test_a_run_after_a_change_of_adapter_is_one_with_a_new_cache(
     for seed, name in enumerate(("one", "other")):
         adapters = random_adapters(network, seed, causal=ranks[0], denoise=ranks[1])
         save_adapter(tmp_path / name, adapters, "base", "", torch.float32)
-    worker = Worker()
-    worker.load(LoadRequest(str(model), "Tiny"))
-    worker.mailbox.drain()
+    backend = LocalBackend()
+    backend.load(LoadRequest(str(model), "Tiny"), lambda _: None)
     seen: list[list[Any]] = []
     for adapter in (None, tmp_path / "one", tmp_path / "other", None):
         if seen:
-            worker.put_on(adapter)
+            put_on(backend, adapter)
         wanted = anew(model, adapter)
-        first, again = worker.answered(), worker.answered()
+        first, again = answered(backend), answered(backend)
         assert facts(first) == facts(wanted)
         assert facts(again[1:]) == facts(wanted[1:])  # the first event tells how much of the prompt was read
         reused = [event.reused_tokens for event in (first[0], again[0]) if isinstance(event, PrefillFinished)]

@@ -1,31 +1,33 @@
 """Takes down every run: in memory for the view, and in a file of its own where there is a folder for traces.
 
-A file that cannot be written stops no run; it is said once, until one can be written again. Knows neither Qt nor torch.
+A file that cannot be written stops no run; it is said once, until one can be written again.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-import engine
-from app.bridge.messages import ForkRequest, RunRequest, TraceNotKept, TrialRequest
-from app.system.i18n import tr
-from engine import (
-    Event,
-    GenerationConfig,
-    GenerationFinished,
-    ModelIdentity,
-    Parent,
-    Trace,
-    TraceError,
-    TraceHeader,
-    TraceWriter,
-)
-from engine.trace import make_private
+from engine.config import GenerationConfig
+from engine.errors import Sentence
+from engine.events import Event
+from engine.service.replies import TraceNotKept
+from engine.service.requests import RunRequest
+from engine.text.message import Message
+from engine.text.reply import read_reply
+from engine.trace.folder import make_private, prune_traces
+from engine.trace.format import SUFFIX, TraceError
+from engine.trace.header import ModelIdentity, Parent, TraceHeader
+from engine.trace.live import Trace
+from engine.trace.recording import Recording
+from engine.trace.writer import TraceWriter
+
+if TYPE_CHECKING:
+    from engine.adapters.slot import Adapter
+    from engine.text.tokenizer import Tokenizer
 
 TOP_K = 8  # candidates a position that every run reports
 RUNS_TO_PRUNE = 100  # the folder is looked through after the first run and after each of these
@@ -36,32 +38,19 @@ def reporting_candidates(config: GenerationConfig) -> GenerationConfig:
     return config if config.top_k >= TOP_K else config.replace(top_k=TOP_K)
 
 
-def with_unmarked(run: Iterable[Event], before: Iterable[Event], marked: Collection[int]) -> Iterator[Event]:
-    """An infilling's events with those of the blocks that it left alone, in the order of the blocks."""
-    kept = [
-        event for event in before if (block := getattr(event, "block_index", None)) is not None and block not in marked
-    ]
-    for event in run:
-        ends = isinstance(event, GenerationFinished)
-        here = getattr(event, "block_index", None)
-        while kept and (ends or (here is not None and kept[0].block_index < here)):  # type: ignore[union-attr]
-            yield kept.pop(0)
-        yield event
-
-
 class Recorder:
-    """One run at a time, in the engine's thread.
+    """One run at a time, in one thread.
 
     Args:
         folder: where the traces are kept; None keeps them in memory only.
-        tell: takes the news that a trace is not kept.
     """
 
-    def __init__(self, folder: Path | None, tell: Callable[[TraceNotKept], None]) -> None:
-        self._folder, self._tell = folder, tell
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
         self._model: ModelIdentity | None = None
         self._trace: Trace | None = None
         self._writer: TraceWriter | None = None
+        self._news: list[TraceNotKept] = []
         self._has_told = False
         self._is_ready = False  # the folder is there, and nobody else's to read
         self._runs = 0
@@ -70,63 +59,67 @@ class Recorder:
         """The runs that follow are this model's."""
         self._model = model
 
-    def adapter_changed(self, adapter: Any) -> None:
-        """The runs that follow are the model's with this ``engine.Adapter``, or with none."""
+    def adapter_changed(self, adapter: Adapter | None) -> None:
+        """The runs that follow are the model's with this adapter, or with none."""
         if self._model is not None:
-            name, told = ("", "") if adapter is None else (adapter.title, adapter.fingerprint)
-            self._model = dataclasses.replace(self._model, adapter=name, adapter_fingerprint=told)
+            name, fingerprint = ("", "") if adapter is None else (adapter.title, adapter.fingerprint)
+            self._model = dataclasses.replace(self._model, adapter=name, adapter_fingerprint=fingerprint)
 
-    def begin(self, model: Any, request: RunRequest | TrialRequest, ids: Sequence[int], *, keep: bool = True) -> Trace:
-        """A run begins, with these tokens as its prompt. Without ``keep`` it is taken down in memory only.
+    def begin(
+        self, request: RunRequest, messages: tuple[Message, ...], ids: Sequence[int], tokenizer: Tokenizer
+    ) -> Trace:
+        """A run begins. Of a fork the blocks before the change are taken down as they were.
 
-        Returns:
-            Its trace, which grows from now on.
-        """
-        header = TraceHeader(
-            model=self._model or ModelIdentity(model.name),
-            prompt=request.messages[-1]["content"],
-            config=reporting_candidates(request.config),
-            seed=request.seed,
-            messages=request.messages,
-            prompt_ids=tuple(int(token) for token in ids),
-            think=request.think,
-        )
-        return self._open(model, header, keep=keep)
-
-    def begin_fork(self, model: Any, request: ForkRequest, ids: Sequence[int]) -> Trace:
-        """A recorded run is taken otherwise; the blocks before the change are taken down as they were.
+        Args:
+            messages: those of the request that are told to the model.
+            ids: the same as tokens.
 
         Returns:
             Its trace, which grows from now on.
         """
-        before = request.trace.header
+        prompt_ids = tuple(int(token) for token in ids)
+        if request.source is None:
+            header = TraceHeader(
+                model=self._model or ModelIdentity(""),
+                prompt=messages[-1]["content"],
+                config=reporting_candidates(request.config),
+                seed=request.seed,
+                messages=messages,
+                prompt_ids=prompt_ids,
+                think=request.think,
+            )
+            return self._open(header, tokenizer, keep=request.keep)
         newest = request.changes[-1] if request.changes else None
         block = newest.block if newest is not None else min(mark.block for mark in request.marks)
+        before = request.source.header
         header = dataclasses.replace(
             before,
             model=self._model or before.model,
-            prompt_ids=tuple(int(token) for token in ids),
+            prompt_ids=prompt_ids,
             parent=Parent(before.id, block, newest.step if newest is not None else 0),
             changes=request.changes,
             marks=request.marks,
             **TraceHeader.fresh(),
         )
-        trace = self._open(model, header)
+        trace = self._open(header, tokenizer, keep=request.keep)
         if newest is not None:
-            for event in request.trace.events:
-                if getattr(event, "block_index", block) < block:
-                    self.append(event)
+            self._copy(request.source, block)
         return trace
 
-    def _open(self, model: Any, header: TraceHeader, *, keep: bool = True) -> Trace:
-        tokenizer = model.tokenizer
-        decode = functools.partial(engine.read_reply, tokenizer)
+    def _open(self, header: TraceHeader, tokenizer: Tokenizer, *, keep: bool) -> Trace:
+        decode = functools.partial(read_reply, tokenizer)
         self._trace = Trace(header=header, piece=tokenizer.piece, is_special=tokenizer.is_special, decode=decode)
         if self._folder is not None and keep:
-            path = self._folder / f"{header.id}{engine.TRACE_SUFFIX}"
+            path = self._folder / f"{header.id}{SUFFIX}"
             self._writer = TraceWriter(path, header, tokenizer.piece, tokenizer.is_special, decode)
             self._trace.path = path
         return self._trace
+
+    def _copy(self, source: Recording, block: int) -> None:
+        """The events of a run before a block."""
+        for index, entry in enumerate(source.entries):
+            if entry.kind in ("canvas", "step", "commit") and entry.block < block:
+                self.append(source.event(index))
 
     def append(self, event: Event) -> None:
         """Take down the run's next event."""
@@ -142,9 +135,14 @@ class Recorder:
         if self._writer is not None and self._folder is not None:
             self._has_told = False
             if self._runs % RUNS_TO_PRUNE == 0:
-                engine.prune_traces(self._folder)
+                prune_traces(self._folder)
             self._runs += 1
         self._trace = self._writer = None
+
+    def news(self) -> list[TraceNotKept]:
+        """What there is to tell since it was asked last."""
+        news, self._news = self._news, []
+        return news
 
     def _write(self, write: Callable[[TraceWriter], None]) -> None:
         if self._writer is None or self._folder is None:
@@ -162,6 +160,5 @@ class Recorder:
             problem = why if isinstance(error, TraceError) else f"{self._folder} ({why})"
             if not self._has_told:
                 self._has_told = True
-                self._tell(
-                    TraceNotKept(tr("Runs are not kept for replay now: {problem}.", problem=problem.rstrip(".")))
-                )
+                pattern = "Runs are not kept for replay now: {problem}."
+                self._news.append(TraceNotKept(Sentence(pattern, problem=problem.rstrip("."))))

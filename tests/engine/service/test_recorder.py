@@ -10,64 +10,74 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QCoreApplication, QObject, Slot
-from pytestqt.qtbot import QtBot
 
-from app.bridge.engine_thread import EngineLink
-from app.bridge.messages import ModelLoaded, RunFailed, RunRequest, RunStarted, TraceNotKept
-from app.bridge.recorder import TOP_K, reporting_candidates
 from app.state.run.canvas import CanvasState
-from engine import SKILLS, Event, GenerationConfig, GenerationFinished, StepFinished, Trace, open_trace
+from engine import SKILLS, Event, GenerationConfig, StepFinished, Trace, open_trace
+from engine.service import (
+    Backend,
+    LoadRequest,
+    LocalBackend,
+    RunAdvanced,
+    RunEnded,
+    RunReply,
+    RunRequest,
+    RunStarted,
+    TraceNotKept,
+)
+from engine.service.recorder import TOP_K, reporting_candidates
 from engine.trace import Draft
+from tests.fake_engine import FakeEngine
 
 MESSAGES = ({"role": "system", "content": "be short"}, {"role": "user", "content": "hello"})
+Run = Callable[..., Trace]
 
 
-class Reader(QObject):
-    """Collects what arrives."""
+class Reader:
+    """Collects what is replied."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.messages: list[Any] = []
-
-    @Slot(object)
-    def take(self, messages: list[Any]) -> None:
-        self.messages += messages
+        self.replies: list[RunReply] = []
 
     def has(self, kind: type) -> bool:
-        return any(isinstance(message, kind) for message in self.messages)
+        return any(isinstance(reply, kind) for reply in self.replies)
 
     @property
     def trace(self) -> Trace:
         """Of the latest run."""
-        trace: Trace = [message.trace for message in self.messages if isinstance(message, RunStarted)][-1]
-        return trace
+        return [reply.trace for reply in self.replies if isinstance(reply, RunStarted)][-1]
+
+    @property
+    def events(self) -> list[Event]:
+        return [reply.event for reply in self.replies if isinstance(reply, RunAdvanced)]
+
+
+def load(backend: Backend) -> None:
+    backend.load(LoadRequest(SKILLS, "Skills"), lambda _: None)
 
 
 @pytest.fixture
-def reader(qapp: QCoreApplication) -> Reader:  # noqa: ARG001 - no QObject before the application
+def reader() -> Reader:
     return Reader()
 
 
-Run = Callable[..., Trace]
+@pytest.fixture
+def fake(tmp_path: Path) -> FakeEngine:
+    made = FakeEngine(tmp_path / "traces")
+    load(made)
+    return made
 
 
 @pytest.fixture
-def run(qtbot: QtBot, reader: Reader, fake: Any, tmp_path: Path) -> Iterator[Run]:
-    """Runs the stand-in engine and waits for the run's end; traces go to ``tmp_path / "traces"``."""
-    link = EngineLink(fake.load, fake.generate, traces=tmp_path / "traces")
-    link.arrived.connect(reader.take)
-    link.load(SKILLS, "Skills")
-    qtbot.waitUntil(lambda: reader.has(ModelLoaded))
+def run(reader: Reader, fake: FakeEngine) -> Run:
+    """Runs the stand-in engine to its end; traces go to ``tmp_path / "traces"``."""
 
-    def run(last: type = GenerationFinished, **changes: Any) -> Trace:
-        before = len(reader.messages)
-        link.run(RunRequest(MESSAGES, fake.defaults.replace(**changes), 7, think=True))
-        qtbot.waitUntil(lambda: any(isinstance(message, last) for message in reader.messages[before:]))
+    def run(**changes: Any) -> Trace:
+        request = RunRequest("chat", MESSAGES, fake.defaults.replace(**changes), 7, think=True)
+        reader.replies += fake.run(request)
+        assert isinstance(reader.replies[-1], RunEnded)
         return reader.trace
 
-    yield run
-    link.shutdown()
+    return run
 
 
 def states(events: list[Event]) -> list[list[Any]]:
@@ -109,7 +119,7 @@ def test_what_was_asked_for_is_kept_and_candidates_are_added() -> None:
 
 def test_a_run_that_fails_keeps_why(run: Run, fake: Any) -> None:
     fake.fail_at = 1
-    live = run(RunFailed)
+    live = run()
     assert live.path is not None
     found = open_trace(live.path)
     assert len(found.steps) == 1
@@ -118,19 +128,14 @@ def test_a_run_that_fails_keeps_why(run: Run, fake: Any) -> None:
     assert found.text == live.text != ""
 
 
-def test_a_run_that_never_began_leaves_no_file(qtbot: QtBot, reader: Reader, fake: Any, tmp_path: Path) -> None:
-    def fail(*_: Any, **__: Any) -> Iterator[Event]:
+def test_a_run_that_never_began_leaves_no_file(
+    run: Run, reader: Reader, fake: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> Iterator[Event]:
         raise RuntimeError("no room")
 
-    link = EngineLink(fake.load, fail, traces=tmp_path / "traces")
-    link.arrived.connect(reader.take)
-    try:
-        link.load(SKILLS, "Skills")
-        link.run(RunRequest(MESSAGES, fake.defaults, 7))
-        qtbot.waitUntil(lambda: reader.has(RunFailed))
-    finally:
-        link.shutdown()
-    assert reader.trace.failure.startswith("Something went wrong: no room.")
+    monkeypatch.setattr(fake, "generate", fail)
+    assert run().failure.startswith("Something went wrong: no room.")
     assert list(tmp_path.rglob("*.sltrace")) == []
     assert not reader.has(TraceNotKept)
 
@@ -143,7 +148,7 @@ def test_a_folder_that_cannot_be_written_stops_no_run_and_is_told_once(
         live = run()
         assert live.path is None
         assert len(live.steps) == 3
-    told = [message for message in reader.messages if isinstance(message, TraceNotKept)]
+    told = [reply for reply in reader.replies if isinstance(reply, TraceNotKept)]
     assert len(told) == 1
     assert told[0].message.startswith("Runs are not kept for replay now: ")
     assert "[Errno" not in told[0].message
@@ -152,46 +157,36 @@ def test_a_folder_that_cannot_be_written_stops_no_run_and_is_told_once(
     (tmp_path / "traces").rename(tmp_path / "elsewhere")
     (tmp_path / "traces").write_text("in the way again")
     run()
-    assert sum(isinstance(message, TraceNotKept) for message in reader.messages) == 2
+    assert sum(isinstance(reply, TraceNotKept) for reply in reader.replies) == 2
 
 
 def test_old_traces_are_pruned(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pruned: list[Path] = []
-    monkeypatch.setattr("engine.prune_traces", pruned.append)
-    monkeypatch.setattr("app.bridge.recorder.RUNS_TO_PRUNE", 2)
-    for _ in range(4):  # when the fourth has told its end, the third is over
+    monkeypatch.setattr("engine.service.recorder.prune_traces", pruned.append)
+    monkeypatch.setattr("engine.service.recorder.RUNS_TO_PRUNE", 2)
+    for _ in range(4):
         run()
-    assert pruned[:2] == [tmp_path / "traces"] * 2
-    assert len(pruned) == 2
+    assert pruned == [tmp_path / "traces"] * 2
 
 
 @pytest.mark.parametrize("stop_after", [None, 5])
-def test_the_real_engine_replays_as_it_was_seen(
-    qtbot: QtBot, reader: Reader, tmp_path: Path, stop_after: int | None
-) -> None:
-    link = EngineLink(traces=tmp_path)
-    link.arrived.connect(reader.take)
+def test_the_real_engine_replays_as_it_was_seen(reader: Reader, tmp_path: Path, stop_after: int | None) -> None:
+    backend = LocalBackend(tmp_path)
+    load(backend)
     quick = GenerationConfig(max_new_tokens=192, confidence_threshold=0, max_denoising_steps=4, eos_token_ids=(1, 8))
+    request = RunRequest("chat", ({"role": "user", "content": "Count from 4 to 43."},), quick, 0)
 
     def steps() -> int:
-        return sum(isinstance(message, StepFinished) for message in reader.messages)
+        return sum(isinstance(event, StepFinished) for event in reader.events)
 
-    try:
-        link.load(SKILLS, "Skills")
-        qtbot.waitUntil(lambda: reader.has(ModelLoaded), timeout=60_000)
-        link.pace_ms = 1
-        link.run(RunRequest(({"role": "user", "content": "Count from 4 to 43."},), quick, 0))
-        if stop_after is not None:
-            qtbot.waitUntil(lambda: steps() >= stop_after, timeout=60_000)
-            link.cancel()
-        qtbot.waitUntil(lambda: reader.has(GenerationFinished), timeout=60_000)
-    finally:
-        link.shutdown()
-    seen = [message for message in reader.messages if isinstance(message, Event)]
+    for reply in backend.run(request):
+        reader.replies.append(reply)
+        if steps() == stop_after:
+            request.cancel.set()
     (path,) = tmp_path.iterdir()
     found = open_trace(path)
     assert steps() == (12 if stop_after is None else len(found.steps))
-    assert states(list(found.events)) == states(seen)
+    assert states(list(found.events)) == states(reader.events)
     assert found.result is not None
     assert found.result.reason == ("eos" if stop_after is None else "cancelled")
     assert all(step.top_tokens is not None and step.top_tokens.shape == (64, TOP_K) for step in found.steps)
