@@ -169,7 +169,7 @@ class Ticker:
 
 
 def contender(model: Model) -> str:
-    """What to call whoever solves: the model, and the adapter on it."""
+    """The name of the model, with its adapter's where it has one."""
     return model.name if model.adapter is None else f"{model.name} + {model.adapter.name}"
 
 
