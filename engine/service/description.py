@@ -6,6 +6,7 @@ import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from engine import catalog
 from engine.service.capabilities import Capabilities
 from engine.service.replies import LoadedModel
 from engine.service.requests import LoadRequest
@@ -40,6 +41,7 @@ def describe(model: Model, request: LoadRequest, identity: ModelIdentity, capabi
         kernels=model.compute_path,
         device_reason=model.placement.reason,
         capabilities=capabilities,
+        traits=catalog.traits(model.name),
     )
 
 
