@@ -33,8 +33,8 @@ from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QApplication
 
 from app.bridge.engine_thread import EngineLink
+from app.context import AppContext
 from app.library import Library
-from app.models.jobs import Jobs
 from app.self_test import SelfTest
 from app.settings.file import user_settings
 from app.settings.store import read_preferences, unread
@@ -46,6 +46,7 @@ from app.system.i18n import tr
 from app.system.interrupts import Interrupts
 from app.window.main_window import MainWindow
 from engine import SKILLS, SafelightError
+from engine.service import LocalBackend
 
 ICON = Path(__file__).resolve().parent.parent / "assets" / "icons" / "safelight.svg"
 
@@ -75,17 +76,20 @@ def open_library(folder: Path) -> Library:
 
 
 def make_window(
-    link: EngineLink,
-    settings: QSettings,
-    seed: int | None = None,
-    library: Library | None = None,
-    jobs: Jobs | None = None,
+    link: EngineLink, settings: QSettings, seed: int | None = None, library: Library | None = None
 ) -> MainWindow:
     """The window with everything it needs, and nothing loaded yet; ``library`` is the user's where it is left out."""
+    return MainWindow(make_context(link, settings, seed, library))
+
+
+def make_context(
+    link: EngineLink, settings: QSettings, seed: int | None = None, library: Library | None = None
+) -> AppContext:
+    """What the pages are handed, in the user's language; the arguments are as for ``make_window``."""
     preferences = read_preferences(settings)
     i18n.use_code(preferences.language)
     places = folders(preferences.data_folder)
-    return MainWindow(link, settings, library or open_library(places.data), places, seed, jobs)
+    return AppContext(link, settings, library or open_library(places.data), places, seed)
 
 
 def start_log(folder: Path) -> str:
@@ -123,21 +127,21 @@ def run(model: str | None = None, seed: int | None = None, ask: str | None = Non
         crashes = CrashHandler()
         ending.callback(crashes.remove)
         crashes.install(qt_messages=True)
-        link = EngineLink(traces=None if ask is not None else traces_folder(settings))
+        link = EngineLink(LocalBackend(None if ask is not None else traces_folder(settings)))
         ending.callback(link.shutdown)
-        jobs = Jobs()
-        ending.callback(jobs.shutdown)
-        window = make_window(link, settings, seed, Library.in_memory() if ask is not None else None, jobs)
+        context = make_context(link, settings, seed, Library.in_memory() if ask is not None else None)
+        ending.callback(context.close)
+        window = MainWindow(context)
         ending.callback(window.close)
-        crashes.happened.connect(window.say)
+        crashes.happened.connect(context.say)
         for problem in filter(None, problems):
-            window.say(problem)
-        start_loading = functools.partial(window.load, model or SKILLS)
+            context.say(problem)
+        start_loading = functools.partial(context.load, model or SKILLS)
         window.firstPainted.connect(functools.partial(QTimer.singleShot, 0, start_loading))
-        window.firstPainted.connect(window.reopen)
+        window.firstPainted.connect(window.reopening.reopen)
         collector = CycleCollector(app)
         ending.callback(collector.close)
-        window.expect(model or SKILLS)
+        context.expect(model or SKILLS)
         window.show()
         test = SelfTest(window, ask) if ask is not None else None
         code = int(app.exec())
@@ -151,9 +155,9 @@ def measure_first_paint() -> float:
     """Seconds from the import of this module to the window's first paint; loads no model and keeps nothing."""
     app = application()
     with tempfile.TemporaryDirectory() as folder:
-        link = EngineLink()
+        link = EngineLink(LocalBackend())
         settings = QSettings(f"{folder}/settings.ini", QSettings.Format.IniFormat)
-        window = MainWindow(link, settings, Library.in_memory(), Folders(*[Path(folder)] * 4))
+        window = MainWindow(AppContext(link, settings, Library.in_memory(), Folders(*[Path(folder)] * 4)))
         painted: list[float] = []
 
         def note() -> None:

@@ -29,31 +29,31 @@ class SelfTest(QObject):
         self._clock = QElapsedTimer()
         self._clock.start()
         self._asked = False
-        window.session.ended.connect(self._answered)
-        window.session.failed.connect(self._failed)
+        window.context.session.ended.connect(self._answered)
+        window.context.session.failed.connect(self._failed)
         self._timer = QTimer(self)
         self._timer.timeout.connect(self._look)
         self._timer.start(LOOK_MS)
 
     @Slot()
     def _look(self) -> None:
-        notice, composer = self._window.page.notice, self._window.page.composer
+        page, context = self._window.pages.chat().page, self._window.context
         if self._clock.elapsed() > 1000 * PATIENCE_SECONDS:
             self._failed(f"no answer within {PATIENCE_SECONDS} seconds")
-        elif notice.isVisible():  # it did not come up as it should
-            self._failed(notice.message.text())
-        elif not self._asked and self._window.model is not None and not self._window.reason_to_wait():
+        elif page.notice.isVisible():  # it did not come up as it should
+            self._failed(page.notice.message.text())
+        elif not self._asked and context.model is not None and not context.reason_to_wait():
             self._asked = True
-            composer.set_text(self._prompt)
+            page.composer.set_text(self._prompt)
             for kind in (QEvent.Type.KeyPress, QEvent.Type.KeyRelease):
                 key = QKeyEvent(kind, Qt.Key.Key_Return, Qt.KeyboardModifier.NoModifier)
-                QApplication.sendEvent(composer.edit, key)
-            if not self._window.session.chat.turns:
-                self._failed(f"the prompt was not taken: {self._window.reason_to_wait() or 'Return did nothing'}")
+                QApplication.sendEvent(page.composer.edit, key)
+            if not context.session.chat.turns:
+                self._failed(f"the prompt was not taken: {context.reason_to_wait() or 'Return did nothing'}")
 
     @Slot()
     def _answered(self) -> None:
-        answer = self._window.session.chat.turns[-1].answer
+        answer = self._window.context.session.chat.turns[-1].answer
         if answer.status != "done" or not answer.text.strip():
             self._failed(f"the answer is {answer.status}: {answer.error or answer.text or 'empty'}")
             return

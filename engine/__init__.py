@@ -49,24 +49,25 @@ from engine.trace import (
 )
 
 if TYPE_CHECKING:
-    from engine.adapters.loading import Adapter, load_adapter, unload_adapter
+    from engine.adapters.slot import Adapter
     from engine.decoding.generate import fork, generate, infill
     from engine.decoding.influence import Influence, influence
+    from engine.models.adapting import load_adapter, unload_adapter
     from engine.models.model import Model, load_model
     from engine.training.finetune import train_adapter
 
 _LAZY = {
-    "Adapter": "engine.adapters.loading",
+    "Adapter": "engine.adapters.slot",
     "Influence": "engine.decoding.influence",
     "Model": "engine.models.model",
     "fork": "engine.decoding.generate",
     "generate": "engine.decoding.generate",
     "infill": "engine.decoding.generate",
     "influence": "engine.decoding.influence",
-    "load_adapter": "engine.adapters.loading",
+    "load_adapter": "engine.models.adapting",
     "load_model": "engine.models.model",
     "train_adapter": "engine.training.finetune",
-    "unload_adapter": "engine.adapters.loading",
+    "unload_adapter": "engine.models.adapting",
 }
 
 __all__ = [

@@ -1,7 +1,8 @@
-"""Model and generation settings: frozen, flat, validated once. Knows no tensors.
+"""The shape of a model and the settings of a run: frozen, flat, validated once. Knows no tensors.
 
 Field names follow the checkpoint's ``config.json`` and ``generation_config.json``. Whatever those hold, the errors are
-one line, and the sizes are such that no product of them leaves 64 bits.
+one line, and the sizes are such that no product of them leaves 64 bits. How a family writes its ``config.json`` is the
+family's own business, in ``models``; layers, caches and the count of memory take the shape alone.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from typing import Any, Literal
 from engine.errors import SafelightError, quoted
 
 LayerKind = Literal["sliding_attention", "full_attention"]
-MODEL_TYPE = "diffusion_gemma"
 
 MOST_LAYERS = 160  # Llama 405B has 126
 MOST_TOKENS = 2**21  # of a vocabulary
@@ -21,7 +21,9 @@ MOST_POSITIONS = 2**24
 MOST_CANVAS = 65_536
 MOST_HEADS, MOST_HEAD_DIM = 4_096, 16_384
 MOST_THREADS = 256  # of a processor
+LARGEST_SEED = 2**63 - 1  # of a run; the least is 0
 MOST_REAL = 1e30  # what is a float on a graphics card, too
+DENSE_EXPERTS = 8  # up to this many experts, computing all of them is faster than sorting tokens
 _MOST = {
     "vocab_size": MOST_TOKENS,
     "hidden_size": 2**17,
@@ -53,7 +55,7 @@ class LayerConfig:
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """Shape of a DiffusionGemma text model (source: the checkpoint's ``config.json``)."""
+    """Shape of a text model, as its family reads it from the checkpoint's ``config.json``."""
 
     vocab_size: int
     hidden_size: int
@@ -73,24 +75,24 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         for name, most in _MOST.items():
-            _whole(f"config.json: {name}", getattr(self, name), 1, most)
+            check_whole(f"config.json: {name}", getattr(self, name), 1, most)
         for name in ("bos_token_id", "pad_token_id"):
-            _whole(f"config.json: {name}", getattr(self, name), 0, MOST_TOKENS)
+            check_whole(f"config.json: {name}", getattr(self, name), 0, MOST_TOKENS)
         for name in ("rms_norm_eps", "final_logit_softcapping"):
-            _real(f"config.json: {name}", getattr(self, name), 0.0, exclusive=True)
+            check_real(f"config.json: {name}", getattr(self, name), 0.0, exclusive=True)
         if not self.layers:
             raise SafelightError("config.json: the model has no layers")
         if self.top_k_experts > self.num_experts:
             raise SafelightError(
                 f"config.json: top_k_experts {self.top_k_experts} is more than num_experts {self.num_experts}"
             )
-        _whole("config.json: num_hidden_layers", len(self.layers), 1, MOST_LAYERS)
+        check_whole("config.json: num_hidden_layers", len(self.layers), 1, MOST_LAYERS)
         for index, layer in enumerate(self.layers):
             where = f"config.json: layer {index}:"
-            _whole(f"{where} head_dim", layer.head_dim, 2, MOST_HEAD_DIM)
-            _whole(f"{where} num_key_value_heads", layer.num_key_value_heads, 1, MOST_HEADS)
-            _real(f"{where} rope_theta", layer.rope_theta, 0.0, exclusive=True)
-            _real(f"{where} partial_rotary_factor", layer.partial_rotary_factor, 0.0, exclusive=True)
+            check_whole(f"{where} head_dim", layer.head_dim, 2, MOST_HEAD_DIM)
+            check_whole(f"{where} num_key_value_heads", layer.num_key_value_heads, 1, MOST_HEADS)
+            check_real(f"{where} rope_theta", layer.rope_theta, 0.0, exclusive=True)
+            check_real(f"{where} partial_rotary_factor", layer.partial_rotary_factor, 0.0, exclusive=True)
             if layer.head_dim % 2:
                 raise SafelightError(f"{where} has head_dim {layer.head_dim}; it must be even")
             if self.num_attention_heads % layer.num_key_value_heads:
@@ -103,107 +105,10 @@ class ModelConfig:
                     f"{where} partial_rotary_factor must be at most 1, not {layer.partial_rotary_factor}"
                 )
 
-    @staticmethod
-    def from_dict(raw: dict[str, Any]) -> ModelConfig:
-        """Read a parsed ``config.json``.
-
-        Raises:
-            SafelightError: another ``model_type``, a missing field or a value this engine does not implement.
-        """
-        found = raw.get("model_type")
-        if found != MODEL_TYPE:
-            raise SafelightError(
-                f"config.json: model_type is {quoted(found)}; this engine runs {MODEL_TYPE!r} checkpoints"
-            )
-        text = raw.get("text_config")
-        if not isinstance(text, dict):
-            raise SafelightError("config.json: text_config is missing; the file is not a DiffusionGemma config")
-
-        def need(name: str) -> Any:
-            if text.get(name) is None:
-                raise SafelightError(f"config.json: text_config.{name} is missing")
-            return text[name]
-
-        if text.get("use_bidirectional_attention") == "all":
-            raise SafelightError("config.json: use_bidirectional_attention 'all' is not supported, only causal prefill")
-        if text.get("attention_bias"):
-            raise SafelightError("config.json: attention_bias is not supported")
-        if text.get("hidden_activation", "gelu_pytorch_tanh") != "gelu_pytorch_tanh":
-            raise SafelightError(f"config.json: hidden_activation {quoted(text['hidden_activation'])} is not supported")
-        if not raw.get("tie_word_embeddings", True):
-            raise SafelightError("config.json: tie_word_embeddings must be true")
-
-        try:
-            return ModelConfig(
-                vocab_size=need("vocab_size"),
-                hidden_size=need("hidden_size"),
-                intermediate_size=need("intermediate_size"),
-                num_attention_heads=need("num_attention_heads"),
-                layers=_read_layers(text, need),
-                sliding_window=need("sliding_window"),
-                num_experts=need("num_experts"),
-                top_k_experts=need("top_k_experts"),
-                moe_intermediate_size=need("moe_intermediate_size"),
-                canvas_length=raw.get("canvas_length") or 256,
-                max_position_embeddings=need("max_position_embeddings"),
-                rms_norm_eps=text.get("rms_norm_eps", 1e-6),
-                final_logit_softcapping=text.get("final_logit_softcapping") or 30.0,
-                bos_token_id=_first(text.get("bos_token_id"), 2),
-                pad_token_id=_first(text.get("pad_token_id"), 0),
-            )
-        except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
-            raise SafelightError(f"config.json is malformed: {error}") from error
-
-
-def _first(value: Any, default: int) -> Any:
-    if isinstance(value, list):
-        value = value[0] if value else None
-    return default if value is None else value
-
-
-def _read_layers(text: dict[str, Any], need: Any) -> tuple[LayerConfig, ...]:
-    """One LayerConfig a layer, from ``per_layer_config`` or the flat ``global_*`` fields of released checkpoints."""
-    count = need("num_hidden_layers")
-    _whole("config.json: num_hidden_layers", count, 1, MOST_LAYERS)
-    kinds = text.get("layer_types") or [
-        "full_attention" if (i + 1) % 6 == 0 else "sliding_attention" for i in range(count)
-    ]
-    if len(kinds) != count:
-        raise SafelightError(f"config.json: {len(kinds)} layer_types for {count} layers")
-    overrides = text.get("per_layer_config")
-    ropes = text.get("rope_parameters") or {
-        "sliding_attention": {"rope_type": "default", "rope_theta": 10_000.0},
-        "full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1_000_000.0},
-    }
-    layers = []
-    for index, kind in enumerate(kinds):
-        if kind not in ("sliding_attention", "full_attention"):
-            raise SafelightError(f"config.json: layer {index} has the unknown kind {quoted(kind)}")
-        if overrides is not None:
-            own = overrides.get(str(index), {})
-        elif kind == "full_attention":
-            own = {
-                "head_dim": text.get("global_head_dim") or 512,
-                "num_key_value_heads": text.get("num_global_key_value_heads") or need("num_key_value_heads"),
-            }
-        else:
-            own = {}
-        rope = ropes[kind]
-        expected = "proportional" if kind == "full_attention" else "default"
-        if rope.get("rope_type") not in ("default", "proportional") or rope.get("factor", 1.0) != 1.0:
-            raise SafelightError(
-                f"config.json: {kind} has rope_type {quoted(rope.get('rope_type'))}; expected {expected!r}"
-            )
-        layers.append(
-            LayerConfig(
-                kind=kind,
-                head_dim=own.get("head_dim") or need("head_dim"),
-                num_key_value_heads=own.get("num_key_value_heads") or need("num_key_value_heads"),
-                rope_theta=rope["rope_theta"],
-                partial_rotary_factor=rope.get("partial_rotary_factor", 1.0),
-            )
-        )
-    return tuple(layers)
+    @property
+    def runs_all_experts(self) -> bool:
+        """Whether every expert is computed for every token, where experts are not packed."""
+        return self.num_experts <= DENSE_EXPERTS
 
 
 @dataclass(frozen=True)
@@ -243,19 +148,19 @@ class GenerationConfig:
     banned_tokens: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        _whole("max_new_tokens", self.max_new_tokens, 1, MOST_POSITIONS)
-        _whole("max_denoising_steps", self.max_denoising_steps, 1, 10_000)
-        _whole("stability_threshold", self.stability_threshold, 0, 1_000)
-        _whole("top_k", self.top_k, 0, 64)
-        _real("entropy_bound", self.entropy_bound, 0.0)
-        _real("confidence_threshold", self.confidence_threshold, 0.0)
-        _real("t_min", self.t_min, 0.0, exclusive=True)
-        _real("t_max", self.t_max, 0.0, exclusive=True)
+        check_whole("max_new_tokens", self.max_new_tokens, 1, MOST_POSITIONS)
+        check_whole("max_denoising_steps", self.max_denoising_steps, 1, 10_000)
+        check_whole("stability_threshold", self.stability_threshold, 0, 1_000)
+        check_whole("top_k", self.top_k, 0, 64)
+        check_real("entropy_bound", self.entropy_bound, 0.0)
+        check_real("confidence_threshold", self.confidence_threshold, 0.0)
+        check_real("t_min", self.t_min, 0.0, exclusive=True)
+        check_real("t_max", self.t_max, 0.0, exclusive=True)
         if self.t_max < self.t_min:
             raise SafelightError(f"t_max ({self.t_max}) must not be below t_min ({self.t_min})")
         if self.canvas_length is not None:
-            _whole("canvas_length", self.canvas_length, 1, MOST_CANVAS)
-        _whole("pad_token_id", self.pad_token_id, 0, MOST_TOKENS)
+            check_whole("canvas_length", self.canvas_length, 1, MOST_CANVAS)
+        check_whole("pad_token_id", self.pad_token_id, 0, MOST_TOKENS)
         _tokens("eos_token_ids", self.eos_token_ids, MOST_TOKENS)
         _tokens("banned_tokens", self.banned_tokens, MOST_TOKENS)
         if self.seed_canvas is not None:
@@ -297,12 +202,20 @@ class GenerationConfig:
         return GenerationConfig(**known)
 
 
-def _whole(name: str, value: Any, low: int, high: int) -> None:
+def check_whole(name: str, value: Any, low: int, high: int) -> None:
+    """
+    Raises:
+        SafelightError: it is no whole number from ``low`` to ``high``.
+    """
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise SafelightError(f"{name} must be a whole number between {low} and {high}, not {quoted(value)}")
 
 
-def _real(name: str, value: Any, low: float, *, exclusive: bool = False) -> None:
+def check_real(name: str, value: Any, low: float, *, exclusive: bool = False) -> None:
+    """
+    Raises:
+        SafelightError: it is no finite number from ``low``, or, if that is ``exclusive``, above it.
+    """
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MOST_REAL:
         raise SafelightError(f"{name} must be a finite number, not {quoted(value)}")
     if value < low or (exclusive and value == low):
@@ -313,7 +226,7 @@ def _tokens(name: str, value: Any, most: int) -> None:
     if not isinstance(value, tuple) or len(value) > most:
         raise SafelightError(f"{name} must be a tuple of at most {most} token ids, not {quoted(value)}")
     for token in value:
-        _whole(f"each of {name}", token, 0, MOST_TOKENS)
+        check_whole(f"each of {name}", token, 0, MOST_TOKENS)
 
 
 def _check_pinned(pinned: Any) -> None:
@@ -321,7 +234,7 @@ def _check_pinned(pinned: Any) -> None:
     if not pairs or len(pinned) > MOST_CANVAS:
         raise SafelightError(f"pinned must be a tuple of (position, token id) pairs, not {quoted(pinned)}")
     for position, token in pinned:
-        _whole("a pinned position", position, 0, MOST_CANVAS - 1)
-        _whole("a pinned token", token, 0, MOST_TOKENS)
+        check_whole("a pinned position", position, 0, MOST_CANVAS - 1)
+        check_whole("a pinned token", token, 0, MOST_TOKENS)
     if len(dict(pinned)) < len(pinned):
         raise SafelightError("a position is pinned twice; pin each one once")

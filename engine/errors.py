@@ -2,8 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any, Self
+
 MOST_CHARACTERS = 700
 """Longer messages lose their middle: what they quote is somebody's input, and the advice stands at the end."""
+
+
+class Sentence(str):
+    """An English message that keeps the pattern it was made from, so that a window can say it in another language.
+
+    ``Sentence("The context has {limit} tokens.", limit=8)`` is the string "The context has 8 tokens.".
+    """
+
+    pattern: str
+    values: dict[str, object]
+
+    def __new__(cls, pattern: str, /, **values: object) -> Self:
+        made = super().__new__(cls, pattern.format(**values) if values else pattern)
+        made.pattern, made.values = pattern, values
+        return made
+
+    def __getnewargs_ex__(self) -> tuple[tuple[str], dict[str, Any]]:  # what a copy or a pickle is made from
+        return (self.pattern,), self.values
 
 
 class SafelightError(Exception):

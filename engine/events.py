@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-Tokens = NDArray[np.int32]
+from engine.types import Tokens
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,9 @@
 """Files: those from outside read within bounds, ours written whole or not at all. Knows no format but JSON.
 
-Whatever reads a file that a stranger may have made begins here, so that no size, depth, number or file type surprises
-the code behind it.
+Every file that a stranger may have made is read through this module, so that its size, depth, numbers and file type
+are checked before other code sees it. Every file that must be whole is written through ``replacing``. Written
+otherwise, each for a reason given there: the SQLite library, traces and logs, which grow in place, and parts of a
+download, which outlive the process.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeGuard
 
 from engine.errors import SafelightError, quoted
 
@@ -41,7 +43,7 @@ def open_regular(path: Path, *, follow_links: bool = True) -> BinaryIO:
 
     Raises:
         SafelightError: it is no regular file, or a link where links are not followed.
-        OSError: it is missing or cannot be read. ValueError's cases (NUL in the path) are told as OSError too.
+        OSError: it is missing or cannot be read. ValueError's cases (NUL in the path) raise OSError too.
     """
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     if not follow_links:
@@ -202,7 +204,7 @@ def _check(raw: Any, name: str, depth: int, surrogates: bool) -> None:
 # --- names -------------------------------------------------------------------------------------------------------
 
 
-def is_bare_name(name: object) -> bool:
+def is_bare_name(name: object) -> TypeGuard[str]:
     """Whether something from outside may name a file in a folder of ours, on every system.
 
     ASCII letters, digits, ``.``, ``_`` and ``-``; no leading dot, no separator, no drive, no device, 200 at most.
@@ -267,7 +269,10 @@ def private_folder(folder: Path) -> Path:
 
 @contextmanager
 def replacing(path: Path, *, private: bool = False) -> Iterator[Path]:
-    """The name of an empty file beside ``path``, which takes its place at the end; on any failure it goes.
+    """The name of an empty file beside ``path``, which takes its place at the end; on any failure it is removed.
+
+    The bytes are synced to the disk (fsync) before the rename: after a crash of the machine the old file or the new
+    one is there, whole. Which of the two is left open, as the folder is not synced.
 
     Args:
         path: where the whole file is to be.
@@ -299,6 +304,11 @@ def write_text(path: Path, text: str, *, private: bool = False) -> None:
     """Write a UTF-8 file whole or not at all; arguments and errors as ``replacing``."""
     with replacing(path, private=private) as beside:
         beside.write_text(text, encoding="utf-8", newline="\n")
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a value as indented JSON, whole or not at all; errors as ``replacing``."""
+    write_text(path, json.dumps(value, indent=2) + "\n")
 
 
 def explained(fault: OSError, path: Path) -> SafelightError:

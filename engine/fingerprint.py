@@ -5,44 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 from pathlib import Path
-from typing import Any
 
-from engine import catalog
 from engine.errors import SafelightError
 from engine.files import JSON_BYTES, open_regular
 from engine.text.tokenizer_file import FILE_BYTES
-from engine.trace.header import ModelIdentity
 
 SAMPLES, SAMPLE_BYTES = 16, 4096
-
-
-def identify_model(model: Any, path_or_id: str | Path, title: str = "") -> ModelIdentity:
-    """The identity of a loaded model, for the header of its traces.
-
-    Args:
-        model: from ``load_model``.
-        path_or_id: what it was loaded by.
-    """
-    try:
-        found = fingerprint(catalog.resolve(path_or_id))
-    except (SafelightError, OSError, ValueError):
-        found = ""  # the model runs all the same
-    adapter = getattr(model, "adapter", None)
-    experts = getattr(getattr(model, "precision", None), "experts", None)
-    return ModelIdentity(
-        name=str(model.name),
-        title=title,
-        path=str(path_or_id),
-        fingerprint=found,
-        canvas_length=model.config.canvas_length,
-        vocab_size=model.config.vocab_size,
-        eos_token_ids=tuple(model.generation_defaults.eos_token_ids),
-        device=str(model.device),
-        dtype=str(getattr(model, "dtype", "")).removeprefix("torch."),
-        packing="" if experts is None else str(experts),
-        adapter="" if adapter is None else adapter.title,
-        adapter_fingerprint="" if adapter is None else adapter.fingerprint,
-    )
 
 
 def fingerprint(folder: Path) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.config import GenerationConfig
+from engine.config import LARGEST_SEED, GenerationConfig
 from engine.errors import SafelightError
 
 SETTINGS = (
@@ -151,7 +151,7 @@ class Mark:
 def chain(changes: Sequence[Fork], change: Fork) -> tuple[Fork, ...]:
     """The changes of a run that is forked: those made up to the place of ``change``, then ``change``.
 
-    What was changed behind that place is left out; it belongs to a course that the run no longer takes.
+    What was changed behind that place is left out; the run no longer comes to it.
     """
     return (*(earlier for earlier in changes if earlier.place <= change.place), change)
 
@@ -162,8 +162,8 @@ def check_seed(seed: int) -> None:
     Raises:
         SafelightError: it is not.
     """
-    if not 0 <= seed < 2**63:
-        raise SafelightError(f"the seed must be between 0 and {2**63 - 1}, not {seed}")
+    if not 0 <= seed <= LARGEST_SEED:
+        raise SafelightError(f"the seed must be between 0 and {LARGEST_SEED}, not {seed}")
 
 
 def _number(name: str, value: float) -> float:

@@ -13,7 +13,6 @@ import torch
 
 from engine.config import MOST_THREADS, ModelConfig
 from engine.errors import SafelightError
-from engine.layers.moe import DENSE_EXPERTS
 
 LEAST_WORK = 4 * 10**9
 """Multiplications of a denoising pass from which more than one thread are taken. On two cores, below 0.4 * 10**9 a
@@ -24,7 +23,7 @@ there, and at times thirty times."""
 def work_of(config: ModelConfig) -> int:
     """Multiplications by weights in a denoising pass of the canvas; attention between its tokens is left out."""
     hidden, experts = config.hidden_size, config.num_experts
-    used = experts if experts <= DENSE_EXPERTS else config.top_k_experts
+    used = experts if config.runs_all_experts else config.top_k_experts
     each = 3 * hidden * (config.intermediate_size + used * config.moe_intermediate_size) + hidden * experts
     heads = sum(
         hidden * layer.head_dim * (2 * config.num_attention_heads + layer.num_key_value_heads * (1 + layer.is_sliding))

@@ -16,7 +16,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from app.bridge.recorder import reporting_candidates
 from engine import (
     EMBEDDED,
     SKILLS,
@@ -31,8 +30,9 @@ from engine import (
     open_trace,
     read_reply,
 )
+from engine.service.recorder import reporting_candidates
 from engine.tasks import sudoku
-from engine.trace.gallery import FOLDER, LIST
+from engine.trace.folder import GALLERY, GALLERY_LIST
 
 MOST_BYTES = 300_000
 EASY = "000020000360070000428001070039000700070009602000617059900082067004000280080700401"
@@ -156,11 +156,11 @@ def make(example: Example, model: Model) -> Trace:
 
 def main() -> None:
     """Make all examples and their list."""
-    FOLDER.mkdir(exist_ok=True)
+    GALLERY.mkdir(exist_ok=True)
     models = {name: load_model(name, device="cpu") for name in (SKILLS, SUDOKU)}
     listed = []
     for example in EXAMPLES:
-        path = FOLDER / f"{example.name}{TRACE_SUFFIX}"
+        path = GALLERY / f"{example.name}{TRACE_SUFFIX}"
         make(example, models[example.model]).save(path)
         size = path.stat().st_size
         if size > MOST_BYTES:
@@ -169,7 +169,7 @@ def main() -> None:
         print(f"{path.name:24} {size:8} bytes {len(trace.steps):4} steps  {trace.text!r}")
         listed.append({"file": path.name, "title": example.title, "note": example.note})
     text = json.dumps({"traces": listed}, indent=2, ensure_ascii=False) + "\n"
-    (FOLDER / LIST).write_text(text, encoding="utf-8")
+    (GALLERY / GALLERY_LIST).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -19,13 +19,13 @@ from PySide6.QtWidgets import QApplication
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from app.bridge.engine_thread import EngineLink
-from app.bridge.messages import Message
 from app.chat.prose.aside import aside
 from app.library import Library, NewMessage
 from app.main import application, make_window
 from app.state.sudoku.scores import Request
 from app.window.main_window import MainWindow
 from engine import SKILLS, SUDOKU
+from engine.service import LocalBackend, ServiceReply
 
 LONGEST_WAIT_MS = 120_000
 PUZZLE = "003100064080000302000500087070005000000009400805000000004000030050007000700801096"  # 28 givens
@@ -81,13 +81,13 @@ def settle(milliseconds: int = 400) -> None:
 @contextmanager
 def frozen(window: MainWindow, link: EngineLink) -> Iterator[None]:
     """Between two batches of events the window stands still; what arrives meanwhile is taken in afterwards."""
-    held: list[Message] = []
-    link.arrived.disconnect(window._take_in)
+    held: list[ServiceReply] = []
+    link.arrived.disconnect(window.context.take)
     link.arrived.connect(held.extend)
     yield
     link.arrived.disconnect(held.extend)
-    link.arrived.connect(window._take_in)
-    window._take_in(held)
+    link.arrived.connect(window.context.take)
+    window.context.take(held)
 
 
 def a_long_chat(library: Library) -> int:
@@ -111,7 +111,7 @@ class Tour:
     def shoot(self, name: str, open_dialog: Callable[[], object] | None = None) -> None:
         """A picture in each theme, of the window or of a dialog that is opened over it."""
         for theme in ("darkroom", "paper"):
-            self.window.looks.choose(theme)
+            self.window.appearance.choose(theme)
             if open_dialog is not None:
                 open_dialog()
             settle()
@@ -125,17 +125,17 @@ class Tour:
     def developing(self, name: str, prompt: str) -> None:
         """An answer at half of its last canvas, and when it has settled."""
         window = self.window
-        window.asking.send(prompt)
+        window.pages.chat().send(prompt)
 
         def at_half() -> bool:
-            active = window.session.active
+            active = window.context.session.active
             block = active.canvas.current if active is not None else None
             return block is not None and not block.committed and 4 * block.accepted_count >= block.length
 
-        wait_for(lambda: at_half() or window.session.active is None, "half of the canvas")
+        wait_for(lambda: at_half() or window.context.session.active is None, "half of the canvas")
         with frozen(window, self.link):
             self.shoot(name)
-        wait_for(lambda: window.session.active is None, "the answer")
+        wait_for(lambda: window.context.session.active is None, "the answer")
         settle(800)
 
     def run(self, prompt: str) -> None:
@@ -146,34 +146,36 @@ class Tour:
         self.shoot("empty")
         self.developing("developing", prompt)
         self.shoot("settled")
-        window.session.open(a_long_chat(window.session.library))
+        window.context.session.open(a_long_chat(window.context.session.library))
         settle()
         self.shoot("long")
-        window.asking.delete(window.session.chat.turns[-1])
-        window.say("The library cannot be written: the disk is full. Make room; the conversation goes on in memory.")
+        window.pages.chat().delete(window.context.session.chat.turns[-1])
+        window.context.say(
+            "The library cannot be written: the disk is full. Make room; the conversation goes on in memory."
+        )
         self.shoot("error")
         window.show_page("models")
         settle(4000)  # the memory plans are counted in a thread of their own
         self.shoot("models")
         window.show_page("chat")
-        self.shoot("settings", window.open_settings)
-        self.shoot("palette", window.open_palette)
-        self.shoot("shortcuts", window.open_shortcuts)
+        self.shoot("settings", window.dialogs.open_settings)
+        self.shoot("palette", window.dialogs.open_palette)
+        self.shoot("shortcuts", window.dialogs.open_shortcuts)
         self.load(SUDOKU)
-        window.shelf.begin()
-        self.developing("sudoku", window.page.suggestions.prompts[2])
+        window.conversations.begin()
+        self.developing("sudoku", window.pages.chat().page.suggestions.prompts[2])
         self.solving()
 
     def solving(self) -> None:
         """The Sudoku page: a puzzle at half of its run and solved, two contenders, the scoreboard."""
         window = self.window
         window.show_page("sudoku")
-        solving = window.solving
+        solving = window.pages.sudoku()
         one, beside = solving.page.one, solving.page.beside
         one.board.paste_text(PUZZLE)
         self.shoot("board")
         solving.solve()
-        wait_for(lambda: one.run.is_live and one.run.told is not None, "the run")
+        wait_for(lambda: one.run.is_live and one.run.run_view is not None, "the run")
         wait_for(lambda: not solving.is_busy, "the solution")
         self.shoot("board-solved")
         replay = one.run.player.replay
@@ -182,7 +184,7 @@ class Tour:
         self.shoot("board-midway")
         solving.show("beside")
         solving.solve_both()
-        wait_for(lambda: not solving.is_busy and beside.right.run.told is not None, "both")
+        wait_for(lambda: not solving.is_busy and beside.right.run.run_view is not None, "both")
         self.shoot("beside")
         for side in beside.sides:
             side.run.player.go(5)
@@ -193,8 +195,8 @@ class Tour:
         self.shoot("scores")
 
     def load(self, model: str) -> None:
-        self.window.load(model)
-        wait_for(lambda: self.window.model is not None, "the model")
+        self.window.context.load(model)
+        wait_for(lambda: self.window.context.model is not None, "the model")
 
 
 def main() -> int:
@@ -208,14 +210,14 @@ def main() -> int:
     args.out.mkdir(parents=True, exist_ok=True)
     width, height = map(int, args.size.split("x"))
     application()
-    link = EngineLink()
+    link = EngineLink(LocalBackend())
     with tempfile.TemporaryDirectory() as folder:
         os.environ["HOME"] = folder
         os.environ["XDG_DATA_HOME"] = f"{folder}/.local/share"
         settings = QSettings(f"{folder}/settings.ini", QSettings.Format.IniFormat)
         window = make_window(link, settings, args.seed)
         window.resize(width, height)
-        window.looks.set_text_percent(args.text)
+        window.appearance.set_text_percent(args.text)
         Tour(window, link, args.out).run(args.prompt)
         window.close()
     return 0

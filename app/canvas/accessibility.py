@@ -1,64 +1,65 @@
-"""The canvas for assistive technology: a table of cells, each with its place, its token and its state in words.
+"""A grid of cells for assistive technology: a table of cells, each with its place, content and state in words.
 
-Qt's interface for tables cannot be made in Python, so rows and columns are told in words; ``CellsTable`` has them as Qt
-does. An interface that was once handed out is kept for good: the platform's side of it may ask at any time.
+Qt's interface for tables cannot be implemented in Python, so a cell's name holds its row and column. An interface that
+was once handed out is kept for good: the platform may ask for it at any time.
 """
+
+# mypy: disable-error-code="override"
+# PySide's stubs leave out that Qt takes no object, too, where there is no parent, child or window.
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
 
 from PySide6.QtCore import QObject, QPoint, QRect
 from PySide6.QtGui import QAccessible, QAccessibleEvent, QAccessibleInterface, QAccessibleObject, QWindow
 from shiboken6 import isValid
 
-from app.canvas.paint import STATE_WORDS
-from app.canvas.view import CanvasView
-from app.system.i18n import tr
+from app.canvas.grid_view import GridView
 
-_views: weakref.WeakSet[CanvasView] = weakref.WeakSet()
+_views: weakref.WeakSet[GridView] = weakref.WeakSet()
 _kept: list[QAccessibleInterface] = []
 _installed = False
 
 
-def speak(view: CanvasView) -> None:
-    """Let assistive technology see a canvas cell by cell."""
+def expose_cells(view: GridView) -> None:
+    """Let assistive technology see a grid cell by cell."""
     global _installed
     if not _installed:
         _installed = True
         QAccessible.installFactory(_factory)
     _views.add(view)
-    view.cellSelected.connect(lambda cell: tell_selected(view, cell))
+    weak = weakref.ref(view)  # a view that its own connection held would never be freed
+    view.cellSelected.connect(lambda cell: _announce_selection(weak(), cell))
 
 
-def tell_selected(view: CanvasView, cell: int) -> None:
+def _announce_selection(view: GridView | None, cell: int) -> None:
     """Say that the keyboard is on another cell."""
-    if QAccessible.isActive() and view.hasFocus():
+    if view is not None and QAccessible.isActive() and view.hasFocus():
         event = QAccessibleEvent(view, QAccessible.Event.Focus)
         event.setChild(cell)
         QAccessible.updateAccessibility(event)
 
 
 def _factory(_kind: str, thing: QObject) -> QAccessibleInterface | None:
-    if isinstance(thing, CanvasView) and thing in _views:
-        made = Canvas(thing)
+    if isinstance(thing, GridView) and thing in _views:
+        made = AccessibleGrid(thing)
         _kept.append(made)
         return made
     return None
 
 
-class Canvas(QAccessibleObject):
+class AccessibleGrid(QAccessibleObject):
     """A table whose children are the cells, row by row."""
 
-    def __init__(self, view: CanvasView) -> None:
+    def __init__(self, view: GridView) -> None:
         super().__init__(view)
         self._view = view
-        self._cells: list[Cell] = []
+        self._cells: list[AccessibleCell] = []
 
     @property
-    def view(self) -> CanvasView | None:
-        """The canvas; None once Qt has deleted it."""
+    def view(self) -> GridView | None:
+        """The grid; None once Qt has deleted it."""
         return self._view if isValid(self._view) else None
 
     def isValid(self) -> bool:
@@ -78,13 +79,13 @@ class Canvas(QAccessibleObject):
         if not 0 <= index < self.childCount():
             return None
         while len(self._cells) <= index:
-            made = Cell(self, len(self._cells))
+            made = AccessibleCell(self, len(self._cells))
             self._cells.append(made)
             _kept.append(made)
         return self._cells[index]
 
     def indexOfChild(self, child: QAccessibleInterface) -> int:
-        return child.index if isinstance(child, Cell) and child.canvas is self else -1
+        return child.index if isinstance(child, AccessibleCell) and child.table is self else -1
 
     def childAt(self, x: int, y: int) -> QAccessibleInterface | None:
         if self.view is None:
@@ -119,18 +120,18 @@ class Canvas(QAccessibleObject):
         return QRect(self.view.mapToGlobal(QPoint(0, 0)), self.view.size())
 
 
-class Cell(QAccessibleInterface):
-    """One position of the canvas."""
+class AccessibleCell(QAccessibleInterface):
+    """One cell of a grid."""
 
-    def __init__(self, canvas: Canvas, index: int) -> None:
+    def __init__(self, table: AccessibleGrid, index: int) -> None:
         super().__init__()
-        self.canvas, self.index = canvas, index
+        self.table, self.index = table, index
 
     @property
-    def view(self) -> CanvasView | None:
-        """The canvas; None where it no longer has this cell."""
-        view = self.canvas.view
-        return view if view is not None and view.block is not None and self.index < view.grid.count else None
+    def view(self) -> GridView | None:
+        """The grid; None where it no longer has this cell."""
+        view = self.table.view
+        return view if view is not None and self.index < view.grid.count else None
 
     def isValid(self) -> bool:
         return self.view is not None
@@ -139,10 +140,10 @@ class Cell(QAccessibleInterface):
         return None
 
     def window(self) -> QWindow | None:
-        return self.canvas.window()
+        return self.table.window()
 
     def parent(self) -> QAccessibleInterface:
-        return self.canvas
+        return self.table
 
     def child(self, _index: int) -> QAccessibleInterface | None:
         return None
@@ -159,7 +160,9 @@ class Cell(QAccessibleInterface):
     def focusChild(self) -> QAccessibleInterface | None:
         return None
 
-    def relations(self, _match: object) -> Iterable[object]:
+    def relations(
+        self, _match: QAccessible.RelationFlag = QAccessible.RelationFlag.AllRelations
+    ) -> list[tuple[QAccessibleInterface, QAccessible.RelationFlag]]:
         return []
 
     def text(self, kind: QAccessible.Text) -> str:
@@ -167,11 +170,13 @@ class Cell(QAccessibleInterface):
         if view is None:
             return ""
         if kind == QAccessible.Text.Name:
-            return words(view, self.index)
-        return ", ".join(view.cell_text(self.index)[2:]) if kind == QAccessible.Text.Description else ""
+            return view.cell_name(self.index)
+        if kind == QAccessible.Text.Value:
+            return view.cell_value(self.index)
+        return ", ".join(view.cell_details(self.index)) if kind == QAccessible.Text.Description else ""
 
     def setText(self, _kind: QAccessible.Text, _text: str) -> None:
-        """A canvas is not written to."""
+        """Cells are written by the keyboard alone."""
 
     def role(self) -> QAccessible.Role:
         return QAccessible.Role.Cell
@@ -180,7 +185,8 @@ class Cell(QAccessibleInterface):
         found = QAccessible.State()
         view = self.view
         if view is not None:
-            found.selectable = found.focusable = found.readOnly = True
+            found.selectable = found.focusable = True
+            found.readOnly = view.is_read_only
             found.selected = view.selected == self.index
             found.focused = found.selected and view.hasFocus()
         return found
@@ -191,17 +197,3 @@ class Cell(QAccessibleInterface):
             return QRect()
         rect = QRect(*view.grid.rect_of(self.index))
         return QRect(view.mapToGlobal(rect.topLeft()), rect.size())
-
-
-def words(view: CanvasView, index: int) -> str:
-    """A cell in one sentence: its row and column, its token, its state."""
-    row, column = divmod(index, view.grid.columns)
-    assert view.block is not None
-    cell = view.block.cell(index, view.calm)
-    return tr(
-        "Row {row}, column {column}: {text}, {state}",
-        row=row + 1,
-        column=column + 1,
-        text=repr(view.piece(cell.token)),
-        state=tr(STATE_WORDS[cell.state]),
-    )

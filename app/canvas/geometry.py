@@ -21,7 +21,7 @@ class Rect(NamedTuple):
 
 
 def flow(widths: Sequence[int], available: int, row_height: int, spacing: int) -> tuple[list[Rect], int]:
-    """Items laid in rows from (0, 0) as words are, and the height they take."""
+    """Items laid out in rows from (0, 0), as words in a paragraph, and the height they take."""
     rects: list[Rect] = []
     x = y = 0
     for width in widths:
@@ -122,7 +122,7 @@ class Geometry:
         return Rect(x, y, self.cell_width, self.cell_height)
 
     def cell_at(self, x: float, y: float) -> int:
-        """The cell under a point, or -1. A gap belongs to the cell before it, so hovering never flickers."""
+        """The cell under a point, or -1. A gap belongs to the cell before it, so that hovering does not flicker."""
         column = int((x - MARGIN) // (self.cell_width + GAP))
         row = int((y - MARGIN) // (self.cell_height + GAP))
         index = row * self.columns + column

@@ -1,4 +1,4 @@
-"""A legend: small drawn samples with their words, and a scale of colours. Knows nothing of what it explains."""
+"""A legend: small drawn samples with their words, and a scale of colours. Not what they explain."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Draw = Callable[[QPainter, QRectF, Theme], None]
 
 
 @dataclass(frozen=True)
-class Entry:
+class LegendEntry:
     """A sample and what it means. ``draw`` None is the scale of colours, from its lower to its upper end."""
 
     words: str
@@ -30,12 +30,12 @@ class Entry:
 
 
 class Legend(QWidget):
-    """Entries laid in rows as words are."""
+    """Entries laid out in rows, as words in a paragraph."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = DARKROOM
-        self._entries: tuple[Entry, ...] = ()
+        self._entries: tuple[LegendEntry, ...] = ()
         self._widths: list[int] = []
         self._widths_at = 0  # the size of text they are measured at; layouts ask again and again
         policy = QSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
@@ -47,7 +47,7 @@ class Legend(QWidget):
             self._theme = theme
             self.update()
 
-    def set_entries(self, entries: Sequence[Entry]) -> None:
+    def set_entries(self, entries: Sequence[LegendEntry]) -> None:
         if tuple(entries) != self._entries:
             self._entries = tuple(entries)
             self._widths_at = 0
@@ -56,7 +56,7 @@ class Legend(QWidget):
 
     @property
     def words(self) -> list[str]:
-        """What it says, entry by entry."""
+        """The entries' texts."""
         return [entry.words for entry in self._entries]
 
     def changeEvent(self, event: QEvent) -> None:

@@ -1,4 +1,4 @@
-"""Paints one block and its legend. Functions of their arguments; the cache of glyph layouts is the only memory.
+"""Paints one block and its legend. Functions of their arguments; ``CellGlyphs`` is the only memory.
 
 Every state has a shape beside its colour: noise dim and small, candidate plain, accepted underlined, remelted dashed
 outline, settled plain ink, given bold with a corner mark, padding a dot.
@@ -7,161 +7,30 @@ outline, settled plain ink, given bold with a corner mark, padding a dot.
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from PySide6.QtCore import QPointF, QRect, QRectF, Qt
-from PySide6.QtGui import (
-    QColor,
-    QFont,
-    QFontMetricsF,
-    QLinearGradient,
-    QPainter,
-    QPen,
-    QPolygonF,
-    QStaticText,
-    QTransform,
-)
+from PySide6.QtGui import QColor, QLinearGradient, QPainter, QPen, QPolygonF
 
 from app.canvas.geometry import Geometry, Rect
+from app.canvas.glyphs import CellGlyphs, Glyph
 from app.canvas.heat import NONE, Heat, places
-from app.design.fonts import TEXT_SMALL, px, ui_font
+from app.canvas.words import STATE_WORDS
 from app.design.tokens import Theme, color, entropy_color, readable_on
 from app.state.run.canvas import BlockState, CellState
 from app.system.i18n import tr
 
 Layer = Literal["state", "entropy"]
 
-MOST_CHARACTERS = 10
-"""Longer pieces are elided."""
-
-STATE_WORDS: dict[CellState, str] = {  # shown through ``tr``
-    CellState.NOISE: "noise",
-    CellState.CANDIDATE: "candidate",
-    CellState.ACCEPTED: "accepted",
-    CellState.REMELTED: "remelted",
-    CellState.SETTLED: "settled",
-    CellState.GIVEN: "given",
-    CellState.PADDING: "padding",
-}
 LEGEND_STATES = (CellState.NOISE, CellState.CANDIDATE, CellState.ACCEPTED, CellState.REMELTED, CellState.SETTLED)
-
-_ENDS = {"<eos>", "<pad>", "<turn|>", "</s>", "<|endoftext|>", "<|im_end|>", "<end_of_turn>", "<tool_response|>"}
-_SIGNS = {"\n": "↵", "\r": "␍", "\t": "⇥", " ": "·", "\u00a0": "·"}
-_CONTROL = "◇"
-
-
-class Glyph(NamedTuple):
-    """How a token is drawn: as text, as dim text (a sign that stands for something unseen), or as a dot (an end)."""
-
-    text: str
-    kind: Literal["text", "sign", "end"]
-
-
-def looks_special(piece: str) -> bool:
-    """Whether a piece is written like a control token; only a guess, for want of the tokenizer's word."""
-    return piece in _ENDS or piece.startswith("<|") or (piece.endswith("|>") and piece.startswith("<"))
-
-
-def glyph_of(piece: str, special: bool | None = None) -> Glyph:
-    """What to draw for a piece of text. ``special`` None guesses from how it is written."""
-    if piece in _ENDS:
-        return Glyph("", "end")
-    if special or (special is None and (looks_special(piece) or piece in ("<bos>", "<unk>", "<mask>"))):
-        return Glyph(_CONTROL, "sign")
-    text = "".join(_visible(character) for character in piece) or _CONTROL
-    unseen = all(character in _SIGNS or text == _CONTROL for character in piece)
-    if unicodedata.combining(text[0]):
-        text = "◌" + text  # a mark needs something to stand on
-    return Glyph(text, "sign" if unseen else "text")
-
-
-def _visible(character: str) -> str:
-    if character in _SIGNS:
-        return _SIGNS[character]
-    # Control, format, surrogate, private and unassigned characters draw nothing, or turn the text around.
-    return _CONTROL if unicodedata.category(character)[0] == "C" else character
-
-
-class Glyphs:
-    """Fonts of the canvas, and the latest layouts made of them."""
-
-    LIMIT = 8192
-
-    def __init__(self, font: QFont) -> None:
-        self.font = font
-        self.small = QFont(font)
-        self.small.setPixelSize(max(8, round(font.pixelSize() * 0.78)))
-        self.bold = QFont(font)
-        self.bold.setBold(True)
-        self.label = ui_font()
-        self.label.setPixelSize(px(TEXT_SMALL))
-        self.faces = {"plain": self.font, "small": self.small, "bold": self.bold, "label": self.label}
-        self._metrics = {name: QFontMetricsF(face) for name, face in self.faces.items()}
-        self._layouts: dict[tuple[str, str, int], tuple[QStaticText, float, float]] = {}
-        self._widths: dict[str, float] = {}
-
-    @property
-    def character_width(self) -> float:
-        return self._metrics["plain"].horizontalAdvance("0")
-
-    @property
-    def line_height(self) -> float:
-        return self._metrics["plain"].height()
-
-    def cell_height(self) -> int:
-        return 4 * math.ceil((self.line_height + 8) / 4)
-
-    def cell_width(self, texts: Sequence[str], least: int = 0) -> int:
-        """A cell in which the longest of the texts fits, in whole characters, up to the cap."""
-        unit = self.character_width
-        widest = max((self.width(text) for text in texts), default=unit)
-        characters = min(max(1, math.ceil(widest / unit - 0.25)), MOST_CHARACTERS)
-        return max(least, math.ceil(characters * unit) + 8)
-
-    def width(self, text: str) -> float:
-        """Advance of a text in the plain face."""
-        if text not in self._widths:
-            if len(self._widths) > 4 * self.LIMIT:
-                self._widths.clear()
-            self._widths[text] = self._metrics["plain"].horizontalAdvance(text)
-        return self._widths[text]
-
-    def label_width(self, text: str) -> int:
-        return math.ceil(self._metrics["label"].horizontalAdvance(text))
-
-    def layout(self, text: str, face: str, width: int) -> tuple[QStaticText, float, float]:
-        """A laid-out text, elided to ``width``; its width, and how far its top is above the plain face's baseline."""
-        key = (text, face, width)
-        found = self._layouts.get(key)
-        if found is not None:
-            return found
-        metrics = self._metrics[face]
-        shown = text
-        if metrics.horizontalAdvance(text) > width:
-            shown = metrics.elidedText(text, Qt.TextElideMode.ElideRight, width)
-        made = QStaticText(shown)
-        made.setTextFormat(Qt.TextFormat.PlainText)
-        made.setPerformanceHint(QStaticText.PerformanceHint.AggressiveCaching)
-        made.prepare(QTransform(), self.faces[face])
-        found = made, made.size().width(), metrics.ascent()
-        if len(self._layouts) >= self.LIMIT:
-            del self._layouts[next(iter(self._layouts))]  # the oldest
-        self._layouts[key] = found
-        return found
-
-    def baseline(self, cell_height: int) -> float:
-        """Distance of the text's baseline from the top of a cell."""
-        metrics = self._metrics["plain"]
-        return round((cell_height - metrics.height()) / 2 + metrics.ascent())
 
 
 @dataclass(frozen=True)
-class Look:
+class PaintOptions:
     """How a block is shown: which view and layer, and what is marked in it."""
 
     calm: bool = True
@@ -172,7 +41,7 @@ class Look:
     focused: bool = False
     tint: float = 0.0  # 1 just after a change, falling to 0
     tinted: Mapping[int, CellState] | None = None  # what changed
-    heat: Heat | None = None  # stands in for the layer
+    heat: Heat | None = None  # shown instead of the layer
 
 
 def state_color(state: CellState, theme: Theme) -> QColor:
@@ -185,20 +54,20 @@ def paint_block(
     geometry: Geometry,
     block: BlockState,
     theme: Theme,
-    glyphs: Glyphs,
+    glyphs: CellGlyphs,
     glyph: Callable[[int], Glyph],
-    look: Look,
+    options: PaintOptions,
     clip: QRect | None = None,
 ) -> None:
     """Paint the cells of a block, all or those that touch ``clip``. The background is the caller's."""
-    states = block.states(calm=look.calm).tolist()
-    tokens = block.tokens(calm=look.calm).tolist()
-    shares = _shares(block, look)
+    states = block.states(calm=options.calm).tolist()
+    tokens = block.tokens(calm=options.calm).tolist()
+    shares = _shares(block, options)
     _paint_rules(painter, geometry, theme)
-    if look.tint > 0 and look.tinted:
-        for index, state in look.tinted.items():
+    if options.tint > 0 and options.tinted:
+        for index, state in options.tinted.items():
             wash = QColor(state_color(state, theme))
-            wash.setAlphaF(0.34 * look.tint)
+            wash.setAlphaF(0.34 * options.tint)
             painter.fillRect(QRect(*geometry.rect_of(index)), wash)
     brush = _CellBrush(painter, theme, glyphs, geometry.cell_width, geometry.cell_height)
     clip = clip or QRect(0, 0, geometry.width, geometry.height)
@@ -211,19 +80,19 @@ def paint_block(
         if shares is not None and state != CellState.PADDING and shares[index] != NONE:
             share = shares[index]
             painter.fillRect(*rect, brush.ramp[share][0])
-        elif index == look.hovered:
+        elif index == options.hovered:
             painter.fillRect(*rect, color(theme.line))
         brush.paint(rect, glyph(tokens[index]), state, share)
-    _paint_marks(painter, geometry, theme, look)
+    _paint_marks(painter, geometry, theme, options)
 
 
-def _shares(block: BlockState, look: Look) -> list[int] | None:
+def _shares(block: BlockState, options: PaintOptions) -> list[int] | None:
     """Where every cell lies on the ramp; None where no layer colours them."""
-    if look.heat is not None:
-        return look.heat.places(_RAMP_STEPS) if len(look.heat.shares) == block.length else None
-    if look.layer != "entropy" or block.entropy is None:
+    if options.heat is not None:
+        return options.heat.places(_RAMP_STEPS) if len(options.heat.shares) == block.length else None
+    if options.layer != "entropy" or block.entropy is None:
         return None
-    limit = look.entropy_limit
+    limit = options.entropy_limit
     return places(block.entropy / limit if limit > 0 else np.zeros(block.length, dtype=np.float32), _RAMP_STEPS)
 
 
@@ -234,7 +103,7 @@ _RAMP_STEPS = 64
 class _CellBrush:
     """Pens and layouts for the cells of one size, made once a painting."""
 
-    def __init__(self, painter: QPainter, theme: Theme, glyphs: Glyphs, width: int, height: int) -> None:
+    def __init__(self, painter: QPainter, theme: Theme, glyphs: CellGlyphs, width: int, height: int) -> None:
         self.painter, self.theme, self.glyphs = painter, theme, glyphs
         self.width, self.height = width, height
         self.baseline = glyphs.baseline(height)
@@ -248,7 +117,7 @@ class _CellBrush:
         """One cell; ``share`` is the step of the entropy ramp it lies on."""
         ink = self.inks[state] if share is None else self.ramp[share][1]
         if state in _DECORATED:
-            # Most of a canvas may be end tokens; their marks must not outshine the text.
+            # Most of a canvas may be end tokens; their marks must not stand out more than the text.
             quiet = glyph.kind == "end" and state == CellState.ACCEPTED and share is None
             self._decorate(rect, state, self.dim if quiet else ink)
         if glyph.kind == "end" or state == CellState.PADDING:
@@ -314,7 +183,7 @@ def _ramp(theme: Theme) -> tuple[tuple[QColor, QColor], ...]:
 
 
 def _paint_rules(painter: QPainter, geometry: Geometry, theme: Theme) -> None:
-    """Hairlines under the rows, as on ruled paper."""
+    """Hairlines under the rows."""
     if not geometry.count:
         return
     rule = color(theme.line)
@@ -324,15 +193,15 @@ def _paint_rules(painter: QPainter, geometry: Geometry, theme: Theme) -> None:
         painter.fillRect(QRectF(rect.x, rect.y + rect.height + 0.5, width, 0.5), rule)
 
 
-def _paint_marks(painter: QPainter, geometry: Geometry, theme: Theme, look: Look) -> None:
+def _paint_marks(painter: QPainter, geometry: Geometry, theme: Theme, options: PaintOptions) -> None:
     painter.setBrush(Qt.BrushStyle.NoBrush)
-    if 0 <= look.hovered < geometry.count and look.hovered != look.selected:
-        rect = geometry.rect_of(look.hovered)
+    if 0 <= options.hovered < geometry.count and options.hovered != options.selected:
+        rect = geometry.rect_of(options.hovered)
         painter.setPen(QPen(color(theme.faint_ink), 1))
         painter.drawRect(QRectF(rect.x - 0.5, rect.y - 0.5, rect.width + 1, rect.height + 1))
-    if 0 <= look.selected < geometry.count:
-        rect = geometry.rect_of(look.selected)
-        painter.setPen(QPen(color(theme.focus if look.focused else theme.faint_ink), 2))
+    if 0 <= options.selected < geometry.count:
+        rect = geometry.rect_of(options.selected)
+        painter.setPen(QPen(color(theme.focus if options.focused else theme.faint_ink), 2))
         painter.drawRect(QRectF(rect.x - 1, rect.y - 1, rect.width + 2, rect.height + 2))
 
 
@@ -341,7 +210,7 @@ def legend_entries(with_given: bool) -> tuple[CellState, ...]:
     return (*LEGEND_STATES, CellState.GIVEN) if with_given else LEGEND_STATES
 
 
-def legend_widths(glyphs: Glyphs, entries: Sequence[CellState]) -> list[int]:
+def legend_widths(glyphs: CellGlyphs, entries: Sequence[CellState]) -> list[int]:
     """Room each legend entry needs: a sample cell and its label."""
     sample = glyphs.cell_width(["a"])
     return [sample + 8 + glyphs.label_width(tr(STATE_WORDS[state])) for state in entries]
@@ -351,7 +220,7 @@ def paint_legend(
     painter: QPainter,
     geometry: Geometry,
     theme: Theme,
-    glyphs: Glyphs,
+    glyphs: CellGlyphs,
     entries: Sequence[CellState],
     bar_text: tuple[str, str] | None = None,
     swatches: Sequence[tuple[float, str]] = (),
@@ -372,7 +241,7 @@ def paint_legend(
 
 
 def _paint_swatches(
-    painter: QPainter, rect: Rect, theme: Theme, glyphs: Glyphs, name: str, swatches: Sequence[tuple[float, str]]
+    painter: QPainter, rect: Rect, theme: Theme, glyphs: CellGlyphs, name: str, swatches: Sequence[tuple[float, str]]
 ) -> None:
     painter.setFont(glyphs.label)
     middle = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
@@ -391,7 +260,7 @@ def _paint_swatches(
         x += 28 + glyphs.label_width(text) + 20
 
 
-def _paint_bar(painter: QPainter, rect: Rect, theme: Theme, glyphs: Glyphs, text: tuple[str, str]) -> None:
+def _paint_bar(painter: QPainter, rect: Rect, theme: Theme, glyphs: CellGlyphs, text: tuple[str, str]) -> None:
     low, high = text
     painter.setFont(glyphs.label)
     painter.setPen(color(theme.faint_ink))

@@ -1,92 +1,53 @@
-"""The widget that shows one block. Knows how to lay out, paint, point and select; not where blocks come from."""
+"""The widget that shows one block: its layout, its painting, the keys that move in it. Not where blocks come from."""
 
 from __future__ import annotations
 
 import copy
-import html
 import math
 from collections.abc import Callable, Iterable
 
 import numpy as np
-from PySide6.QtCore import QEvent, QRect, QSize, Qt, QVariantAnimation, Signal
-from PySide6.QtGui import (
-    QFocusEvent,
-    QFont,
-    QHelpEvent,
-    QKeyEvent,
-    QMouseEvent,
-    QPainter,
-    QPaintEvent,
-    QResizeEvent,
-)
-from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+from PySide6.QtCore import QEvent, QRect, QSize, Qt
+from PySide6.QtGui import QFont, QKeyEvent, QPainter, QResizeEvent
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from app.canvas import words
 from app.canvas.geometry import MARGIN, Geometry
+from app.canvas.glyphs import CellGlyphs, Glyph, glyph_of
+from app.canvas.grid_view import GridView
 from app.canvas.heat import Heat
-from app.canvas.paint import (
-    STATE_WORDS,
-    Glyph,
-    Glyphs,
-    Layer,
-    Look,
-    glyph_of,
-    legend_entries,
-    legend_widths,
-    paint_block,
-    paint_legend,
-)
+from app.canvas.paint import Layer, PaintOptions, legend_entries, legend_widths, paint_block, paint_legend
 from app.design.fonts import TEXT_BODY, canvas_font, px, ui_font
-from app.design.tokens import DARKROOM, FADE_MS, Theme, color
-from app.state.run.canvas import BlockState, CellState
-from app.system.i18n import tr, trn
+from app.design.tokens import color
+from app.state.run.canvas import BlockState, Cell, CellState
+from app.system.i18n import tr
 
 LEGEND_HEIGHT = 28
 BAR_HEIGHT = 20
-TINT_LEVELS = 5
-"""Repaints of a fade: a step each 30 ms is smooth enough, and leaves the processor to the model."""
 EMPTY_ROWS = 3
 PREFERRED_WIDTH = 640
 EMPTY_TEXT = "The canvas is empty. Ask for something, and watch it develop here."
 
 
-class CanvasView(QWidget):
+class CanvasView(GridView):
     """One block as a wrapped grid of cells, its legend underneath."""
-
-    cellHovered = Signal(int)  # noqa: N815 - Qt's way of naming; -1 for none
-    cellSelected = Signal(int)  # noqa: N815 - -1 for none
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._piece: Callable[[int], str] = str
         self._special: Callable[[int], bool] | None = None
         self._glyph_of_token: dict[int, Glyph] = {}
-        self._theme = DARKROOM
-        self._glyphs = Glyphs(canvas_font())
+        self._glyphs = CellGlyphs(canvas_font())
         self._calm = True
         self._layer: Layer = "state"
         self._heat: Heat | None = None
-        self._reduced_motion = False
         self._columns: int | None = None
         self._vocab_size: int | None = None
         self._entropy_seen = 0.0
         self._block: BlockState | None = None  # a snapshot: the reducer's own goes on changing
         self._cell_width = self._glyphs.cell_width([])
-        self._selected = -1
-        self._hovered = -1
-        self._tinted: dict[int, CellState] = {}
-        self._tint = 0.0
-        self._fade = QVariantAnimation(self)
-        self._fade.setDuration(FADE_MS)
-        self._fade.setStartValue(1.0)
-        self._fade.setEndValue(0.0)
-        self._fade.valueChanged.connect(self._on_fade)
         self._geometry = self._lay_out(PREFERRED_WIDTH)
-        self.setMouseTracking(True)
-        self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        policy = QSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
-        policy.setHeightForWidth(True)
-        self.setSizePolicy(policy)
+        self._grow_by_width(QSizePolicy.Policy.Minimum)
         self.setAccessibleName(tr("Canvas"))
         self._describe()
 
@@ -98,26 +59,15 @@ class CanvasView(QWidget):
         self._glyph_of_token.clear()
         self._widen(afresh=True)
 
-    def set_theme(self, theme: Theme) -> None:
-        if theme != self._theme:
-            self._theme = theme
-            self.update()
-
     def set_font(self, font: QFont) -> None:
         """Another face or size for the cells; ``font`` has a size in pixels."""
-        self._glyphs = Glyphs(font)
+        self._glyphs = CellGlyphs(font)
         self._widen(afresh=True)
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
         if event.type() == QEvent.Type.FontChange:  # the size of all text was changed
             self.set_font(canvas_font())
-
-    def set_reduced_motion(self, reduced: bool) -> None:
-        self._reduced_motion = reduced
-        if reduced and self._fade.state() == QVariantAnimation.State.Running:
-            self._stop_fade()
-            self.update()
 
     def set_calm(self, calm: bool) -> None:
         """The best guess instead of the noise where nothing is accepted."""
@@ -152,7 +102,7 @@ class CanvasView(QWidget):
         self._relayout()
 
     def set_vocabulary_size(self, size: int | None) -> None:
-        """Tokens of the vocabulary, whose logarithm ends the entropy scale; None ends it at the most seen so far."""
+        """Tokens of the vocabulary, whose logarithm ends the entropy scale; None takes the highest entropy so far."""
         self._vocab_size = size
         self.update()
 
@@ -184,7 +134,7 @@ class CanvasView(QWidget):
         if later and before is not None and now is not None:
             if not self._shows_other(before, now):
                 return
-            self._start_fade(before, now)
+            self._fade_changes(before, now)
         self._widen(afresh=not same)
         self._describe()
         self.update()
@@ -204,24 +154,6 @@ class CanvasView(QWidget):
         return self._piece(token)
 
     @property
-    def selected(self) -> int:
-        """The selected cell; -1 for none."""
-        return self._selected
-
-    @selected.setter
-    def selected(self, index: int) -> None:
-        self._select(index)
-
-    @property
-    def hovered(self) -> int:
-        """The cell under the pointer, here or in another view of the block; -1 for none."""
-        return self._hovered
-
-    @hovered.setter
-    def hovered(self, index: int) -> None:
-        self._hover(index)
-
-    @property
     def grid(self) -> Geometry:
         """Where everything stands at the present size."""
         return self._geometry
@@ -230,35 +162,22 @@ class CanvasView(QWidget):
 
     def _shows_other(self, before: BlockState, now: BlockState) -> bool:
         if before.step != now.step or before.committed != now.committed:
-            # The summary for assistive technology tells the step, so it must not stay behind.
+            # The summary for assistive technology holds the step.
             return True
         return not (
             np.array_equal(before.tokens(calm=self._calm), now.tokens(calm=self._calm))
             and np.array_equal(before.states(calm=self._calm), now.states(calm=self._calm))
         )
 
-    def _start_fade(self, before: BlockState, now: BlockState) -> None:
+    def _fade_changes(self, before: BlockState, now: BlockState) -> None:
+        """Tint what a step has locked or melted."""
         if self._reduced_motion or self._layer == "entropy" or self._heat is not None:
             return
         old, new = before.states(calm=self._calm), now.states(calm=self._calm)
         melted = new == CellState.REMELTED
         locked = (new == CellState.ACCEPTED) & ~np.isin(old, (CellState.ACCEPTED, CellState.SETTLED))
         changed = np.flatnonzero((melted & (old != CellState.REMELTED)) | locked)
-        if len(changed):
-            self._tinted = {int(index): CellState(int(new[index])) for index in changed}
-            self._tint = 1.0
-            self._fade.stop()
-            self._fade.start()
-
-    def _stop_fade(self) -> None:
-        self._fade.stop()
-        self._tinted, self._tint = {}, 0.0
-
-    def _on_fade(self, value: float) -> None:
-        level = math.ceil(value * TINT_LEVELS) / TINT_LEVELS
-        if level != self._tint:
-            self._tint = level
-            self._update_cells(self._tinted)
+        self._start_fade({int(index): CellState(int(new[index])) for index in changed})
 
     def _update_cells(self, indices: Iterable[int]) -> None:
         bounds = self._geometry.bounds(indices)
@@ -307,33 +226,7 @@ class CanvasView(QWidget):
         return legend_entries(self._block is not None and bool(self._block.pinned_mask.any()))
 
     def _describe(self) -> None:
-        block = self._block
-        if block is None:
-            text = tr("Empty canvas.")
-        elif block.committed:
-            text = tr(
-                "Canvas block {block}, committed after {steps}: {text} of {length} are text, {remelts}.",
-                block=block.block_index + 1,
-                steps=_steps(block.steps),
-                text=block.text_length or 0,
-                length=block.length,
-                remelts=_remelts(block.remelt_total),
-            )
-        elif block.step < 0:
-            text = tr(
-                "Canvas block {block}, before the first step: {length} tokens of noise.",
-                block=block.block_index + 1,
-                length=block.length,
-            )
-        else:
-            text = tr(
-                "Canvas block {block}, step {step}: {accepted} of {length} accepted, {remelted} remelted.",
-                block=block.block_index + 1,
-                step=block.step,
-                accepted=block.accepted_count,
-                length=block.length,
-                remelted=block.remelted_count,
-            )
+        text = words.of_block(self._block)
         if text != self.accessibleDescription():
             self.setAccessibleDescription(text)
 
@@ -371,15 +264,12 @@ class CanvasView(QWidget):
         meaning = f"ln {self._vocab_size}" if self._vocab_size else tr("most so far")
         return tr("entropy") + "  0", tr("{limit} nats ({meaning})", limit=f"{limit:.2f}", meaning=meaning)
 
-    def paintEvent(self, event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setRenderHint(QPainter.RenderHint.TextAntialiasing)
-        painter.fillRect(event.rect(), color(self._theme.surface_sunken))
+    def _paint(self, painter: QPainter, area: QRect) -> None:
+        painter.fillRect(area, color(self._theme.surface_sunken))
         if self._block is None:
             self._paint_empty(painter)
         else:
-            look = Look(
+            options = PaintOptions(
                 calm=self._calm,
                 layer=self._layer,
                 entropy_limit=self._entropy_limit(),
@@ -390,16 +280,13 @@ class CanvasView(QWidget):
                 tinted=self._tinted,
                 heat=self._heat,
             )
-            paint_block(
-                painter, self._geometry, self._block, self._theme, self._glyphs, self._glyph, look, event.rect()
-            )
+            paint_block(painter, self._geometry, self._block, self._theme, self._glyphs, self._glyph, options, area)
         swatches = () if self._heat is None else self._heat.swatches
         paint_legend(painter, self._geometry, self._theme, self._glyphs, self._legend(), self._bar_text(), swatches)
         if self.hasFocus() and self._selected < 0:
             painter.setPen(color(self._theme.focus))
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.drawRect(self.rect().adjusted(1, 1, -2, -2))
-        painter.end()
 
     def _paint_empty(self, painter: QPainter) -> None:
         font = ui_font()
@@ -411,36 +298,7 @@ class CanvasView(QWidget):
         area.setBottom(bottom - MARGIN)
         painter.drawText(area, Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap, tr(EMPTY_TEXT))
 
-    # ---------------------------------------------------------------- pointing and keys
-
-    def _hover(self, index: int) -> None:
-        if index != self._hovered:
-            self._update_cells((index, self._hovered))
-            self._hovered = index
-            self.cellHovered.emit(index)
-
-    def _select(self, index: int) -> None:
-        count = self._block.length if self._block is not None else 0
-        index = index if 0 <= index < count else -1
-        if index != self._selected:
-            if min(index, self._selected) < 0:
-                self.update()  # the ring around the whole canvas comes or goes
-            self._update_cells((index, self._selected))
-            self._selected = index
-            self.cellSelected.emit(index)
-
-    def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        self._hover(self._geometry.cell_at(event.position().x(), event.position().y()))
-
-    def leaveEvent(self, event: QEvent) -> None:
-        self._hover(-1)
-        super().leaveEvent(event)
-
-    def mousePressEvent(self, event: QMouseEvent) -> None:
-        if event.button() == Qt.MouseButton.LeftButton:
-            self._select(self._geometry.cell_at(event.position().x(), event.position().y()))
-        else:
-            super().mousePressEvent(event)
+    # ---------------------------------------------------------------- keys
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         count = self._geometry.count
@@ -461,60 +319,31 @@ class CanvasView(QWidget):
         else:
             super().keyPressEvent(event)
 
-    def focusInEvent(self, event: QFocusEvent) -> None:
-        super().focusInEvent(event)
-        self.update()
+    # ---------------------------------------------------------------- in words
 
-    def focusOutEvent(self, event: QFocusEvent) -> None:
-        super().focusOutEvent(event)
-        self.update()
+    def cell_name(self, index: int) -> str:
+        cell, text = self._cell(index)
+        return words.of_cell(cell, text, *divmod(index, self._geometry.columns))
 
-    def event(self, event: QEvent) -> bool:
-        if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
-            index = self._geometry.cell_at(event.pos().x(), event.pos().y())
-            if index < 0:
-                QToolTip.hideText()
-                event.ignore()
-            else:
-                rect = self._geometry.rect_of(index)
-                lines = "<br>".join(html.escape(line) for line in self.cell_text(index))
-                QToolTip.showText(event.globalPos(), f"<qt>{lines}</qt>", self, QRect(*rect))
-            return True
-        return super().event(event)
-
-    def cell_text(self, index: int) -> list[str]:
-        """A cell in words, a line for each fact; the text of its tool tip. Raises IndexError outside the canvas."""
-        if self._block is None:
-            raise IndexError("the canvas is empty")
-        cell = self._block.cell(index, self._calm)
-        lines = [
-            tr(
-                "Position {index}: token {token}, {text}",
-                index=index,
-                token=cell.token,
-                text=repr(self._piece(cell.token)),
-            ),
-            tr("State: {state}", state=tr(STATE_WORDS[cell.state])),
-        ]
-        if cell.entropy is not None:
-            lines.append(tr("Entropy: {entropy} nats", entropy=f"{cell.entropy:.3f}"))
-        lines.append(tr("Accepted at {steps}", steps=_steps(cell.accepted_steps)))
-        lines.append(_remelts(cell.remelts))
+    def cell_details(self, index: int) -> list[str]:
+        lines = words.details(self._cell(index)[0])
         if self._heat is not None and self._heat.words is not None and index < len(self._heat.shares):
             lines.append(self._heat.words(index))
         return lines
 
+    def cell_text(self, index: int) -> list[str]:
+        return [*words.heading(*self._cell(index), index), *self.cell_details(index)]
+
+    def _cell(self, index: int) -> tuple[Cell, str]:
+        """A cell as shown, and its token's text."""
+        if self._block is None:
+            raise IndexError("the canvas is empty")
+        cell = self._block.cell(index, self._calm)
+        return cell, self._piece(cell.token)
+
 
 def _same_canvas(before: BlockState | None, now: BlockState | None) -> bool:
-    """Whether both are looks at one block; what fits one then fits the other."""
+    """Whether both are states of one block, so that widths and selection carry over."""
     if before is None or now is None:
         return before is now
     return before.block_index == now.block_index and before.length == now.length
-
-
-def _steps(number: int) -> str:
-    return trn("{count} step", "{count} steps", number)
-
-
-def _remelts(number: int) -> str:
-    return trn("{count} remelt", "{count} remelts", number)

@@ -1,34 +1,41 @@
-"""What the chat page asks for, done by the session; and what the settings' buttons do. Part of the window."""
+"""What the chat page asks for, done by the session; and what the session tells, shown on the page."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from PySide6.QtCore import QObject, QUrl, Slot
-from PySide6.QtGui import QDesktopServices, QGuiApplication
+from PySide6.QtCore import QObject, Slot
 
-from app.chat.prompts import prepare, prepare_with_files
+import engine
+from app.chat.page import ChatPage
+from app.chat.prompts import prepare, prepare_with_files, suggestions
+from app.chat.view_options import ViewOptions
+from app.context import AppContext
+from app.design.notice import Notice
+from app.presets.picker import PresetPicker
 from app.presets.preset import Preset
+from app.presets.store import PresetStore
 from app.session.session import reserve
-from app.settings.preferences import listed
 from app.state.chat.attachment import Attachment, with_attachments
 from app.state.chat.conversation import Turn
-from app.system.folders import ensure
 from app.system.i18n import tr
-from engine import SafelightError
-
-if TYPE_CHECKING:
-    from app.window.main_window import MainWindow
+from engine import SafelightError, catalog
+from engine.files import is_bare_name
 
 
-class Asking(QObject):
+class ChatController(QObject):
     """Every slot does something or says under the composer why not; what was written stays."""
 
-    def __init__(self, window: MainWindow) -> None:
-        super().__init__(window)
-        self._window = window
-        page, session = window.page, window.session
+    def __init__(self, context: AppContext) -> None:
+        super().__init__()
+        self._context = context
+        self._session = session = context.session
+        self.widget = self.page = page = ChatPage(self._options())
+        kept = PresetStore(context.folders.data)
+        self.presets = PresetPicker(kept)
+        page.composer.place_presets(self.presets)
         page.submitted.connect(self.send)
         page.picked.connect(self.pick)
         page.stop_asked.connect(session.stop)
@@ -38,19 +45,41 @@ class Asking(QObject):
         page.answer_delete_asked.connect(self.delete_answer)
         page.answer_chosen.connect(session.choose_answer)
         page.prompt_chosen.connect(session.choose_prompt)
+        page.inspect_asked.connect(self.inspect)
         page.files_dropped.connect(page.composer.accept_files)
+        page.composer.meter.follow(self._pending)
         session.path_changed.connect(self.show_path)
         session.progressed.connect(self._progressed)
         session.returned.connect(self._give_back)
-        page.composer.meter.follow(self._pending)
-        window.presets.chosen.connect(self.take_preset)
+        self.presets.chosen.connect(self.take_preset)
+        context.model_changed.connect(self.show_model)
+        context.busy_changed.connect(self.refresh)
+        context.settings_changed.connect(self.show_settings)
+        context.theme_changed.connect(self._dress)
+        if kept.problem:
+            context.say(kept.problem)
+        self.show_model()
+        self.refresh()
+
+    @property
+    def notice(self) -> Notice:
+        """Over the composer."""
+        return self.page.notice
+
+    def enter(self) -> None:
+        """The composer has the keyboard."""
+        self.page.composer.edit.setFocus()
+
+    def say(self, reason: str) -> None:
+        """Say under the composer why something cannot be done now."""
+        self.page.composer.say(reason)
 
     # ---------------------------------------------------------------- asking
 
     @Slot(str)
     def send(self, text: str) -> None:
         """Ask the model what the composer holds."""
-        composer = self._window.page.composer
+        composer = self.page.composer
         if composer.meter.problem:
             composer.say(composer.meter.problem)
         elif self._can_ask() and self._ask(text, composer.attachments):
@@ -60,184 +89,193 @@ class Asking(QObject):
     @Slot(str)
     def pick(self, prompt: str) -> None:
         """Ask a suggested prompt, or put it into the composer when it cannot be sent now."""
-        composer = self._window.page.composer
-        if self._window.reason_to_wait():
+        composer = self.page.composer
+        if self._context.reason_to_wait():
             composer.set_text(prompt)
         elif self._ask(prompt, ()):
             composer.remember(prompt)
         composer.edit.setFocus()
 
     def _ask(self, text: str, files: tuple[Attachment, ...]) -> bool:
-        window = self._window
-        model = window.model
+        model = self._context.model
         if model is None:
             return False
-        window.page.notice.hide()
-        window.page.follow()
-        return self._try(lambda: window.session.ask(*prepare_with_files(model.name, text, files), model=model))
+        self.page.notice.hide()
+        self.page.follow()
+        return self._try(lambda: self._session.ask(*prepare_with_files(model.traits, text, files), model=model))
 
     @Slot(object)
     def again(self, turn: Turn) -> None:
         """Answer a turn once more, with another seed."""
-        model = self._window.model
+        model = self._context.model
         if self._can_ask() and model is not None:
-            self._try(lambda: self._window.session.ask_again(turn, model))
+            self._try(lambda: self._session.ask_again(turn, model))
 
     @Slot()
     def again_last(self) -> None:
         """Answer the last turn once more."""
-        turns = self._window.session.chat.turns
+        turns = self._session.chat.turns
         if turns:
             self.again(turns[-1])
 
     @Slot()
     def inspect_last(self) -> None:
         """Look into the last answer."""
-        turns = self._window.session.chat.turns
+        turns = self._session.chat.turns
         if turns:
-            self._window.inspecting.inspect(turns[-1])
+            self.inspect(turns[-1])
+
+    @Slot(object)
+    def inspect(self, turn: Turn) -> None:
+        """Look into the answer on show of a turn, in memory or as it was kept."""
+        answer = turn.answer
+        if answer.trace is not None:
+            self._context.inspect(answer.trace, is_live=answer.is_active)
+        elif is_bare_name(answer.trace_id):
+            self._context.inspect(self._context.folders.traces / f"{answer.trace_id}{engine.TRACE_SUFFIX}")
 
     @Slot(object, str)
     def edit(self, turn: Turn, text: str) -> None:
         """Ask another version of a prompt."""
-        model = self._window.model
+        model = self._context.model
         if self._can_ask() and model is not None:
-            self._try(lambda: self._window.session.edit(turn, prepare(model.name, text), model))
+            self._try(lambda: self._session.edit(turn, prepare(model.traits, text), model))
 
     @Slot(object)
     def delete(self, turn: Turn) -> None:
         """Delete a turn and what follows it; a line offers to undo that."""
-        if self._try(lambda: self._window.session.remove(turn)):
+        if self._try(lambda: self._session.remove(turn)):
             self._offer_undo(tr("Deleted the prompt, its answer and what followed."))
 
     @Slot(object, int)
     def delete_answer(self, turn: Turn, index: int) -> None:
         """Delete a version of an answer and what follows it; a line offers to undo that."""
-        if self._try(lambda: self._window.session.remove_answer(turn, index)):
+        if self._try(lambda: self._session.remove_answer(turn, index)):
             self._offer_undo(tr("Deleted the answer and what followed."))
 
     def _offer_undo(self, text: str) -> None:
-        self._window.page.notice.show_undo(text, self._window.session.undo_remove)
+        self.page.notice.show_undo(text, self._session.undo_remove)
 
     def _can_ask(self) -> bool:
-        reason = self._window.reason_to_wait()
+        reason = self._context.reason_to_wait()
         if reason:
-            self._window.page.composer.say(reason)
+            self.page.composer.say(reason)
         return not reason
 
     def _try(self, work: Callable[[], None]) -> bool:
         try:
             work()
         except SafelightError as error:
-            self._window.page.composer.say(str(error))
+            self.page.composer.say(str(error))
             return False
-        self._window.refresh_blocking()
+        self._context.busy_changed.emit()
         return True
 
     @Slot(str, object)
     def _give_back(self, prompt: str, files: object) -> None:
-        composer = self._window.page.composer
+        composer = self.page.composer
         if not composer.text and isinstance(files, tuple):
             composer.set_attachments(files)
             composer.set_text(prompt)  # may itself become a file
 
     # ---------------------------------------------------------------- showing
 
+    def _options(self) -> ViewOptions:
+        context = self._context
+        return ViewOptions(context.theme, context.values.calm, context.values.layer, context.values.reduced_motion)
+
+    @Slot()
+    def _dress(self) -> None:
+        self.page.set_options(self._options())
+
+    @Slot()
+    def refresh(self) -> None:
+        """Show what can be asked now, and why not where it cannot."""
+        reason = self._context.reason_to_wait()
+        self.page.composer.block(reason)
+        self.page.set_can_repeat(not reason)
+
     @Slot()
     def show_path(self) -> None:
         """Show the turns that are on the path now."""
-        window = self._window
-        window.page.show_chat(window.session.chat, window.model)
-        window.presets.show_preset(window.session.preset)
-        window.session.think = window.presets.current.think
+        session = self._session
+        self.page.show_chat(session.chat, self._context.model)
+        self.presets.show_preset(session.preset)
+        session.think = self.presets.current.think
         self._mark_preset()
-        window.page.composer.set_history([turn.prompt for turn in window.session.chat.turns])
-        window.page.composer.meter.touch()
-        answer = window.session.active or (turns[-1].answer if (turns := window.session.chat.turns) else None)
-        window.status.show_run(None if answer is None else answer.stats)
-        window.refresh_blocking()
+        self.page.composer.set_history([turn.prompt for turn in session.chat.turns])
+        self.page.composer.meter.touch()
+        self._context.busy_changed.emit()
 
     @Slot()
     def _progressed(self) -> None:
-        page, active = self._window.page, self._window.session.chat.active
+        page, active = self.page, self._session.chat.active
         if active is not None:
             page.refresh()
         else:
             page.settle()
             page.composer.meter.touch()
 
-    def model_changed(self) -> None:
-        """Count by the model that is there now."""
-        model, composer = self._window.model, self._window.page.composer
+    @Slot()
+    def show_model(self) -> None:
+        """Say what the model that is there or on its way is for, offer prompts for it, and count by it."""
+        model, loading, composer = self._context.model, self._context.loading, self.page.composer
+        if model is not None:
+            self._introduce(model.traits)
+        elif loading is not None:
+            self._introduce(catalog.traits(Path(loading.path_or_id).name))
         if model is None:
+            self.page.offer(())
             composer.meter.set_model(None)
             composer.set_token_counter(None)
         else:
+            self.page.offer(suggestions(model.traits, random.Random()))
             composer.set_token_counter(lambda text: model.count_tokens([{"role": "user", "content": text}]))
-            self._window.presets.set_defaults(model.defaults)
-            self.settings_changed()
+            self.presets.set_defaults(model.defaults)
+            self._hold_back()
 
-    def settings_changed(self) -> None:
-        """Keep as much of the context free as the settings ask for, and say whether they are still the preset's."""
+    def _introduce(self, traits: catalog.Traits) -> None:
+        self.page.introduce(tr(traits.introduction), tr(traits.placeholder))
+
+    @Slot()
+    def show_settings(self) -> None:
+        """Draw by the settings, count by them, and say whether they are still the preset's."""
+        self._dress()
+        self._hold_back()
+
+    def _hold_back(self) -> None:
+        """Keep as much of the context free as the settings ask for."""
         self._mark_preset()
-        model, values = self._window.model, self._window.values
+        model, values = self._context.model, self._context.values
         if model is not None and not values.problem(model.defaults):
             room = reserve(values.config(model.defaults), model)
-            self._window.page.composer.meter.set_model(model.count_tokens, model.context, room)
+            self.page.composer.meter.set_model(model.count_tokens, model.context, room)
 
     # ---------------------------------------------------------------- presets
 
     @Slot(object)
     def take_preset(self, preset: Preset) -> None:
         """Ask by a preset from now on, in the conversation on show and those begun after it."""
-        window = self._window
-        window.session.describe(system_prompt=preset.system_prompt, preset=preset.id, think=preset.think)
-        window.values.overrides = dict(preset.overrides)
-        window.strip.refresh()
-        window.settings_changed()
-        window.page.composer.meter.touch()
+        self._session.describe(system_prompt=preset.system_prompt, preset=preset.id, think=preset.think)
+        self._context.values.overrides = dict(preset.overrides)
+        self._context.apply_values()
+        self.page.composer.meter.touch()
 
     @Slot()
     def edit_presets(self) -> None:
         """Open the presets' editor."""
-        self._window.presets.edit_presets()
+        self.presets.edit_presets()
 
     def _mark_preset(self) -> None:
-        window = self._window
-        window.presets.show_changed(window.values.overrides != dict(window.presets.current.overrides))
+        self.presets.show_changed(self._context.values.overrides != dict(self.presets.current.overrides))
 
     def _pending(self) -> Sequence[dict[str, str]]:
         """The conversation as it would be sent now, with what the composer holds."""
-        composer, chat = self._window.page.composer, self._window.session.chat
+        composer, chat = self.page.composer, self._session.chat
         draft = with_attachments(composer.text, composer.attachments)
         return chat.messages_with(draft)
 
-    # ---------------------------------------------------------------- the settings' buttons
 
-    def act(self, name: str) -> str:
-        """Do what a button of the settings says; returns how it went, in a sentence."""
-        window = self._window
-        match name:
-            case "open_logs":
-                try:
-                    folder = ensure(window.folders.logs)
-                except SafelightError as error:
-                    return str(error)
-                QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder)))
-                return tr("Opened {folder}", folder=folder)
-            case "copy_diagnostics":
-                QGuiApplication.clipboard().setText(self.diagnostics())
-                return tr("Copied")
-            case "show_shortcuts":
-                window.open_shortcuts()
-        return ""
-
-    def diagnostics(self) -> str:
-        """The report for the clipboard."""
-        window = self._window
-        from app.system import diagnostics
-
-        facts = diagnostics.Facts()
-        if window.model is not None:
-            facts = diagnostics.Facts(window.model.title, window.model.device, window.model.kernels)
-        return diagnostics.report(listed(window.preferences, window.values), window.folders, facts)
+def build(context: AppContext) -> ChatController:
+    """The chat page."""
+    return ChatController(context)

@@ -9,22 +9,22 @@ from PySide6.QtCore import QMetaMethod, Qt, Signal, Slot
 from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent, QDropEvent, QFont, QFontMetrics, QResizeEvent
 from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
-from app.bridge.messages import LoadedModel
 from app.chat.composer.attachments import accept_drag, local_files
 from app.chat.composer.composer import Composer
 from app.chat.guess import guess_height
 from app.chat.messages.scroller import FEW, SIDE, Scroller
 from app.chat.messages.turn import TurnView
-from app.chat.paint_options import CanvasLook
 from app.chat.prompts import Suggestion
 from app.chat.prose.widget import PAD, prepare
 from app.chat.suggestions import SuggestionBar
-from app.chat.welcome import Welcome, centred
+from app.chat.view_options import ViewOptions
+from app.chat.welcome import ChatWelcome, centred
 from app.design.controls import Hairline, chain_tabs
 from app.design.fonts import TEXT_LEAD, px
 from app.design.notice import Notice
 from app.state.chat.conversation import Answer, ChatState, Turn
 from app.system.i18n import tr
+from engine.service import LoadedModel
 
 COLUMN_CHARACTERS = 72
 
@@ -54,9 +54,9 @@ class ChatPage(QWidget):
     inspect_asked = Signal(object)  # the turn whose answer is to be looked into
     files_dropped = Signal(list)  # paths
 
-    def __init__(self, look: CanvasLook) -> None:
+    def __init__(self, options: ViewOptions) -> None:
         super().__init__()
-        self._look = look
+        self._options = options
         self._chat = ChatState()
         self._path: list[Turn] = []
         self._model: LoadedModel | None = None
@@ -65,13 +65,13 @@ class ChatPage(QWidget):
         self.setAcceptDrops(True)
         width = column_width()
 
-        self._welcome = Welcome(width, SIDE)
+        self._welcome = ChatWelcome(width, SIDE)
         self.suggestions = self._welcome.suggestions
         self.suggestions.picked.connect(self.picked)
         self.scroller = Scroller(self._make, self._guess, self._warm, _tab_stops, column_width)
         self.scroller.setAccessibleName(tr("Conversation"))
-        self.scroller.set_theme(look.theme)
-        self.scroller.reduced_motion = look.reduced_motion
+        self.scroller.set_theme(options.theme)
+        self.scroller.reduced_motion = options.reduced_motion
         self._pages = QStackedWidget()
         self._pages.addWidget(self._welcome)
         self._pages.addWidget(self.scroller)
@@ -179,16 +179,16 @@ class ChatPage(QWidget):
         """Keep the end in sight from now on."""
         self.scroller.follow()
 
-    def set_look(self, look: CanvasLook) -> None:
+    def set_options(self, options: ViewOptions) -> None:
         """Change how everything is drawn."""
-        if look == self._look:
+        if options == self._options:
             return
-        resized = look.percent != self._look.percent
-        self._look = look
-        self.scroller.set_theme(look.theme)
-        self.scroller.reduced_motion = look.reduced_motion
+        resized = options.percent != self._options.percent
+        self._options = options
+        self.scroller.set_theme(options.theme)
+        self.scroller.reduced_motion = options.reduced_motion
         for view in self._views():
-            view.set_look(look)
+            view.set_options(options)
         if resized:
             self._welcome.set_width(column_width())
             self._bottom.setMaximumWidth(column_width())
@@ -201,7 +201,7 @@ class ChatPage(QWidget):
 
     def _make(self, turn: Hashable) -> QWidget:
         assert isinstance(turn, Turn)
-        view = TurnView(turn, self._models.get(turn.answer), self._look)
+        view = TurnView(turn, self._models.get(turn.answer), self._options)
         view.stop_asked.connect(self.stop_asked)
         view.again_asked.connect(self.again_asked)
         view.edit_asked.connect(self.edit_asked)

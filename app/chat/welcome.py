@@ -21,7 +21,7 @@ def centred(content: QWidget, width: int, side: int) -> QHBoxLayout:
     return row
 
 
-class Welcome(QScrollArea):
+class ChatWelcome(QScrollArea):
     """``suggestions`` are its chips."""
 
     def __init__(self, width: int, side: int) -> None:

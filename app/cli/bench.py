@@ -1,4 +1,4 @@
-"""``safelight bench``: how fast a model runs on this machine. Measuring is ``engine.benchmarks``'s; this prints."""
+"""``safelight bench``: how fast a model runs on this machine. ``engine.benchmarks`` measures; this prints."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from app.cli import options, running, terminal, window
-from engine import SKILLS, ModelConfig, SafelightError, catalog
-from engine.files import read_json
+from engine import SKILLS, SafelightError, catalog
 
 if TYPE_CHECKING:
     from engine.benchmarks.generation import BenchResult
@@ -38,7 +37,7 @@ LONGEST_LAUNCH = 120.0  # seconds
 LEAST_PAUSE = 1.0  # seconds between two lines of progress
 
 
-def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[type-arg]
+def add(commands: options.Commands) -> None:
     parser = commands.add_parser(
         "bench", help="measure speed and memory", description="Measure speed and memory on this machine.", epilog=EPILOG
     )
@@ -105,25 +104,27 @@ def _run_shape(args: argparse.Namespace) -> int:
     from engine.benchmarks.step import STEPS, measure_shape
     from engine.benchmarks.transformers import transformers_step_ms
     from engine.memory.device import choose
-    from engine.memory.plan import plan, require_room
+    from engine.memory.plan import require_room
+    from engine.models.folder import plan
+    from engine.models.registry import config_in
     from engine.quant import DEFAULT, Activations
 
-    config = ModelConfig.from_dict(read_json(folder / "config.json"))
-    room = plan(folder, max(1, args.context), args.quantization, args.device, args.dtype)
-    if not room.precision.is_packed:  # it would fit unpacked, and packed weights are what is measured
-        room = plan(folder, max(1, args.context), DEFAULT, args.device, args.dtype)
-    require_room(room)
-    placement = choose(args.device, room.dtype)  # "auto" is bf16 for packed weights, also on a CPU
+    config = config_in(folder)
+    needed = plan(folder, max(1, args.context), args.quantization, args.device, args.dtype)
+    if not needed.precision.is_packed:  # it would fit unpacked, and packed weights are what is measured
+        needed = plan(folder, max(1, args.context), DEFAULT, args.device, args.dtype)
+    require_room(needed)
+    placement = choose(args.device, needed.dtype)  # "auto" is bf16 for packed weights, also on a CPU
     with terminal.note(f"Measuring {folder.name} on {placement.device} …"):
         result = measure_shape(
             folder.name,
             config,
-            room.precision,
+            needed.precision,
             placement,
             args.context,
             args.steps or STEPS,
-            plan_bytes=room.total_bytes,
-            tell=_teller(),
+            plan_bytes=needed.total_bytes,
+            report=_reporter(),
             activations=Activations(**dict.fromkeys(args.int8, True)),
         )
         if args.compare:
@@ -136,17 +137,17 @@ def _run_shape(args: argparse.Namespace) -> int:
     return 0
 
 
-def _teller() -> Callable[[str], None]:
-    """Tells on standard error what has been done, a line a second at most: on a GPU steps take milliseconds."""
+def _reporter() -> Callable[[str], None]:
+    """Prints progress to standard error, a line a second at most: on a GPU steps take milliseconds."""
     last = time.monotonic()
 
-    def tell(what: str) -> None:
+    def report(what: str) -> None:
         nonlocal last
         if time.monotonic() - last >= LEAST_PAUSE:
             last = time.monotonic()
             terminal.say(what)
 
-    return tell
+    return report
 
 
 def first_paint_seconds() -> float:
@@ -172,12 +173,12 @@ def first_paint_seconds() -> float:
 
 
 def _print_shape(result: ShapeResult) -> None:
-    way = "one CUDA graph a step" if result.graph else f"plain path: {result.plain_reason}"
+    path = "one CUDA graph a step" if result.graph else f"plain path: {result.plain_reason}"
     rows = [
         ("experts", result.precision["experts"] or "not packed", ""),
         ("activations in int8", ", ".join(result.int8) or "none", ""),
         ("context", str(result.context), "tokens"),
-        ("run as", "", way),
+        ("run as", "", path),
         ("denoising step, median", f"{result.step_ms_median:.2f}", "ms"),
         ("denoising step, 95th percentile", f"{result.step_ms_p95:.2f}", "ms"),
         ("a first step that commits, median", f"{result.commit_and_step_ms_median:.2f}", "ms"),

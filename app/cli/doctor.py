@@ -1,4 +1,4 @@
-"""``safelight doctor``: whether everything is right on this machine. Looking is ``engine.doctor``'s; this prints."""
+"""``safelight doctor``: whether everything is right on this machine. ``engine.doctor`` checks; this prints."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import shutil
 import sys
 from typing import TYPE_CHECKING
 
-from app.cli import running, terminal
+from app.cli import options, running, terminal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from engine.doctor.report import Report, Section
+    from engine.doctor.report import Report, SectionReport
 
 EPILOG = """\
 Each section runs in a process of its own; what fails or crashes is told, and the others go on. On a GPU every kernel
@@ -30,7 +30,7 @@ MARKS = {True: "right", False: "WRONG", None: "not checked"}
 FIGURES = "For each card: registers · bytes spilled · KB of shared memory · instructions to decode a weight."
 
 
-def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[type-arg]
+def add(commands: options.Commands) -> None:
     parser = commands.add_parser(
         "doctor",
         help="check kernels, steps and speed on this machine",
@@ -83,20 +83,20 @@ def _print(report: Report) -> None:
         if section.rows:
             console.print(_machine_code(section))
             console.print(FIGURES, soft_wrap=True)
-        told = [check for check in section.checks if not section.rows or not check.ok]
-        if told:
+        shown = [check for check in section.checks if not section.rows or not check.ok]
+        if shown:
             table = terminal.table("" if section.facts or section.rows else title, "check", "is", "what was found")
             for column in table.columns[1:]:
                 column.justify, column.no_wrap = "left", False
-            for check in told:
+            for check in shown:
                 table.add_row(check.name, MARKS[check.ok], terminal.printable(check.said))
             console.print(table)
         console.print()
     console.print(terminal.printable(report.verdict), soft_wrap=True)
 
 
-def _machine_code(section: Section) -> object:
-    """A row a kernel, with its launches a step, a column a card; of this section's checks only failed ones are told."""
+def _machine_code(section: SectionReport) -> object:
+    """A row a kernel, with its launches a step, a column a card. Of the checks only failed ones are listed."""
     targets = list(dict.fromkeys(str(row["target"]) for row in section.rows))
     table = terminal.table("kernels of a step", "kernel", "launches", *targets)
     for kernel in dict.fromkeys(str(row["kernel"]) for row in section.rows):

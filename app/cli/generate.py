@@ -17,7 +17,7 @@ examples:
 """
 
 
-def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[type-arg]
+def add(commands: options.Commands) -> None:
     parser = commands.add_parser(
         "generate", help="write text after a prompt", description="Write text after a prompt.", epilog=EPILOG
     )

@@ -1,7 +1,9 @@
-"""The ``safelight`` command: parses, hands over to a subcommand, and turns every failure into one line.
+"""The ``safelight`` command: parses, runs a subcommand, and turns every failure into one line.
+
+A subcommand is a module with ``add(commands)``, which adds its parser and sets ``run``; ``COMMANDS`` lists them.
 
 Exit codes: 0 done, 1 something unexpected, 2 bad input or no display, 130 stopped by Ctrl+C, 141 the reader of our
-output went away. Knows neither Qt nor torch: both are imported by what runs, after the arguments are found good.
+output went away. Knows neither Qt nor torch: both are imported by the subcommand, after the arguments are found good.
 """
 
 from __future__ import annotations
@@ -15,9 +17,11 @@ import traceback
 from importlib.metadata import PackageNotFoundError, version
 
 from app.cli import bench, doctor, export, generate, plan, quantize, skills, sudoku, terminal, train, window
-from app.cli.options import LARGEST_SEED, Parser, number, place
+from app.cli.options import Parser, number, place
 from engine import SafelightError
+from engine.config import LARGEST_SEED
 
+COMMANDS = (generate, sudoku, skills, train, plan, quantize, bench, doctor, export)  # in the order of --help
 DESCRIPTION = """\
 Run diffusion language models on your own machine and watch the text develop.
 Without a command, safelight opens its window."""
@@ -57,8 +61,8 @@ def parser() -> Parser:
     root.add_argument("--self-test", dest="self_test", metavar="PROMPT", help=argparse.SUPPRESS)
     root.set_defaults(run=window.run)
     commands = root.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
-    for command in (generate, sudoku, skills, train, plan, quantize, bench, doctor, export):
-        command.add_parser(commands)
+    for command in COMMANDS:
+        command.add(commands)
     return root
 
 
@@ -106,7 +110,7 @@ def _version() -> str:
 
 
 def _drop_stdout() -> None:
-    """Nobody reads on: let the interpreter's last flush go nowhere instead of complaining."""
+    """The reader has gone: send the interpreter's last flush to nowhere, as it would fail."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

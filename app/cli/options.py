@@ -11,13 +11,12 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from engine import GenerationConfig, SafelightError, files
-from engine.config import MOST_THREADS
+from engine.config import LARGEST_SEED, MOST_THREADS
 from engine.errors import quoted
 
-LARGEST_SEED = 2**63 - 1
 TEXT_BYTES = 64 * 2**20  # of a file, or of standard input
 QUANTIZATIONS = ("none", "nf4", "int4", "int4-g64")  # the engine's, named here so that --help needs no torch
 
@@ -25,12 +24,17 @@ QUANTIZATIONS = ("none", "nf4", "int4", "int4-g64")  # the engine's, named here 
 class Parser(argparse.ArgumentParser):
     """An argument parser whose complaints are one line, raised instead of printed."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **options)
+    def __init__(self, **options: Any) -> None:
+        fixed: dict[str, Any] = {"allow_abbrev": False, "formatter_class": argparse.RawDescriptionHelpFormatter}
+        super().__init__(**fixed | options)
 
     def error(self, message: str) -> NoReturn:
         line = re.sub(r"(\S{80})\S+", r"\1…", " ".join(message.removeprefix("argument ").split()))
         raise SafelightError(f"{line} (see {self.prog} --help)")
+
+
+if TYPE_CHECKING:
+    Commands: TypeAlias = "argparse._SubParsersAction[Parser]"  # what ``add_subparsers`` gives
 
 
 def number(what: str, low: int, high: int | None = None) -> Callable[[str], int]:
@@ -61,7 +65,7 @@ def place(text: str) -> str:
     except UnicodeError:
         raise argparse.ArgumentTypeError(f"{quoted(text)} cannot be a name here") from None
     except OSError as error:
-        if error.errno not in (errno.ENOENT, errno.ENOTDIR):  # what is missing the command tells, or makes
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR):  # the command itself reports what is missing, or makes it
             raise argparse.ArgumentTypeError(f"{quoted(text)} cannot be used: {error.strerror}") from None
     return found
 

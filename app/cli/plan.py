@@ -1,4 +1,4 @@
-"""``safelight plan``: what a model would take, part by part, and whether it fits. Counting is ``engine.memory``'s."""
+"""``safelight plan``: what a model would take, part by part, and whether it fits. ``engine.memory`` counts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CONTENT = {
 NO_TENSORS = ("process", "cuda_context", "reserve")  # the first on a CPU alone, the second on a GPU
 
 
-def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[type-arg]
+def add(commands: options.Commands) -> None:
     parser = commands.add_parser(
         "plan",
         help="tell how much memory a model takes",
@@ -62,7 +62,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[ty
 
 def run(args: argparse.Namespace) -> int:
     with terminal.note(f"Counting {args.model} …"):
-        from engine.memory.plan import plan
+        from engine.models.folder import plan
 
         found = plan(args.model, args.context, args.quantization, args.device, args.dtype)
     if args.json:

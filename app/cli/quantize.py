@@ -19,7 +19,7 @@ examples:
 """
 
 
-def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[type-arg]
+def add(commands: options.Commands) -> None:
     parser = commands.add_parser(
         "quantize", help="pack a model into 4 bits", description="Pack a model into 4 bits.", epilog=EPILOG
     )
@@ -42,7 +42,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[ty
 def run(args: argparse.Namespace) -> int:
     source, destination = catalog.resolve(args.source), Path(args.destination)
     from engine.memory.device import choose
-    from engine.weights.loader import quantize
+    from engine.models.folder import quantize
 
     started = time.perf_counter()
     with terminal.progress(f"Packing {source.name}") as progress:

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import engine
 from app.cli import terminal
-from app.state.run.canvas import before_end
 from engine import (
     CanvasCommitted,
-    CanvasStarted,
     Event,
     GenerationConfig,
     GenerationFinished,
@@ -22,6 +20,7 @@ from engine import (
     StepFinished,
     catalog,
 )
+from engine.trace import Draft
 
 if TYPE_CHECKING:
     from engine import Model
@@ -51,7 +50,7 @@ class Outcome:
 def load(args: argparse.Namespace, default: str) -> Model:
     """The model and adapter that the options name, with a note on a terminal's standard error while they load."""
     if args.adapter is not None:
-        catalog.resolve_adapter(args.adapter)  # a mistyped one is told before a large model is loaded
+        catalog.resolve_adapter(args.adapter)  # a mistyped one is refused before a large model is loaded
     bases = {adapter.id: adapter.base for adapter in engine.ADAPTERS}
     name = args.model or getattr(args, "window_model", None) or bases.get(args.adapter, default)
     with terminal.note(f"Loading {name} …"):
@@ -64,7 +63,7 @@ def load(args: argparse.Namespace, default: str) -> Model:
 
 
 def who(model: Model) -> dict[str, str]:
-    """What ran, for a JSON record: the model's name, and its adapter's where it has one."""
+    """The names for a JSON record: the model's name, and its adapter's where it has one."""
     return {"model": model.name} | ({} if model.adapter is None else {"adapter": model.adapter.name})
 
 
@@ -79,31 +78,26 @@ def run(
 ) -> Outcome:
     """Drive a generation to its end, or to Ctrl+C, which takes effect within a step."""
     outcome = Outcome()
-    draft: StepFinished | None = None
+    draft = Draft(config.eos_token_ids)
     try:
         for event in engine.generate(model, ids, config, seed):
+            draft.fold(event)
             match event:
                 case PrefillFinished():
                     outcome.prefill_seconds = event.seconds
-                case CanvasStarted():
-                    draft = None
                 case StepFinished():
                     outcome.steps += 1
                     outcome.seconds += event.seconds
-                    draft = event
                 case CanvasCommitted():
-                    draft = None
                     outcome.blocks += 1
                     outcome.canvas_steps.append(event.steps)
-                    outcome.tokens += event.tokens[: event.text_length].tolist()
                 case GenerationFinished():
                     outcome.reason, outcome.seconds = event.reason, event.seconds
             if observe is not None:
                 observe(event)
     except KeyboardInterrupt:
         outcome.stopped, outcome.reason = True, "cancelled"
-        if draft is not None:
-            outcome.tokens += before_end(draft.argmax_canvas.tolist(), config.eos_token_ids)
+    outcome.tokens = draft.tokens()
     outcome.text = model.tokenizer.decode(outcome.tokens)
     return outcome
 

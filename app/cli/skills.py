@@ -22,8 +22,8 @@ examples:
 
 
 @dataclass
-class Score:
-    """What one skill has come to."""
+class SkillScore:
+    """The results of one skill."""
 
     count: int = 0
     exact: int = 0
@@ -38,7 +38,7 @@ class Score:
         return sum(self.canvas_steps) / len(self.canvas_steps) if self.canvas_steps else 0.0
 
 
-def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[type-arg]
+def add(commands: options.Commands) -> None:
     parser = commands.add_parser(
         "skills",
         help="score the small text tasks",
@@ -67,10 +67,10 @@ def run(args: argparse.Namespace) -> int:
     config = options.settings(model.generation_defaults, changes)
     seed = running.seed(args)
     names = [name for name in skills.SKILLS if not args.only or name in args.only]
-    scores: dict[str, Score] = {}
+    scores: dict[str, SkillScore] = {}
     stopped = False
     for name in names:
-        score = scores[name] = Score()
+        score = scores[name] = SkillScore()
         rng = random.Random(f"{seed} {name}")
         with terminal.note(f"{skills.SKILLS[name].title} ({len(scores)} of {len(names)}) …"):
             for _ in range(args.count):
@@ -93,9 +93,9 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _show(args: argparse.Namespace, scores: dict[str, Score], who: dict[str, str], seed: int) -> None:
+def _show(args: argparse.Namespace, scores: dict[str, SkillScore], who: dict[str, str], seed: int) -> None:
     scores = {name: score for name, score in scores.items() if score.count}
-    total = Score(
+    total = SkillScore(
         sum(score.count for score in scores.values()),
         sum(score.exact for score in scores.values()),
         [steps for score in scores.values() for steps in score.canvas_steps],

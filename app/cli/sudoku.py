@@ -1,6 +1,6 @@
 """``safelight sudoku``: puzzles through the model, judged as it wrote them; fresh puzzles; scores over many.
 
-No solver ever helps.
+No solver takes part in what the model writes.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import random
 import re
 import sys
 
-from app.cli import options, running, sudoku_runs, sudoku_scores, terminal
+from app.cli import options, running, sudoku_scores, terminal
 from app.cli.watch import watcher
-from app.state.sudoku.scores import Result, Scoreboard, Span, only_solution
+from app.state.sudoku.scores import Result, Scoreboard, only_solution
 from engine import SUDOKU, SafelightError
 from engine.errors import quoted
 from engine.tasks import sudoku
+from engine.tasks.sudoku import GivenRange
 
 EPILOG = """\
 A puzzle is 81 characters: the digits 1-9, and . or 0 for a blank. In a file, one a line; # starts a comment.
@@ -30,7 +31,7 @@ examples:
 FEWEST, MOST = 22, 80  # givens of puzzles to make; fewer than 22 would take minutes each
 
 
-def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[type-arg]
+def add(commands: options.Commands) -> None:
     parser = commands.add_parser(
         "sudoku",
         help="solve Sudoku puzzles, make some, or score a model",
@@ -59,13 +60,13 @@ def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[ty
     parser.set_defaults(run=run)
 
 
-def givens_range(text: str) -> Span:
+def givens_range(text: str) -> GivenRange:
     """An argparse type: ``30-39`` or ``30``."""
     found = re.fullmatch(r"(\d{1,3})(?:-(\d{1,3}))?", text.strip(), re.ASCII)
     low, high = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
     if not FEWEST <= low <= high <= MOST:
         raise argparse.ArgumentTypeError(f"must be LOW-HIGH with {FEWEST} <= LOW <= HIGH <= {MOST}, not {quoted(text)}")
-    return Span(low, high)
+    return GivenRange(low, high)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -74,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     if args.make is not None:
         if args.puzzles or args.file is not None:
             raise SafelightError("--make prints fresh puzzles; leave out PUZZLE and --file")
-        return make(args.make, args.givens or Span(25, 50), running.seed(args))
+        return make(args.make, args.givens or GivenRange(25, 50), running.seed(args))
     if args.eval:
         return sudoku_scores.run(args, changes)
     if args.givens is not None:
@@ -91,7 +92,7 @@ def solve(args: argparse.Namespace, changes: dict[str, int | float]) -> int:
     done = Scoreboard()
     for index, puzzle in enumerate(puzzles):
         with watcher(args, model.tokenizer, config, columns=10) as watch:  # nine cells and a line break
-            result = sudoku_runs.solve(model, puzzle, only_solution(puzzle), config, running.seed(args), watch)
+            result = sudoku_scores.solve(model, puzzle, only_solution(puzzle), config, running.seed(args), watch)
         if result is None:
             terminal.say(f"stopped; {index} of {len(puzzles)} puzzles were run")
             break
@@ -103,7 +104,7 @@ def solve(args: argparse.Namespace, changes: dict[str, int | float]) -> int:
             sys.stdout.flush()
             screen.print(terminal.boards(puzzle, result.answer))
     if len(done) > 1 and not args.json:
-        screen.print(sudoku_runs.table(done, "", screen.width))
+        screen.print(sudoku_scores.table(done, "", screen.width))
     return 0 if len(done) == len(puzzles) else 130
 
 
@@ -145,7 +146,7 @@ def describe(result: Result, index: int, count: int) -> str:
     return f"{place}{words} ({result.bin}, {result.givens} givens; {steps}, {result.seconds:.2f} s)"
 
 
-def make(count: int, span: Span, seed: int) -> int:
+def make(count: int, span: GivenRange, seed: int) -> int:
     """Print fresh unique puzzles whose solved grids no model here was trained on; givens uniform over the range."""
     rng = random.Random(seed)
     seen: set[str] = set()

@@ -1,4 +1,7 @@
-"""``safelight sudoku --eval``: fresh puzzles through the model, and how many it solves. Knows no torch."""
+"""``safelight sudoku --eval``: fresh puzzles through the model, and how many it solves; the table of results.
+
+Knows no torch. No solver takes part in what the model writes.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +11,32 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.cli import options, running, sudoku_runs, terminal
-from app.state.sudoku.scores import ALL, BINS, MOST, SPANS, Scoreboard, Span, make_puzzle
+from rich.table import Table
+
+from app.cli import options, running, terminal
+from app.state.sudoku.scores import ALL, MOST, Result, Scoreboard, ScoreRow, make_puzzle, percent
 from engine import SUDOKU, GenerationConfig, SafelightError
-from engine.files import replacing
+from engine.files import write_text
+from engine.tasks import sudoku
+from engine.tasks.sudoku import BINS, GIVENS, GivenRange
 
 if TYPE_CHECKING:
     from engine import Model
 
 COUNT = 50
+NAMES = {
+    "easy": f"easy ({sudoku.GIVENS['easy'].low} or more)",
+    "medium": f"medium ({sudoku.GIVENS['medium'].low} to {sudoku.GIVENS['medium'].high})",
+    "hard": f"hard (under {sudoku.GIVENS['medium'].low})",
+}
+WIDE = 92  # columns that the table takes with the bins' whole names
 PLAIN_LINES = 10  # of progress in all, where no line can be written over
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("scoring a model on fresh puzzles that no model here was trained on")
     group.add_argument("--eval", action="store_true", help="score the model instead; --givens or --bin say on what")
-    spans = ", ".join(f"{name} {span}" for name, span in SPANS.items())
+    spans = ", ".join(f"{name} {span}" for name, span in GIVENS.items())
     group.add_argument("--bin", choices=(*BINS, ALL), help=f"puzzles by their givens: {spans} (default: all)")
     group.add_argument(
         "--count",
@@ -62,12 +75,12 @@ def check(args: argparse.Namespace) -> None:
 
 
 @dataclass(frozen=True)
-class Batch:
+class Evaluation:
     """Who is scored, how, and on what: ``count`` puzzles of each span. The seed chooses puzzles and noise."""
 
     model: Model
     config: GenerationConfig
-    spans: tuple[Span, ...]
+    spans: tuple[GivenRange, ...]
     count: int
     seed: int
 
@@ -80,33 +93,32 @@ def run(args: argparse.Namespace, changes: dict[str, int | float]) -> int:
     model = running.load(args, SUDOKU)
     config = options.settings(model.generation_defaults, changes)
     names = BINS if args.bin in (None, ALL) else (args.bin,)
-    spans = (args.givens,) if args.givens is not None else tuple(SPANS[name] for name in names)
-    batch = Batch(model, config, spans, args.count or COUNT, running.seed(args))
+    spans = (args.givens,) if args.givens is not None else tuple(GIVENS[name] for name in names)
+    evaluation = Evaluation(model, config, spans, args.count or COUNT, running.seed(args))
     scores = Scoreboard()
-    finished = score(batch, scores)
+    finished = score(evaluation, scores)
     if args.json:
-        running.print_json(document(batch, scores, finished=finished))
+        running.print_json(document(evaluation, scores, finished=finished))
     elif len(scores):
         screen = terminal.console(sys.stdout)
-        title = f"{sudoku_runs.contender(model)}, fresh puzzles, seed {batch.seed}"
-        screen.print(sudoku_runs.table(scores, title, screen.width))
+        title = f"{contender(model)}, fresh puzzles, seed {evaluation.seed}"
+        screen.print(table(scores, title, screen.width))
     if args.csv is not None:
-        with replacing(Path(args.csv)) as beside:
-            beside.write_text(scores.to_csv(), encoding="utf-8")
+        write_text(Path(args.csv), scores.to_csv())
     if not finished:
-        terminal.say(f"stopped; {len(scores)} of {len(batch)} puzzles were run")
+        terminal.say(f"stopped; {len(scores)} of {len(evaluation)} puzzles were run")
         return 130
     return 0
 
 
-def score(batch: Batch, scores: Scoreboard) -> bool:
+def score(evaluation: Evaluation, scores: Scoreboard) -> bool:
     """Run all puzzles, the spans in turns, into ``scores``; False where Ctrl+C came first."""
-    ticker = Ticker(len(batch))
+    ticker = Ticker(len(evaluation))
     try:
-        for index in range(batch.count):
-            for span in batch.spans:
-                made = make_puzzle(span, batch.seed, index)
-                result = sudoku_runs.solve(batch.model, made.board, made.solution, batch.config, batch.seed)
+        for index in range(evaluation.count):
+            for span in evaluation.spans:
+                made = make_puzzle(span, evaluation.seed, index)
+                result = solve(evaluation.model, made.board, made.solution, evaluation.config, evaluation.seed)
                 if result is None:
                     return False
                 scores.add(result)
@@ -118,17 +130,17 @@ def score(batch: Batch, scores: Scoreboard) -> bool:
     return True
 
 
-def document(batch: Batch, scores: Scoreboard, *, finished: bool) -> dict[str, Any]:
-    """What was asked for, of whom, and everything that came of it."""
-    adapter = batch.model.adapter
+def document(evaluation: Evaluation, scores: Scoreboard, *, finished: bool) -> dict[str, Any]:
+    """The settings of an evaluation and all of its results."""
+    adapter = evaluation.model.adapter
     return {
-        **running.who(batch.model),
+        **running.who(evaluation.model),
         **({} if adapter is None else {"adapter_fingerprint": adapter.fingerprint}),
-        "device": str(batch.model.device),
-        "givens": [str(span) for span in batch.spans],
-        "count": batch.count,
-        "seed": batch.seed,
-        "sampler": {knob.field: getattr(batch.config, knob.field) for knob in options.KNOBS},
+        "device": str(evaluation.model.device),
+        "givens": [str(span) for span in evaluation.spans],
+        "count": evaluation.count,
+        "seed": evaluation.seed,
+        "sampler": {knob.field: getattr(evaluation.config, knob.field) for knob in options.KNOBS},
         "finished": finished,
         **scores.document(),
     }
@@ -144,14 +156,66 @@ class Ticker:
     def show(self, scores: Scoreboard) -> None:
         done = len(scores)
         if self._changes:
-            line = f"{done} of {self._total} · {sudoku_runs.rates(scores)}"
+            line = f"{done} of {self._total} · {rates(scores)}"
             sys.stderr.write(terminal.CLEAR_LINE + line[: terminal.console(sys.stderr).width - 1])
             sys.stderr.flush()
         elif self._total >= 2 * PLAIN_LINES and done < self._total and done % (self._total // PLAIN_LINES) == 0:
-            terminal.say(f"{done} of {self._total} puzzles; {sudoku_runs.rates(scores)}")
+            terminal.say(f"{done} of {self._total} puzzles; {rates(scores)}")
 
     def clear(self) -> None:
-        """Take the changing line away."""
+        """Erase the changing line."""
         if self._changes:
             sys.stderr.write(terminal.CLEAR_LINE)
             sys.stderr.flush()
+
+
+# --- one puzzle, and the table of many -------------------------------------------------------------------------------
+
+
+def contender(model: Model) -> str:
+    """The name of the model, with its adapter's where it has one."""
+    return model.name if model.adapter is None else f"{model.name} + {model.adapter.name}"
+
+
+def solve(
+    model: Model,
+    puzzle: str,
+    solution: str,
+    config: GenerationConfig,
+    seed: int,
+    observe: running.Observer | None = None,
+) -> Result | None:
+    """What the model writes for a puzzle; None where Ctrl+C stopped it."""
+    ids = model.chat_ids([{"role": "user", "content": sudoku.to_prompt(puzzle)}])
+    outcome = running.run(model, ids, config, seed, observe)
+    if outcome.stopped:
+        return None
+    seconds = outcome.prefill_seconds + outcome.seconds
+    return Result(puzzle, sudoku.read_answer(outcome.text), solution, outcome.steps, seconds, contender(model))
+
+
+def table(scores: Scoreboard, title: str, columns: int) -> Table:
+    """Solved puzzles by bin with their figures, in a terminal of so many columns."""
+    heads = ("givens", "solved", "rate", "95 %\ninterval", "cells\nright", "givens\nkept", "steps,\nmean")
+    frame = terminal.table(title, *heads, "steps,\nmedian", "seconds,\nmean")
+    for row in scores.rows_to_show():
+        frame.add_row(NAMES.get(row.bin, row.bin) if columns >= WIDE else row.bin, *_figures(row))
+    return frame
+
+
+def _figures(row: ScoreRow) -> tuple[str, ...]:
+    return (
+        f"{row.solved}/{row.count}",
+        percent(row.rate),
+        f"{100 * row.low:.1f}–{100 * row.high:.1f}",
+        percent(row.cell_accuracy),
+        percent(row.givens_kept),
+        f"{row.mean_steps:.1f}",
+        f"{row.median_steps:g}",
+        f"{row.mean_seconds:.2f}",
+    )
+
+
+def rates(scores: Scoreboard) -> str:
+    """The running rate of every bin with results, on one line."""
+    return " · ".join(f"{row.bin} {row.solved}/{row.count} {percent(row.rate)}" for row in scores.rows_to_show())

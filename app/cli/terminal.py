@@ -1,7 +1,6 @@
 """What the command line draws: consoles, notes, Sudoku boards and the tables' frame. Runs nothing, knows no model.
 
-Escape codes go to terminals only, and not there either when NO_COLOR is set; every state is then told by words or
-signs alone.
+Escape codes go to terminals only, and not when NO_COLOR is set; every state can be read from words or signs alone.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ PIPED_COLUMNS = 120
 
 
 def can_style(stream: TextIO) -> bool:
-    """Whether escape codes are welcome on a stream."""
+    """Whether escape codes may be written to a stream."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 class _Console(Console):
-    """One that lets a reader who left be told as everywhere else; rich would end the program with 1."""
+    """Raises BrokenPipeError as plain printing does; rich would end the program with status 1."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
@@ -63,7 +62,7 @@ def prepare_streams() -> None:
 
 
 def say(message: str) -> None:
-    """One line to the user on standard error, if anybody listens there."""
+    """One line to the user on standard error, if it is open."""
     with contextlib.suppress(OSError, ValueError):
         print(f"safelight: {' '.join(message.split())}", file=sys.stderr, flush=True)
 
@@ -130,7 +129,7 @@ def boards(puzzle: str, answer: str) -> Text:
 
 
 def verdict_in_words(puzzle: str, answer: str) -> str:
-    """How the answer stands, in words."""
+    """The judgement of an answer, in words."""
     verdict = sudoku.judge(puzzle, answer)
     if verdict.valid:
         return "solved"

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 import engine
 from app.cli import options, running, terminal
-from engine import BASE, ModelConfig, SafelightError, catalog
+from engine import BASE, SafelightError, catalog
 from engine.errors import quoted
-from engine.files import read_json
 
 if TYPE_CHECKING:
     from engine.training.recipes.adapter import TrainingRecord
@@ -39,7 +38,7 @@ examples:
 STATES, FORMS = ("uniform", "walk"), ("rows", "digits")  # the engine's, named here so that --help is quick
 
 
-def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[type-arg]
+def add(commands: options.Commands) -> None:
     parser = commands.add_parser(
         "train",
         help="train an adapter that solves Sudoku",
@@ -93,10 +92,11 @@ def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[ty
 
 
 def run(args: argparse.Namespace) -> int:
+    from engine.models.registry import config_in
     from engine.training.recipes.adapter import STEPS, AdapterRun, TrainingEnded, recipe_for
 
     name = args.model or getattr(args, "window_model", None) or BASE
-    config = ModelConfig.from_dict(read_json(catalog.resolve(name) / "config.json"))
+    config = config_in(catalog.resolve(name))
     recipe = recipe_for(config, args.states)
     changes = {
         "rank_denoise": args.rank,
@@ -142,31 +142,31 @@ def run(args: argparse.Namespace) -> int:
 
 def in_words(record: TrainingRecord) -> str:
     """One line of the run."""
-    from engine.training.recipes import adapter as told
+    from engine.training.recipes import adapter as records
 
     match record:
-        case told.PuzzlesMade():
+        case records.PuzzlesMade():
             return f"{record.done} of {record.of} puzzles made"
-        case told.TrainingStarted():
+        case records.TrainingStarted():
             begun = f"going on at step {record.step}" if record.step else "beginning"
             return (
                 f"training {record.parameters / 1e6:.2f} million numbers on {record.device}: takes about "
                 f"{record.bytes_needed / 1e9:.1f} GB of {record.bytes_free / 1e9:.1f} GB free; {begun}"
             )
-        case told.TrainingProgress():
+        case records.TrainingProgress():
             parts = [f"step {record.step} of {record.steps}: loss {record.loss:.4f}"]
             if record.causal_loss is not None:
                 parts.append(f"causal {record.causal_loss:.4f}")
             if record.right is not None:
                 parts.append(f"right {100 * record.right:.1f} %")
             return ", ".join([*parts, f"rate {record.rate:.2g}", f"{record.steps_per_second:.2f} steps/s"])
-        case told.TrainingMeasured():
+        case records.TrainingMeasured():
             return (
                 f"step {record.step}, {record.count} held-out puzzles: {100 * record.exact:.1f} % solved, "
                 f"{100 * record.cells:.1f} % of the blanks right, givens kept in {100 * record.givens_kept:.1f} %, "
                 f"{record.steps_mean:.1f} steps on average"
             )
-        case told.TrainingEnded():
+        case records.TrainingEnded():
             return f"step {record.step} of {record.steps}"
 
 

@@ -33,8 +33,8 @@ CONTROL = "¤"  # end, padding, turn marks
 BREAK = "↵"
 
 
-class Pieces(Protocol):
-    """What is asked of a tokenizer."""
+class PieceTexts(Protocol):
+    """How tokens are written; the model's tokenizer is one."""
 
     def piece(self, token: int) -> str: ...
     def is_special(self, token: int) -> bool: ...
@@ -44,7 +44,7 @@ class Watcher:
     """Folds each event and shows the block under way. A context manager: leaving it leaves the terminal in order."""
 
     def __init__(
-        self, pieces: Pieces, config: GenerationConfig, columns: int | None, pace: float, *, raw: bool
+        self, pieces: PieceTexts, config: GenerationConfig, columns: int | None, pace: float, *, raw: bool
     ) -> None:
         self.state = CanvasState()
         self.pieces, self.config, self.columns, self.pace, self.raw = pieces, config, columns, pace, raw
@@ -126,7 +126,7 @@ def legend(block: BlockState, *, calm: bool) -> Text:
     return text
 
 
-def canvas(block: BlockState, pieces: Pieces, width: int, columns: int | None, *, calm: bool) -> Text:
+def canvas(block: BlockState, pieces: PieceTexts, width: int, columns: int | None, *, calm: bool) -> Text:
     """The tokens of a block in order: ``columns`` a row where given (one sign each), else flowing to ``width``."""
     text = Text()
     used = 0
@@ -144,7 +144,7 @@ def canvas(block: BlockState, pieces: Pieces, width: int, columns: int | None, *
     return text
 
 
-def glyph(token: int, state: CellState, pieces: Pieces) -> str:
+def glyph(token: int, state: CellState, pieces: PieceTexts) -> str:
     """A token as one visible, harmless piece without line breaks."""
     if state is CellState.PADDING:
         return " "
@@ -164,7 +164,7 @@ class _Silent:
 
 
 def watcher(
-    args: argparse.Namespace, pieces: Pieces, config: GenerationConfig, columns: int | None = None
+    args: argparse.Namespace, pieces: PieceTexts, config: GenerationConfig, columns: int | None = None
 ) -> Watcher | _Silent:
     """The observer that the options ask for."""
     if not args.watch:

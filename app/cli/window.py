@@ -1,4 +1,4 @@
-"""``safelight`` without a subcommand: opens the window, once it is sure that one can open. Qt itself would abort.
+"""``safelight`` without a subcommand: opens the window, after checks that one can open, where Qt would abort.
 
 The checks are cheap and import no Qt: is there a display, does it take connections, do the system libraries load.
 """
@@ -20,7 +20,7 @@ from pathlib import Path
 
 from engine import SafelightError
 
-SECONDS = 2.0  # to wait for a display on another machine
+CONNECT_SECONDS = 2.0  # for a display on another machine
 INSTEAD = "In a terminal, use safelight generate, safelight sudoku, safelight skills or safelight bench"
 PACKAGES = "libegl1 libgl1 libxkbcommon0 libdbus-1-3 libfontconfig1 libxcb-cursor0"
 
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
 
 @contextmanager
 def _leaving_on_ctrl_c() -> Iterator[None]:
-    """Leave at once until the window has a handler of its own: nothing is there yet that could be lost.
+    """Ctrl+C ends the process at once until the window has a handler of its own; nothing can be lost before.
 
     Qt's modules abort where a KeyboardInterrupt comes up while they load.
     """
@@ -82,7 +82,7 @@ def needs_xcb(environment: Mapping[str, str]) -> bool:
 
 
 def require_libraries() -> None:
-    """Load Qt's X11 plugin once, as Qt would abort without a word we could catch.
+    """Load Qt's X11 plugin once: where it does not load, Qt would abort the process.
 
     Raises:
         SafelightError: it does not load; names the packages that usually help.
@@ -122,7 +122,7 @@ def _x11_answers(display: str) -> bool:
         path = f"/tmp/.X11-unix/X{number}"
         return _connects_unix(f"\0{path}") or _connects_unix(path)
     try:
-        socket.create_connection((host.strip("[]"), 6000 + number), SECONDS).close()
+        socket.create_connection((host.strip("[]"), 6000 + number), CONNECT_SECONDS).close()
     except (OSError, OverflowError):
         return False
     return True
@@ -132,7 +132,7 @@ def _connects_unix(path: str) -> bool:
     if not hasattr(socket, "AF_UNIX"):
         return False
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
-        client.settimeout(SECONDS)
+        client.settimeout(CONNECT_SECONDS)
         try:
             client.connect(path)
         except OSError:

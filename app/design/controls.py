@@ -44,7 +44,7 @@ def label(text: str = "", role: str = "", *, wrap: bool = False, selectable: boo
 
 
 def chain_tabs(first: QWidget, rest: Iterable[QWidget]) -> None:
-    """Let Tab go from the first through the rest, which come into being later than what follows them."""
+    """Let Tab go from the first through the rest, which are created later than what follows them."""
     for widget in rest:
         QWidget.setTabOrder(first, widget)
         first = widget

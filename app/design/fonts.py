@@ -1,8 +1,9 @@
-"""The type scale, the size the user reads at, and the two faces."""
+"""The type scale, the size of text the user has chosen, and the two faces."""
 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from PySide6.QtGui import QFont, QFontDatabase
 
@@ -18,7 +19,7 @@ _text_percent = 100
 
 
 def set_text_percent(percent: int) -> None:
-    """Take all text at this size from now on; what is shown already follows when it is dressed again."""
+    """Show all text at this size from now on; what is on screen follows at the next ``apply_theme``."""
     global _text_percent
     _text_percent = min(max(percent, TEXT_PERCENT_LOW), TEXT_PERCENT_HIGH)
 
@@ -56,4 +57,16 @@ def ui_font() -> QFont:
     """The system's general face at body size."""
     font = QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont)
     font.setPixelSize(px(TEXT_BODY))
+    return font
+
+
+def caption_font() -> QFont:
+    """The system's general face at the size of captions; shared, so never change it."""
+    return _caption(px(TEXT_SMALL))
+
+
+@lru_cache(maxsize=1)
+def _caption(pixels: int) -> QFont:
+    font = ui_font()
+    font.setPixelSize(pixels)
     return font

@@ -39,7 +39,7 @@ def icon(name: str, colour: str) -> QIcon:
     family = _family()
     if name not in family.charmap[_FAMILY]:
         raise ValueError(f"there is no icon {name!r}")
-    made: QIcon = family.icon(f"{_FAMILY}.{name}", color=colour)  # type: ignore[no-untyped-call]
+    made: QIcon = family.icon(f"{_FAMILY}.{name}", color=colour)
     return made
 
 
@@ -75,7 +75,7 @@ def _family() -> IconicFont:
 
             # Of all its families only ours is read, which takes a fifth of the time.
             fonts = (font for font in _BUNDLED_FONTS if font[0] == _FAMILY)
-            _font = IconicFont(*fonts)  # type: ignore[no-untyped-call]
+            _font = IconicFont(*fonts)
     return _font
 
 

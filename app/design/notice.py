@@ -1,4 +1,4 @@
-"""A line for what went wrong, with the details to copy where there are any; or for what was done, with its undo."""
+"""A message over a page: an error, with details to copy where there are any, or a deletion with its undo."""
 
 from __future__ import annotations
 
@@ -72,11 +72,11 @@ class Notice(QFrame):
         self.hide()
 
     def show_message(self, message: str, details: str = "") -> None:
-        """Say what went wrong; ``details`` may hold a traceback."""
+        """Show an error; ``details`` may hold a traceback."""
         self._show(message, details, None)
 
     def show_undo(self, message: str, undo: Callable[[], object]) -> None:
-        """Say what was done; ``undo`` takes it back."""
+        """Show what was done; ``undo`` reverts it."""
         self._show(message, "", undo)
 
     def _show(self, message: str, details: str, undo: Callable[[], object] | None) -> None:

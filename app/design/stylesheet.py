@@ -200,7 +200,7 @@ QLabel[role="section"] {{ font-size: {TEXT_SMALL}px; color: {theme.faint_ink}; l
 _SHEET = """
 * { outline: none; }
 QWidget { color: @ink@; }
-QMainWindow, QDialog { background: @surface@; }
+QDialog { background: @surface@; }
 QScrollArea, QScrollArea > QWidget > QWidget { background: transparent; border: none; }
 QToolTip {
     background: @surface_raised@; color: @ink@; border: 1px solid @line_strong@; padding: 6px 8px;

@@ -1,4 +1,4 @@
-"""A field for texts of several lines, from which no text can freeze the window."""
+"""A field for several lines that refuses texts whose layout would block the window."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PARAGRAPH = "\u2029"
 
 
 def fits(text: str) -> bool:
-    """Whether a text may lie in a field."""
+    """Whether a field takes a text of this length and these lines."""
     if len(text) > LONGEST:
         return False
     breaks = sum(map(text.count, "\n\r\u2029"))  # as Qt counts
@@ -25,7 +25,7 @@ def fits(text: str) -> bool:
 
 
 def refusal() -> str:
-    """What a field says of a text that was pasted and does not fit."""
+    """The message about a text that was pasted and does not fit."""
     return tr(
         "What was pasted is too long for this field: it takes {characters} characters, {lines} lines, and {line} "
         "characters in each.",

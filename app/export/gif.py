@@ -14,7 +14,7 @@ from PySide6.QtGui import QColor, QImage
 
 from app.design.tokens import Theme, entropy_color, readable_on
 from app.export.options import Options, chosen
-from app.export.pictures import Sheet, Style
+from app.export.pictures import PictureSheet, PictureStyle
 from app.export.run import Share, missing
 from app.state.run.replay import Replay
 from engine import Recording
@@ -35,8 +35,8 @@ def write(run: Recording, path: Path, options: Options) -> Share:
     """
     replay = Replay(run)
     places = chosen(replay, options)
-    style = Style.of(options)
-    sheet = Sheet(run, replay, places, style)
+    style = PictureStyle.of(options)
+    sheet = PictureSheet(run, replay, places, style)
     for share in sheet.measure():
         yield 0.1 * share
     with replacing(path) as beside, beside.open("wb") as file:

@@ -25,6 +25,7 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
+from app.export.options import Options
 from app.export.run import Share, header_of
 from engine import (
     CanvasCommitted,
@@ -41,8 +42,9 @@ from engine import (
 )
 from engine.errors import quoted
 from engine.files import parse_json, read_text, replacing
+from engine.trace import Draft
 from engine.trace.codec import Codec
-from engine.trace.format import MOST_TOKENS, Budget
+from engine.trace.format import MOST_TOKENS, RecordBudget
 from engine.trace.index import Order
 from engine.trace.texts import tokens_of
 
@@ -57,8 +59,8 @@ MASKS = {"pinned_mask", "accepted_mask"}
 FLOATS = {"entropy", "top_probabilities"}
 
 
-def write(run: Recording, path: Path, *, prompt: bool = True) -> Share:
-    """Write a run; yields the share done. ``prompt`` False leaves out all that was asked.
+def write(run: Recording, path: Path, options: Options) -> Share:
+    """Write a run; yields the share done. Without the prompt, all that was asked is left out.
 
     Raises:
         SafelightError: the file cannot be written.
@@ -67,7 +69,7 @@ def write(run: Recording, path: Path, *, prompt: bool = True) -> Share:
         head: dict[str, Any] = {
             "format": FORMAT,
             "version": VERSION,
-            "header": json.loads(header_of(run, prompt=prompt).to_json()),
+            "header": json.loads(header_of(run, prompt=options.prompt).to_json()),
         }
         file.write("{\n")
         _write_parts(file, head)
@@ -102,19 +104,19 @@ def _write_events(file: TextIO, run: Recording, tokens: set[int]) -> Iterator[fl
 
 
 def _event(event: Event, tokens: set[int]) -> dict[str, Any]:
-    told: dict[str, Any] = {"kind": type(event).__name__}
+    record: dict[str, Any] = {"kind": type(event).__name__}
     for each in dataclasses.fields(event):
         value = getattr(event, each.name)
         if isinstance(value, np.ndarray) and value.dtype == np.bool_:
-            told[each.name] = value.astype(int).tolist()
+            record[each.name] = value.astype(int).tolist()
         elif isinstance(value, np.ndarray) and value.dtype == np.float32:
-            told[each.name] = _shortest(value)
+            record[each.name] = _shortest(value)
         elif isinstance(value, np.ndarray):
-            told[each.name] = value.tolist()
+            record[each.name] = value.tolist()
             tokens.update(np.unique(value).tolist())
         else:
-            told[each.name] = _finite(value) if isinstance(value, float) else value
-    return told
+            record[each.name] = _finite(value) if isinstance(value, float) else value
+    return record
 
 
 def _shortest(values: NDArray[np.float32]) -> list[Any]:
@@ -154,7 +156,7 @@ def _run(raw: dict[str, Any]) -> Trace:
     special = frozenset(int(token) for token in raw["special"])
     events = [_read_event(item) for item in raw["events"]]
     _check(events, header)
-    whole = _final_tokens(events)
+    whole = Draft.of(events, header.config.eos_token_ids).tokens()
     reply = Reply(str(raw["text"]), str(raw["thinking"]))
 
     def decode(tokens: Iterable[int]) -> Reply:
@@ -176,22 +178,11 @@ def _run(raw: dict[str, Any]) -> Trace:
     return trace
 
 
-def _final_tokens(events: Iterable[Event]) -> list[int] | None:
-    """The tokens that the text stands for; None where a block was cut short, whose draft is in the text too."""
-    tokens: list[int] = []
-    draft = False
-    for event in events:
-        draft = isinstance(event, StepFinished) or (draft and isinstance(event, GenerationFinished))
-        if isinstance(event, CanvasCommitted):
-            tokens += event.tokens[: event.text_length].tolist()
-    return None if draft else tokens
-
-
 def _check(events: Sequence[Event], header: TraceHeader) -> None:
     """Raise ValueError where these are no run: another order, another shape, a token of no vocabulary."""
     first = next((event for event in events if isinstance(event, CanvasStarted)), None)
     length = header.canvas_length or (0 if first is None else len(first.canvas))
-    codec, order, budget = Codec(length, header.model.vocab_size), Order(header.parent is not None), Budget()
+    codec, order, budget = Codec(length, header.model.vocab_size), Order(header.parent is not None), RecordBudget()
     for event in events:
         kind, payload, block, step = codec.encode(event)
         if order.is_over or not (order.allows(kind, block, step) and budget.allows(kind, len(payload), block, step)):

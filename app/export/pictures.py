@@ -1,7 +1,7 @@
 """Pictures of frames, drawn by the canvas's own painter on an image. Knows no file formats but PNG, and no clock.
 
-A ``Sheet`` lays out panels of one size, a frame each, under one heading and over one legend. Its size depends on the
-run and its options alone, so all frames of a film fit.
+A ``PictureSheet`` lays out panels of one size, a frame each, under one heading and over one legend. Its size depends on
+the run and its options alone, so all frames of a film fit.
 """
 
 from __future__ import annotations
@@ -15,17 +15,8 @@ from PySide6.QtCore import QRect, Qt
 from PySide6.QtGui import QFont, QFontMetrics, QFontMetricsF, QImage, QPainter
 
 from app.canvas.geometry import GAP, MARGIN, Geometry
-from app.canvas.paint import (
-    Glyph,
-    Glyphs,
-    Layer,
-    Look,
-    glyph_of,
-    legend_entries,
-    legend_widths,
-    paint_block,
-    paint_legend,
-)
+from app.canvas.glyphs import CellGlyphs, Glyph, glyph_of
+from app.canvas.paint import Layer, PaintOptions, legend_entries, legend_widths, paint_block, paint_legend
 from app.design.fonts import TEXT_BODY, TEXT_CANVAS, TEXT_LEAD, TEXT_SMALL, canvas_font, ui_font
 from app.design.tokens import DARKROOM, PAPER, Theme, color
 from app.export.options import Options, chosen
@@ -50,7 +41,7 @@ _CAPTION = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignBottom | Qt.TextFl
 
 
 @dataclass(frozen=True)
-class Style:
+class PictureStyle:
     """How frames are drawn."""
 
     theme: Theme
@@ -60,15 +51,17 @@ class Style:
     prompt: bool = True
 
     @staticmethod
-    def of(options: Options) -> Style:
+    def of(options: Options) -> PictureStyle:
         theme = PAPER if options.theme == "paper" else DARKROOM
-        return Style(theme, options.scale, options.calm, options.layer, options.prompt)
+        return PictureStyle(theme, options.scale, options.calm, options.layer, options.prompt)
 
 
-class Sheet:
+class PictureSheet:
     """Panels of one size under one heading. ``measure`` reads every frame that will be drawn, once."""
 
-    def __init__(self, run: Recording, replay: Replay, places: Sequence[int], style: Style, across: int = 1) -> None:
+    def __init__(
+        self, run: Recording, replay: Replay, places: Sequence[int], style: PictureStyle, across: int = 1
+    ) -> None:
         self.run, self.replay, self.places, self.style = run, replay, tuple(places), style
         self.across = across
         self.panels = 1
@@ -150,7 +143,7 @@ class Sheet:
         """A frame in words."""
         block = self.replay.snapshot(place)
         name = [tr("Block {block}", block=block.block_index + 1)] if self.replay.blocks > 1 else []
-        return " · ".join([*name, *_told(block)])
+        return " · ".join([*name, *_caption_words(block)])
 
     # ---------------------------------------------------------------- drawing
 
@@ -198,7 +191,7 @@ class Sheet:
         painter.drawText(room, _CAPTION, self.caption(place))
         painter.translate(0, self._captions * CAPTION_HEIGHT - MARGIN)
         geometry = Geometry.from_width(self._panel_width, block.length, *self._cell, columns=self._columns)
-        look = Look(calm=self.style.calm, layer=self.style.layer, entropy_limit=self._limit)
+        look = PaintOptions(calm=self.style.calm, layer=self.style.layer, entropy_limit=self._limit)
         paint_block(painter, geometry, block, theme, self._glyphs, self._glyph, look)
         painter.restore()
 
@@ -208,7 +201,7 @@ class Sheet:
         return tr("entropy") + "  0", tr("{limit} nats (most shown)", limit=f"{self._limit:.2f}")
 
 
-class _Glyphs(Glyphs):
+class _Glyphs(CellGlyphs):
     """The canvas's fonts, their labels too at the size of the type scale."""
 
     def __init__(self, font: QFont) -> None:
@@ -217,21 +210,21 @@ class _Glyphs(Glyphs):
         self._metrics["label"] = QFontMetricsF(self.label)
 
 
-def _told(block: BlockState) -> list[str]:
+def _caption_words(block: BlockState) -> list[str]:
     if block.committed:
         text = tr("{text} of {length} are text", text=block.text_length, length=block.length)
         return [tr("committed"), trn("{count} step", "{count} steps", block.steps), text]
     if block.step < 0:
         return [tr("noise, before the first step")]
-    told = [
+    words = [
         tr("step {step}", step=block.step),
         tr("accepted {accepted} of {length}", accepted=block.accepted_count, length=block.length),
     ]
     if block.remelted_count:
-        told.append(tr("{count} remelted", count=block.remelted_count))
+        words.append(tr("{count} remelted", count=block.remelted_count))
     if block.mean_entropy is not None:
-        told.append(tr("mean entropy {entropy} nats", entropy=f"{block.mean_entropy:.3f}"))
-    return told
+        words.append(tr("mean entropy {entropy} nats", entropy=f"{block.mean_entropy:.3f}"))
+    return words
 
 
 def shapely(count: int, cell_width: int, cell_height: int) -> int:
@@ -294,7 +287,7 @@ def _even(pixels: int) -> int:
     return pixels + pixels % 2  # video is compressed in squares of two
 
 
-def write_png(run: Recording, path: Path, options: Options) -> Share:
+def write(run: Recording, path: Path, options: Options) -> Share:
     """One frame, or a strip of several, as PNG; yields the share done.
 
     Raises:
@@ -303,7 +296,7 @@ def write_png(run: Recording, path: Path, options: Options) -> Share:
     replay = Replay(run)
     places = chosen(replay, options)
     across = 1 if options.stacked else len(places)
-    sheet = Sheet(run, replay, places, Style.of(options), across)
+    sheet = PictureSheet(run, replay, places, PictureStyle.of(options), across)
     for share in sheet.measure():
         yield 0.5 * share
     image = sheet.image(places)

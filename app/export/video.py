@@ -16,7 +16,7 @@ from typing import IO
 from PySide6.QtGui import QImage
 
 from app.export.options import Options, chosen
-from app.export.pictures import Sheet, Style
+from app.export.pictures import PictureSheet, PictureStyle
 from app.export.run import Share, missing
 from app.state.run.replay import Replay
 from engine import Recording, SafelightError
@@ -36,7 +36,7 @@ def write(run: Recording, path: Path, options: Options) -> Share:
     program = yield from _ffmpeg_in_thread()
     replay = Replay(run)
     places = chosen(replay, options)
-    sheet = Sheet(run, replay, places, Style.of(options))
+    sheet = PictureSheet(run, replay, places, PictureStyle.of(options))
     for share in sheet.measure():
         yield 0.1 * share
     repeats = max(0, math.ceil(END_SECONDS * options.fps) - 1)
@@ -69,7 +69,7 @@ def write(run: Recording, path: Path, options: Options) -> Share:
 
 
 class _Feeder:
-    """Writes pictures to ffmpeg in a thread, so that nobody waits for it longer than ``PATIENCE_SECONDS``."""
+    """Writes pictures to ffmpeg in a thread, so that a call waits for it no longer than ``PATIENCE_SECONDS``."""
 
     def __init__(self, encoder: subprocess.Popen[bytes]) -> None:
         self._encoder = encoder

@@ -1,63 +1,64 @@
-"""The inspector's dealings with runs: which can be looked at, forking, writing anew, influence. Part of the window."""
+"""What the inspector does with runs: which can be looked at, forking, writing anew, measuring influence."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Slot
 from PySide6.QtWidgets import QFileDialog
 
 import engine
-from app.bridge.messages import (
-    ForkEnded,
-    ForkGrown,
-    ForkRequest,
-    ForkStarted,
-    InfluenceMeasured,
-    InfluenceRequest,
-    Message,
-)
-from app.design.tokens import Theme
+from app.context import INSPECTOR, AppContext
 from app.inspector.compare.view import Compare
 from app.inspector.compare.words import run_title, short_difference
 from app.inspector.forks.panel import ForkPanel, RunItem
 from app.inspector.influence.view import InfluenceView
 from app.inspector.page import InspectorPage
 from app.inspector.run_cards import Offer
-from app.inspector.run_catalog import KeptRuns
-from app.state.chat.conversation import Turn
+from app.inspector.run_catalog import RECENT, RunCatalog
 from app.state.run.comparison import asked
 from app.system.i18n import tr, trn
-from app.window.topbar import INSPECTOR
-from engine import Fork, GalleryTrace, Mark, SafelightError, TraceHeader
-from engine.files import is_bare_name
+from engine import Fork, GalleryTrace, Mark, Recording, SafelightError, TraceHeader
+from engine.service import (
+    Capabilities,
+    InfluenceMeasured,
+    InfluenceRequest,
+    RunAdvanced,
+    RunEnded,
+    RunRequest,
+    RunStarted,
+    ServiceReply,
+)
 
 if TYPE_CHECKING:
-    from app.window.main_window import MainWindow
     from engine import Influence
 
-RECENT = 20  # runs that are offered
 MOST_PROMPT = 1_000  # characters that are looked at for a title
 
 
-class Inspecting(QObject):
+class InspectorController(QObject):
     """Opens runs in the inspector. A run's key is its file's path, or its id where it is in memory."""
 
-    def __init__(self, window: MainWindow, theme: Theme, reduced_motion: bool) -> None:
-        super().__init__(window)
-        self._window = window
-        self.page = page = InspectorPage(theme, reduced_motion)
-        self._live: dict[str, Any] = {}  # runs of this session, by id
-        self._kept = KeptRuns(window.folders.traces)
+    notice = None  # the window says what went wrong
+
+    def __init__(self, context: AppContext) -> None:
+        super().__init__()
+        self._context = context
+        self.widget = self.page = page = InspectorPage(context.theme, context.values.reduced_motion)
+        self._live: dict[str, Recording] = {}  # runs of this session, by id
+        self._gallery = self._listed_gallery()
+        self._catalog = RunCatalog(context.folders.traces, [one.path for one in self._gallery], self)
+        self._catalog.changed.connect(self._list_changed)
+        self._catalog.failed.connect(self._say_unlisted)
+        context.at_end(self._catalog.close)
         self.forks = ForkPanel(page.player)
         self.influence = InfluenceView(page.player)
         self.compare = Compare(page.player, page.overview)
         page.add_panel(tr("Fork"), self.forks, works=True)
         page.add_panel(tr("Influence"), self.influence, works=True)
         page.add_view(tr("Compare"), tr("Compare this run with another"), self.compare)
-        self._forking = False
+        self._asked: RunRequest | None = None  # the fork under way
         self.forks.fork_asked.connect(self._fork)
         self.forks.infill_asked.connect(self._infill)
         self.forks.run_chosen.connect(self.open_key)
@@ -70,41 +71,86 @@ class Inspecting(QObject):
         self.compare.wanted.connect(self._offer_others)
         self.compare.chosen.connect(self._compare_with)
         self.compare.file_asked.connect(self._ask_other)
-        window.session.progressed.connect(page.refresh)
-        window.session.ended.connect(page.run_ended)
+        context.session.progressed.connect(page.refresh)
+        context.session.ended.connect(page.run_ended)
+        context.register_busy(self)
+        context.arrived.connect(self.take)
+        context.busy_changed.connect(self.refresh)
+        context.settings_changed.connect(self._calm)
+        context.theme_changed.connect(self._dress)
+
+    def enter(self) -> None:
+        """Runs are offered where none is open."""
+        if self.page.player.trace is None:
+            self.offer()
+        self.page.setFocus()
+
+    @Slot()
+    def _dress(self) -> None:
+        self.page.set_theme(self._context.theme)
+
+    @Slot()
+    def _calm(self) -> None:
+        self.page.set_reduced_motion(self._context.values.reduced_motion)
 
     # ---------------------------------------------------------------- which run
 
+    def _listed_gallery(self) -> tuple[GalleryTrace, ...]:
+        try:
+            return engine.gallery()
+        except SafelightError as error:
+            self._context.say(str(error))
+            return ()
+
     @Slot()
     def offer(self) -> None:
-        """Offer the gallery and the runs that were kept last."""
-        offers = [Offer(tr(one.title), tr(one.note), str(one.path), tr("Gallery")) for one in self._gallery()]
-        for header, key in self._recent():
+        """Offer the gallery and the runs that were kept last; those that are found from now on follow."""
+        self._show_offers()
+        self._catalog.look()
+
+    def _show_offers(self) -> None:
+        offers = [Offer(tr(one.title), tr(one.note), str(one.path), tr("Gallery")) for one in self._gallery]
+        for header, key in self._catalog.recent:
             offers.append(Offer(_prompt(header), f"{_when(header)} · {run_title(header)}", key, tr("Your runs")))
         self.page.offer(offers)
-        problems = self._kept.problems()
-        if problems:
-            count = len(problems)
-            said = trn(
-                "{count} run cannot be listed: {problem}.",
-                "{count} runs cannot be listed: {problem}.",
-                count,
-                problem=problems[0],
-            )
-            self._window.say(said, "\n".join(problems[:RECENT]) if count > 1 else "")
+
+    @Slot()
+    def _list_changed(self) -> None:
+        """Other runs are known: show them where runs are to be chosen from."""
+        if self.page.player.trace is None:
+            self._show_offers()
+            return
+        self._show_tree()
+        if self.compare.is_choosing:
+            self._show_others()
+
+    @Slot(object)
+    def _say_unlisted(self, problems: list[str]) -> None:
+        count = len(problems)
+        said = trn(
+            "{count} run cannot be listed: {problem}.",
+            "{count} runs cannot be listed: {problem}.",
+            count,
+            problem=problems[0],
+        )
+        self._context.say(said, "\n".join(problems[:RECENT]) if count > 1 else "")
 
     @Slot()
     def _offer_others(self) -> None:
-        """Offer all runs that the one on show can be compared with, those of the same prompt first."""
+        """Offer all runs that the one on show can be compared with; those that are found from now on follow."""
+        self._show_others()
+        self._catalog.look()
+
+    def _show_others(self) -> None:
+        """Those of the same prompt first."""
         trace = self.page.player.trace
         if trace is None:
             return
         here = trace.header
-        gallery = {str(one.path): one for one in self._gallery()}
+        gallery = {str(one.path): one for one in self._gallery}
         found = [(header, key, tr("This session")) for header, key in self._of_session()]
-        found += [(header, key, tr("Your runs")) for header, key in self._recent()]
-        listed = self._kept.headers(one.path for one in gallery.values())
-        found += [(header, key, tr("Gallery")) for header, key in listed]
+        found += [(header, key, tr("Your runs")) for header, key in self._catalog.recent]
+        found += [(header, key, tr("Gallery")) for header, key in self._catalog.gallery]
         seen = {here.id}
         offers = []
         for header, key, section in found:
@@ -121,42 +167,31 @@ class Inspecting(QObject):
         order = (_alike(), tr("This session"), tr("Your runs"), tr("Gallery"))
         self.compare.offer(sorted(offers, key=lambda offer: order.index(offer.section)))
 
-    def _gallery(self) -> tuple[GalleryTrace, ...]:
-        try:
-            return engine.gallery()
-        except SafelightError as error:
-            self._window.say(str(error))
-            return ()
-
-    def _recent(self) -> Iterator[tuple[TraceHeader, str]]:
-        return self._kept.headers(self._kept.newest(RECENT))
-
     def _of_session(self) -> list[tuple[TraceHeader, str]]:
         """The runs that are in memory: forks, and the answers of the conversation on show; the newest first."""
-        answers = [answer.trace for turn in self._window.session.chat.turns for answer in turn.answers.items]
+        answers = [answer.trace for turn in self._context.session.chat.turns for answer in turn.answers.items]
         found = [*self._live.values(), *(trace for trace in answers if trace is not None and trace.events)]
         keyed = [(trace.header, self._key(trace)) for trace in found]
         return sorted(keyed, key=lambda one: one[0].created, reverse=True)
 
-    @Slot(object)
-    def inspect(self, turn: Turn) -> None:
-        """Look into the answer on show of a turn."""
-        answer = turn.answer
-        if answer.trace is not None:
-            self._window.show_page(INSPECTOR)
-            if answer.is_active:
-                self.page.follow_live(answer.trace)
-            else:
-                self.page.open_trace(answer.trace, 0)
-        elif is_bare_name(answer.trace_id):
-            self.open_key(str(self._window.folders.traces / f"{answer.trace_id}{engine.TRACE_SUFFIX}"))
+    @Slot(object, bool)
+    def inspect(self, run: Recording | Path, is_live: bool = False) -> None:
+        """Look into a run, or the file of one, from its beginning; ``is_live`` where it is still under way."""
+        if isinstance(run, Path):
+            self.open_key(str(run))
+            return
+        self._context.show_page(INSPECTOR)
+        if is_live:
+            self.page.follow_live(run)
+        else:
+            self.page.open_trace(run, 0)
 
     @Slot(str)
     def open_key(self, key: str) -> None:
         """Open a run by its key, at its beginning."""
         trace = self._read(key)
         if trace is not None:
-            self._window.show_page(INSPECTOR)
+            self._context.show_page(INSPECTOR)
             self.page.open_trace(trace, 0)
 
     @Slot()
@@ -180,25 +215,41 @@ class Inspecting(QObject):
 
     def _ask_path(self) -> str:
         form = tr("Traces ({pattern})", pattern=f"*{engine.TRACE_SUFFIX}")
-        start = str(self._window.folders.traces)
-        return QFileDialog.getOpenFileName(self._window, tr("Open a run"), start, form)[0]
+        start = str(self._context.folders.traces)
+        return QFileDialog.getOpenFileName(self.page.window(), tr("Open a run"), start, form)[0]
 
     # ---------------------------------------------------------------- what else it could have been
 
     @property
     def is_forking(self) -> bool:
         """Whether a fork is under way."""
-        return self._forking
+        return self._asked is not None
 
-    def refusal(self) -> str:
-        """Why the run on show cannot be gone on from now; empty if it can."""
-        model, trace = self._window.model, self.page.player.trace
+    def reason_to_wait(self) -> str:
+        """That a fork is under way, in a sentence; empty where none is."""
+        return tr("A fork is developing in the inspector; Esc stops it") if self.is_forking else ""
+
+    def stop(self) -> None:
+        """Stop the fork under way."""
+        self._context.backend.cancel()
+
+    @property
+    def _able(self) -> Capabilities:
+        """What the loaded model can be asked; nothing where there is none."""
+        model = self._context.model
+        return Capabilities() if model is None else model.capabilities
+
+    def refusal(self, *, can: bool) -> str:
+        """Why the run on show cannot be gone on from now; empty if it can. ``can``: the model's backend knows how."""
+        model, trace = self._context.model, self.page.player.trace
         if trace is None:
             return ""
-        if self._forking or self._window.session.active is not None:
+        if self.is_forking or self._context.session.active is not None:
             return tr("A run is under way; Esc stops it.")
         if model is None:
             return tr("Load a model to go on from this run.")
+        if not can:
+            return tr("This cannot be done with {model}.", model=model.title)
         of = trace.header.model
         if of.fingerprint and of.fingerprint != model.fingerprint:
             return tr("This run is of {model}; load that model to go on from it.", model=of.title or of.name)
@@ -207,10 +258,10 @@ class Inspecting(QObject):
     @Slot()
     def refresh(self) -> None:
         """What can be asked has changed: another model, or a run that began or ended."""
-        model = self._window.model
+        model = self._context.model
         self.forks.set_encoder(None if model is None else model.encode)
-        self.forks.block(self.refusal())
-        self.influence.set_refusal(self.refusal())
+        self.forks.block(self.refusal(can=self._able.forks))
+        self.influence.set_refusal(self.refusal(can=self._able.influence))
 
     @Slot()
     def _opened(self) -> None:
@@ -219,14 +270,21 @@ class Inspecting(QObject):
         trace, other = self.page.player.trace, self.compare.trace
         if trace is None:
             return
-        self.forks.show_runs(self._tree(), self._key(trace))
+        self._show_tree()
+        self._catalog.look()
         if other is not None and (other.header.id == trace.header.id or asked(other.header) != asked(trace.header)):
             self.compare.set_other(None)
 
-    def _tree(self) -> list[RunItem]:
-        """The kept runs and those of this session, parents before their forks."""
-        headers = {header.id: (header, key) for header, key in self._recent()}
-        for trace in [*self._live.values(), self.page.player.trace]:
+    def _show_tree(self) -> None:
+        """The kept runs and those of this session, with the one that is open among them."""
+        trace = self.page.player.trace
+        if trace is not None:
+            self.forks.show_runs(self._tree(trace), self._key(trace))
+
+    def _tree(self, on_show: Recording) -> list[RunItem]:
+        """Parents before their forks."""
+        headers = {header.id: (header, key) for header, key in self._catalog.recent}
+        for trace in [*self._live.values(), on_show]:
             headers.setdefault(trace.header.id, (trace.header, self._key(trace)))
         items = []
         for header, key in sorted(headers.values(), key=lambda found: found[0].created):
@@ -249,15 +307,17 @@ class Inspecting(QObject):
             return tr("Forked at block {block}, step {step}", block=newest.block + 1, step=newest.step)
         return " ".join(header.prompt[:MOST_PROMPT].split())[:60]
 
-    def _key(self, trace: Any) -> str:
-        path = getattr(trace, "path", None)
-        if path is None:
-            self._live[trace.header.id] = trace
-        return trace.header.id if path is None else str(path)
+    def _key(self, trace: Recording) -> str:
+        if trace.path is not None:
+            return str(trace.path)
+        self._live[trace.header.id] = trace
+        return trace.header.id
 
     @Slot(object)
     def _fork(self, change: Fork) -> None:
         trace = self.page.player.trace
+        if trace is None:
+            return
         if change.block in {mark.block for mark in trace.header.marks}:
             self.forks.say(tr("This block was written anew in a span; fork the run that it comes from."))
             return
@@ -266,69 +326,79 @@ class Inspecting(QObject):
         except SafelightError as error:
             self.forks.say(str(error))
             return
-        self._start(ForkRequest(trace, changes=changes))
+        self._start(RunRequest.fork(trace, changes))
 
     @Slot(object)
     def _infill(self, marks: tuple[Mark, ...]) -> None:
-        request = ForkRequest(self.page.player.trace, marks=marks, seed=self._window.values.next_seed())
-        self._start(request)
+        trace = self.page.player.trace
+        if trace is not None:
+            self._start(RunRequest.infill(trace, marks, self._context.values.next_seed()))
 
-    def _start(self, request: ForkRequest) -> None:
-        refusal = self.refusal()
+    def _start(self, request: RunRequest) -> None:
+        refusal = self.refusal(can=self._able.forks if request.kind == "fork" else self._able.infill)
         if refusal:
             self.forks.say(refusal)
             return
-        self._forking = True
-        self.refresh()
-        self._window.link.fork(request)
+        self._asked = request
+        self._context.busy_changed.emit()
+        self._context.backend.run(request)
 
-    def take(self, message: Message) -> None:
+    @Slot(object)
+    def take(self, replies: list[ServiceReply]) -> None:
         """Take in what arrived of a fork or of a measurement."""
-        match message:
-            case ForkStarted(trace):
+        for reply in replies:
+            match reply:
+                case RunStarted() | RunAdvanced() | RunEnded():
+                    if self._asked is not None and reply.run_id == self._asked.run_id:
+                        self._take_fork(reply)
+                case InfluenceMeasured(request, found, problem):
+                    self._measured(request, found, tr(problem) if problem else "")
+
+    def _take_fork(self, reply: RunStarted | RunAdvanced | RunEnded) -> None:
+        match reply:
+            case RunStarted(_, trace):
                 parent = self.page.player.trace
                 self._key(trace)
                 self.page.follow_live(trace)
                 self.compare.set_other(parent)
-            case ForkGrown():
+            case RunAdvanced():
                 self.page.refresh()
-            case ForkEnded(problem, details):
-                self._forking = False
+            case RunEnded(_, problem, details):
+                self._asked = None
+                said = tr(problem) if problem else ""
                 self.page.run_ended()
                 self.refresh()
-                self.forks.say(problem)
+                self.forks.say(said)
                 if details:
-                    self._window.say(problem, details)
-                if self.page.player.trace is not None:
-                    self.forks.show_runs(self._tree(), self._key(self.page.player.trace))
-            case InfluenceMeasured(request, found, problem):
-                self._measured(request, found, problem)
+                    self._context.say(said, details)
+                self._show_tree()
+                self._catalog.look()
 
     # ---------------------------------------------------------------- influence
 
     @Slot(int, str)
     def _measure_text(self, position: int, text: str) -> None:
-        model = self._window.model
+        model = self._context.model
         ids = [] if model is None or not text else model.encode(text)
         if len(ids) != 1:
             said = tr("{text} is {count} tokens; it must be one.", text=repr(text), count=len(ids))
-            self.influence.show_problem(self.refusal() or said)
+            self.influence.show_problem(self.refusal(can=self._able.influence) or said)
             return
         self._measure(position, ids[0])
 
     @Slot(int, int)
     def _measure(self, position: int, token: int) -> None:
-        player, refusal = self.page.player, self.refusal()
-        snapshot, record = player.snapshot, player.block
-        if refusal or snapshot is None or record is None:
+        player, refusal = self.page.player, self.refusal(can=self._able.influence)
+        trace, snapshot, record = player.trace, player.snapshot, player.block
+        if refusal or trace is None or snapshot is None or record is None:
             self.influence.show_problem(refusal)
             return
         self.influence.set_busy(True)
         step = min(max(0, snapshot.step), len(record.temperature) - 1)
         temperature = float(record.temperature[step]) if len(record.temperature) else 1.0
         canvas = tuple(int(one) for one in snapshot.tokens(calm=True))
-        request = InfluenceRequest(player.trace, snapshot.block_index, canvas, position, token, temperature)
-        self._window.link.influence(request)
+        request = InfluenceRequest(trace, snapshot.block_index, canvas, position, token, temperature)
+        self._context.backend.measure(request)
 
     def _measured(self, request: InfluenceRequest, found: Influence | None, problem: str) -> None:
         snapshot = self.page.player.snapshot
@@ -341,13 +411,13 @@ class Inspecting(QObject):
 
     # ---------------------------------------------------------------- reading
 
-    def _read(self, key: str) -> Any:
+    def _read(self, key: str) -> Recording | None:
         if key in self._live:
             return self._live[key]
         try:
             return engine.open_trace(Path(key))
         except SafelightError as error:
-            self._window.say(str(error))
+            self._context.say(str(error))
             return None
 
 
@@ -361,3 +431,8 @@ def _when(header: TraceHeader) -> str:
 
 def _alike() -> str:
     return tr("The same prompt")
+
+
+def build(context: AppContext) -> InspectorController:
+    """The inspector."""
+    return InspectorController(context)

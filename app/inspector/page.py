@@ -24,11 +24,12 @@ from app.design.tokens import DARKROOM, Theme
 from app.inspector.canvas.canvas import InspectorCanvas
 from app.inspector.compare.words import model_words
 from app.inspector.keys import Keys
+from app.inspector.run_cards import Offer
 from app.inspector.timeline.filmstrip import Filmstrip
 from app.inspector.timeline.overview import Overview
 from app.inspector.timeline.plots import Plots
 from app.inspector.timeline.transport import Transport
-from app.inspector.welcome import Offer, Welcome
+from app.inspector.welcome import InspectorWelcome
 from app.player.player import Player
 from app.system.i18n import tr
 from engine import Recording
@@ -61,7 +62,7 @@ class InspectorPage(QWidget):
         self.player = Player(self)
         self.overview = Overview(self.player, self)
         self.keys = Keys(self.run, self)
-        self.welcome = Welcome()
+        self.welcome = InspectorWelcome()
         self.stack = QStackedWidget()
         self.stack.addWidget(self.welcome)
         column = QVBoxLayout(self)

@@ -1,21 +1,30 @@
-"""The runs that were kept, as they are offered: the headers of the newest files. Knows no widget.
+"""The runs that can be opened, as they are offered: the headers of their files. Knows no widget.
 
-Listing works while the window waits, so each header is read once, and of all together no more than ``LISTED_BYTES`` at
-a time; what is left comes with the next look.
+Files are read in a thread, as a disk may be slow. Each header is read once, and of all together no more than
+``LISTED_BYTES`` at a time; what is left comes with the next look.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import contextlib
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+
+from PySide6.QtCore import QObject, QTimer, Signal, Slot
 
 from engine import SafelightError, TraceHeader
 from engine.trace import read_header, trace_files
 
 LISTED_BYTES = 2 * 2**20  # unpacked: ordinary headers have some ten thousand
 KNOWN_BYTES = 8 * 2**20  # unpacked: of the headers that are remembered
+RECENT = 20  # runs of the user that are offered
+PIECE_MS = 50  # between two times that the first look tells what it has found so far
+CLOSING_SECONDS = 5.0  # for the file that is being read
 
 Stamp = tuple[int, int]
+Listed = tuple[TraceHeader, str]  # with the path of its file
 
 
 class KeptRuns:
@@ -35,7 +44,7 @@ class KeptRuns:
         dated = sorted(((status.st_mtime, path) for path, status in trace_files(self._folder)), reverse=True)
         return [path for _, path in dated[:count]]
 
-    def headers(self, paths: Iterable[Path]) -> Iterator[tuple[TraceHeader, str]]:
+    def headers(self, paths: Iterable[Path]) -> Iterator[Listed]:
         """The headers of those that can be read, with their paths."""
         left = LISTED_BYTES
         for path in paths:
@@ -68,3 +77,111 @@ class KeptRuns:
         self._known[path] = stamp, found, read
         while sum(read for *_, read in self._known.values()) > KNOWN_BYTES:
             del self._known[next(iter(self._known))]
+
+
+@dataclass(frozen=True)
+class _Look:
+    """What a look has found so far."""
+
+    recent: tuple[Listed, ...] = ()
+    gallery: tuple[Listed, ...] = ()
+    problems: tuple[str, ...] = ()
+    is_over: bool = False
+
+
+class RunCatalog(QObject):
+    """``recent`` are the user's newest runs that can be read, the newest first; ``gallery`` those of the app itself.
+
+    Both are empty before the first ``look``, and a look that is over replaces them. Must be closed before it is
+    destroyed.
+    """
+
+    changed = Signal()  # other runs are known
+    failed = Signal(object)  # list[str]: why files are not listed, in sentences; each is told once
+    _found = Signal(object)  # a _Look, from the thread
+
+    def __init__(self, folder: Path, gallery: Sequence[Path] = (), parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.recent: tuple[Listed, ...] = ()
+        self.gallery: tuple[Listed, ...] = ()
+        self._kept = KeptRuns(folder)  # of the thread alone, of which there is one at a time
+        self._gallery = tuple(gallery)
+        self._thread: threading.Thread | None = None
+        self._is_asked_again = False
+        self._closed = threading.Event()
+        self._later = QTimer(self)
+        self._later.setSingleShot(True)
+        self._later.timeout.connect(self.changed)
+        self._found.connect(self._take)
+
+    @property
+    def is_looking(self) -> bool:
+        """Whether files are being read."""
+        return self._thread is not None
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether a thread runs."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def look(self) -> None:
+        """Look at the files again; ``changed`` tells when other runs are known, the first time piece by piece."""
+        if self._closed.is_set():
+            return
+        self._is_asked_again = self.is_looking
+        if not self.is_looking:
+            self._thread = threading.Thread(target=self._read, name="safelight-runs", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """Give up what is being read and end the thread; may be called again.
+
+        A file that answers to nobody is left behind after ``CLOSING_SECONDS``.
+        """
+        self._closed.set()
+        self._later.stop()
+        if self._thread is not None:
+            self._thread.join(CLOSING_SECONDS)
+
+    def _read(self) -> None:
+        """In the thread."""
+        recent: list[Listed] = []
+        gallery: list[Listed] = []
+        problems: list[str] = []
+        try:
+            for paths, found in ((self._kept.newest(RECENT), recent), (self._gallery, gallery)):
+                for one in self._kept.headers(paths):
+                    if self._closed.is_set():
+                        return
+                    found.append(one)
+                    self._tell(_Look(tuple(recent), tuple(gallery)))
+            problems = self._kept.problems()
+        finally:
+            self._tell(_Look(tuple(recent), tuple(gallery), tuple(problems), is_over=True))
+
+    def _tell(self, look: _Look) -> None:
+        if not self._closed.is_set():
+            with contextlib.suppress(RuntimeError):  # nobody is there any more
+                self._found.emit(look)
+
+    @Slot(object)
+    def _take(self, look: _Look) -> None:
+        if self._closed.is_set():
+            return
+        known = self.recent, self.gallery
+        self.recent = look.recent if look.is_over or len(look.recent) > len(self.recent) else self.recent
+        self.gallery = look.gallery if look.is_over or len(look.gallery) > len(self.gallery) else self.gallery
+        is_new = known != (self.recent, self.gallery)
+        if not look.is_over:
+            if is_new and not self._later.isActive():
+                self._later.start(PIECE_MS)
+            return
+        if is_new or self._later.isActive():
+            self._later.stop()
+            self.changed.emit()
+        self._thread = None
+        if look.problems:
+            self.failed.emit(list(look.problems))
+        if self._is_asked_again:
+            self._is_asked_again = False
+            self.look()

@@ -16,7 +16,7 @@ CONTENT_WIDTH = 960  # pixels at 100 %
 SIDE = 24
 
 
-class Welcome(QScrollArea):
+class InspectorWelcome(QScrollArea):
     """Emits the key of the run that is chosen, or that a file is asked for."""
 
     chosen = Signal(str)

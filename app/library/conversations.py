@@ -14,7 +14,7 @@ from app.library.rows import details_of
 from app.settings.values import SETTING_NAMES
 from app.state.chat.conversation import Answer, ChatState, Decode, Status, Turn
 from app.state.chat.versions import Versions
-from app.state.run.figures import Figures
+from app.state.run.stats import RunFigures
 from engine import GenerationConfig, SafelightError
 from engine.files import is_bare_name
 
@@ -195,7 +195,7 @@ def _answer(row: StoredMessage) -> Answer:
     answer = Answer(row.model, row.seed or 0, config, trace_id=trace_id, id=row.id)
     answer.status = STATUSES.get(row.status, "stopped")
     answer.text, answer.thinking, answer.error = row.content, row.thinking, row.error
-    answer.kept = Figures.from_json(row.figures)
+    answer.kept = RunFigures.from_json(row.figures)
     return answer
 
 

@@ -79,7 +79,7 @@ class Library:
             private_folder(folder)
             try:
                 connection = opening.open_sound(path)
-            except opening.DamagedError:
+            except opening.NoLibraryError:
                 notice, left = _salvage(path, clock)
                 connection = opening.open_sound(path)
             library = Library(connection, folder, clock)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import cast
 
-from app.library.records import LARGEST_SEED, LATEST, ROLES, STATUSES, Role, Status, StoredMessage, Summary, Whole
+from app.library.records import LARGEST_SEED, LATEST, ROLES, STATUSES, Role, StoredMessage, Summary, Whole
 from app.library.rows import attachments_of, with_shown
 from app.system.i18n import tr
 
@@ -14,19 +13,19 @@ Row = Mapping[str, object]
 
 
 @dataclass(frozen=True)
-class Found:
+class SalvagedRows:
     """What was read of the two tables, in the order of identities."""
 
     conversations: tuple[Row, ...] = ()
     messages: tuple[Row, ...] = ()
 
 
-def found(conversations: Iterable[Row], messages: Iterable[Row]) -> Found:
+def found(conversations: Iterable[Row], messages: Iterable[Row]) -> SalvagedRows:
     """The rows that are such: what another program's file has in their place is neither."""
-    return Found(tuple(filter(_is_conversation, conversations)), tuple(filter(_is_message, messages)))
+    return SalvagedRows(tuple(filter(_is_conversation, conversations)), tuple(filter(_is_message, messages)))
 
 
-def mended(rows: Found) -> tuple[Whole, ...]:
+def mended(rows: SalvagedRows) -> tuple[Whole, ...]:
     """The conversations that were not deleted, last written to first.
 
     Messages whose conversation is lost are gathered in conversations of their own; one whose parent is lost follows the
@@ -34,7 +33,7 @@ def mended(rows: Found) -> tuple[Whole, ...]:
     """
     deleted = {row["id"] for row in rows.conversations if _is_number(row["deleted"])}
     summaries = {_id(row["id"]): _summary(row) for row in rows.conversations if row["id"] not in deleted}
-    wanted = {_id(row["id"]): _place(row["child_shown"]) for row in rows.messages}
+    wanted: dict[int | None, int | None] = {_id(row["id"]): _place(row["child_shown"]) for row in rows.messages}
     first = {_id(row["id"]): _place(row["child_shown"]) for row in rows.conversations}
     messages: dict[int, list[StoredMessage]] = {}
     for row in rows.messages:
@@ -46,7 +45,7 @@ def mended(rows: Found) -> tuple[Whole, ...]:
             summaries[conversation] = Summary(0, tr("Saved from a damaged library"), created, created)
         messages.setdefault(conversation, []).append(_message(row, summaries[conversation].created))
     wholes = [
-        Whole(summary, tuple(with_shown(_joined(messages.get(id, [])), {**wanted, None: first.get(id)})))
+        Whole(summary, tuple(with_shown(_joined(messages.get(id, [])), wanted | {None: first.get(id)})))
         for id, summary in summaries.items()
     ]
     return tuple(sorted(wholes, key=lambda whole: whole.summary.updated, reverse=True))
@@ -78,10 +77,10 @@ def _message(row: Row, created: float) -> StoredMessage:
     parent, role, seed = row["parent"], row["role"], row["seed"]
     return StoredMessage(
         parent=_place(parent),
-        role=cast(Role, role) if role in ROLES else "user" if parent is None else "assistant",
+        role=role if role in ROLES else "user" if parent is None else "assistant",
         content=_text(row["content"]),
         thinking=_text(row["thinking"]),
-        status=cast(Status, row["status"]) if row["status"] in STATUSES else "stopped",
+        status=row["status"] if row["status"] in STATUSES else "stopped",
         model=_text(row["model"]),
         seed=seed if isinstance(seed, int) and 0 <= seed <= LARGEST_SEED else None,
         settings=_text(row["settings"]),

@@ -24,7 +24,7 @@ LONGEST_STATEMENT = 20_000  # characters; no statement of ours, and of our schem
 MOST_SCHEMA_STEPS = 100_000  # of SQLite's machine while it reads a schema; ours takes a few hundred
 
 
-class DamagedError(Exception):
+class NoLibraryError(Exception):
     """The file is no library, or no longer."""
 
 
@@ -73,7 +73,7 @@ def open_sound(path: Path) -> sqlite3.Connection:
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     if not has_header(path):
-        raise DamagedError("no database")
+        raise NoLibraryError("no database")
     connection = _connect(path)
     try:
         wait_until(connection, ends)
@@ -93,7 +93,7 @@ def open_sound(path: Path) -> sqlite3.Connection:
     except sqlite3.DatabaseError as fault:
         connection.close()
         if is_damage(fault):
-            raise DamagedError(str(fault)) from fault
+            raise NoLibraryError(str(fault)) from fault
         raise
     except BaseException:
         connection.close()
@@ -137,21 +137,21 @@ def _check(connection: sqlite3.Connection, folder: Path) -> None:
         if owner == schema.APPLICATION_ID and version > len(schema.STEPS) and not is_newest:
             raise LibraryError(f"the library in {folder} is from a newer Safelight. Update Safelight to open it")
         if owner != schema.APPLICATION_ID or not 0 < version <= len(schema.STEPS):
-            raise DamagedError("another program's file")
+            raise NoLibraryError("another program's file")
         if objects != schema.objects_at(schema.STEPS[:version]):
-            raise DamagedError("another program's tables")
+            raise NoLibraryError("another program's tables")
         for look in (_WHOLE, "PRAGMA foreign_key_check", *_UNSOUND):
             found = connection.execute(look).fetchone()
             if found not in (None, ("ok",)):
-                raise DamagedError(f"{look}: {found}")
+                raise NoLibraryError(f"{look}: {found}")
         for index in ("title_index", "message_index"):
             connection.execute(f"SELECT rowid FROM {index} WHERE {index} MATCH 'a' LIMIT 1").fetchone()
     except sqlite3.Error as fault:
         if is_hindrance(fault):
             raise
-        raise DamagedError(str(fault)) from fault
+        raise NoLibraryError(str(fault)) from fault
     except UnicodeError as fault:  # Python could not read SQLite's message, which quotes the schema
-        raise DamagedError("a schema that is no text") from fault
+        raise NoLibraryError("a schema that is no text") from fault
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.library import schema
-from app.library.mending import Found, Row, found, mended
+from app.library.mending import Row, SalvagedRows, found, mended
 from app.library.opening import LONGEST_STATEMENT, MAGIC, MOST_SCHEMA_STEPS, readable
 from app.library.records import Whole
 from engine import SafelightError
@@ -46,14 +46,14 @@ def read(path: Path) -> Salvaged:
     if path.is_file() and path.stat().st_size > LARGEST_FILE:
         return Salvaged(is_all=False)
     ends = time.thread_time() + READ_SECONDS
-    best = Found()
+    best = SalvagedRows()
     for size in _page_sizes(data):
         said, usual = _roots_in(data, size), schema.roots()
         for roots in [said, usual] if said != usual else [usual]:
             rows = _read(data, size, roots, ends)
             if len(rows.messages) + len(rows.conversations) > len(best.messages) + len(best.conversations):
                 best = rows
-        if best != Found() or time.thread_time() > ends:
+        if best != SalvagedRows() or time.thread_time() > ends:
             break
     return Salvaged(mended(best), time.thread_time() <= ends)
 
@@ -148,9 +148,9 @@ def _connected(data: bytearray, start: bytes) -> sqlite3.Connection:
 # --- the rows ----------------------------------------------------------------------------------------------------
 
 
-def _read(data: bytearray, size: int, roots: Roots, ends: float) -> Found:
+def _read(data: bytearray, size: int, roots: Roots, ends: float) -> SalvagedRows:
     if any(roots.get(table, LARGEST_ROWID) * size > len(data) for table in TABLES):
-        return Found()
+        return SalvagedRows()
     with closing(_connected(data, _first_page(size, len(data) // size, roots))) as connection:
         connection.set_progress_handler(lambda: time.thread_time() > ends, 10_000)
         return found(*(_rows(connection, table, len(data), ends) for table in TABLES))

@@ -1,43 +1,21 @@
-"""What can be done with a model as it is now. Knows neither Qt nor torch."""
+"""What the models page can do, by name; what can be done with a model of its list has a button there."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING
 
-from app.models.entries import Entry
-from app.models.jobs import JobKind, Phase
+from app.context import AppContext, Lazy
+from app.design.action import Action
+from app.system.i18n import tr
 
-Action = Literal["load", "unload", "download", "resume", "pause", "cancel", "verify", "convert", "delete", "remove"]
-ACTIONS: tuple[Action, ...] = (
-    "load", "unload", "download", "resume", "pause", "cancel", "convert", "verify", "delete", "remove",
-)  # fmt: skip
+if TYPE_CHECKING:
+    from app.models.controller import ModelsController
 
 
-def actions(entry: Entry, job: tuple[JobKind, Phase] | None, *, loaded: bool, can_convert: bool) -> tuple[Action, ...]:
-    """In the order of their buttons.
+def actions(context: AppContext, _page: Lazy[ModelsController]) -> list[Action]:
+    """About the model that is loaded."""
 
-    Args:
-        job: the heavy job about this model.
-        can_convert: whether its packed form is not there or on the way yet.
-    """
-    if job is not None:
-        kind, phase = job
-        if phase == "queued":
-            return ("cancel",)
-        if phase != "running":
-            return ()
-        return ("cancel",) if kind == "verify" else ("pause", "cancel")
-    if entry.state == "absent":
-        return ("download",)
-    if entry.state in ("unfinished", "unpacked"):
-        return ("resume", "cancel")
-    if entry.state == "missing":
-        return ("remove",)
-    found: list[Action] = ["unload" if loaded else "load"]
-    if entry.group != "embedded":
-        if not entry.is_packed and can_convert:
-            found.append("convert")
-        if entry.can_verify:
-            found.append("verify")
-        found.append("remove" if entry.group == "local" else "delete")
-    return tuple(found)
+    def loaded() -> str:
+        return "" if context.model is not None else tr("No model is loaded")
+
+    return [Action("unload", tr("Unload the model"), tr("Application"), context.unload, enabled=loaded)]

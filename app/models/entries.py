@@ -15,7 +15,7 @@ from engine import EMBEDDED, PUBLISHED, PublishedModel, SafelightError
 from engine.files import read_json
 from engine.hub import download
 from engine.hub.record import Record
-from engine.weights.store_files import MANIFEST, PARTIAL
+from engine.store_files import MANIFEST, PARTIAL
 
 Group = Literal["embedded", "published", "stored", "local"]
 State = Literal["ready", "absent", "unfinished", "unpacked", "missing"]
@@ -30,7 +30,7 @@ JSON_BYTES = 2**18  # of a file that is looked into
 
 
 @dataclass(frozen=True)
-class Entry:
+class ModelEntry:
     """One model. ``unpacked`` is a conversion that was not finished; ``missing`` a folder that has gone."""
 
     key: str
@@ -54,7 +54,9 @@ class Entry:
         return self.state == "ready"
 
 
-def entries(folder: Path, local: Iterable[Path], published: Sequence[PublishedModel] = PUBLISHED) -> tuple[Entry, ...]:
+def entries(
+    folder: Path, local: Iterable[Path], published: Sequence[PublishedModel] = PUBLISHED
+) -> tuple[ModelEntry, ...]:
     """Everything there is, in the order of the page; of a crowded data folder ``FOLDERS`` entries.
 
     Args:
@@ -65,7 +67,7 @@ def entries(folder: Path, local: Iterable[Path], published: Sequence[PublishedMo
     found = [_embedded(model.id, model.title, tr(model.purpose), model.folder, sizes) for model in EMBEDDED]
     found += [_published(model, folder, sizes) for model in published]
     taken = {entry.key for entry in found} | {entry.folder for entry in found}
-    stored: list[Entry] = []
+    stored: list[ModelEntry] = []
     for path in _inside(folder):
         entry = _unfinished(path, folder) if path.name.endswith(download.UNFINISHED) else _stored(path, sizes)
         if entry is not None and not {entry.key, path} & taken:
@@ -87,15 +89,15 @@ def _inside(folder: Path) -> list[Path]:
     return [folder / name for name in sorted(names) if name.isprintable() and not name.startswith(".")]
 
 
-def _embedded(key: str, title: str, purpose: str, folder: Path, sizes: _Sizes) -> Entry:
-    return Entry(key, "embedded", "ready", title, purpose, folder, key, bytes_here=sizes.of(folder))
+def _embedded(key: str, title: str, purpose: str, folder: Path, sizes: _Sizes) -> ModelEntry:
+    return ModelEntry(key, "embedded", "ready", title, purpose, folder, key, bytes_here=sizes.of(folder))
 
 
-def _published(model: PublishedModel, folder: Path, sizes: _Sizes) -> Entry:
+def _published(model: PublishedModel, folder: Path, sizes: _Sizes) -> ModelEntry:
     place = download.model_folder(model.repo, folder)
     whole = download.is_verified(place)
     partial = download.partial_of(place.with_name(place.name + download.UNFINISHED))
-    return Entry(
+    return ModelEntry(
         key=model.repo,
         group="published",
         state="ready" if whole else "unfinished" if partial is not None or os.path.lexists(place) else "absent",
@@ -113,12 +115,12 @@ def _published(model: PublishedModel, folder: Path, sizes: _Sizes) -> Entry:
     )
 
 
-def _unfinished(path: Path, folder: Path) -> Entry | None:
+def _unfinished(path: Path, folder: Path) -> ModelEntry | None:
     """An unfinished download; None where the name is not that of one."""
     part = download.partial_of(path)
     if part is None:
         return None
-    return Entry(
+    return ModelEntry(
         key=part.repo,
         group="stored",
         state="unfinished",
@@ -131,18 +133,18 @@ def _unfinished(path: Path, folder: Path) -> Entry | None:
     )
 
 
-def _stored(path: Path, sizes: _Sizes) -> Entry | None:
+def _stored(path: Path, sizes: _Sizes) -> ModelEntry | None:
     """A folder inside the data folder: a model, a conversion that was not finished, or nothing of ours."""
     key = str(path)
     if os.path.lexists(path / MANIFEST):
         purpose = tr("packed into 4 bits by Safelight; loads at the speed of the disk")
         here = sizes.of(path)
-        return Entry(
+        return ModelEntry(
             key, "stored", "ready", _title(path), purpose, path, key, bytes_here=here, is_packed=True, can_verify=True
         )
     if os.path.lexists(path / PARTIAL):
         source = _json(path / PARTIAL).get("source")
-        return Entry(
+        return ModelEntry(
             key, "stored", "unpacked", _title(path), tr("a conversion to 4 bits that is not finished"), path,
             bytes_here=sizes.of(path), source=source if isinstance(source, str) else "",
         )  # fmt: skip
@@ -150,22 +152,22 @@ def _stored(path: Path, sizes: _Sizes) -> Entry | None:
         return _folder_entry(path, "stored", sizes) if os.path.isfile(path / "config.json") else None
     if record.missing(path):  # somebody removed a file of it
         return _unfinished(path, path.parent)
-    return Entry(
+    return ModelEntry(
         key, "stored", "ready", record.repo, tr("a downloaded model"), path, key, record.repo,
         bytes_here=sizes.of(path), is_packed=_is_packed(path), can_verify=True,
     )  # fmt: skip
 
 
-def _local(path: Path, sizes: _Sizes) -> Entry:
+def _local(path: Path, sizes: _Sizes) -> ModelEntry:
     if not os.path.isfile(path / "config.json"):
-        return Entry(str(path), "local", "missing", path.name, str(path), path)
+        return ModelEntry(str(path), "local", "missing", path.name, str(path), path)
     return _folder_entry(path, "local", sizes)
 
 
-def _folder_entry(path: Path, group: Group, sizes: _Sizes) -> Entry:
+def _folder_entry(path: Path, group: Group, sizes: _Sizes) -> ModelEntry:
     """A model folder as somebody put it there."""
     store = os.path.lexists(path / MANIFEST)
-    return Entry(
+    return ModelEntry(
         str(path), group, "ready", path.name, str(path), path, str(path), bytes_here=sizes.of(path),
         is_packed=store or _is_packed(path), can_verify=store,
     )  # fmt: skip

@@ -71,7 +71,7 @@ class Control:
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
+class ModelJob:
     """``work`` is run in a thread; ``key`` says what it is about."""
 
     key: str
@@ -100,10 +100,10 @@ class _Lane(QObject):
     def __init__(self, name: str) -> None:
         super().__init__()
         self.is_left = False  # nobody listens any more, though the thread goes on
-        self.asked: SimpleQueue[tuple[Job, Control] | None] = SimpleQueue()
-        self.thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self.asked: SimpleQueue[tuple[ModelJob, Control] | None] = SimpleQueue()
+        self.worker = threading.Thread(target=self._work, name=name, daemon=True)
         before = threading.stack_size(STACK_BYTES)
-        self.thread.start()
+        self.worker.start()
         threading.stack_size(before)
 
     def _work(self) -> None:
@@ -121,7 +121,7 @@ class _Lane(QObject):
 _left_behind: list[_Lane] = []  # kept, as their threads still look at them
 
 
-def _done(job: Job, control: Control) -> JobEnded:
+def _done(job: ModelJob, control: Control) -> JobEnded:
     """Do a job; whatever it raises comes back."""
     try:
         return JobEnded(job.key, job.kind, job.work(control), stopped=control.stopped)
@@ -143,11 +143,11 @@ class Jobs(QObject):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._lanes: dict[bool, _Lane] = {}  # by whether it is the heavy one
-        self._queues: dict[bool, deque[Job]] = {True: deque(), False: deque()}
-        self._running: dict[bool, tuple[Job, Control]] = {}
+        self._queues: dict[bool, deque[ModelJob]] = {True: deque(), False: deque()}
+        self._running: dict[bool, tuple[ModelJob, Control]] = {}
         self._closed = False
 
-    def submit(self, job: Job) -> bool:
+    def submit(self, job: ModelJob) -> bool:
         """Do a job, once those before it are done; False where one of its kind is there for its key already."""
         if self._closed or self.phase(job.key, job.kind) is not None:
             return False
@@ -193,15 +193,16 @@ class Jobs(QObject):
         for job in [job for job in queue if job.key == key]:
             queue.remove(job)
             self.ended.emit(JobEnded(job.key, job.kind, stopped=True))
-        job, control = self._running.get(True, (None, None))
-        if job is not None and control is not None and job.key == key:
+        running = self._running.get(True)
+        if running is not None and running[0].key == key:
+            control = running[1]
             (control.cancel if cancel else control.pause).set()
         self.changed.emit(key)
 
     @property
     def is_alive(self) -> bool:
         """Whether a thread runs."""
-        return any(lane.thread.is_alive() for lane in self._lanes.values())
+        return any(lane.worker.is_alive() for lane in self._lanes.values())
 
     def shutdown(self) -> None:
         """Pause what runs, drop what waits, and end the threads; one that does not end in time is left behind. May be
@@ -215,8 +216,8 @@ class Jobs(QObject):
             lane.asked.put(None)
         ends = time.monotonic() + CLOSING_SECONDS
         for lane in self._lanes.values():
-            lane.thread.join(max(0.0, ends - time.monotonic()))
-            if lane.thread.is_alive():
+            lane.worker.join(max(0.0, ends - time.monotonic()))
+            if lane.worker.is_alive():
                 lane.is_left = True
                 _left_behind.append(lane)
 

@@ -1,4 +1,4 @@
-"""The models page: shows what there is and turns what is pressed into jobs. Loading is left to the window."""
+"""The models page: shows what there is and turns what is pressed into jobs. Knows no engine and no window."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QMessageBox, QVBoxLayout, QWidget
 
 from app.models import tasks, words
-from app.models.actions import Action, actions
-from app.models.entries import FOLDERS, PACKED, Entry, entries
+from app.models.entries import FOLDERS, PACKED, ModelEntry, entries
 from app.models.frame import PageFrame
 from app.models.hub_token import TokenStore
-from app.models.jobs import Job, JobEnded, JobProgress, Jobs
+from app.models.jobs import JobEnded, JobProgress, Jobs, ModelJob
 from app.models.local_folders import LocalFolders
 from app.models.question import ask
+from app.models.row_actions import Action, actions
 from app.models.rows import ModelRow, RowState
 from app.models.token_keeper import TokenKeeper
 from app.system.folders import shortened
@@ -66,7 +66,7 @@ class ModelsPage(QWidget):
         self._keeper = TokenKeeper(jobs, settings, self._tokens)
         self._offline = threading.Event()
         self._loaded: str | None = None
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, ModelEntry] = {}
         self._plans: dict[str, Plan | str] = {}  # or why it cannot be counted
         self._converting: dict[str, Path] = {}  # what is written, by the source's key
         self._progress: dict[str, JobProgress] = {}
@@ -89,7 +89,7 @@ class ModelsPage(QWidget):
         jobs.progressed.connect(self._job_progressed)
         jobs.ended.connect(self._job_ended)
 
-    # ---------------------------------------------------------------- what the window says
+    # ---------------------------------------------------------------- what it is told
 
     def show_loaded(self, path_or_id: str | None) -> None:
         """Say which model is loaded; None for none."""
@@ -158,7 +158,7 @@ class ModelsPage(QWidget):
         super().showEvent(event)
         if not self._swept:
             self._swept = True
-            self._jobs.submit(Job("", "delete", tasks.sweep(self._folder)))
+            self._jobs.submit(ModelJob("", "delete", tasks.sweep(self._folder)))
         self.refresh()
 
     # ---------------------------------------------------------------- showing
@@ -176,7 +176,7 @@ class ModelsPage(QWidget):
                 self.rows[key] = self._row(entry)
         self.frame.arrange(self.rows[key] for key in self._entries)
 
-    def _row(self, entry: Entry) -> ModelRow:
+    def _row(self, entry: ModelEntry) -> ModelRow:
         row = ModelRow(entry, f"{self._endpoint or HUB}/{entry.repo}" if entry.repo else "")
         row.asked.connect(self._do)
         if row.token is not None:
@@ -226,7 +226,7 @@ class ModelsPage(QWidget):
         if row.token is not None:
             row.token.say(self._keeper.words, has_token=bool(self._keeper.words))
 
-    def _memory(self, entry: Entry, *, loaded: bool) -> tuple[str, str]:
+    def _memory(self, entry: ModelEntry, *, loaded: bool) -> tuple[str, str]:
         """The line about memory, and what the count leaves out."""
         if not self._countable(entry):
             return "", ""
@@ -245,7 +245,7 @@ class ModelsPage(QWidget):
         )
         return line, " ".join(f"{note[:1].upper()}{note[1:]}." for note in plan.notes)
 
-    def _blocked(self, entry: Entry, *, loaded: bool) -> dict[Action, str]:
+    def _blocked(self, entry: ModelEntry, *, loaded: bool) -> dict[Action, str]:
         found: dict[Action, str] = {}
         if self._offline.is_set() and entry.state in ("absent", "unfinished"):
             found["download"] = found["resume"] = tr("The offline switch is on; turn it off in the settings first")
@@ -256,7 +256,7 @@ class ModelsPage(QWidget):
 
     # ---------------------------------------------------------------- memory
 
-    def _countable(self, entry: Entry) -> bool:
+    def _countable(self, entry: ModelEntry) -> bool:
         return entry.is_ready or (entry.shape != "" and entry.state in ("absent", "unfinished"))
 
     def _count_all(self) -> None:
@@ -264,7 +264,7 @@ class ModelsPage(QWidget):
         if self.isVisible():
             for entry in self._entries.values():
                 if self._countable(entry):
-                    self._jobs.submit(Job(entry.key, "plan", tasks.plan(entry)))
+                    self._jobs.submit(ModelJob(entry.key, "plan", tasks.plan(entry)))
 
     # ---------------------------------------------------------------- what is pressed
 
@@ -289,7 +289,7 @@ class ModelsPage(QWidget):
             case "pause":
                 self._jobs.pause(key)
             case "verify":
-                self._jobs.submit(Job(key, "verify", tasks.verify(entry)))
+                self._jobs.submit(ModelJob(key, "verify", tasks.verify(entry)))
             case "convert":
                 self._convert(entry, entry)
             case "remove":
@@ -300,24 +300,24 @@ class ModelsPage(QWidget):
             case "delete":
                 self._ask(entry)
 
-    def _download(self, entry: Entry) -> None:
+    def _download(self, entry: ModelEntry) -> None:
         job = tasks.download(entry, self._folder, self._endpoint, self._tokens, self._offline)
         self._wants_token.discard(entry.key)
-        self._jobs.submit(Job(entry.key, "download", job))
+        self._jobs.submit(ModelJob(entry.key, "download", job))
 
-    def _convert(self, source: Entry | None, shown: Entry) -> None:
+    def _convert(self, source: ModelEntry | None, shown: ModelEntry) -> None:
         """Pack ``source``; the progress is shown with ``shown``."""
         if source is None:
             return
         destination = self._packed_folder(source) if shown is source else shown.folder
         self._converting[shown.key] = destination
-        self._jobs.submit(Job(shown.key, "convert", tasks.convert(source.folder, destination)))
+        self._jobs.submit(ModelJob(shown.key, "convert", tasks.convert(source.folder, destination)))
         self._show_all()
 
-    def _packed_folder(self, entry: Entry) -> Path:
+    def _packed_folder(self, entry: ModelEntry) -> Path:
         return self._folder / (entry.folder.name + PACKED)
 
-    def _can_convert(self, entry: Entry) -> bool:
+    def _can_convert(self, entry: ModelEntry) -> bool:
         destination = self._packed_folder(entry)
         try:
             destination.lstat()
@@ -327,11 +327,11 @@ class ModelsPage(QWidget):
             return False
         return False
 
-    def _source_of(self, entry: Entry) -> Entry | None:
+    def _source_of(self, entry: ModelEntry) -> ModelEntry | None:
         """What an unfinished conversion reads, if it is still here."""
         return next((e for e in self._entries.values() if e.is_ready and e.folder.name == entry.source), None)
 
-    def _cancel(self, entry: Entry) -> None:
+    def _cancel(self, entry: ModelEntry) -> None:
         job = self._jobs.heavy_of(entry.key)
         if job is not None and (job[0] == "verify" or job[1] == "queued"):
             self._jobs.cancel(entry.key)
@@ -343,7 +343,7 @@ class ModelsPage(QWidget):
         else:
             self._drop(entry.key)
 
-    def _ask(self, entry: Entry) -> None:
+    def _ask(self, entry: ModelEntry) -> None:
         """Ask before files go."""
         self._question = ask(self, words.delete_question(entry), partial(self._drop, entry.key))
 
@@ -355,9 +355,9 @@ class ModelsPage(QWidget):
         elif entry is None or (entry.is_ready and entry.load_id == self._loaded):
             return
         elif entry.state in ("unfinished", "unpacked"):
-            self._jobs.submit(Job(key, "delete", tasks.discard(entry, self._folder)))
+            self._jobs.submit(ModelJob(key, "delete", tasks.discard(entry, self._folder)))
         elif entry.group in ("published", "stored"):
-            self._jobs.submit(Job(key, "delete", tasks.delete(entry, self._folder)))
+            self._jobs.submit(ModelJob(key, "delete", tasks.delete(entry, self._folder)))
 
     # ---------------------------------------------------------------- jobs
 

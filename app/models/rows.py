@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QProgressBar, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QProgressBar, QPushButton, QVBoxLayout, QWidget
 
 from app.design.controls import FlowLayout, button, label
 from app.design.notice import Notice
-from app.models.actions import ACTIONS, Action
-from app.models.entries import Entry
+from app.models.entries import ModelEntry
+from app.models.row_actions import ACTIONS, Action
 from app.models.token_field import TokenField
 from app.models.words import action_text, action_tip
 from app.system.i18n import tr
@@ -40,7 +40,7 @@ class ModelRow(QFrame):
 
     asked = Signal(str, str)  # key, action
 
-    def __init__(self, entry: Entry, licence_page: str = "") -> None:
+    def __init__(self, entry: ModelEntry, licence_page: str = "") -> None:
         super().__init__()
         self.setProperty("role", "model")
         self.entry = entry
@@ -81,14 +81,14 @@ class ModelRow(QFrame):
         for widget in (self.purpose, self.memory, self.disk):
             column.addWidget(widget)
         column.addSpacing(4)
-        for widget in (self.bar, self.progress, self.notice):
-            column.addWidget(widget)
+        for part in (self.bar, self.progress, self.notice):
+            column.addWidget(part)
         if self.token is not None:
             column.addWidget(self.token)
         column.addSpacing(4)
         column.addWidget(strip)
 
-    def show_state(self, entry: Entry, state: RowState) -> None:
+    def show_state(self, entry: ModelEntry, state: RowState) -> None:
         """Show everything anew; the keyboard stays in the row when its button goes."""
         self.entry = entry
         focused = self.window().focusWidget()  # also while another window is in front
@@ -148,6 +148,6 @@ class ModelRow(QFrame):
         self.asked.emit(self.entry.key, action)
 
 
-def _show(widget: QWidget, text: str) -> None:
-    widget.setText(text)  # type: ignore[attr-defined]
+def _show(widget: QLabel, text: str) -> None:
+    widget.setText(text)
     widget.setVisible(bool(text))

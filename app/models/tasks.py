@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from secrets import token_hex
 
-from app.models.entries import Entry
+from app.models.entries import ModelEntry
 from app.models.hub_token import TokenStore
 from app.models.jobs import Control
 from app.system.i18n import tr
@@ -21,13 +21,15 @@ from engine.files import clear, is_plain_file
 from engine.hub import download as downloads
 from engine.hub.download import DownloadProgress
 from engine.hub.names import is_token
-from engine.weights.store_files import PARTIAL, is_of_a_conversion
+from engine.store_files import PARTIAL, is_of_a_conversion
 
 Work = Callable[[Control], object]
 GOING = ".safelight-deleted"  # ends the name of a folder that is being removed
 
 
-def download(entry: Entry, folder: Path, endpoint: str | None, tokens: TokenStore, offline: threading.Event) -> Work:
+def download(
+    entry: ModelEntry, folder: Path, endpoint: str | None, tokens: TokenStore, offline: threading.Event
+) -> Work:
     """Fetch a model, or go on with it."""
 
     def work(control: Control) -> object:
@@ -45,7 +47,7 @@ def download(entry: Entry, folder: Path, endpoint: str | None, tokens: TokenStor
     return work
 
 
-def verify(entry: Entry) -> Work:
+def verify(entry: ModelEntry) -> Work:
     """Compare all hashes."""
 
     def work(control: Control) -> object:
@@ -59,7 +61,7 @@ def convert(source: Path, destination: Path) -> Work:
 
     def work(control: Control) -> object:
         from engine.memory.device import choose
-        from engine.weights.loader import quantize
+        from engine.models.folder import quantize
 
         control.tell(0.0, stage="starting", now=True)
         try:
@@ -74,7 +76,7 @@ def convert(source: Path, destination: Path) -> Work:
     return work
 
 
-def delete(entry: Entry, folder: Path) -> Work:
+def delete(entry: ModelEntry, folder: Path) -> Work:
     """Remove a model from the data folder ``folder``."""
 
     def work(_control: Control) -> object:
@@ -86,7 +88,7 @@ def delete(entry: Entry, folder: Path) -> Work:
     return work
 
 
-def discard(entry: Entry, folder: Path) -> Work:
+def discard(entry: ModelEntry, folder: Path) -> Work:
     """Remove what an unfinished download or conversion has written."""
 
     def work(_control: Control) -> object:
@@ -99,11 +101,11 @@ def discard(entry: Entry, folder: Path) -> Work:
     return work
 
 
-def plan(entry: Entry) -> Work:
+def plan(entry: ModelEntry) -> Work:
     """Count the memory it takes."""
 
     def work(_control: Control) -> object:
-        from engine.memory.plan import plan as count
+        from engine.models.folder import plan as count
 
         if entry.is_ready:
             return count(entry.load_id)

@@ -8,7 +8,7 @@ from PySide6.QtCore import QObject, QSettings, Signal, Slot
 
 from app.models import tasks
 from app.models.hub_token import Place, TokenStore
-from app.models.jobs import Job, JobEnded, Jobs
+from app.models.jobs import JobEnded, Jobs, ModelJob
 from app.system.i18n import tr
 
 KEY = "models/token_kept"  # whether the keyring has one; never the token itself
@@ -31,7 +31,7 @@ class TokenKeeper(QObject):
     def keep(self, token: str) -> None:
         """Store a token in place of the one before."""
         self._asked += 1  # so that each is done, in order
-        self._jobs.submit(Job(f"token {self._asked}", "token", tasks.keep_token(self._tokens, token)))
+        self._jobs.submit(ModelJob(f"token {self._asked}", "token", tasks.keep_token(self._tokens, token)))
 
     @Slot()
     def forget(self) -> None:

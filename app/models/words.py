@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.models.actions import Action
-from app.models.entries import Entry
+from app.models.entries import ModelEntry
 from app.models.jobs import JobKind, JobProgress, Phase
+from app.models.row_actions import Action
 from app.system.i18n import tr, trn
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def duration(seconds: float) -> str:
     return tr("{hours} h {minutes} min", hours=minutes // 60, minutes=minutes % 60)
 
 
-def action_text(action: Action, entry: Entry) -> str:
+def action_text(action: Action, entry: ModelEntry) -> str:
     """What a button says."""
     return {
         "load": tr("Load"),
@@ -65,7 +65,7 @@ def action_tip(action: Action) -> str:
     }[action]
 
 
-def status(entry: Entry, job: tuple[JobKind, Phase] | None, *, loaded: bool, before: str = "") -> str:
+def status(entry: ModelEntry, job: tuple[JobKind, Phase] | None, *, loaded: bool, before: str = "") -> str:
     """How it is with a model, in a few words; ``before`` names what a queued job waits for."""
     if job is not None:
         kind, phase = job
@@ -108,7 +108,7 @@ def progress_line(progress: JobProgress) -> str:
     return " · ".join(parts)
 
 
-def disk_line(entry: Entry, free: int, folder: Path) -> str:
+def disk_line(entry: ModelEntry, free: int, folder: Path) -> str:
     """What is still to be written, and the room there is for it."""
     missing = max(entry.bytes_total - entry.bytes_here, 0)
     if not entry.bytes_total:
@@ -152,7 +152,7 @@ def memory_line(plan: Plan, *, loaded: bool, held: int, holder: str) -> str:
     return f"{'✓' if plan.fits else '✕'} {line} {plan.advice}{warning}"
 
 
-def delete_question(entry: Entry) -> str:
+def delete_question(entry: ModelEntry) -> str:
     """Asked before files go."""
     if entry.state in ("unfinished", "unpacked"):
         return tr(

@@ -13,7 +13,6 @@ from typing import Any
 from PySide6.QtCore import QObject, Signal, Slot
 
 from app.bridge.engine_thread import EngineLink
-from app.bridge.messages import LoadedModel, Message, RunFailed, RunRequest, RunStarted
 from app.library import Library, LibraryError
 from app.library.conversations import Keeper
 from app.presets.preset import DEFAULT
@@ -25,12 +24,14 @@ from app.state.chat.conversation import Answer, ChatState, Turn
 from app.state.chat.versions import Versions
 from app.system.i18n import tr
 from engine import GenerationConfig, SafelightError
+from engine.service import LoadedModel, RunAdvanced, RunEnded, RunRequest, RunStarted, ServiceReply
 
 
 @dataclass(frozen=True)
 class _Run:
     """The answer under way."""
 
+    id: str
     chat: ChatState
     turn: Turn
     answer: Answer
@@ -129,6 +130,14 @@ class Session(QObject):
         """The conversation that is being answered."""
         return self._run.chat.id if self._run is not None and self.active is not None else None
 
+    def reason_to_wait(self) -> str:
+        """That an answer is under way, in a sentence; empty where none is."""
+        if self.active is None:
+            return ""
+        if self.chat.active is None:
+            return tr("An answer in another conversation is developing; Esc stops it")
+        return tr("The answer is developing; Esc stops it")
+
     # ---------------------------------------------------------------- asking
 
     def ask(self, prompt: str, attachments: tuple[Attachment, ...], model: LoadedModel) -> None:
@@ -161,12 +170,13 @@ class Session(QObject):
             chat.fail(problem, model.decode)
             raise SafelightError(problem)
         self._removed = None
-        self._run = _Run(chat, turn, answer, model)
+        room = reserve(answer.config, model)
+        request = RunRequest("chat", chat.messages(turn), answer.config, answer.seed, self.think, room)
+        self._run = _Run(request.run_id, chat, turn, answer, model)
         turns = chat.turns
         path = [(earlier, earlier.answer) for earlier in turns[: turns.index(turn) + 1]]
         self._keep("ask", answer, chat, lambda: self._store(chat, path, model))
-        room = reserve(answer.config, model)
-        self._link.run(RunRequest(chat.messages(turn), answer.config, answer.seed, self.think, room))
+        self._link.run(request)
         self.path_changed.emit()
         self.listed.emit()
 
@@ -200,22 +210,25 @@ class Session(QObject):
 
     # ---------------------------------------------------------------- what arrives
 
-    def take(self, messages: list[Message]) -> None:
-        """Fold what arrived of a run, store it and tell once."""
+    def take(self, replies: list[ServiceReply]) -> None:
+        """Fold what arrived of the run under way, store it and tell once."""
         run = self._run
         if run is None:
             return
-        was_active = run.answer.is_active
-        for message in messages:
-            match message:
-                case RunStarted(trace):
+        is_of_run = False
+        for reply in replies:
+            match reply:
+                case RunStarted(run.id, trace):
                     run.answer.trace = trace
                     run.answer.trace_id = trace.header.id if trace.path is not None else ""
-                case RunFailed(text, details):
-                    self._fail(run, text, details)
+                case RunAdvanced(run.id, event):
+                    run.chat.fold(event, run.model.decode)
+                case RunEnded(run.id, text, details):
+                    self._end(run, text, details)
                 case _:
-                    run.chat.fold(message, run.model.decode)  # type: ignore[arg-type]
-        if not was_active:
+                    continue
+            is_of_run = True
+        if not is_of_run:
             return
         self._keep("answer", run.answer, run.chat, lambda: self._keeper.keep(run.answer, run.model.decode))
         if run.chat is self.chat:
@@ -225,6 +238,15 @@ class Session(QObject):
             self._keep("release", run.chat, run.chat, lambda: self._release(run.chat))
             self.ended.emit()
             self.listed.emit()
+
+    def _end(self, run: _Run, problem: str, details: str) -> None:
+        """The run is over, mostly after its last event has said so."""
+        if not run.answer.is_active:
+            return
+        if problem:
+            self._fail(run, tr(problem), details)
+        else:
+            run.answer.stop(run.model.decode)
 
     def _fail(self, run: _Run, text: str, details: str) -> None:
         developing = run.answer.status == "developing"

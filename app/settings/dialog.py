@@ -1,4 +1,4 @@
-"""The settings dialog, derived from the declarations in ``app.settings.preferences``. Every change holds at once."""
+"""The settings dialog, derived from the declarations in ``app.settings.preferences``. Changes take effect at once."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ from engine import SafelightError
 LIST_WIDTH, WIDTH, HEIGHT = 200, 760, 560
 
 Ask = Callable[[QWidget, str, str], str]
-"""Asks for a folder: parent, title, where to begin; empty if none was chosen."""
+"""Asks for a folder: parent, title, where to begin; returns an empty string if none was chosen."""
 
 
 def style(theme: Theme) -> str:
-    """The dialog's rules, for the window's style sheet."""
+    """The dialog's rules for the window's style sheet."""
     return f"""
 QListWidget#sections, QListWidget#sections:focus {{ background: {theme.surface}; padding: 8px; border: none; }}
 QListWidget#sections::item {{
@@ -277,7 +277,7 @@ class SettingsDialog(QDialog):
                 self.sections.setCurrentRow(place)
 
     def say(self, name: str, text: str, *, is_error: bool = False) -> None:
-        """Say under a setting or act how it went; an empty text takes it back."""
+        """Show a remark under a setting; an empty text removes it."""
         remark = self._remarks[name]
         remark.setProperty("role", "fault" if is_error else "done")
         remark.style().unpolish(remark)  # style sheets look at properties only when polishing

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QWheelEvent
-from PySide6.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QSpinBox
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtGui import QKeyEvent, QValidator, QWheelEvent
+from PySide6.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QLineEdit, QSpinBox
 
-from app.settings.spec import Choice, Setting
+from app.settings.spec import SEED, Choice, Setting
 from app.system.i18n import tr
+from engine.config import LARGEST_SEED
 
 
 class WholeBox(QSpinBox):
@@ -59,6 +60,63 @@ def number_box(setting: Setting) -> NumberBox:
     bounds = tr("From {low} to {high}.", low=f"{setting.low:g}", high=f"{setting.high:g}")
     box.setToolTip(f"{explanation} {bounds}")
     return box
+
+
+class _Seeds(QValidator):
+    """Lets nothing be typed that is no seed, but for an empty field, which its box fills again."""
+
+    def validate(self, text: str, place: int) -> tuple[QValidator.State, str, int]:
+        is_seed = not text or (text.isascii() and text.isdigit() and int(text) <= LARGEST_SEED)
+        return (QValidator.State.Acceptable if is_seed else QValidator.State.Invalid), text, place
+
+
+class SeedBox(QLineEdit):
+    """A seed, which has more bits than a spin box; the arrow keys count it up and down. Never without one for long."""
+
+    valueChanged = Signal()  # noqa: N815 - as of Qt's boxes; at the end of an edit, or by ``setValue``
+
+    def __init__(self) -> None:
+        super().__init__("0")
+        self._value = 0
+        self.setObjectName(SEED.name)
+        self.setValidator(_Seeds(self))
+        self.setAccessibleName(tr(SEED.label))
+        self.setAccessibleDescription(tr(SEED.explanation))
+        bounds = tr("From {low} to {high}.", low=0, high=LARGEST_SEED)
+        self.setToolTip(f"{tr(SEED.explanation)} {bounds}")
+        self.editingFinished.connect(self._take)
+
+    def value(self) -> int:
+        """The seed, from 0 to ``LARGEST_SEED``."""
+        return self._value
+
+    def setValue(self, value: int) -> None:
+        """Show another seed.
+
+        Raises:
+            ValueError: it is none. A fault of the program, as what is typed cannot be.
+        """
+        if not 0 <= value <= LARGEST_SEED:
+            raise ValueError(f"{value} is no seed")
+        self.setText(str(value))
+        self._take()
+
+    @Slot()
+    def _take(self) -> None:
+        """The text holds from now on; an empty one gives way to the seed before it."""
+        found = int(self.text() or self._value)
+        self.setText(str(found))
+        if found != self._value:
+            self._value = found
+            self.valueChanged.emit()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() not in (Qt.Key.Key_Up, Qt.Key.Key_Down):
+            super().keyPressEvent(event)
+            return
+        after = int(self.text() or self._value) + (1 if event.key() == Qt.Key.Key_Up else -1)
+        if 0 <= after <= LARGEST_SEED:
+            self.setValue(after)
 
 
 class ChoiceBox(QComboBox):

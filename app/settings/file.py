@@ -1,4 +1,4 @@
-"""The settings' file, looked at before QSettings reads it.
+"""The settings' file, checked before QSettings reads it.
 
 QSettings waits for ever for a pipe, or for a lock that is no file, takes an enormous file as it is, and builds what
 ``@Variant(...)`` describes: lists in lists end the process. So it only ever sees lines as it writes them itself.
@@ -31,7 +31,7 @@ _SECTION = re.compile(rf"\[(?:%General|{_NAME})\]")
 
 
 def user_settings() -> tuple[QSettings, str]:
-    """The user's settings, and what is to be said of them; on Windows and macOS they are in the system's own store."""
+    """The user's settings, and a message for the user; on Windows and macOS they are in the system's own store."""
     if sys.platform in ("win32", "darwin"):
         return QSettings("Safelight", "Safelight"), ""
     place = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.GenericConfigLocation)
@@ -39,7 +39,7 @@ def user_settings() -> tuple[QSettings, str]:
 
 
 def open_settings(path: Path) -> tuple[QSettings, str]:
-    """The settings in a file that may hold anything, and what is to be said of it, empty if nothing.
+    """The settings in a file that may hold anything, and a message for the user, empty if all is well.
 
     A file with something in it that cannot be read is set aside, and what can be read of it is kept.
     """
@@ -59,7 +59,7 @@ def open_settings(path: Path) -> tuple[QSettings, str]:
 
 
 def _free_lock(lock: Path) -> None:
-    """Take away a lock that was left over: QSettings waits 30 s for it, and for one that is no file for ever."""
+    """Remove a lock that was left over: QSettings waits 30 s for it, and for ever if it is no file."""
     ends = time.monotonic() + LOCK_SECONDS
     while os.path.lexists(lock):
         if not is_plain_file(lock):
@@ -90,7 +90,7 @@ def _clean(path: Path) -> str:
 
 
 def _readable(data: bytes) -> tuple[str, bool]:
-    """The lines as QSettings writes them, and whether those are all."""
+    """The lines that are as QSettings writes them, and whether all are."""
     kept: list[str] = []
     known = whole = True  # known: the section that the lines are in can be read
     for line in data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape").split("\n"):

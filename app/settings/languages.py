@@ -1,4 +1,4 @@
-"""Which languages there are catalogues for."""
+"""The languages that have a catalogue of translations."""
 
 from __future__ import annotations
 

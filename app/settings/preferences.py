@@ -1,4 +1,4 @@
-"""The application's preferences, declared once as data; the dialog, storage and checks are derived. Knows no Qt.
+"""The application's preferences, declared once as data; the dialog, storage and checks are derived. Without Qt.
 
 A name is an attribute of ``Preferences``, or of ``SettingsValues`` for how the canvas is shown.
 """
@@ -28,7 +28,7 @@ class Preferences:
 
 @dataclass(frozen=True)
 class Switch:
-    """On or off."""
+    """A preference that is on or off."""
 
     name: str
     label: str
@@ -46,7 +46,7 @@ class Folder:
 
 @dataclass(frozen=True)
 class Act:
-    """Something done at once, by a button that says what."""
+    """An action with a button; it stores nothing."""
 
     name: str
     label: str

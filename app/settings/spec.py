@@ -1,8 +1,10 @@
-"""The settings of a generation, declared once as data; widgets, storage and checks are derived. Knows no Qt."""
+"""The settings of a generation, declared once as data; widgets, storage and checks are derived. Without Qt."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from engine.config import LARGEST_SEED
 
 
 @dataclass(frozen=True)
@@ -93,15 +95,12 @@ SAMPLER = (
     ),
 )
 
-SEED_LOW, SEED_HIGH = 0, 2**31 - 1
-SEED = Setting(
-    "seed", "Seed", "", "The same seed, settings and model repeat an answer exactly.", SEED_LOW, SEED_HIGH, 1
-)
+SEED = Setting("seed", "Seed", "", "The same seed, settings and model repeat an answer exactly.", 0, LARGEST_SEED, 1)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A way of showing the canvas: values with their labels."""
+    """A setting with a few values, each with its label."""
 
     name: str
     label: str

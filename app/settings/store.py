@@ -1,4 +1,4 @@
-"""Keeps the settings between sessions in QSettings. Values that cannot be read are left out, never fatal."""
+"""Keeps the settings between sessions in QSettings. Values that cannot be read are left out."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from PySide6.QtCore import QSettings
 
 from app.settings.file import user_settings
 from app.settings.preferences import SECTIONS, THEME, Folder, Preference, Preferences, Switch
-from app.settings.spec import LAYER, PACE, SAMPLER, SEED_HIGH, SEED_LOW, Choice, Setting
+from app.settings.spec import LAYER, PACE, SAMPLER, Choice, Setting
 from app.settings.values import SettingsValues
 from app.system.i18n import tr
+from engine.config import LARGEST_SEED
 
 THEMES = tuple(value for value, _label in THEME.options)
 KEYS = {
@@ -39,20 +40,26 @@ def _number(settings: QSettings, key: str, low: float, high: float) -> float | N
     return value if low <= value <= high else None
 
 
+def _seed(settings: QSettings) -> int | None:
+    """A whole number that a float would round."""
+    raw = str(settings.value("sampler/seed", ""))
+    seed = int(raw) if raw.isascii() and raw.isdigit() and len(raw) < 20 else -1
+    return seed if 0 <= seed <= LARGEST_SEED else None
+
+
 def _flag(settings: QSettings, key: str, default: bool) -> bool:
     raw = settings.value(key)
     return default if raw is None else str(raw).lower() in ("true", "1")
 
 
 def read_values(settings: QSettings, reduced_motion: bool) -> SettingsValues:
-    """The stored settings; ``reduced_motion`` is the platform's wish, used where the user has not chosen."""
+    """The stored settings; ``reduced_motion`` is the platform's setting, used where the user has not chosen."""
     values = SettingsValues()
     for setting in SAMPLER:
         found = _number(settings, f"sampler/{setting.name}", setting.low, setting.high)
         if found is not None:
             values.overrides[setting.name] = int(found) if setting.is_whole else found
-    seed = _number(settings, "sampler/seed", SEED_LOW, SEED_HIGH)
-    values.seed = None if seed is None else int(seed)
+    values.seed = _seed(settings)
     values.calm = _flag(settings, "canvas/calm", False)
     layer = str(settings.value("canvas/layer", "state"))
     values.layer = layer if layer in dict(LAYER.options) else "state"
@@ -71,7 +78,7 @@ def write_values(settings: QSettings, values: SettingsValues, reduced_motion: bo
     for setting in SAMPLER:
         _write(settings, f"sampler/{setting.name}", values.overrides.get(setting.name))
     if not keep_seed:
-        _write(settings, "sampler/seed", values.seed)
+        _write(settings, "sampler/seed", None if values.seed is None else str(values.seed))
     _write(settings, "canvas/calm", values.calm)
     _write(settings, "canvas/layer", values.layer)
     _write(settings, "canvas/pace_ms", values.pace_ms)
@@ -87,7 +94,7 @@ def _write(settings: QSettings, key: str, value: object) -> None:
 
 
 def read_preferences(settings: QSettings) -> Preferences:
-    """The stored preferences; what is missing or cannot be read is as it comes."""
+    """The stored preferences; defaults for what is missing or cannot be read."""
     found = Preferences()
     for section in SECTIONS:
         for item in section.items:
@@ -98,7 +105,7 @@ def read_preferences(settings: QSettings) -> Preferences:
 
 
 def write_preference(settings: QSettings, preferences: Preferences, name: str) -> None:
-    """Store one preference; what is as it comes is not written."""
+    """Store one preference; a default is not written."""
     value = getattr(preferences, name)
     _write(settings, KEYS[name], None if value == getattr(Preferences(), name) else value)
 
@@ -123,7 +130,7 @@ def _stored(settings: QSettings, item: Preference) -> str | int | bool | None:
 
 
 def unread(settings: QSettings) -> str:
-    """What is to be said of settings that could not be read; empty if nothing. Most are simply as they come then."""
+    """A message about settings that could not be read, empty if there is none; most take their defaults silently."""
     if settings.value(KEYS["data_folder"]) in (None, "") or read_preferences(settings).data_folder:
         return ""
     return tr("The data folder in the settings cannot be read. Choose it again; until then the default is used.")
@@ -139,7 +146,7 @@ def write_open(settings: QSettings, part: str, is_open: bool) -> None:
 
 
 def read_conversation(settings: QSettings) -> int | None:
-    """The conversation that was on show last."""
+    """The conversation shown last."""
     found = _number(settings, "window/conversation", 1, 2**53)
     return None if found is None else int(found)
 
@@ -155,6 +162,6 @@ def read_reopening(settings: QSettings) -> int | None:
 
 
 def write_reopening(settings: QSettings, conversation: int | None) -> None:
-    """On the disk when this returns, as the app may end at once."""
+    """Written to disk before this returns, as the app may end at once."""
     _write(settings, "window/reopening", conversation)
     settings.sync()

@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QScrollArea, QVBox
 
 from app.design.controls import Hairline, button, label
 from app.design.fonts import px
-from app.settings.fields import NumberBox, WholeBox, choice_box, flag_box, number_box
+from app.settings.fields import NumberBox, SeedBox, WholeBox, choice_box, flag_box, number_box
 from app.settings.spec import (
     LAYER,
     PACE,
@@ -56,7 +56,7 @@ class SettingsStrip(QWidget):
         self._column.addWidget(self.problem)
         for setting in SAMPLER:
             self.boxes[setting.name] = self._add_number(setting)
-        self.seed = number_box(SEED)
+        self.seed = SeedBox()
         self.random_seed = flag_box(
             "random_seed", "Random for each answer", "Draws a new seed for each answer; the answer tells which."
         )
@@ -140,9 +140,11 @@ class SettingsStrip(QWidget):
         self._filling = False
         self._show_state()
 
+    @Slot()
     def refresh(self) -> None:
         """Show the values as they are now, when they were changed elsewhere."""
-        self.show_values(self._defaults)
+        if not self._filling:
+            self.show_values(self._defaults)
 
     def _show_state(self) -> None:
         self.seed.setVisible(not self.random_seed.isChecked())
@@ -160,16 +162,21 @@ class SettingsStrip(QWidget):
             # A default with more decimals than the box shows must not turn into an override.
             if round(self._values.value(setting.name, self._defaults), setting.decimals) != shown:
                 self._values.set(setting.name, shown, self._defaults)
-        self._values.seed = None if self.random_seed.isChecked() else int(self.seed.value())
+        self._values.seed = None if self.random_seed.isChecked() else self.seed.value()
         self._values.calm = self.view.currentData() == "calm"
         self._values.layer = self.layer.currentData()
         self._values.pace_ms = int(self.pace.value())
         self._values.reduced_motion = self.reduced_motion.isChecked()
         self._show_state()
-        self.changed.emit()
+        self._tell()
 
     @Slot()
     def _reset(self) -> None:
         self._values.reset()
         self.show_values(self._defaults)
+        self._tell()
+
+    def _tell(self) -> None:
+        self._filling = True  # what is told here is on show here
         self.changed.emit()
+        self._filling = False

@@ -1,16 +1,22 @@
-"""The settings as the user has set them, over a model's defaults. Knows no Qt."""
+"""The settings as the user has set them, over a model's defaults. Without Qt."""
 
 from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
 
-from app.settings.spec import SAMPLER, SEED_HIGH
+from app.settings.spec import SAMPLER
 from app.system.i18n import tr
 from engine import GenerationConfig, SafelightError
+from engine.config import LARGEST_SEED
 
 DRAWN_SEED_HIGH = 999_999
-"""Drawn seeds are short enough to be read out and typed in again."""
+"""Drawn seeds are short, so that people can copy them."""
+
+
+def later_seed(seed: int, count: int) -> int:
+    """The seed that comes so many after another one; behind the largest it goes on from 0."""
+    return (seed + count) % (LARGEST_SEED + 1)
 
 
 @dataclass
@@ -76,10 +82,10 @@ class SettingsValues:
         """The seed of the next answer: drawn, or the fixed one counted up for each further version."""
         if self.seed is None:
             return random.randint(0, DRAWN_SEED_HIGH)
-        return (self.seed + version) % (SEED_HIGH + 1)
+        return later_seed(self.seed, version)
 
     def reset(self) -> None:
-        """Back to the model's defaults and a drawn seed; how the canvas is shown stays."""
+        """Back to the model's defaults and a drawn seed; the settings of the canvas stay."""
         self.overrides.clear()
         self.seed = None
 

@@ -1,24 +1,20 @@
-"""The scoreboard's dealings: puzzle after puzzle for the loaded model, each made while the one before runs."""
+"""The scoreboard's runs: puzzle after puzzle for the loaded model, each made while the one before runs."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QTimer, Signal, Slot
 
 from app.player.run_view import RunView
 from app.state.sudoku.scores import Request, Result, Task
 from app.sudoku.contenders import Contender
-from app.sudoku.job_queue import Job, Work, was_stopped
+from app.sudoku.job_queue import JobQueue, PuzzleJob, was_stopped
 from app.sudoku.scores.view import ScoreboardView
-from app.sudoku.wording import Spent
+from app.sudoku.words import Spent
 from app.system.i18n import tr
 from engine.tasks import sudoku
-
-if TYPE_CHECKING:
-    from app.window.main_window import MainWindow
 
 POLL_MS = 10  # between two looks whether the next puzzle is made
 
@@ -56,14 +52,14 @@ class Ahead:
         return made
 
 
-class Batch(QObject):
+class PuzzleBatch(QObject):
     """A ``Follower`` of ``app.sudoku.job_queue``. ``changed`` tells that it began or ended."""
 
     changed = Signal()
 
-    def __init__(self, window: MainWindow, work: Work, view: ScoreboardView, parent: QObject | None = None) -> None:
+    def __init__(self, queue: JobQueue, view: ScoreboardView, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._window, self._work, self._view = window, work, view
+        self._queue, self._view = queue, view
         self.puzzles: Ahead | None = None  # those to come, while a batch is on
         self._task: Task | None = None
         self._title = ""
@@ -106,7 +102,8 @@ class Batch(QObject):
         if self._task is None:
             self._end()
             return
-        self._work.add([Job(self._contender, self._task.puzzle, self._seed, follower=self, keep=False, paced=False)])
+        job = PuzzleJob(self._contender, self._task.puzzle, self._seed, follower=self, keep=False, paced=False)
+        self._queue.add([job])
 
     # ---------------------------------------------------------------- following
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import engine
-from app.bridge.messages import LoadedModel
 from app.system.i18n import tr
 from engine import EMBEDDED, SUDOKU, GenerationConfig, SafelightError
+from engine.service import LoadedModel
 from engine.tasks import sudoku
 
 ANSWER_TOKENS = 90  # 81 digits, the line breaks between nine lines, and the end
@@ -83,6 +83,8 @@ def usual_pair(offered: list[Contender]) -> tuple[Contender, Contender]:
 
 def obstacle(model: LoadedModel) -> str:
     """Why a model cannot be given a puzzle, in a sentence; empty if it can."""
+    if not model.capabilities.steps:
+        return tr("{model} tells no denoising steps, which a board is drawn from.", model=model.title)
     if model.canvas_length < ANSWER_TOKENS:
         return tr(
             "{model} cannot write a board: its canvas holds {length} tokens, and a board takes {needed}.",

@@ -1,40 +1,38 @@
-"""The Sudoku page's dealings: solving, two contenders, the scoreboard's batch, adapters. Part of the window."""
+"""What the Sudoku page asks for: solving, two contenders, the scoreboard's batch, adapters."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Slot
 from PySide6.QtWidgets import QFileDialog
 
-from app.bridge.messages import AdapterChanged, LoadedModel, Message
-from app.design.tokens import Theme
-from app.state.sudoku.board import Bin
+from app.context import SUDOKU, AppContext
+from app.settings.values import later_seed
 from app.state.sudoku.scores import Request
-from app.sudoku.batch import Batch
+from app.sudoku.batch import PuzzleBatch
 from app.sudoku.board.run_board import RunBoard
 from app.sudoku.contenders import Contender, adapters_for, contenders, obstacle, title_of_adapter
-from app.sudoku.job_queue import Job, Work
+from app.sudoku.job_queue import JobQueue, PuzzleJob
 from app.sudoku.page import SudokuPage
-from app.sudoku.side_by_side import Side
+from app.sudoku.side_by_side import BoardSide
 from app.system.i18n import tr
-from app.window.topbar import INSPECTOR, SUDOKU
 from engine import SUDOKU as SUDOKU_MODEL
+from engine.service import AdapterChanged, LoadedModel, ServiceReply
+from engine.tasks.sudoku import Bin
 
-if TYPE_CHECKING:
-    from app.window.main_window import MainWindow
 
-
-class Solving(QObject):
+class SudokuController(QObject):
     """One thing at a time goes to the engine: a puzzle, two in turn, or a batch of them."""
 
-    def __init__(self, window: MainWindow, theme: Theme, reduced_motion: bool) -> None:
-        super().__init__(window)
-        self._window = window
-        self.page = page = SudokuPage(theme, reduced_motion)
-        self.work = Work(window, self)
-        self.batch = Batch(window, self.work, page.scores, self)
+    notice = None  # the window says what went wrong
+
+    def __init__(self, context: AppContext) -> None:
+        super().__init__()
+        self._context = context
+        self.widget = self.page = page = SudokuPage(context.theme, context.values.reduced_motion)
+        self.queue = JobQueue(context, self)
+        self.batch = PuzzleBatch(self.queue, page.scores, self)
         self._folders: list[str] = []  # of adapters that the user has opened
         self._offered: object = None  # what the choosers were filled from
         one, column = page.one, page.one.column
@@ -51,31 +49,53 @@ class Solving(QObject):
         page.beside.inspect_asked.connect(self._inspect)
         page.scores.run_asked.connect(self._run_batch)
         page.scores.stop_asked.connect(self.stop)
-        page.scores.failed.connect(window.say)
-        self.work.changed.connect(window.refresh_blocking)
-        self.batch.changed.connect(window.refresh_blocking)
+        page.scores.failed.connect(context.say)
+        self.queue.changed.connect(context.busy_changed)
+        self.batch.changed.connect(context.busy_changed)
+        context.register_busy(self)
+        context.arrived.connect(self.take)
+        context.busy_changed.connect(self.refresh)
+        context.models_changed.connect(self.refresh)
+        context.settings_changed.connect(self._calm)
+        context.theme_changed.connect(self._dress)
         self.refresh()
+
+    def enter(self) -> None:
+        """The board has the keyboard."""
+        self.page.setFocus()
+
+    @Slot()
+    def _dress(self) -> None:
+        self.page.set_theme(self._context.theme)
+
+    @Slot()
+    def _calm(self) -> None:
+        self.page.set_reduced_motion(self._context.values.reduced_motion)
 
     @property
     def is_busy(self) -> bool:
         """Whether a puzzle is being solved, or a model made ready for one."""
-        return self.work.is_busy or self.batch.is_on
+        return self.queue.is_busy or self.batch.is_on
+
+    def reason_to_wait(self) -> str:
+        """That a puzzle is being solved, in a sentence; empty where none is."""
+        return tr("A puzzle is being solved; Esc stops it") if self.is_busy else ""
 
     # ---------------------------------------------------------------- solving
 
     @Slot()
     def solve(self) -> None:
         """Give the puzzle to the loaded model; where that cannot write a board, to Safelight Sudoku."""
-        one, model = self.page.one, self._window.model
+        one, model = self.page.one, self._context.model
         if self._reason() or not one.check.runs:
             return
         contender = Contender(SUDOKU_MODEL) if self._offer() else None
-        seed = self._window.values.next_seed()
+        seed = self._context.values.next_seed()
         title = _title(model) if model is not None and contender is None else Contender(SUDOKU_MODEL).title
         facts = tr("{model}, seed {seed}", model=title, seed=seed)
         one.expect(tr("{facts}, givens clamped", facts=facts) if self.page.clamp else facts)
         self.page.show_part("one")
-        self.work.add([Job(contender, one.puzzle.cells, seed, self.page.clamp, one.run)])
+        self.queue.add([PuzzleJob(contender, one.puzzle.cells, seed, self.page.clamp, one.run)])
 
     @Slot()
     def solve_both(self) -> None:
@@ -84,11 +104,11 @@ class Solving(QObject):
         left, right = beside.left.contender, beside.right.contender
         if self._reason() or not one.check.runs or left is None or right is None:
             return
-        puzzle, seed = one.puzzle.cells, self._window.values.next_seed()
-        seeds = (seed, seed + (left == right))  # the same twice would be the same run twice
+        puzzle, seed = one.puzzle.cells, self._context.values.next_seed()
+        seeds = (seed, later_seed(seed, int(left == right)))  # the same twice would be the same run twice
         beside.expect(puzzle)
-        self.work.add(
-            Job(side.contender, puzzle, own, self.page.clamp, side.run)
+        self.queue.add(
+            PuzzleJob(side.contender, puzzle, own, self.page.clamp, side.run)
             for side, own in zip(beside.sides, seeds, strict=True)
         )
 
@@ -96,11 +116,11 @@ class Solving(QObject):
     def stop(self) -> None:
         """Stop the run under way within one denoising step, and begin none of those that wait."""
         self.batch.stop()
-        self.work.stop()
+        self.queue.stop()
 
     @Slot(object)
     def _run_batch(self, request: Request) -> None:
-        model = self._window.model
+        model = self._context.model
         if self._reason():
             return
         if self._offer() or model is None:
@@ -117,9 +137,9 @@ class Solving(QObject):
 
     @Slot(str)
     def _adapt(self, path_or_id: str) -> None:
-        model = self._window.model
+        model = self._context.model
         if model is not None and not self._reason() and (path_or_id or None) != model.adapter:
-            self.work.add([Job(Contender(model.path_or_id, path_or_id or None))])
+            self.queue.add([PuzzleJob(Contender(model.path_or_id, path_or_id or None))])
 
     @Slot()
     def _ask_adapter(self) -> None:
@@ -129,22 +149,22 @@ class Solving(QObject):
         self._fill()
 
     @Slot(object)
-    def _ask_contender(self, side: Side) -> None:
+    def _ask_contender(self, side: BoardSide) -> None:
         folder = self._ask_folder()
         if folder and side.contender is not None:
             self._fill()
             side.choose(Contender(side.contender.model, folder))
 
     def _ask_folder(self) -> str:
-        folder = QFileDialog.getExistingDirectory(self._window, tr("Open an adapter's folder"))
+        folder = QFileDialog.getExistingDirectory(self.page.window(), tr("Open an adapter's folder"))
         if folder and folder not in self._folders:
             self._folders.append(folder)
         return folder
 
     def _fill(self) -> None:
         """Offer what there is to choose from."""
-        model = self._window.model
-        others = [path for path, _ in self._window.models.models]
+        model = self._context.model
+        others = [path for path, _ in self._context.models]
         if model is not None and not obstacle(model):
             others.append(model.path_or_id)
         self.page.beside.offer(contenders(others, self._folders))
@@ -156,20 +176,19 @@ class Solving(QObject):
 
     def _reason(self) -> str:
         """Why nothing can be run now; empty where something can, if need be by the model that is offered."""
-        reason = self._window.reason_to_wait()
-        return "" if reason and self._window.model is None and not self._window.loading_text else reason
+        reason = self._context.reason_to_wait()
+        return "" if reason and self._context.model is None and self._context.loading is None else reason
 
     def _offer(self) -> bool:
         """Whether a model has to be loaded first."""
-        model = self._window.model
+        model = self._context.model
         return model is None or bool(obstacle(model))
 
     @Slot()
     def refresh(self) -> None:
         """What can be asked has changed: another model or puzzle, or a run that began or ended."""
-        self.work.look()
-        model, page, one = self._window.model, self.page, self.page.one
-        known = (model, tuple(self._window.models.models), tuple(self._folders))
+        model, page, one = self._context.model, self.page, self.page.one
+        known = (model, tuple(self._context.models), tuple(self._folders))
         if known != self._offered:
             self._offered = known
             self._fill()
@@ -182,24 +201,24 @@ class Solving(QObject):
         page.beside.show_puzzle(one.puzzle, waits or check.text)
         page.beside.show_solving(busy, waits, can_run=not reason and check.runs)
         page.scores.set_busy("" if self.batch.is_on else reason)
-        one.column.adapter.setEnabled(model is not None and not busy and not reason)
+        one.column.adapter.setEnabled(model is not None and model.capabilities.adapters and not busy and not reason)
 
     def _preparing(self) -> str:
         """What a run waits for; empty once it is under way."""
-        if self.work.is_running or not self.work.is_busy:
+        if self.queue.is_running or not self.queue.is_busy:
             return ""
-        return self._window.loading_text or tr("Changing the adapter")
+        loading = self._context.loading
+        return loading.text if loading is not None else tr("Changing the adapter")
 
     # ---------------------------------------------------------------- what arrives
 
-    def take(self, message: Message) -> None:
-        """Take in what arrived of a run."""
-        self.work.take(message)
-
-    def adapter_changed(self, change: AdapterChanged) -> None:
-        """The model has another adapter, or could not take it; then the chooser goes back."""
-        self.work.adapter_changed(change)
-        self._fill()
+    @Slot(object)
+    def take(self, replies: list[ServiceReply]) -> None:
+        """Take in what arrived of a run; where an adapter could not be put on, the chooser goes back."""
+        for reply in replies:
+            self.queue.take(reply)
+            if isinstance(reply, AdapterChanged):
+                self._fill()
 
     # ---------------------------------------------------------------- looking into it
 
@@ -210,8 +229,7 @@ class Solving(QObject):
     @Slot(object)
     def _inspect(self, run: RunBoard) -> None:
         if run.trace is not None and not run.is_live:
-            self._window.show_page(INSPECTOR)
-            self._window.inspecting.page.open_trace(run.trace, 0)
+            self._context.inspect(run.trace)
 
     def toggle_clamp(self) -> None:
         """Clamp givens from now on, or no longer."""
@@ -220,7 +238,7 @@ class Solving(QObject):
 
     def show(self, part: str) -> None:
         """Go to the page, and there to "one", "beside" or "scores"."""
-        self._window.show_page(SUDOKU)
+        self._context.show_page(SUDOKU)
         self.page.show_part(part)
 
 
@@ -229,3 +247,8 @@ def _title(model: LoadedModel) -> str:
     if model.adapter is None:
         return model.title
     return tr("{model} with {adapter}", model=model.title, adapter=model.adapter_title or Path(model.adapter).name)
+
+
+def build(context: AppContext) -> SudokuController:
+    """The Sudoku page."""
+    return SudokuController(context)

@@ -1,6 +1,6 @@
-"""One puzzle after another for the engine's thread, which has one model at a time: load it, put an adapter on, run.
+"""One puzzle after another for the engine, which has one model at a time: load it, put an adapter on, run.
 
-Each waits for the answer to the one before. Knows no widgets.
+Each request is followed by a reply, and the next goes out when that has come. Knows no widgets.
 """
 
 from __future__ import annotations
@@ -8,21 +8,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Protocol
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, Signal, Slot
 
-from app.bridge.messages import AdapterChanged, Message, TrialEnded, TrialGrown, TrialRequest, TrialStarted
+from app.context import AppContext
 from app.player.run_view import RunView
 from app.sudoku.contenders import Contender, obstacle, settings
 from app.system.i18n import tr
 from engine import SafelightError
+from engine.service import AdapterChanged, RunAdvanced, RunEnded, RunRequest, RunStarted, ServiceReply
 from engine.tasks import sudoku
-
-if TYPE_CHECKING:
-    from app.window.main_window import MainWindow
-
-Stage = Literal["", "load", "adapt", "run"]
 
 
 class Follower(Protocol):
@@ -39,7 +35,7 @@ class Follower(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
+class PuzzleJob:
     """A puzzle for a contender. Without a puzzle only the model is made ready; without a contender it stays."""
 
     contender: Contender | None = None
@@ -56,19 +52,38 @@ def was_stopped(view: RunView | None) -> bool:
     return view is None or (view.result is not None and view.result.reason == "cancelled")
 
 
-class Work(QObject):
-    """A queue. ``changed`` tells that it began, took the next job, or ended."""
+@dataclass(frozen=True)
+class _Load:
+    """The model of this name was asked for."""
+
+    path_or_id: str
+
+
+@dataclass(frozen=True)
+class _Adapt:
+    """This adapter was asked for, or none."""
+
+    path_or_id: str | None
+
+
+_Awaited = _Load | _Adapt | RunRequest  # what was asked of the engine, until the reply to it has come
+
+
+class JobQueue(QObject):
+    """Does one job after the other. ``changed`` tells that it began, took the next job, or ended."""
 
     changed = Signal()
 
-    def __init__(self, window: MainWindow, parent: QObject | None = None) -> None:
+    def __init__(self, context: AppContext, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._window = window
-        self._waiting: deque[Job] = deque()
-        self._now: Job | None = None
-        self._stage: Stage = ""
+        self._context = context
+        self._waiting: deque[PuzzleJob] = deque()
+        self._now: PuzzleJob | None = None
+        self._awaited: _Awaited | None = None
         self._view: RunView | None = None
-        self._is_stopping = False
+        self._is_stopping = False  # once the reply that is awaited has come
+        context.model_changed.connect(self._model_changed)
+        context.settings_changed.connect(self._keep_pace)
 
     @property
     def is_busy(self) -> bool:
@@ -78,9 +93,9 @@ class Work(QObject):
     @property
     def is_running(self) -> bool:
         """Whether a puzzle is being solved, rather than a model being made ready."""
-        return self._stage == "run"
+        return isinstance(self._awaited, RunRequest)
 
-    def add(self, jobs: Iterable[Job]) -> None:
+    def add(self, jobs: Iterable[PuzzleJob]) -> None:
         """Do these, after what there is."""
         self._waiting.extend(jobs)
         if self._now is None:
@@ -89,70 +104,75 @@ class Work(QObject):
     def stop(self) -> None:
         """Do nothing of what waits, and stop the run under way within one denoising step."""
         self._drop_waiting()
-        match self._stage:
-            case "run":
-                self._window.link.cancel()
-            case "load":
+        match self._awaited:
+            case RunRequest():
+                self._context.backend.cancel()
+            case _Load():
                 self._end(None)  # the model is loaded nevertheless
-            case "adapt":
+            case _Adapt():
                 self._is_stopping = True
 
-    # ---------------------------------------------------------------- going on
+    # ---------------------------------------------------------------- asking
 
     def _next(self) -> None:
-        self._stage, self._view, self._is_stopping = "", None, False
+        self._awaited, self._view, self._is_stopping = None, None, False
         self._now = self._waiting.popleft() if self._waiting else None
         if self._now is not None:
-            self._go_on()
+            self._ask()
         else:
-            self._window.link.pace_ms = self._window.values.pace_ms
+            self._keep_pace()
         self.changed.emit()
 
-    def _go_on(self) -> None:
-        """Take the next stage of the job at hand."""
-        job, window = self._now, self._window
+    def _ask(self) -> None:
+        """Ask for what the job at hand needs next: its model, the adapter on it, or the run.
+
+        What was asked for and is not there when its reply has come is gone for good, as another model was chosen.
+        """
+        job, model, asked = self._now, self._context.model, self._awaited
         assert job is not None
-        want, model = job.contender, window.model
+        want = job.contender
         if want is not None and (model is None or model.path_or_id != want.model):
-            if self._stage:
-                self._abandon("")  # another model was chosen meanwhile
-                return
-            self._stage = "load"
-            window.load(want.model)
-        elif want is not None and model is not None and model.adapter != want.adapter:
-            if self._stage == "adapt":
+            if asked is not None:
                 self._abandon("")
                 return
-            self._stage = "adapt"
-            window.link.adapt(want.adapter)
+            self._awaited = _Load(want.model)
+            self._context.load(want.model)
+        elif want is not None and model is not None and model.adapter != want.adapter:
+            if isinstance(asked, _Adapt):
+                self._abandon("")
+                return
+            self._awaited = _Adapt(want.adapter)
+            self._context.backend.set_adapter(want.adapter)
         elif job.puzzle:
             self._run(job)
         else:
             self._next()
 
-    def _run(self, job: Job) -> None:
-        window = self._window
-        model = window.model
+    def _run(self, job: PuzzleJob) -> None:
+        context, model = self._context, self._context.model
         problem = tr("No model is loaded. Choose one above") if model is None else obstacle(model)
         if model is None or problem:
             self._abandon(problem)
             return
         try:
-            config = settings(model, window.values.config(model.defaults), job.puzzle, clamp=job.clamp)
+            config = settings(model, context.values.config(model.defaults), job.puzzle, clamp=job.clamp)
         except SafelightError as error:
             self._abandon(str(error))
             return
-        self._stage = "run"
-        self.keep_pace()
         messages = ({"role": "user", "content": sudoku.to_prompt(job.puzzle)},)
-        window.link.trial(TrialRequest(messages, config, job.seed, keep=job.keep))
+        self._awaited = asked = RunRequest("puzzle", messages, config, job.seed, keep=job.keep)
+        self._keep_pace()
+        context.backend.run(asked)
 
-    def keep_pace(self) -> None:
-        """Let a run that is not looked at go as fast as it can; the window's settings may have said otherwise."""
-        if self._stage == "run" and self._now is not None:
-            pace = self._window.values.pace_ms if self._now.paced else 0
-            if self._window.link.pace_ms != pace:
-                self._window.link.pace_ms = pace
+    @Slot()
+    def _keep_pace(self) -> None:
+        """Let a run that is not looked at go as fast as it can, and everything else at the pace of the settings."""
+        is_unseen = self.is_running and self._now is not None and not self._now.paced
+        pace = 0 if is_unseen else self._context.values.pace_ms
+        if self._context.backend.pace_ms != pace:
+            self._context.backend.pace_ms = pace
+
+    # ---------------------------------------------------------------- ending
 
     def _drop_waiting(self) -> None:
         while self._waiting:
@@ -161,63 +181,63 @@ class Work(QObject):
     def _abandon(self, problem: str, details: str = "") -> None:
         self._drop_waiting()
         if problem:
-            self._window.say(problem, details)
+            self._context.say(problem, details)
         self._end(self._view, problem)
 
     def _end(self, view: RunView | None, problem: str = "") -> None:
-        self._stage = ""
+        self._awaited = None
         if self._now is not None:  # until it has been told: a follower may ask for more, which then waits
             _tell_end(self._now, view, problem)
         self._next()
 
-    # ---------------------------------------------------------------- what arrives
+    # ---------------------------------------------------------------- replies
 
-    def look(self) -> None:
-        """The model may be there, or may have failed to come."""
-        self.keep_pace()
-        if self._stage != "load" or self._now is None or self._now.contender is None:
+    @Slot()
+    def _model_changed(self) -> None:
+        """The model that was asked for may be there, or may have failed to come; or the user chose another one."""
+        if not isinstance(self._awaited, _Load):
             return
-        model = self._window.model
-        if model is not None and model.path_or_id == self._now.contender.model:
-            self._go_on()
-        elif not self._window.loading_text or model is not None:
-            self._abandon("")  # the window has said why
+        model, loading, wanted = self._context.model, self._context.loading, self._awaited.path_or_id
+        if model is not None and model.path_or_id == wanted:
+            self._ask()
+        elif loading is None or loading.path_or_id != wanted:
+            self._abandon("")  # the context has said why
 
-    def adapter_changed(self, change: AdapterChanged) -> None:
-        """The model has another adapter, or could not take it."""
-        if self._stage != "adapt":
-            return
-        if change.message or self._is_stopping:
-            self._abandon("")  # the window has said why
-        else:
-            self._go_on()
+    def take(self, reply: ServiceReply) -> None:
+        """Take in what arrived from the engine; what answers no request of this queue is left alone."""
+        match reply:
+            case AdapterChanged(path_or_id, _, problem) if self._awaited == _Adapt(path_or_id):
+                if problem or self._is_stopping:
+                    self._abandon("")  # the context has said why
+                else:
+                    self._ask()
+            case RunStarted() | RunAdvanced() | RunEnded():
+                asked = self._awaited
+                if isinstance(asked, RunRequest) and asked.run_id == reply.run_id and self._now is not None:
+                    self._take_run(self._now, reply)
 
-    def take(self, message: Message) -> None:
-        """What arrives of the run under way."""
-        job = self._now
-        if job is None or self._stage != "run":
-            return
-        match message:
-            case TrialStarted(trace):
+    def _take_run(self, job: PuzzleJob, reply: RunStarted | RunAdvanced | RunEnded) -> None:
+        match reply:
+            case RunStarted(_, trace):
                 self._view = RunView(trace)
                 if job.follower is not None:
                     job.follower.began(self._view)
-            case TrialGrown():
+            case RunAdvanced():
                 if self._view is not None:
                     self._view.advance()
                 if job.follower is not None:
                     job.follower.grew()
-            case TrialEnded(problem, details):
+            case RunEnded(_, problem, details):
                 if self._view is not None:
                     self._view.show_all()
                 if problem:
-                    self._abandon(problem, details)
+                    self._abandon(tr(problem), details)
                     return
                 if was_stopped(self._view):
                     self._drop_waiting()
                 self._end(self._view)
 
 
-def _tell_end(job: Job, view: RunView | None, problem: str = "") -> None:
+def _tell_end(job: PuzzleJob, view: RunView | None, problem: str = "") -> None:
     if job.follower is not None and job.puzzle:
         job.follower.ended(view, problem)

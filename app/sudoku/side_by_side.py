@@ -17,7 +17,7 @@ from app.sudoku.board.column import BinChips, flow_of
 from app.sudoku.board.run_board import RunBoard
 from app.sudoku.board.view import BoardView
 from app.sudoku.contenders import Contender, usual_pair
-from app.sudoku.wording import steps_text
+from app.sudoku.words import steps_text
 from app.system.i18n import tr
 
 OPEN_FOLDER = "open-folder"  # the choosers' last entry
@@ -25,7 +25,7 @@ NARROW = 608  # pixels; below it the boards stand under each other
 LEAST, NARROW_BOARD = 240, 360
 
 
-class Side(QWidget):
+class BoardSide(QWidget):
     """A contender, its board and how its run went."""
 
     chosen = Signal()
@@ -140,7 +140,7 @@ class Beside(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.left, self.right = Side(tr("At the left")), Side(tr("At the right"))
+        self.left, self.right = BoardSide(tr("At the left")), BoardSide(tr("At the right"))
         self.sides = (self.left, self.right)
         self.solve = button(tr("Solve both"), tr("Solve the puzzle with both"), role="primary")
         self.stop = button(tr("Stop"), tr("Stop both"), role="plain", tip=tr("Within one denoising step (Esc)"))

@@ -12,13 +12,14 @@ from app.design.controls import chain_tabs, scroller
 from app.design.fonts import px
 from app.design.tokens import Theme
 from app.player.scrubber import Scrub
-from app.state.sudoku.board import Bin, Board, Check, check, generate
+from app.state.sudoku.board import Board, BoardCheck, check, generate
 from app.sudoku.board import keys
 from app.sudoku.board.column import Column
 from app.sudoku.board.legend import BoardLegend
 from app.sudoku.board.run_board import RunBoard
 from app.sudoku.board.view import BoardView
-from app.sudoku.wording import SAMPLE
+from app.sudoku.words import SAMPLE
+from engine.tasks.sudoku import Bin
 
 COLUMN = 280  # pixels at 100 %
 LEAST_BOARD = 280
@@ -41,7 +42,7 @@ class OnePuzzle(QWidget):
         self.column = Column()
         self._problem = ""
         self._facts = ""
-        self._check: Check | None = None
+        self._check: BoardCheck | None = None
         self._later = QTimer(self)
         self._later.setSingleShot(True)
         self._later.timeout.connect(self._check_now)
@@ -68,6 +69,7 @@ class OnePuzzle(QWidget):
         self._row.setSpacing(24)
         self._row.addWidget(left, 1)
         self._row.addWidget(self.side)
+        self._inside = inside
         self.area = scroller(inside)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
@@ -98,7 +100,7 @@ class OnePuzzle(QWidget):
         return self.board.board
 
     @property
-    def check(self) -> Check:
+    def check(self) -> BoardCheck:
         """How the puzzle stands, up to date."""
         self._check_now()
         assert self._check is not None
@@ -151,7 +153,7 @@ class OnePuzzle(QWidget):
         self._show_check()
 
     @property
-    def check_shown(self) -> Check:
+    def check_shown(self) -> BoardCheck:
         """How the puzzle stood when it was looked at last, a moment ago at most."""
         assert self._check is not None
         return self._check
@@ -185,7 +187,7 @@ class OnePuzzle(QWidget):
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Typing takes the board back from a run that has ended."""
         if watched is self.board and event.type() == QEvent.Type.KeyPress and isinstance(event, QKeyEvent):
-            edits = keys.digit_of(event) is not None or keys.deed_of(event) in ("paste", "undo", "redo")
+            edits = keys.digit_of(event) is not None or keys.edit_of(event) in ("paste", "undo", "redo")
             if edits:
                 self.leave_run()
         return super().eventFilter(watched, event)
@@ -242,7 +244,6 @@ class OnePuzzle(QWidget):
     def _arrange(self) -> None:
         """Wide: the board fills the height, the column scrolls. Narrow: the column under the board, all scrolls."""
         narrow = self.width() < px(COLUMN) + LEAST_BOARD + 56
-        inside = self.area.widget()
         room = self.width() - 32 if narrow else self.width() - 56 - px(COLUMN) - 12
         self.board.setMaximumHeight(max(room, LEAST_BOARD))  # the slider stands right under the squares
         if narrow:
@@ -252,10 +253,10 @@ class OnePuzzle(QWidget):
             self.side.setMinimumHeight(self.column.heightForWidth(self.width() - 40) + 8)
             self.side.setMinimumWidth(0)
             self.side.setMaximumWidth(16777215)
-            inside.setMaximumHeight(16777215)
+            self._inside.setMaximumHeight(16777215)
         else:
             self._row.setDirection(QBoxLayout.Direction.LeftToRight)
             self._left.setMinimumHeight(0)
             self.side.setMinimumHeight(0)
             self.side.setFixedWidth(px(COLUMN) + 12)
-            inside.setMaximumHeight(max(200, self.height()))
+            self._inside.setMaximumHeight(max(200, self.height()))

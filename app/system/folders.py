@@ -1,4 +1,4 @@
-"""Where Safelight keeps its files: the platform's own places, or a folder of the user's choice. Knows no Qt."""
+"""Where Safelight keeps its files: the platform's own places, or a folder of the user's choice. Without Qt."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class Folders:
 
 def default_data_folder() -> Path:
     """The platform's place for an application's data."""
-    import platformdirs
+    import platformdirs  # at its first use, not with what the window imports
 
     return Path(platformdirs.user_data_path(APP, appauthor=False))
 
 
 def folders(data_folder: str = "") -> Folders:
     """The folders in use; an empty ``data_folder`` takes the platform's own. Creates nothing."""
-    import platformdirs
+    import platformdirs  # at its first use, not with what the window imports
 
     data = Path(data_folder).expanduser() if data_folder else default_data_folder()
     return Folders(data, data / "models", data / "traces", Path(platformdirs.user_log_path(APP, appauthor=False)))
@@ -57,7 +57,7 @@ def ensure(folder: Path) -> Path:
 
 
 def tighten(file: Path) -> None:
-    """Take a file of the user's from everybody else (0600), as far as the system lets us."""
+    """Make a file readable for its owner alone (0600), as far as the system allows it."""
     with contextlib.suppress(OSError):
         if stat.S_IMODE(file.stat().st_mode) & 0o077:
             file.chmod(0o600)

@@ -1,4 +1,4 @@
-"""Every string on screen passes through here, so that another language is a catalogue away. Knows no Qt.
+"""Translation: every string on screen passes through ``tr`` or ``trn``. Without Qt.
 
 Catalogues are gettext's, in ``assets/locale/CODE/LC_MESSAGES/safelight.mo``; the strings in the source are English.
 """
@@ -9,6 +9,8 @@ import gettext
 import re
 from pathlib import Path
 
+from engine.errors import Sentence
+
 LOCALE = Path(__file__).resolve().parents[2] / "assets" / "locale"
 DOMAIN = "safelight"
 
@@ -16,20 +18,21 @@ _catalogue: gettext.NullTranslations = gettext.NullTranslations()
 
 
 def use(catalogue: gettext.NullTranslations) -> None:
-    """Speak by this catalogue from now on; what is on screen already stays as it is."""
+    """Translate by this catalogue from now on; what is on screen already stays as it is."""
     global _catalogue
     _catalogue = catalogue
 
 
 def use_code(code: str) -> None:
-    """Speak a language by its code, English where there is no catalogue for it, or where it is no code."""
+    """Use a language by its code; English where there is no catalogue for it, or where it is no code."""
     known = [code] if re.fullmatch(r"[A-Za-z]{2,8}([_-][A-Za-z0-9]{2,8}){0,2}", code) else []  # it names a folder
     use(gettext.translation(DOMAIN, LOCALE, known, fallback=True))
 
 
 def tr(text: str, /, **values: object) -> str:
-    """A string in the language in use, with ``{name}`` filled from ``values``."""
-    said = _catalogue.gettext(text)
+    """A string in the language in use, with ``{name}`` filled from ``values``; a ``Sentence`` brings its own."""
+    pattern, values = (text.pattern, text.values) if isinstance(text, Sentence) else (text, values)
+    said = _catalogue.gettext(pattern)
     return said.format(**values) if values else said
 
 

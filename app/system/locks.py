@@ -1,4 +1,4 @@
-"""A lock between the app's windows, which may be processes of their own. Knows no Qt."""
+"""A lock between the app's windows, which may be processes of their own. Without Qt."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HELD = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)  # anything else: no locks t
 
 @contextmanager
 def locked(path: Path, seconds: float = 0.2) -> Iterator[None]:
-    """Hold the lock of this name; the system lets go of it where the process is killed. Its empty file stays.
+    """Hold the lock of this name; the system releases it when the process is killed. Its empty file stays.
 
     Raises:
         SafelightError: another window has held it for so long.
@@ -35,14 +35,14 @@ def locked(path: Path, seconds: float = 0.2) -> Iterator[None]:
             time.sleep(PAUSE)
         yield
     finally:
-        os.close(handle)  # lets go of the lock, too
+        os.close(handle)  # releases the lock, too
 
 
 if sys.platform == "win32":
     import msvcrt
 
     def take(handle: int) -> bool:
-        """Lock an open file unless another process holds it; closing it lets go."""
+        """Lock an open file unless another process holds it; closing it releases it."""
         try:
             msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
         except OSError as fault:
@@ -53,7 +53,7 @@ else:
     import fcntl
 
     def take(handle: int) -> bool:
-        """Lock an open file unless another process holds it; closing it lets go."""
+        """Lock an open file unless another process holds it; closing it releases it."""
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as fault:

@@ -29,7 +29,7 @@ _BY_NAME = ("OutOfMemoryError", "AcceleratorError")  # torch's, which is not to 
 
 
 class _File(RotatingFileHandler):
-    """For its owner alone, and quiet where it cannot be written: a log stops nobody."""
+    """Readable for its owner alone; errors of writing are ignored."""
 
     def _open(self) -> TextIOWrapper:
         def opener(path: str, flags: int) -> int:
@@ -93,7 +93,7 @@ def describe(error: BaseException) -> str:
 
 
 def record(error: BaseException, where: str) -> None:
-    """Write a fault into the log; ``where`` is ours, as in "in a slot"."""
+    """Write a fault into the log; ``where`` is a phrase such as "in a slot"."""
     log.error("fault %s\n%s", where, describe(error))
 
 

@@ -9,10 +9,10 @@ from app.design.fonts import set_text_percent
 from app.design.stylesheet import apply_theme, system_theme
 from app.design.tokens import DARKROOM, PAPER, Theme
 from app.settings import store
-from app.settings.preferences import Preferences
+from app.settings.preferences import TEXT_PERCENT, Preferences
 
 
-class Looks(QObject):
+class Appearance(QObject):
     """Dresses the app at once and after each change; ``changed`` lets windows follow."""
 
     changed = Signal()
@@ -48,6 +48,11 @@ class Looks(QObject):
         self.preferences.text_percent = percent
         store.write_preference(self._settings, self.preferences, "text_percent")
         self._dress()
+
+    def step_text(self, percent: int) -> None:
+        """Make all text larger or smaller by so much of its usual size."""
+        low, high = int(TEXT_PERCENT.low), int(TEXT_PERCENT.high)
+        self.set_text_percent(max(low, min(high, self.preferences.text_percent + percent)))
 
     @Slot()
     def choose_next(self) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from PySide6.QtCore import QEvent, Qt
 from PySide6.QtWidgets import QDialog, QFrame, QGridLayout, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
+from app.design.action import Action, Actions, key_text
 from app.design.controls import button, label
 from app.design.fonts import px
 from app.design.tokens import Theme
 from app.system.i18n import tr
-from app.window.action import Action, Actions, key_text
 
 
 def style(theme: Theme) -> str:
@@ -45,13 +45,13 @@ class ShortcutSheet(QDialog):
             for action in shown:
                 self._add(action)
         self._grid.setRowStretch(self._grid.rowCount(), 1)
-        self.scroll = QScrollArea()
-        self.scroll.setWidgetResizable(True)
-        self.scroll.setFrameShape(QFrame.Shape.NoFrame)
-        self.scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.scroll.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.scroll.setAccessibleName(tr("Shortcuts by section"))
-        self.scroll.setWidget(inside)
+        self.area = QScrollArea()
+        self.area.setWidgetResizable(True)
+        self.area.setFrameShape(QFrame.Shape.NoFrame)
+        self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.area.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.area.setAccessibleName(tr("Shortcuts by section"))
+        self.area.setWidget(inside)
         self.done_button = button(tr("Close"), tr("Close the shortcuts"), role="plain")
         self.done_button.setDefault(True)
         self.done_button.clicked.connect(self.accept)
@@ -65,7 +65,7 @@ class ShortcutSheet(QDialog):
         heading = label(tr("Keyboard shortcuts"), "title")
         heading.setContentsMargins(24, 0, 24, 0)
         column.addWidget(heading)
-        column.addWidget(self.scroll, 1)
+        column.addWidget(self.area, 1)
         column.addLayout(foot)
         self._fit()
 

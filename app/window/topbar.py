@@ -9,6 +9,7 @@ from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QSizePolicy, QToolButton, QWidget
 
+from app.context import CHAT, INSPECTOR, MODELS, SUDOKU
 from app.design.controls import label
 from app.design.fonts import px
 from app.system.i18n import tr
@@ -18,7 +19,6 @@ HEIGHT = 52
 ROOM_FOR_FACTS = 1180  # pixels at 100 %
 ROOM_FOR_NAME = 880
 OPEN_FOLDER = "open-folder"  # the chooser's last entry
-CHAT, INSPECTOR, SUDOKU, MODELS = "chat", "inspector", "sudoku", "models"  # the pages
 
 
 def _tool(text: str, name: str, tip: str, *, checkable: bool = True) -> QToolButton:
@@ -80,8 +80,8 @@ class TopBar(QWidget):
         for widget in (self.sidebar, mark, self._name):
             row.addWidget(widget)
         row.addSpacing(16)
-        for page in self.pages.values():
-            row.addWidget(page)
+        for tool in self.pages.values():
+            row.addWidget(tool)
         row.addSpacing(16)
         row.addWidget(self.chooser)
         row.addSpacing(4)
@@ -89,6 +89,7 @@ class TopBar(QWidget):
         row.addStretch(1)
         row.addWidget(self.strip)
         row.addWidget(self.settings)
+        self._shown = ("", "")  # which model, and what it is called
         self.offer_models(())
         self.show_page(CHAT)
 
@@ -104,7 +105,6 @@ class TopBar(QWidget):
 
     def offer_models(self, others: Sequence[tuple[str, str]]) -> None:
         """Offer the embedded models and these, each a folder and a title; what is shown stays."""
-        shown, title = self.chooser.currentData(), self.chooser.currentText()
         self.chooser.clear()
         for model in EMBEDDED:
             self.chooser.addItem(model.title, model.id)
@@ -115,25 +115,27 @@ class TopBar(QWidget):
                 self.chooser.addItem(name, path)
         self.chooser.insertSeparator(self.chooser.count())
         self.chooser.addItem(tr("Open a folder…"), OPEN_FOLDER)
-        self.show_model(shown or "", title)
+        self.show_model(*self._shown)
 
     def show_model(self, path_or_id: str, title: str) -> None:
         """Show which model is loaded or being loaded; an unknown folder gets an entry. Empty: none is."""
+        self._shown = path_or_id, title
         index = self.chooser.findData(path_or_id) if path_or_id else -1
         if index < 0 and path_or_id:
             index = len(EMBEDDED)
             self.chooser.insertItem(index, title, path_or_id)
         self.chooser.setCurrentIndex(index)
 
-    def title_of(self, path_or_id: str) -> str:
-        """What the chooser calls a model."""
-        index = self.chooser.findData(path_or_id)
-        return self.chooser.itemText(index) if index >= 0 else path_or_id
+    def open_chooser(self) -> None:
+        """Drop down the list of models."""
+        self.chooser.setFocus()
+        self.chooser.showPopup()
 
     @Slot(int)
     def _choose(self, index: int) -> None:
         chosen = self.chooser.itemData(index)
         if chosen == OPEN_FOLDER:
+            self.show_model(*self._shown)  # until a folder is chosen
             self.folder_asked.emit()
         else:
             self.model_chosen.emit(chosen)

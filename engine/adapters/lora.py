@@ -1,23 +1,13 @@
 """Low-rank adapters beside linear layers: out = base(x) + scaling * up(down(x)). Knows no files.
 
-Source: Hu et al. 2021, arXiv 2106.09685. The two modes share weights, and each may have its own adapter. An adapter
-hangs on its layer as a forward hook: the layer, packed or not, stays as it is and is found by its old name.
+Source: Hu et al. 2021, arXiv 2106.09685. The two modes share weights, and each may have its own adapter.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-
-
-@dataclass
-class Rows:
-    """How many of the rows under way are text; those after them are a canvas."""
-
-    text: int = 0
 
 
 class LowRank(nn.Module):
@@ -39,15 +29,6 @@ class LayerAdapter(nn.Module):
     def __init__(self, causal: LowRank | None, denoise: LowRank | None) -> None:
         super().__init__()
         self.causal, self.denoise = causal, denoise
-
-    def attach(self, layer: nn.Module, rows: Rows) -> torch.utils.hooks.RemovableHandle:
-        """Add this to the layer's output from now on, until the handle is removed."""
-
-        def add(_: nn.Module, args: tuple[Tensor], out: Tensor) -> Tensor:
-            changed: Tensor = self(args[0], out, rows.text)
-            return changed
-
-        return layer.register_forward_hook(add)
 
     def forward(self, x: Tensor, out: Tensor, text_rows: int) -> Tensor:
         """x (..., T, in) of which the first ``text_rows`` are text, and the layer's output (..., T, out) -> the sum."""

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from torch import nn
 
+from engine.adapters.config import BASE_FINGERPRINT, TENSOR, TENSORS, LoraConfig, tensor_name
 from engine.adapters.lora import LayerAdapter, LowRank
-from engine.adapters.lora_config import BASE_FINGERPRINT, TENSOR, TENSORS, LoraConfig, tensor_name
-from engine.adapters.targets import Mode, Place, Size, place_named, size_of, targets
+from engine.adapters.targets import Mode, Place, Size, Targets, size_of
 from engine.errors import SafelightError
-from engine.memory.plan import free_bytes
-from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.weights.safetensors import FLOATING, Checkpoint, Header
 
 # What trainings put adapters on that cannot have one here, by a part of the module's name.
@@ -59,31 +58,37 @@ class AdapterFiles:
         checkpoint = Checkpoint(folder, [path])
         return AdapterFiles(config, checkpoint, checkpoint.metadata(path).get(BASE_FINGERPRINT, ""))
 
-    def read(self, network: DiffusionGemma) -> dict[str, LayerAdapter]:
-        """The adapters by our module paths, frozen, on the network's device in its number type.
+    def read(
+        self, network: nn.Module, targets: Targets, device: torch.device, dtype: torch.dtype, free_bytes: int
+    ) -> dict[str, LayerAdapter]:
+        """The adapters by our module paths, frozen.
+
+        Args:
+            device, dtype: of the network's activations.
+            free_bytes: of that device's memory, that they may take.
 
         Raises:
             SafelightError: a tensor is unknown, missing, of a wrong shape or type, or not finite; or they do not fit
                 into the memory that is free.
         """
-        found = self._check(network)
-        self._require_room(network)
+        found = self._check(network, targets)
+        self._require_room(device, dtype, free_bytes)
         by_path: dict[str, dict[Mode, LowRank]] = {}
         for place, matrices in found.items():
-            by_path.setdefault(place.path, {})[place.mode] = self._low_rank(matrices, network)
+            by_path.setdefault(place.path, {})[place.mode] = self._low_rank(matrices, device, dtype)
         return {
             path: LayerAdapter(parts.get("causal"), parts.get("denoise")).requires_grad_(False).eval()
             for path, parts in by_path.items()
         }
 
-    def _check(self, network: DiffusionGemma) -> dict[Place, Matrices]:
+    def _check(self, network: nn.Module, targets: Targets) -> dict[Place, Matrices]:
         """What there is, by the layer it belongs to; told from the headers."""
-        layers, headers, file = targets(network), self.checkpoint.headers, self.checkpoint.folder / TENSORS
+        layers, headers, file = targets.layers(network), self.checkpoint.headers, self.checkpoint.folder / TENSORS
         found: dict[Place, Matrices] = {}
         for name, header in headers.items():
             match = TENSOR.fullmatch(name)
             module, letter = match.groups() if match else (name, "")
-            place = place_named(module)
+            place = targets.place_named(module)
             if place is None or not letter:
                 raise SafelightError(f"{file}: tensor {name} {_why_not(name)}")
             if place.path not in layers:
@@ -105,16 +110,16 @@ class AdapterFiles:
             raise SafelightError(f"{file} has no adapter in it; save the adapter again")
         return found
 
-    def _require_room(self, network: DiffusionGemma) -> None:
+    def _require_room(self, device: torch.device, dtype: torch.dtype, free: int) -> None:
         numbers = sum(math.prod(header.shape) for header in self.checkpoint.headers.values())
-        needed, free = numbers * network.dtype.itemsize, free_bytes(network.device)
+        needed = numbers * dtype.itemsize
         if needed > free:
             raise SafelightError(
-                f"{self.checkpoint.folder / TENSORS} takes {needed / 1e9:.1f} GB and {network.device} has "
+                f"{self.checkpoint.folder / TENSORS} takes {needed / 1e9:.1f} GB and {device} has "
                 f"{free / 1e9:.1f} GB free; close other programs, or train an adapter of a lower rank"
             )
 
-    def _low_rank(self, matrices: Matrices, network: DiffusionGemma) -> LowRank:
+    def _low_rank(self, matrices: Matrices, device: torch.device, dtype: torch.dtype) -> LowRank:
         with torch.device("meta"):
             made = LowRank(1, 1, matrices.rank, matrices.scaling)
         for part, name in (("down", matrices.down), ("up", matrices.up)):
@@ -125,7 +130,7 @@ class AdapterFiles:
                     "adapter again"
                 )
             # A copy: the memory of what was read is the mapped file's.
-            setattr(made, part, torch.nn.Parameter(tensor.to(network.device, network.dtype, copy=True)))
+            setattr(made, part, torch.nn.Parameter(tensor.to(device, dtype, copy=True)))
         return made
 
 

@@ -1,33 +1,21 @@
-"""Which layers an adapter may stand beside, what PEFT calls them, and adapters for all of them. Knows no files.
-
-In transformers' DiffusionGemma the two modes are two stacks of modules that share their weights: ``model.encoder.
-language_model`` reads text, ``model.decoder`` denoises. PEFT wraps each module by its own name, so that each mode may
-have an adapter of its own over one weight. Here the weight is one layer, and its ``LayerAdapter`` has both.
-"""
+"""Which layers an adapter may stand beside, what PEFT calls them, and adapters for all of them. Knows no files."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import nn
-from torch.utils.hooks import RemovableHandle
 
-from engine.adapters.lora import LayerAdapter, LowRank, Rows
-from engine.models.diffusion_gemma.network import DiffusionGemma
-from engine.weights.safetensors import DECODER, ENCODER
+from engine.adapters.lora import LayerAdapter, LowRank
+from engine.layers.adapted import addition, set_addition
 
 Mode = Literal["causal", "denoise"]
 Adapters = Mapping[str, LayerAdapter]
 """By our own module paths, such as ``layers.0.self_attn.q_proj``."""
-
-CONDITIONING = "self_conditioning."
-PATH = re.compile(
-    r"layers\.\d+\.(self_attn\.[qkvo]_proj|mlp\.(gate|up|down)_proj)|self_conditioning\.(gate|up|down)_proj"
-)
-PREFIXES: tuple[tuple[str, Mode], ...] = ((ENCODER, "causal"), (DECODER, "denoise"))
 
 
 class Place(NamedTuple):
@@ -44,9 +32,38 @@ class Size(NamedTuple):
     inputs: int
 
 
-def targets(network: DiffusionGemma) -> dict[str, nn.Module]:
-    """The linear layers that may have an adapter, packed or not, by their paths."""
-    return {path: module for path, module in network.named_modules() if PATH.fullmatch(path)}
+@dataclass(frozen=True)
+class Targets:
+    """Which layers of a family may have adapters, and how PEFT names them.
+
+    PEFT wraps each module by its own name, so that each mode may have an adapter of its own over one weight. Here the
+    weight is one layer, and its ``LayerAdapter`` has both.
+    """
+
+    paths: re.Pattern[str]  # of our own modules
+    prefixes: tuple[tuple[str, Mode], ...]  # what transformers' names have before our own, by mode
+    canvas_only: str = ""  # beginning of the paths of layers that see canvases alone; empty: there are none
+
+    def layers(self, network: nn.Module) -> dict[str, nn.Module]:
+        """The linear layers that may have an adapter, packed or not, by their paths."""
+        return {path: module for path, module in network.named_modules() if self.paths.fullmatch(path)}
+
+    def modes_of(self, path: str) -> tuple[Mode, ...]:
+        """The modes in which a layer runs."""
+        sees_canvases_alone = self.canvas_only and path.startswith(self.canvas_only)
+        return ("denoise",) if sees_canvases_alone else ("causal", "denoise")
+
+    def peft_name(self, place: Place) -> str:
+        """transformers' name of the module."""
+        return next(prefix for prefix, mode in self.prefixes if mode == place.mode) + place.path
+
+    def place_named(self, name: str) -> Place | None:
+        """The layer and mode that transformers' name of a module stands for; None where there may be no adapter."""
+        for prefix, mode in self.prefixes:
+            path = name.removeprefix(prefix)
+            if path != name and self.paths.fullmatch(path) and mode in self.modes_of(path):
+                return Place(path, mode)
+        return None
 
 
 def size_of(layer: nn.Module) -> Size:
@@ -55,41 +72,35 @@ def size_of(layer: nn.Module) -> Size:
     return Size(*shape)
 
 
-def modes_of(path: str) -> tuple[Mode, ...]:
-    """The modes in which a layer runs; self-conditioning sees canvases alone."""
-    return ("denoise",) if path.startswith(CONDITIONING) else ("causal", "denoise")
+class Attached:
+    """An adapter on a layer, until it is removed."""
+
+    def __init__(self, layer: nn.Module, adapter: LayerAdapter) -> None:
+        self._layer, self._adapter = layer, adapter
+        set_addition(layer, adapter)
+
+    def remove(self) -> None:
+        """Take the adapter off, if it is still the layer's."""
+        if addition(self._layer) is self._adapter:
+            set_addition(self._layer, None)
 
 
-def peft_name(place: Place) -> str:
-    """transformers' name of the module."""
-    return next(prefix for prefix, mode in PREFIXES if mode == place.mode) + place.path
-
-
-def place_named(name: str) -> Place | None:
-    """The layer and mode that transformers' name of a module stands for; None where there may be no adapter."""
-    for prefix, mode in PREFIXES:
-        path = name.removeprefix(prefix)
-        if path != name and PATH.fullmatch(path) and mode in modes_of(path):
-            return Place(path, mode)
-    return None
-
-
-def attach(network: DiffusionGemma, adapters: Adapters) -> list[RemovableHandle]:
-    """Add adapters to the outputs of their layers from now on, until each handle's ``remove`` is called.
+def attach(network: nn.Module, adapters: Adapters) -> list[Attached]:
+    """Add adapters to the outputs of their layers from now on, in place of those there, until each is removed.
 
     The adapters' number type and device are those of the network's activations. They are not registered in the network:
     its parameters and its state stay what they were.
     """
-    layers = targets(network)
-    canvas = Rows()  # text=0, whatever runs through the layers at the time
-    return [
-        adapter.attach(layers[path], canvas if path.startswith(CONDITIONING) else network.rows)
-        for path, adapter in adapters.items()
-    ]
+    return [Attached(network.get_submodule(path), adapter) for path, adapter in adapters.items()]
 
 
 def new_adapters(
-    network: DiffusionGemma, rank_denoise: int, rank_causal: int, generator: torch.Generator, scaling: float = 1.0
+    network: nn.Module,
+    targets: Targets,
+    rank_denoise: int,
+    rank_causal: int,
+    generator: torch.Generator,
+    scaling: float = 1.0,
 ) -> dict[str, LayerAdapter]:
     """Fresh adapters for all targets, to be trained: they change nothing yet.
 
@@ -101,6 +112,7 @@ def new_adapters(
     Returns:
         Trainable modules in fp32 on the network's device.
     """
+    device = next(network.parameters()).device
     ranks: dict[Mode, int] = {"causal": rank_causal, "denoise": rank_denoise}
 
     def fresh(layer: nn.Module, rank: int) -> LowRank:
@@ -108,11 +120,11 @@ def new_adapters(
         made = LowRank(inputs, outputs, rank, scaling)
         with torch.no_grad():
             made.down.normal_(std=inputs**-0.5, generator=generator)
-        return made.to(network.device)
+        return made.to(device)
 
     adapters = {}
-    for path, layer in targets(network).items():
-        by_mode = {mode: fresh(layer, ranks[mode]) for mode in modes_of(path) if ranks[mode]}
+    for path, layer in targets.layers(network).items():
+        by_mode = {mode: fresh(layer, ranks[mode]) for mode in targets.modes_of(path) if ranks[mode]}
         if by_mode:
             adapters[path] = LayerAdapter(by_mode.get("causal"), by_mode.get("denoise"))
     return adapters

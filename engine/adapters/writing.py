@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 
 import torch
 
+from engine.adapters.config import BASE_FINGERPRINT, CONFIG, TENSORS, tensor_name
 from engine.adapters.lora import LowRank
-from engine.adapters.lora_config import BASE_FINGERPRINT, CONFIG, TENSORS, tensor_name
-from engine.adapters.targets import Adapters, Place, peft_name
+from engine.adapters.targets import Adapters, Place, Targets
 from engine.errors import SafelightError
-from engine.files import explained, write_text
+from engine.files import explained, write_json
 from engine.weights.saving import save_whole
 
 
 def save_adapter(
     folder: Path,
     adapters: Adapters,
+    targets: Targets,
     base_name: str,
     base_fingerprint: str,
     dtype: torch.dtype = torch.bfloat16,
@@ -29,6 +29,7 @@ def save_adapter(
 
     Args:
         folder: made if it is not there.
+        targets: of the model's family; names the layers.
         base_name: id or folder name of the model that they were trained on.
         base_fingerprint: of that model's folder (``engine.fingerprint.fingerprint``). The adapter will load on no
             other; "" leaves that open, for other packings of the same weights.
@@ -40,9 +41,9 @@ def save_adapter(
     parts: dict[str, LowRank] = {}
     for path, adapter in sorted(adapters.items()):
         if adapter.causal is not None:
-            parts[peft_name(Place(path, "causal"))] = adapter.causal
+            parts[targets.peft_name(Place(path, "causal"))] = adapter.causal
         if adapter.denoise is not None:
-            parts[peft_name(Place(path, "denoise"))] = adapter.denoise
+            parts[targets.peft_name(Place(path, "denoise"))] = adapter.denoise
     if not parts:
         raise SafelightError("there is no adapter to save: none was made")
     tensors = {}
@@ -55,7 +56,7 @@ def save_adapter(
         raise explained(fault, folder) from fault
     metadata = {"format": "pt"} | ({BASE_FINGERPRINT: base_fingerprint} if base_fingerprint else {})
     save_whole(folder / TENSORS, tensors, metadata)
-    write_text(folder / CONFIG, json.dumps(_config(parts, base_name), indent=2) + "\n")
+    write_json(folder / CONFIG, _config(parts, base_name))
 
 
 def _config(parts: dict[str, LowRank], base_name: str) -> dict[str, object]:

@@ -15,10 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from engine.config import ModelConfig
 from engine.errors import SafelightError
 from engine.files import read_json
 from engine.memory.device import Placement
+from engine.models.registry import family_of
 
 SHORT, LONG = 4, 20  # steps
 ROUNDS = 3
@@ -44,7 +44,7 @@ def transformers_step_ms(folder: Path, placement: Placement, context: int) -> di
     except ImportError:
         raise SafelightError("comparing needs transformers 5.20 or newer; pip install transformers") from None
     raw = read_json(folder / "config.json")
-    shape = ModelConfig.from_dict(raw)
+    shape = family_of(raw).read_config(raw)
     config = DiffusionGemmaConfig.from_dict({**raw, "vision_config": _small_vision()})
     static = placement.device.type == "cuda"
     try:

@@ -1,52 +1,78 @@
 """Block diffusion: denoise a canvas until it converges, commit its argmax, go on with the next.
 
-How a step is taken is a stepper's business; see ``steppers``. A run may begin behind blocks that are known, and change
-on its way; see ``course``.
+How a step is taken is a stepper's business; see ``stepper``. A run may begin behind blocks that are known, and change
+on its way; see ``fork_schedule``.
 """
 
 from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from engine.config import GenerationConfig
-from engine.decoding.development import Tally, cut_at_eos, develop, finished, room_for_blocks
-from engine.decoding.fork_schedule import Course
-from engine.decoding.protocols import Cancel, Denoiser, keep_texts, read
-from engine.decoding.sampler import Sampler, to_host
-from engine.decoding.steppers import stepper_for
-from engine.events import Event, PrefillFinished
+from engine.config import GenerationConfig, ModelConfig
+from engine.decoding.device_stepper import stepper_for
+from engine.decoding.fork_schedule import ForkSchedule
+from engine.decoding.prefill import prefill, reuse_prefix
+from engine.decoding.protocols import BlockDenoiser, Decoding
+from engine.decoding.sampler import Edits, Sampler, to_host
+from engine.decoding.stepper import Step
+from engine.errors import SafelightError
+from engine.events import CanvasCommitted, CanvasStarted, GenerationFinished, PrefillFinished, StepFinished
 from engine.forks import Fork
 from engine.layers.kv_cache import KVCache
+from engine.types import Cancel, Tokens
 
 
 @dataclass(frozen=True)
-class Past:
+class CommittedBlocks:
     """The blocks of a run that are known and not run again: their argmax canvases (C,), and the steps they took."""
 
     rows: tuple[Tensor, ...] = ()
     steps: tuple[int, ...] = ()
 
 
-NOTHING = Past()
+@dataclass
+class Usage:
+    """What a run has spent."""
+
+    steps: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class FinishedCanvas:
+    """A canvas that is finished."""
+
+    last: Step
+    steps: int
+
+    def committed(self, block: int, tokens: Tokens, text_length: int) -> CanvasCommitted:
+        """What is said of it, with its tokens as the text has them."""
+        reason: Literal["converged", "step_cap"] = "converged" if self.last.converged else "step_cap"
+        return CanvasCommitted(block, tokens, text_length, self.steps, reason)
+
+
+NO_BLOCKS = CommittedBlocks()
 
 
 @torch.inference_mode()  # as a decorator it is off while the generator is suspended
 def block_diffusion(
-    model: Denoiser,
+    model: BlockDenoiser,
     prompt: Tensor,
     config: GenerationConfig,
     seed: int,
     cancel: Cancel | None,
     cache: KVCache,
-    past: Past = NOTHING,
+    known: CommittedBlocks = NO_BLOCKS,
     changes: Sequence[Fork] = (),
-) -> Iterator[Event]:
+) -> Decoding[None]:
     """Generate text after ``prompt`` (T,). Cancelling takes effect within one step.
 
     Denoising reads nothing but the cache, so text that is wholly in it is not read again.
@@ -55,46 +81,113 @@ def block_diffusion(
     length, room = sampler.length, room_for_blocks(model.config, len(prompt), sampler.length)
     started = time.perf_counter()
     stepper = stepper_for(model, cache, sampler)
-    course = Course(stepper, changes)
-    for block, steps in enumerate(past.steps):
-        course.pass_by(block, steps)
-    done, tally = [to_host(row) for row in past.rows], Tally(sum(past.steps))
-    held = past.rows[:-1] if stepper.commits_with_step else past.rows  # what a step has read is read so again
-    kept = keep_texts(cache, [prompt, *held])
-    cache.reserve(len(prompt) + _blocks(course.config, length, room) * length)
-    is_read = read(model, [prompt], cache, cancel)
-    for known in past.rows[max(0, kept - len(prompt)) // length :]:
+    schedule = ForkSchedule(stepper, changes)
+    for block, steps in enumerate(known.steps):
+        schedule.skip_block(block, steps)
+    done, usage = [to_host(row) for row in known.rows], Usage(sum(known.steps))
+    held = known.rows[:-1] if stepper.commits_with_step else known.rows  # what a step has read is read so again
+    kept = reuse_prefix(cache, [prompt, *held])
+    cache.reserve(len(prompt) + _blocks(schedule.config, length, room) * length)
+    is_read = yield from prefill([prompt], cache, cancel)
+    for row in known.rows[max(0, kept - len(prompt)) // length :]:
         is_read = is_read and not (cancel is not None and cancel.is_set())
         if is_read:
-            stepper.commit(known)
+            yield from stepper.commit(row)
     if not is_read:
-        yield finished("cancelled", done, tally)
+        yield finished("cancelled", done, usage)
         return
     yield PrefillFinished(len(prompt), min(kept, len(prompt)), time.perf_counter() - started)
 
-    row: Tensor | None = None
+    last: Tensor | None = None
     for block in itertools.count(len(done)):
-        edits = course.open(block)
-        if block >= _blocks(course.config, length, room):
+        edits = schedule.open(block)
+        if block >= _blocks(schedule.config, length, room):
             break
-        if row is not None:
+        if last is not None:
             clock = time.perf_counter()
-            stepper.commit(row)
-            tally.seconds += time.perf_counter() - clock
-        developed = yield from develop(course, block, edits, cancel, tally)
-        if developed is None:
-            yield finished("cancelled", done, tally)
+            yield from stepper.commit(last)
+            usage.seconds += time.perf_counter() - clock
+        canvas = yield from denoise_block(schedule, block, edits, cancel, usage)
+        if canvas is None:
+            yield finished("cancelled", done, usage)
             return
-        tokens, text_length = cut_at_eos(developed.last.argmax, config)
+        tokens, text_length = cut_at_eos(canvas.last.argmax, config)
         done.append(tokens[:text_length])
-        row = torch.from_numpy(developed.last.argmax).long()
-        yield developed.committed(block, tokens, text_length)
+        last = torch.from_numpy(canvas.last.argmax).long()
+        yield canvas.committed(block, tokens, text_length)
         if text_length < length:
             break
-    course.close()
-    yield finished("length" if not done or len(done[-1]) == length else "eos", done, tally)
+    schedule.close()
+    yield finished("length" if not done or len(done[-1]) == length else "eos", done, usage)
+
+
+def denoise_block(
+    schedule: ForkSchedule, block: int, edits: Edits, cancel: Cancel | None, usage: Usage
+) -> Decoding[FinishedCanvas | None]:
+    """Take a canvas behind the cache's text from noise to its last step; returns None where it was cancelled."""
+    stepper = schedule.stepper
+    canvas = stepper.sampler.first_canvas(block, edits)
+    yield CanvasStarted(block, to_host(canvas), stepper.sampler.pinned_mask(block))
+    yield from stepper.begin(block, canvas)
+    for index in itertools.count():
+        if cancel is not None and cancel.is_set():
+            return None
+        clock = time.perf_counter()
+        if schedule.due(block, index):
+            schedule.change(block, index)
+        goes_on = schedule.due(block, index + 1)  # a change keeps a canvas from ending before it is made
+        step = yield from stepper.step(index, ahead=not goes_on)
+        seconds = time.perf_counter() - clock
+        usage.steps, usage.seconds = usage.steps + 1, usage.seconds + seconds
+        yield StepFinished(
+            block,
+            index,
+            schedule.config.temperature(index),
+            step.argmax,
+            step.candidates,
+            step.entropy,
+            step.accepted,
+            step.next_canvas,
+            seconds,
+            *step.top,
+        )
+        if not goes_on and (step.converged or index + 1 >= schedule.config.max_denoising_steps):
+            return FinishedCanvas(step, index + 1)
+    raise AssertionError
 
 
 def _blocks(config: GenerationConfig, length: int, room: int) -> int:
     """How many blocks a run comes to at most."""
     return min(-(-config.max_new_tokens // length), room)
+
+
+def room_for_blocks(shape: ModelConfig, prompt_length: int, length: int) -> int:
+    """How many canvases of ``length`` tokens fit behind a prompt.
+
+    Raises:
+        SafelightError: none.
+    """
+    room = shape.max_position_embeddings - prompt_length
+    if room < length:
+        raise SafelightError(
+            f"the prompt is {prompt_length} tokens long and the model has {shape.max_position_embeddings} "
+            f"positions, {length} of which a canvas needs. Shorten the prompt"
+        )
+    return room // length
+
+
+def cut_at_eos(tokens: Tokens, config: GenerationConfig) -> tuple[Tokens, int]:
+    """The canvas with everything after its first end token padded, and the number of tokens before that."""
+    ends = np.flatnonzero(np.isin(tokens, config.eos_token_ids))
+    if not len(ends):
+        return tokens, len(tokens)
+    first = int(ends[0])
+    tokens = tokens.copy()
+    tokens[first + 1 :] = config.pad_token_id
+    return tokens, first
+
+
+def finished(reason: Literal["eos", "length", "cancelled"], done: Sequence[Tokens], usage: Usage) -> GenerationFinished:
+    """The end of a run whose blocks' texts are ``done``."""
+    tokens = np.concatenate(done) if done else np.empty(0, dtype=np.int32)
+    return GenerationFinished(reason, tokens, len(done), usage.steps, usage.seconds)

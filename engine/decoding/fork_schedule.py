@@ -1,4 +1,4 @@
-"""A run's way through its changes: makes each where it is due, and knows where one is."""
+"""When a run's changes are made: each where it is due."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from engine.config import GenerationConfig
 from engine.decoding.sampler import Edits, Sampler
-from engine.decoding.steppers import Stepper
+from engine.decoding.stepper import Stepper
 from engine.errors import SafelightError
 from engine.forks import Fork
 
 
-class Course:
+class ForkSchedule:
     """A stepper with the changes that are still to be made to it, in order of their places.
 
     Raises:
@@ -34,14 +34,14 @@ class Course:
         """Whether something changes before a step."""
         return any(change.place == (block, step) and not change.is_empty for change in self._waiting)
 
-    def pass_by(self, block: int, steps: int) -> None:
+    def skip_block(self, block: int, steps: int) -> None:
         """Leave out a block that is known: its changes are made and its draws passed over, without the model."""
         self.open(block)
-        self.stepper.pass_canvas()
+        self.stepper.skip_canvas()
         for step in range(steps):
             if step:
                 self.stepper.adopt(self._make(block, step)[0])
-            self.stepper.pass_step()
+            self.stepper.skip_step()
 
     def open(self, block: int) -> Edits:
         """Make the changes before a block; tells what is to be put on its first canvas."""

@@ -3,25 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from engine.config import GenerationConfig
-from engine.decoding.block_diffusion import Past, block_diffusion
+from engine.decoding.block_diffusion import CommittedBlocks, block_diffusion
 from engine.decoding.infilling import infilling
-from engine.decoding.protocols import Cancel, Decoder, Denoiser
+from engine.decoding.protocols import (
+    BlockDenoiser,
+    Decoder,
+    Decoding,
+    Denoise,
+    LaunchStep,
+    Pass,
+    Passes,
+    PassResult,
+    Prefill,
+    T,
+)
 from engine.errors import SafelightError
-from engine.events import Event, Tokens
+from engine.events import Event
 from engine.forks import Fork, Mark, check_seed
 from engine.layers.kv_cache import KVCache
+from engine.models.model import Model
+from engine.types import Cancel, Row
 
-Row = Sequence[int] | Tokens | Tensor  # token ids
+DECODERS: dict[str, Decoder] = {"block_diffusion": block_diffusion}
+"""By the names that families of models have for them: to add one, add a row."""
 
 
 def generate(
-    model: Denoiser,
+    model: BlockDenoiser,
     prompt_ids: Sequence[int] | Tensor,
     config: GenerationConfig | None = None,
     seed: int = 0,
@@ -47,14 +62,14 @@ def generate(
         SafelightError: empty prompt, a prompt that does not fit, bad settings or seed, another model's cache,
             non-finite logits.
     """
-    prompt, cache = checked_prompt(prompt_ids), claimed(model, cache)
+    prompt, cache = checked_prompt(prompt_ids), bound(model, cache)
     check_seed(seed)
-    decode: Decoder = block_diffusion
-    yield from decode(model, prompt, config or GenerationConfig(), seed, cancel, cache)
+    decode = decoder_of(model)
+    yield from run(model, decode(model, prompt, config or GenerationConfig(), seed, cancel, cache))
 
 
 def fork(
-    model: Denoiser,
+    model: BlockDenoiser,
     prompt_ids: Sequence[int] | Tensor,
     config: GenerationConfig,
     seed: int,
@@ -88,7 +103,7 @@ def fork(
         SafelightError: as ``generate``; a change that cannot be made or whose place the run does not come by; blocks
             that do not fit the canvas or behind which the text has ended.
     """
-    prompt, cache = checked_prompt(prompt_ids), claimed(model, cache)
+    prompt, cache = checked_prompt(prompt_ids), bound(model, cache)
     check_seed(seed)
     last = changes[-1] if changes else None
     known = len(committed) if last is None else min(len(committed), last.block)
@@ -103,12 +118,12 @@ def fork(
     for block, row in enumerate(rows):
         if any(token in config.eos_token_ids for token in row.tolist()):
             raise SafelightError(f"the text ends in block {block}; no block comes after it. Fork that one")
-    past = Past(rows, tuple(steps[:known]))
-    yield from block_diffusion(model, prompt, config, seed, cancel, cache, past, changes)
+    blocks = CommittedBlocks(rows, tuple(steps[:known]))
+    yield from run(model, block_diffusion(model, prompt, config, seed, cancel, cache, blocks, changes))
 
 
 def infill(
-    model: Denoiser,
+    model: BlockDenoiser,
     prompt_ids: Sequence[int] | Tensor,
     config: GenerationConfig,
     seed: int,
@@ -137,14 +152,65 @@ def infill(
     Raises:
         SafelightError: as ``generate``; nothing marked, or a mark outside the settled text.
     """
-    prompt, cache = checked_prompt(prompt_ids), claimed(model, cache)
+    prompt, cache = checked_prompt(prompt_ids), bound(model, cache)
     check_seed(seed)
     if not marks:
         raise SafelightError("nothing is marked; mark a span of settled text first")
     rows = checked_rows(model, committed, config.canvas_length)
     if not rows:
         raise SafelightError("there is no settled text yet; wait for a block to be committed")
-    yield from infilling(model, prompt, rows, marks, config, seed, cancel, cache)
+    yield from run(model, infilling(model, prompt, rows, marks, config, seed, cancel, cache))
+
+
+# --- running -----------------------------------------------------------------------------------------------------
+
+
+def decoder_of(model: BlockDenoiser) -> Decoder:
+    """The way of decoding that the model's family takes; block diffusion for a bare network."""
+    return DECODERS[model.family.default_decoder] if isinstance(model, Model) else block_diffusion
+
+
+@torch.inference_mode()  # as a decorator it is off while the generator is suspended
+def run(model: BlockDenoiser, decoding: Decoding[None]) -> Iterator[Event]:
+    """Perform a decoder's passes one after the other, and hand on its events."""
+    result: PassResult = None
+    with closing(decoding):
+        while True:
+            try:
+                item = decoding.send(result)
+            except StopIteration:
+                return
+            result = None
+            if isinstance(item, Pass):
+                result = perform(model, item)
+            else:
+                yield item
+
+
+def complete(model: BlockDenoiser, passes: Passes[T]) -> T:
+    """Perform passes that tell no events, and return what they come to."""
+    result: PassResult = None
+    while True:
+        try:
+            result = perform(model, passes.send(result))
+        except StopIteration as end:
+            value: T = end.value
+            return value
+
+
+def perform(model: BlockDenoiser, wanted: Pass) -> PassResult:
+    """One pass, on its own."""
+    match wanted:
+        case Prefill(ids, cache):
+            model.prefill(ids, cache)
+        case Denoise(canvas, cache, conditioning):
+            return model.denoise(canvas, cache, conditioning)
+        case LaunchStep(program, index):
+            program.launch(index)
+    return None
+
+
+# --- what is asked for -------------------------------------------------------------------------------------------
 
 
 def checked_prompt(prompt_ids: Sequence[int] | Tensor) -> Tensor:
@@ -159,18 +225,18 @@ def checked_prompt(prompt_ids: Sequence[int] | Tensor) -> Tensor:
     return prompt
 
 
-def claimed(model: Denoiser, cache: KVCache | None) -> KVCache:
+def bound(model: BlockDenoiser, cache: KVCache | None) -> KVCache:
     """The cache, bound to its model, or a new one.
 
     Raises:
         SafelightError: it is another model's.
     """
     cache = model.new_cache() if cache is None else cache
-    cache.claim(model, model.config)
+    cache.bind(model, model.config)
     return cache
 
 
-def checked_rows(model: Denoiser, committed: Sequence[Row], length: int | None) -> tuple[Tensor, ...]:
+def checked_rows(model: BlockDenoiser, committed: Sequence[Row], length: int | None) -> tuple[Tensor, ...]:
     """Settled canvases as tensors (C,) on the CPU; ``length`` is C, None the model's own.
 
     Raises:

@@ -7,27 +7,29 @@ cache, so it sees what was changed there. What comes after it is not seen, and s
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from engine.config import GenerationConfig
-from engine.decoding.development import Tally, cut_at_eos, develop, finished, room_for_blocks
-from engine.decoding.fork_schedule import Course
-from engine.decoding.protocols import Cancel, Denoiser, keep_texts, read
+from engine.decoding.block_diffusion import Usage, cut_at_eos, denoise_block, finished, room_for_blocks
+from engine.decoding.device_stepper import stepper_for
+from engine.decoding.fork_schedule import ForkSchedule
+from engine.decoding.prefill import prefill, reuse_prefix
+from engine.decoding.protocols import BlockDenoiser, Decoding
 from engine.decoding.sampler import Sampler, to_host
-from engine.decoding.steppers import stepper_for
 from engine.errors import SafelightError
-from engine.events import Event, PrefillFinished, Tokens
+from engine.events import PrefillFinished
 from engine.forks import Mark
 from engine.layers.kv_cache import KVCache
+from engine.types import Cancel, Tokens
 
 
 @torch.inference_mode()
 def infilling(
-    model: Denoiser,
+    model: BlockDenoiser,
     prompt: Tensor,
     rows: Sequence[Tensor],
     marks: Sequence[Mark],
@@ -35,7 +37,7 @@ def infilling(
     seed: int,
     cancel: Cancel | None,
     cache: KVCache,
-) -> Iterator[Event]:
+) -> Decoding[None]:
     """Write marked spans of the settled blocks ``rows`` (C,) after ``prompt`` (T,) anew, one block after the other.
 
     Where the text goes on behind a block's last span, end tokens are banned in that block: the text stays whole.
@@ -52,15 +54,16 @@ def infilling(
         if positions[-1] >= length:
             raise SafelightError(f"the marked position {positions[-1]} is outside the canvas of {length} tokens")
 
-    text, tally = _Text([to_host(row) for row in rows], config), Tally()
-    course = Course(stepper_for(model, cache, sampler))
+    text, usage = _Text([to_host(row) for row in rows], config), Usage()
+    schedule = ForkSchedule(stepper_for(model, cache, sampler))
     for block, positions in marked.items():
         started = time.perf_counter()
         before = [prompt, *(torch.from_numpy(row).long() for row in text.rows[:block])]
-        reused = min(len(prompt), keep_texts(cache, before))
+        reused = min(len(prompt), reuse_prefix(cache, before))
         cache.reserve(len(prompt) + (block + 1) * length)
-        if not read(model, before, cache, cancel):
-            yield finished("cancelled", text.parts(), tally)
+        is_read = yield from prefill(before, cache, cancel)
+        if not is_read:
+            yield finished("cancelled", text.parts(), usage)
             return
         if block == min(marked):
             yield PrefillFinished(len(prompt), reused, time.perf_counter() - started)
@@ -68,14 +71,14 @@ def infilling(
         settings = config.replace(pinned=held)
         if text.goes_on_behind(block, positions[-1]):
             settings = settings.replace(banned_tokens=(*config.banned_tokens, *config.eos_token_ids))
-        course.stepper.adopt(sampler.changed(settings, block))
-        developed = yield from develop(course, block, (), cancel, tally)
-        if developed is None:
-            yield finished("cancelled", text.parts(), tally)
+        schedule.stepper.adopt(sampler.changed(settings, block))
+        canvas = yield from denoise_block(schedule, block, (), cancel, usage)
+        if canvas is None:
+            yield finished("cancelled", text.parts(), usage)
             return
-        text.settle(block, developed.last.argmax, positions[-1])
-        yield developed.committed(block, *text.block(block))
-    yield finished("eos" if text.has_ended else "length", text.parts(), tally)
+        text.settle(block, canvas.last.argmax, positions[-1])
+        yield canvas.committed(block, *text.block(block))
+    yield finished("eos" if text.has_ended else "length", text.parts(), usage)
 
 
 class _Text:

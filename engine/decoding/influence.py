@@ -14,12 +14,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.decoding.generate import Row, checked_prompt, checked_rows, claimed
-from engine.decoding.protocols import Denoiser, keep_texts, read
+from engine.decoding.generate import bound, checked_prompt, checked_rows, complete
+from engine.decoding.prefill import prefill, reuse_prefix
+from engine.decoding.protocols import BlockDenoiser
 from engine.decoding.sampler import non_finite, to_host
 from engine.errors import SafelightError
-from engine.events import Tokens
 from engine.layers.kv_cache import KVCache
+from engine.types import Row, Tokens
 
 ROWS = 16  # of a canvas whose distributions are held in float64 at once
 
@@ -38,7 +39,7 @@ class Influence:
 
 @torch.inference_mode()
 def influence(
-    model: Denoiser,
+    model: BlockDenoiser,
     prompt_ids: Sequence[int] | Tensor,
     committed: Sequence[Row],
     canvas: Row,
@@ -65,7 +66,7 @@ def influence(
         SafelightError: a canvas, position or token that is none of this model's; non-finite logits; text that does
             not fit.
     """
-    prompt, cache = checked_prompt(prompt_ids), claimed(model, cache)
+    prompt, cache = checked_prompt(prompt_ids), bound(model, cache)
     length, size = len(canvas), model.config.vocab_size
     if not length:
         raise SafelightError("the canvas is empty; give the tokens of a block")
@@ -79,8 +80,8 @@ def influence(
     texts = [prompt, *before_it]
     if sum(map(len, texts)) + length > model.config.max_position_embeddings:
         raise SafelightError(f"the text does not fit the model's {model.config.max_position_embeddings} positions")
-    keep_texts(cache, texts)
-    read(model, texts, cache)
+    reuse_prefix(cache, texts)
+    complete(model, prefill(texts, cache))
 
     changed = settled.clone()
     changed[position] = token
@@ -100,7 +101,7 @@ def influence(
     )
 
 
-def _logits(model: Denoiser, canvas: Tensor, cache: KVCache, temperature: float, block: int) -> Tensor:
+def _logits(model: BlockDenoiser, canvas: Tensor, cache: KVCache, temperature: float, block: int) -> Tensor:
     logits = model.denoise(canvas.to(model.device), cache) / temperature
     if not bool(torch.isfinite(logits).all()):
         raise non_finite(block, 0)

@@ -1,26 +1,30 @@
-"""What a way of decoding is, and what it needs of a model."""
+"""What a way of decoding is, what it needs of a model, and the passes that it asks for.
+
+A decoder does not run the model. It yields *passes*, one forward each, and is sent back what each came to; between them
+it yields the events of its run. ``generate`` performs the passes of one run as they come; passes of several runs can be
+performed together.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Protocol
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
 
 from engine.config import GenerationConfig, ModelConfig
+from engine.decoding.step_program import StepProgram
 from engine.events import Event
 from engine.layers.kv_cache import KVCache
+from engine.types import Cancel
+
+T = TypeVar("T")
 
 
-class Cancel(Protocol):
-    """A flag looked at between steps; ``threading.Event`` is one."""
-
-    def is_set(self) -> bool: ...
-
-
-class Denoiser(Protocol):
-    """The two modes of a model."""
+class CausalModel(Protocol):
+    """A model that reads text."""
 
     @property
     def config(self) -> ModelConfig: ...
@@ -29,71 +33,60 @@ class Denoiser(Protocol):
     @property
     def dtype(self) -> torch.dtype: ...
     def new_cache(self) -> KVCache: ...
-    def prefill(self, ids: Tensor, cache: KVCache) -> Tensor: ...
-    def denoise(self, canvas: Tensor, cache: KVCache, self_conditioning_logits: Tensor | None = None) -> Tensor: ...
+    def prefill(self, ids: Tensor, cache: KVCache) -> Tensor:
+        """Causal: ids (T,) -> hidden states (T, H); appends to the cache."""
+
+
+class BlockDenoiser(CausalModel, Protocol):
+    """A model that also predicts all of a canvas at once."""
+
+    def denoise(self, canvas: Tensor, cache: KVCache, self_conditioning_logits: Tensor | None = None) -> Tensor:
+        """Bidirectional: canvas (C,), logits of the step before (C, V) or None -> (C, V) fp32; the cache stays."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prefill:
+    """Append token ids (T,) to a cache, causally; comes to nothing."""
+
+    ids: Tensor
+    cache: KVCache
+
+
+@dataclass(frozen=True, eq=False)
+class Denoise:
+    """Predict a canvas (C,) behind a cache's text; comes to logits (C, V)."""
+
+    canvas: Tensor
+    cache: KVCache
+    self_conditioning_logits: Tensor | None
+
+
+@dataclass(frozen=True, eq=False)
+class LaunchStep:
+    """Launch a whole step as a program of the device; comes to nothing, its facts are collected from the program."""
+
+    program: StepProgram
+    index: int  # of the step in its canvas
+
+
+Pass: TypeAlias = Prefill | Denoise | LaunchStep
+PassResult: TypeAlias = Tensor | None
+Passes: TypeAlias = Generator[Pass, PassResult, T]
+"""Asks for passes, and comes to a ``T``."""
+
+Decoding: TypeAlias = Generator[Event | Pass, PassResult, T]
+"""Asks for passes and tells events on its way."""
 
 
 class Decoder(Protocol):
-    """Turns a prompt (T,) into a stream of events; the cache may hold its beginning."""
+    """Takes a prompt (T,) to the end of a run; the cache may hold the prompt's beginning."""
 
     def __call__(
         self,
-        model: Denoiser,
+        model: BlockDenoiser,
         prompt: Tensor,
         config: GenerationConfig,
         seed: int,
         cancel: Cancel | None,
         cache: KVCache,
-    ) -> Iterator[Event]: ...
-
-
-def keep_texts(cache: KVCache, texts: Sequence[Tensor]) -> int:
-    """Cut the cache back to what it shares with the texts, one after the other.
-
-    The first one may be kept in part, the others are kept whole or not at all: a canvas is always read in one go, so
-    that its numbers come out the same each time.
-
-    Returns:
-        How many tokens stay.
-    """
-    ids = [token for text in texts for token in text.tolist()]
-    kept = cache.keep_prefix(ids)
-    edge = len(texts[0])
-    for text in texts[1:]:
-        if edge + len(text) > kept:
-            break
-        edge += len(text)
-    return kept if kept <= edge else cache.keep_prefix(ids[:edge])
-
-
-def read(model: Denoiser, texts: Sequence[Tensor], cache: KVCache, cancel: Cancel | None = None) -> bool:
-    """Append what the cache lacks of the texts, of which it holds the beginning and nothing else.
-
-    Returns:
-        As ``commit``.
-    """
-    held, lacking = cache.length, list[Tensor]()
-    for text in texts:
-        lacking += [text[held:]]
-        held = max(0, held - len(text))
-    return _append(model, lacking, cache, cancel)
-
-
-def commit(model: Denoiser, ids: Tensor, cache: KVCache, cancel: Cancel | None = None) -> bool:
-    """Append tokens (T,), T >= 0, to the cache, a piece at a time.
-
-    Returns:
-        False where ``cancel`` was set between two pieces; the cache then holds those before.
-    """
-    return _append(model, [ids], cache, cancel)
-
-
-def _append(model: Denoiser, texts: Sequence[Tensor], cache: KVCache, cancel: Cancel | None) -> bool:
-    size = cache.piece
-    pieces = [text[start : start + size] for text in texts for start in range(0, len(text), size)]
-    for number, piece in enumerate(pieces):
-        if number and cancel is not None and cancel.is_set():
-            return False
-        model.prefill(piece, cache)
-        cache.name(piece.tolist())
-    return True
+    ) -> Decoding[None]: ...

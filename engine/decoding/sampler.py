@@ -19,7 +19,7 @@ from engine.config import GenerationConfig, ModelConfig
 from engine.decoding import sampling
 from engine.decoding.stopping import StableAndConfident, Stopping
 from engine.errors import SafelightError
-from engine.events import Tokens
+from engine.types import Tokens
 
 Top = tuple[Tokens, NDArray[np.float32]] | tuple[()]
 Edits = Sequence[tuple[int, int]]  # (position, token id)
@@ -136,7 +136,7 @@ class Sampler:
         accepted = sampling.accept_mask(entropy, self.config.entropy_bound)
         return candidates, entropy, accepted, sampling.renoise(candidates, accepted, self.noise())
 
-    def pass_step(self) -> None:
+    def skip_step(self) -> None:
         """Leave out the draws of a step."""
         flat = torch.zeros((), device=self.generator.device).expand(self.length, self.vocab_size)
         sampling.sample_candidates(flat, self.generator)

@@ -1,14 +1,14 @@
 """One denoising step as a fixed program over fixed buffers; on CUDA it is captured once and replayed.
 
-The program is the block-diffusion step of ``decoders`` in the kernels' terms: nothing in it depends on a value that
-only the host knows. The text's length, the step, the sampler's knobs and the random streams live on the device; a
-canvas writes its keys and values into the cache's buffers at a place read from there. All that an event tells is left
-in one buffer, with the flag that says whether the canvas has converged, and copied to the host behind the step.
+The program is ``plain_stepper``'s step in the kernels' terms: nothing in it depends on a value that only the host
+knows. The text's length, the step, the sampler's knobs and the random streams live on the device; a canvas writes its
+keys and values into the cache's buffers at a place read from there. All that an event tells is left in one buffer, with
+the flag that says whether the canvas has converged, and copied to the host behind the step.
 
 A canvas's first step may also commit the canvas before it: both go through the layers in one pass, text first, so that
 the weights are read once for the two.
 
-Knows neither files nor events. The plain path of ``decoders`` is its oracle.
+Knows neither files nor events. The plain stepper is its oracle.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from engine.config import GenerationConfig
 from engine.decoding import sampling
 from engine.kernels.reference_step import VocabularyResult
 from engine.layers.attention import Extend, Span
+from engine.layers.embedding import TOP_PIECE
 from engine.layers.kv_cache import KVCache
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.quant import BF16, Activations
 
-TOP_PIECE = 65_536  # tokens of the vocabulary whose logits are held at once for a top k
 CAPTURE_ERRORS = "thread_local"  # what another thread of the app does on the device is no fault of a capture
 WARM_UP = 2  # steps before a capture, in which kernels compile and libraries make their workspaces
 NOISE = 0x5AFE116  # told from the run's seed, from which the canvases themselves are drawn
 
 
-class Told(NamedTuple):
+class StepFacts(NamedTuple):
     """What one step leaves on the host. C positions."""
 
     argmax: Tensor  # (C,) int64
@@ -55,7 +55,7 @@ class Told(NamedTuple):
 class _Slot:
     """Where a step's facts arrive on the host; there are two, so that one can be read while the other is written."""
 
-    tensors: tuple[Tensor, ...]  # as ``StepProgram._told``
+    tensors: tuple[Tensor, ...]  # as ``StepProgram._facts``
     arrived: torch.cuda.Event | None
 
 
@@ -100,7 +100,7 @@ class StepProgram:
         self.step = torch.zeros(1, dtype=torch.long, device=device)  # of this canvas
         self.knobs = torch.zeros(6, dtype=torch.float32, device=device)
         kinds: set[str] = {layer.kind for layer in network.config.layers}
-        self.spans = {kind: torch.zeros(2, dtype=torch.int32, device=device) for kind in kinds}
+        self.spans = {kind: torch.zeros(1, 2, dtype=torch.int32, device=device) for kind in kinds}
         self.offsets = torch.arange(-length, length, device=device)  # of all rows from the canvas's first
         self.tokens = torch.zeros(4, length, dtype=torch.long, device=device)
         self.entropy = torch.zeros(length, dtype=torch.float32, device=device)
@@ -150,7 +150,7 @@ class StepProgram:
         self.previous.fill_(-1)
         self.start.fill_(self.cache.length + text)
         for kind, span in self.cache.spans(self.length, text).items():
-            self.spans[kind].copy_(torch.tensor(span, dtype=torch.int32))
+            self.spans[kind].copy_(torch.tensor([span], dtype=torch.int32))
         knobs = (
             config.t_min,
             config.t_max,
@@ -176,12 +176,12 @@ class StepProgram:
         else:
             self.run_step(commits)
         slot = self.slots[index % 2]
-        for host, here in zip(slot.tensors, self._told, strict=True):
+        for host, here in zip(slot.tensors, self._facts, strict=True):
             host.copy_(here, non_blocking=True)
         if slot.arrived is not None:
             slot.arrived.record()
 
-    def collect(self, index: int) -> Told:
+    def collect(self, index: int) -> StepFacts:
         """Wait for step ``index`` and what it has to tell; good until step ``index + 2`` is launched."""
         slot = self.slots[index % 2]
         if slot.arrived is not None:
@@ -190,7 +190,9 @@ class StepProgram:
         argmax, candidates, accepted, next_canvas = tokens
         converged, not_finite = flags.tolist()
         top = (top_ids, top_shares) if top_ids.numel() else None
-        return Told(argmax, candidates, accepted.bool(), next_canvas, entropy, bool(converged), not not_finite, top)
+        return StepFacts(
+            argmax, candidates, accepted.bool(), next_canvas, entropy, bool(converged), not not_finite, top
+        )
 
     # --- what the device does ----------------------------------------------------------------------------------------
 
@@ -297,7 +299,7 @@ class StepProgram:
     def _writer(self, index: int, offsets: Tensor) -> Extend:
         """``extend`` for a layer: writes all rows behind its stored tokens and returns the whole buffers."""
         keys, values = self.cache.buffers(index)
-        places = self.spans[self.network.config.layers[index].kind][1] - self.length + offsets
+        places = self.spans[self.network.config.layers[index].kind][0, 1] - self.length + offsets
 
         def write(new_keys: Tensor, new_values: Tensor) -> tuple[Tensor, Tensor]:
             keys.index_copy_(2, places, new_keys)
@@ -345,11 +347,11 @@ class StepProgram:
         self.generator.set_state(drawn)
 
     @property
-    def _told(self) -> tuple[Tensor, ...]:
+    def _facts(self) -> tuple[Tensor, ...]:
         """What is copied to the host after a step, in the order in which ``collect`` reads it."""
         return self.tokens, self.entropy, self.flags, self.top_ids, self.top_shares
 
     def _slot(self) -> _Slot:
         cuda = self.network.device.type == "cuda"
-        tensors = tuple(torch.zeros(here.shape, dtype=here.dtype, pin_memory=cuda) for here in self._told)
+        tensors = tuple(torch.zeros(here.shape, dtype=here.dtype, pin_memory=cuda) for here in self._facts)
         return _Slot(tensors, torch.cuda.Event() if cuda else None)  # type: ignore[no-untyped-call]

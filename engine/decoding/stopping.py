@@ -6,13 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 
 class Stopping(Protocol):
-    """Looks at the argmax canvases so far (oldest first, the current one last, each (C,)) and the entropy (C,)."""
+    """Looks at the argmax canvases so far (oldest first, the current one last, each (..., C)) and the entropy (..., C).
 
-    def __call__(self, argmax_history: Sequence[Tensor], entropy: Tensor) -> bool: ...
+    Returns:
+        Bools (...,): which of the canvases are finished.
+    """
+
+    def __call__(self, argmax_history: Sequence[Tensor], entropy: Tensor) -> Tensor: ...
 
 
 @dataclass(frozen=True)
@@ -22,9 +27,12 @@ class StableAndConfident:
     stability_threshold: int
     confidence_threshold: float
 
-    def __call__(self, argmax_history: Sequence[Tensor], entropy: Tensor) -> bool:
-        earlier = argmax_history[:-1][-self.stability_threshold :] if self.stability_threshold else ()
-        stable = len(earlier) == self.stability_threshold and all(
-            bool((canvas == argmax_history[-1]).all()) for canvas in earlier
-        )
-        return stable and bool(entropy.mean() < self.confidence_threshold)
+    def __call__(self, argmax_history: Sequence[Tensor], entropy: Tensor) -> Tensor:
+        confident = entropy.mean(dim=-1) < self.confidence_threshold
+        if not self.stability_threshold:
+            return confident
+        earlier = argmax_history[:-1][-self.stability_threshold :]
+        if len(earlier) < self.stability_threshold:
+            return torch.zeros_like(confident)
+        unchanged = [(canvas == argmax_history[-1]).all(dim=-1) for canvas in earlier]
+        return confident & torch.stack(unchanged).all(dim=0)

@@ -13,7 +13,7 @@ DECODE = ("PRMT", "LOP3", "SHF", "HFMA2", "HMUL2", "MOV", "IMAD")  # moves of ta
 
 
 @dataclass(frozen=True)
-class Budget:
+class CodeBudget:
     """The most that a kernel may take, and what must or must not be in its code."""
 
     registers: int = 255  # of a thread

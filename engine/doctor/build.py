@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.doctor.ahead import compiled
-from engine.doctor.budgets import Budget, decoding, looping, matrix_opcode
+from engine.doctor.budgets import CodeBudget, decoding, looping, matrix_opcode
 from engine.doctor.machine_code import MachineCode
 
 # Pointed to by arguments of these names, in every kernel that does not say otherwise. Others point to bf16.
@@ -26,7 +26,7 @@ POINTED = {
     "fp32": (
         *("scales_ptr", "parts_ptr", "soft_parts_ptr", "statistics_ptr", "temperature_ptr"),
         *("x_scales_ptr", "hidden_scales_ptr", "units_ptr"),
-        *("entropy_ptr", "logsumexp_ptr", "told_entropy_ptr", "limits_ptr", "frequencies_ptr"),
+        *("entropy_ptr", "logsumexp_ptr", "out_entropy_ptr", "limits_ptr", "frequencies_ptr"),
     ),
 }
 TYPES = {name: kind for kind, names in POINTED.items() for name in names}
@@ -42,7 +42,7 @@ class Build:
     capability: int
     kernel: Any  # a ``@triton.jit`` function
     constants: Mapping[str, Any]
-    budget: Budget
+    budget: CodeBudget
     warps: int = 8
     stages: int = 3
     types: Mapping[str, str] | None = None  # where they differ from ``TYPES``

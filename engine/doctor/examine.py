@@ -17,9 +17,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
-from engine.doctor.report import Check, Report, Section
+from engine.doctor.report import CheckResult, Report, SectionReport
+from engine.doctor.reporter import LOST
 from engine.doctor.sections import SECTIONS, SectionPlan
-from engine.doctor.telling import LOST
 
 MOST_DEATHS = 5  # of a section's processes
 Progress = Callable[[str], None]
@@ -36,8 +36,8 @@ def examine(quick: bool, progress: Progress) -> Report:
     sections = []
     for plan in SECTIONS:
         if quick and not plan.quick:
-            left_out = Check(plan.title, None, "left out by --quick")
-            sections.append(Section(plan.name, checks=[left_out]))
+            left_out = CheckResult(plan.title, None, "left out by --quick")
+            sections.append(SectionReport(plan.name, checks=[left_out]))
             continue
         section = run_section(plan, device, quick, progress)
         if plan.name == "environment":
@@ -46,9 +46,9 @@ def examine(quick: bool, progress: Progress) -> Report:
     return Report(sections, quick)
 
 
-def run_section(plan: SectionPlan, device: str, quick: bool, progress: Progress) -> Section:
+def run_section(plan: SectionPlan, device: str, quick: bool, progress: Progress) -> SectionReport:
     """One section, in as many processes as it takes."""
-    section, started = Section(plan.name), time.monotonic()
+    section, started = SectionReport(plan.name), time.monotonic()
     for _ in range(MOST_DEATHS):
         left = plan.seconds - (time.monotonic() - started)
         if left <= 0 or not _run_process(plan, section, device, quick, left, progress):
@@ -58,7 +58,7 @@ def run_section(plan: SectionPlan, device: str, quick: bool, progress: Progress)
 
 
 def _run_process(
-    plan: SectionPlan, section: Section, device: str, quick: bool, seconds: float, progress: Progress
+    plan: SectionPlan, section: SectionReport, device: str, quick: bool, seconds: float, progress: Progress
 ) -> bool:
     """Run what is left of a section; returns whether it died in one check and others may be left."""
     extent = "quick" if quick else "full"
@@ -89,12 +89,12 @@ def _run_process(
         return code != 0
     if late.is_set():
         why = f"it was not done after {plan.seconds:g} s"
-    section.checks.append(Check(begun or plan.title, False, why))
+    section.checks.append(CheckResult(begun or plan.title, False, why))
     return begun is not None and not late.is_set()
 
 
-def _listen(stream: IO[bytes], section: Section, title: str, progress: Progress) -> str | None:
-    """Take what a process tells until it ends; returns the check that had begun and did not end."""
+def _listen(stream: IO[bytes], section: SectionReport, title: str, progress: Progress) -> str | None:
+    """Take what a process reports until it ends; returns the check that had begun and did not end."""
     begun: str | None = None
     progress(f"{title} …")
     for line in stream:

@@ -11,28 +11,30 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from engine.checks import product_checks
+from engine.checks.operands import packed, routing
+from engine.checks.oracle import OracleCheck
+from engine.checks.vocabulary_checks import vocabulary_check
 from engine.config import ModelConfig
-from engine.doctor import kernel_checks_between, product_checks
+from engine.doctor import kernel_checks_between
 from engine.doctor.decode_all import decode_all
-from engine.doctor.operands import packed, routing
-from engine.doctor.oracle import OracleCheck
-from engine.doctor.shapes import Shape
-from engine.doctor.vocabulary_checks import vocabulary_check
+from engine.doctor.shapes import CheckShape
 from engine.kernels import expert_gemm, expert_sort, linear_w8a8, linear_w8a16, reference, vocabulary
-from engine.quant import BF16, INT4, INT4_G64, INT8, NF4, NF4_VALUES, Activations
+from engine.kernels.table import schemes
+from engine.quant import BF16, DEFAULT, INT8, NF4_VALUES, PRECISIONS, Activations, Scheme
 
 Make = Callable[[], OracleCheck]
 Named = tuple[str, Make]  # operands are made only when their turn comes: those of the experts take 0.5 GB
 
 
-def kernel_checks(shape: Shape) -> list[Named]:
+def kernel_checks(shape: CheckShape) -> list[Named]:
     """Names and makers of all checks, in the order of a step."""
     between = (kernel_checks_between.norms_of, kernel_checks_between.ends_of, kernel_checks_between.attention_of)
     parts = (_decode, _sort, _experts, _linears, _linears_int8, *between, _vocabulary)
     return [named for part in parts for named in part(shape)]
 
 
-def _decode(shape: Shape) -> Iterator[Named]:
+def _decode(shape: CheckShape) -> Iterator[Named]:
     def make(is_nf4: bool) -> OracleCheck:
         codes = torch.tensor(NF4_VALUES) if is_nf4 else torch.arange(-8.0, 8.0)
         return product_checks.decode_check(
@@ -41,11 +43,11 @@ def _decode(shape: Shape) -> Iterator[Named]:
             shape.dtype,
         )
 
-    for name in ("int4", "nf4"):
-        yield f"decode {name}, all words", partial(make, name == "nf4")
+    for name, is_nf4 in (("int4", False), ("nf4", True)):
+        yield f"decode {name}, all words", partial(make, is_nf4)
 
 
-def _sort(shape: Shape) -> Iterator[Named]:
+def _sort(shape: CheckShape) -> Iterator[Named]:
     config = shape.config
 
     def group(chosen: Tensor, experts: int, block: int) -> tuple[Tensor, ...]:
@@ -60,28 +62,28 @@ def _sort(shape: Shape) -> Iterator[Named]:
         yield f"expert sort, {tokens} tokens", partial(make, tokens)
 
 
-def _experts(shape: Shape) -> Iterator[Named]:
+def _experts(shape: CheckShape) -> Iterator[Named]:
     config = shape.config
     number, hidden, width = config.num_experts, config.hidden_size, config.moe_intermediate_size
 
-    def make(scheme: str, tokens: int) -> OracleCheck:
-        kind = {str(each): each for each in (INT4, INT4_G64, NF4)}[scheme]
+    def make(scheme: Scheme, tokens: int) -> OracleCheck:
         weights, chosen = routing(tokens, number, config.top_k_experts, shape.device, seed=7)
         return product_checks.experts_check(
             expert_gemm.experts,
             shape.normal(tokens, hidden, seed=tokens),
             weights,
             chosen,
-            packed(number, 2 * width, hidden, scheme=kind, device=shape.device, seed=1),
-            packed(number, hidden, width, scheme=kind, device=shape.device, seed=2),
+            packed(number, 2 * width, hidden, scheme=scheme, device=shape.device, seed=1),
+            packed(number, hidden, width, scheme=scheme, device=shape.device, seed=2),
         )
 
-    for scheme in (INT4, INT4_G64, NF4):
-        for tokens in (shape.canvas, 2 * shape.canvas, 1) if scheme is INT4 else (shape.canvas,):
-            yield f"experts {scheme}, {tokens} tokens", partial(make, str(scheme), tokens)
+    default = PRECISIONS[DEFAULT].experts
+    for scheme in schemes("experts", "triton"):
+        for tokens in (shape.canvas, 2 * shape.canvas, 1) if scheme == default else (shape.canvas,):
+            yield f"experts {scheme}, {tokens} tokens", partial(make, scheme, tokens)
 
 
-def _linears(shape: Shape) -> Iterator[Named]:
+def _linears(shape: CheckShape) -> Iterator[Named]:
     def make(rows: int, size: int, tokens: int) -> OracleCheck:
         weight = packed(rows, size, scheme=INT8, device=shape.device, seed=1)
         return product_checks.linear_check(linear_w8a16.linear_w8a16, shape.normal(tokens, size, seed=tokens), weight)
@@ -103,7 +105,7 @@ def _linears(shape: Shape) -> Iterator[Named]:
     yield "linear8 gated", gated
 
 
-def _linears_int8(shape: Shape) -> Iterator[Named]:
+def _linears_int8(shape: CheckShape) -> Iterator[Named]:
     hidden, width = shape.config.hidden_size, shape.config.intermediate_size
 
     def make(rows: int, size: int, gated: bool) -> OracleCheck:
@@ -131,7 +133,7 @@ def linear_shapes(config: ModelConfig) -> list[tuple[int, int]]:
     return list(dict.fromkeys([*found, (hidden, config.intermediate_size)]))
 
 
-def _vocabulary(shape: Shape) -> Iterator[Named]:
+def _vocabulary(shape: CheckShape) -> Iterator[Named]:
     config, device = shape.config, shape.device
 
     def make(is_restricted: bool, activations: Activations = BF16) -> OracleCheck:

@@ -8,11 +8,11 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from engine.checks import end_checks, layer_checks
+from engine.checks.operands import draws, packed
+from engine.checks.oracle import OracleCheck
 from engine.config import LayerConfig
-from engine.doctor import end_checks, layer_checks
-from engine.doctor.operands import draws, packed
-from engine.doctor.oracle import OracleCheck
-from engine.doctor.shapes import Shape, kind
+from engine.doctor.shapes import CheckShape, kind
 from engine.kernels import attention, inputs, norms, router, settle
 from engine.kernels.reference_step import VocabularyResult
 from engine.layers.rope import inverse_frequencies
@@ -22,7 +22,7 @@ Named = tuple[str, Callable[[], OracleCheck]]
 MOST_ROWS = 32_768  # of a table that rows are looked up in
 
 
-def norms_of(shape: Shape) -> Iterator[Named]:
+def norms_of(shape: CheckShape) -> Iterator[Named]:
     """Norms, and heads' norms with their turn."""
     hidden, tokens = shape.config.hidden_size, 2 * shape.canvas
     many = partial(shape.normal, tokens, hidden)
@@ -73,7 +73,7 @@ def norms_of(shape: Shape) -> Iterator[Named]:
         yield f"head_norm_rope {kind(layer)}", partial(rope, layer)
 
 
-def ends_of(shape: Shape) -> Iterator[Named]:
+def ends_of(shape: CheckShape) -> Iterator[Named]:
     """What comes before and behind the layers' products."""
     config, device = shape.config, shape.device
     hidden, tokens = config.hidden_size, 2 * shape.canvas
@@ -131,7 +131,7 @@ def _settled(found: VocabularyResult, noise: Tensor, limits: Tensor, previous: T
     return tokens, canvas, torch.cat([flags.long(), unchanged, step, draw[1:]])
 
 
-def attention_of(shape: Shape) -> Iterator[Named]:
+def attention_of(shape: CheckShape) -> Iterator[Named]:
     """Attention of a canvas at some contexts, alone and with text before it, and of text."""
 
     def make(layer: LayerConfig, before: int, text: int) -> OracleCheck:
@@ -144,7 +144,7 @@ def attention_of(shape: Shape) -> Iterator[Named]:
         yield f"attention {kind(layer)}, all text", partial(make, layer, 0, 2 * shape.canvas)
 
 
-def _attention(shape: Shape, run: layer_checks.Attend, layer: LayerConfig, before: int, text: int) -> OracleCheck:
+def _attention(shape: CheckShape, run: layer_checks.Attend, layer: LayerConfig, before: int, text: int) -> OracleCheck:
     """Attention of a canvas and the text before it, or, with two canvases of text, of text alone."""
     alone = text > shape.canvas
     count = text if alone else shape.canvas + text

@@ -1,4 +1,4 @@
-"""Every kernel of a step at the real model's shapes, as it is launched on a kind of card, with its budget.
+"""Every Triton kernel of a step at the real model's shapes, as a kind of card launches it, with its budget.
 
 One table for what ``safelight doctor`` prints and what the tests hold. To add a kernel, add a line to its part: its
 constants, the types of arguments that ``build.TYPES`` does not know, and what its code may take.
@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from engine.doctor.budgets import Budget
+from engine.doctor.budgets import CodeBudget
 from engine.doctor.build import Build
 from engine.kernels import (
     attention,
@@ -28,12 +28,12 @@ from engine.kernels import (
 from engine.kernels.launches import PROCESSORS
 from engine.kernels.reference import GROUP
 from engine.kernels.reference_step import TILE_TOKENS
-from engine.quant import SCHEMES
+from engine.quant import INT4, NF4, Scheme
 
 HIDDEN, WIDTH, TOP_K, EXPERTS, VOCABULARY = 2816, 704, 8, 128, 262_144
 CANVAS_PAIRS = 256 * TOP_K / EXPERTS  # of an expert
 PROMPT_PAIRS = 4 * CANVAS_PAIRS
-AHEAD = Budget(matrix_units="H", loads_in_flight=1)
+AHEAD = CodeBudget(matrix_units="H", loads_in_flight=1)
 
 
 def step_kernels(capability: int) -> list[Build]:
@@ -47,15 +47,15 @@ def _experts(capability: int) -> list[Build]:
     # and 5.7 to 6.2.
     builds = [
         _product(kernel, scheme, CANVAS_PAIRS, capability, *most)
-        for scheme, most in (("int4-g32", (2.5, 3.9)), ("nf4-g64", (4.8, 6.3)))
+        for scheme, most in ((INT4, (2.5, 3.9)), (NF4, (4.8, 6.3)))
         for kernel in ("gate_up", "down")
     ]
-    few = Budget(registers=96)
+    few = CodeBudget(registers=96)
     sort = {"BLOCK": 32, "CHUNK": expert_sort.CHUNK}
     combine = {"TOP_K": TOP_K, "H": HIDDEN, "BLOCK": expert_gemm.COMBINE}
     return [
         *builds,
-        _product("gate_up", "int4-g32", PROMPT_PAIRS, capability),
+        _product("gate_up", INT4, PROMPT_PAIRS, capability),
         Build("experts", "group", capability, expert_sort.group_kernel, sort, few),
         Build(
             "experts", "combine", capability, expert_gemm.combine_kernel, combine, few,
@@ -64,14 +64,16 @@ def _experts(capability: int) -> list[Build]:
     ]  # fmt: skip
 
 
-def _product(kernel: str, scheme: str, pairs: float, capability: int, decoding: float = 0, looping: float = 0) -> Build:
+def _product(
+    kernel: str, scheme: Scheme, pairs: float, capability: int, decoding: float = 0, looping: float = 0
+) -> Build:
     """gate_up or down, with so many pairs an expert; a canvas's loop within counted instructions, a prompt's not."""
-    kind, blocks = SCHEMES[scheme], expert_gemm.ProductBlocks.of(capability // 10, pairs)
+    blocks = expert_gemm.ProductBlocks.of(capability // 10, pairs)
     rows = blocks.rows if kernel == "gate_up" else blocks.down_rows(HIDDEN)
-    tiles = blocks.turn(HIDDEN if kernel == "gate_up" else WIDTH, kind)
+    tiles = blocks.turn(HIDDEN if kernel == "gate_up" else WIDTH, scheme)
     constants = {
-        "H": HIDDEN, "WIDTH": WIDTH, "GROUP": kind.group_size, "IS_NF4": expert_gemm.NORMAL_FLOAT[kind], "PTX": True,
-        "M": rows, "N": blocks.tokens, "TILES": tiles,
+        "H": HIDDEN, "WIDTH": WIDTH, "GROUP": scheme.group_size, "IS_NF4": expert_gemm.NORMAL_FLOAT[scheme],
+        "PTX": True, "M": rows, "N": blocks.tokens, "TILES": tiles,
     }  # fmt: skip
     function: Any = expert_gemm.gate_up_kernel if kernel == "gate_up" else expert_gemm.down_kernel
     types = {"scales_ptr": "i32"}
@@ -79,10 +81,10 @@ def _product(kernel: str, scheme: str, pairs: float, capability: int, decoding: 
         constants["TOP_K"] = TOP_K
     else:
         types |= {"weights_ptr": "fp32", "parts_ptr": "bf16"}
-    budget, note = Budget(programs=2), " prompt"
+    budget, note = CodeBudget(programs=2), " prompt"
     if decoding:
         programs = 4 if tiles == 1 else 3  # of four warps, at once on a multiprocessor
-        budget = Budget(
+        budget = CodeBudget(
             65536 // (128 * programs), 0, programs, "H", decoding, looping if tiles == 1 else 3.2,
             loads_in_flight=1, products_in_flight=1, loop_without=("STS", "LDG"),
         )  # fmt: skip
@@ -127,7 +129,7 @@ def _router(capability: int) -> list[Build]:
 
 
 def _norms(capability: int) -> list[Build]:
-    few, block = Budget(registers=96), {"H": HIDDEN, "BLOCK": 4096}
+    few, block = CodeBudget(registers=96), {"H": HIDDEN, "BLOCK": 4096}
     heads = {"HEADS": 16, "KV_HEADS": 2, "D": 512}
     added, merged = block | {"NORMS": 3, "SPLIT": True}, block | {"TOP_K": TOP_K}
     return [
@@ -140,16 +142,16 @@ def _norms(capability: int) -> list[Build]:
 
 def _ends(capability: int) -> list[Build]:
     """What comes before the layers and behind the vocabulary."""
-    few = Budget(registers=96)
+    few = CodeBudget(registers=96)
     # Positions go up to 262 143 radians, where a fast cosine is wrong in the second digit.
-    exact = Budget(ptx_without=("cos.approx", "sin.approx"))
+    exact = CodeBudget(ptx_without=("cos.approx", "sin.approx"))
     rows = {"H": HIDDEN, "HAS_SCALES": True, "BLOCK": 4096}
     canvas = {"C": 256, "PADDED": 256, "BLOCK": settle.BLOCK}
-    told = {"entropy_ptr": "fp32", "tokens_ptr": "i64"}
+    types = {"entropy_ptr": "fp32", "tokens_ptr": "i64"}
     return [
         Build("ends", "embed_rows", capability, inputs.embed_rows_kernel, rows, few),
         Build("ends", "rope", capability, inputs.rope_kernel, {"HALF": 256}, exact, 4, types={"start_ptr": "i64"}),
-        Build("ends", "settle", capability, settle.settle_kernel, canvas, Budget(), types=told),
+        Build("ends", "settle", capability, settle.settle_kernel, canvas, CodeBudget(), types=types),
     ]
 
 
@@ -157,7 +159,7 @@ def _attention(capability: int) -> list[Build]:
     kinds = ((kind, text) for kind in (("sliding", 256, 8, 1024), ("full", 512, 2, 0)) for text in (False, True))
     sizes = {"D": 512, "SPLITS": attention.MAX_SPLITS, "PADDED": attention.MAX_SPLITS}
     join = Build(
-        "attention", "join", capability, attention.join_kernel, sizes, Budget(registers=96),
+        "attention", "join", capability, attention.join_kernel, sizes, CodeBudget(registers=96),
         warps=4, types={"weights_ptr": "fp32"},
     )  # fmt: skip
     return [*(_attend(capability, *kind, text) for kind, text in kinds), join]
@@ -178,7 +180,7 @@ def _attend(capability: int, kind: str, size: int, kv_heads: int, window: int, t
         warp_products = ideal if size == 256 else ideal * 3 // 2
     return Build(
         "attention", f"attention {kind}{' text' if text else ''}", capability, attention.attention_kernel, constants,
-        Budget(matrix_units="H", products=warp_products, loads_in_flight=ahead), blocks.warps, blocks.stages,
+        CodeBudget(matrix_units="H", products=warp_products, loads_in_flight=ahead), blocks.warps, blocks.stages,
         {"weights_ptr": "fp32"},
     )  # fmt: skip
 
@@ -193,7 +195,7 @@ def _vocabulary(capability: int) -> list[Build]:
         "TILES": vocabulary.MERGE_TILES, "N": vocabulary.MERGE_POSITIONS, "BLOCK": vocabulary.BLOCK_HIDDEN,
     }  # fmt: skip
     # Rows of the table come in pieces of 16 bytes, ahead of their use.
-    rows = Budget(spill_bytes=40, matrix_units="H", loads_in_flight=1, ptx_without=("ld.global.b8",))
+    rows = CodeBudget(spill_bytes=40, matrix_units="H", loads_in_flight=1, ptx_without=("ld.global.b8",))
     return [
         Build(
             "vocabulary", "score", capability, vocabulary.score_kernel,
@@ -204,7 +206,7 @@ def _vocabulary(capability: int) -> list[Build]:
             "vocabulary", "embed", capability, vocabulary.embed_kernel, shape | block | bf16 | more, rows,
             stages=vocabulary.STAGES, types={"soft_ptr": "fp32"},
         ),
-        Build("vocabulary", "merge", capability, vocabulary.merge_kernel, merge, Budget(), warps=4),
+        Build("vocabulary", "merge", capability, vocabulary.merge_kernel, merge, CodeBudget(), warps=4),
     ]  # fmt: skip
 
 
@@ -212,12 +214,12 @@ def _int8(capability: int) -> list[Build]:
     """Products of int8 activations. The soft embedding gains nothing by them on an H100, and stays in bf16 there."""
     # Of a block of GROUP inputs; no code is converted, nothing is spilled.
     clean = ("I2F", "PRMT", "LDL", "STL")
-    loop = Budget(matrix_units="I", instructions=349, loads_in_flight=1, loop_without=clean)
+    loop = CodeBudget(matrix_units="I", instructions=349, loads_in_flight=1, loop_without=clean)
     block = {"M": linear_w8a16.BLOCK_TOKENS, "N": linear_w8a8.BLOCK_ROWS, "BLOCK": GROUP}
     linears = (("out", 4096, HIDDEN, 3, False), ("gated", HIDDEN, 4224, 2, True))
     rows = {"K": HIDDEN, "GROUPS": 32, "SIZE": GROUP}
     builds = [
-        Build("int8", "quantize", capability, linear_w8a8.quantize_kernel, rows, Budget(registers=96), warps=4),
+        Build("int8", "quantize", capability, linear_w8a8.quantize_kernel, rows, CodeBudget(registers=96), warps=4),
         *(
             Build(
                 "int8", f"linear_int8 {name}", capability, linear_w8a8.linear_w8a8_kernel,
@@ -239,7 +241,7 @@ def _int8(capability: int) -> list[Build]:
     )  # fmt: skip
     if weights:
         more = {"TILE": TILE_TOKENS, "SPLITS": 3, "FIRST": False}
-        ahead = Budget(matrix_units="I", loads_in_flight=1)
+        ahead = CodeBudget(matrix_units="I", loads_in_flight=1)
         builds.append(
             Build(
                 "int8", "embed int8", capability, vocabulary.embed_kernel, shape | block | more, ahead,

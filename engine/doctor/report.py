@@ -1,4 +1,4 @@
-"""What the sections told, joined: plain data that is printed as a table or as JSON."""
+"""What the sections reported, joined: plain data that is printed as a table or as JSON."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Check:
+class CheckResult:
     """One thing that was checked."""
 
     name: str
@@ -25,17 +25,17 @@ class Fact:
 
 
 @dataclass
-class Section:
-    """What one section's processes told, in its order."""
+class SectionReport:
+    """What one section's processes reported, in its order."""
 
     name: str
-    checks: list[Check] = field(default_factory=list)
+    checks: list[CheckResult] = field(default_factory=list)
     facts: list[Fact] = field(default_factory=list)
     rows: list[dict[str, str | float | None]] = field(default_factory=list)
     seconds: float = 0.0
 
     @property
-    def failed(self) -> list[Check]:
+    def failed(self) -> list[CheckResult]:
         return [check for check in self.checks if check.ok is False]
 
     @property
@@ -48,18 +48,18 @@ class Section:
         return "not checked" if self.checks else "told"
 
     def value(self, name: str) -> str | float | bool | None:
-        """A fact's value; None if it was not told."""
+        """A fact's value; None if it was not reported."""
         return next((fact.value for fact in self.facts if fact.name == name), None)
 
     def take(self, record: dict[str, Any]) -> str | None:
-        """Add what a process told; returns the name of a check that has begun."""
+        """Add what a process reported; returns the name of a check that has begun."""
         match record:
             case {"begin": str(name)}:
                 return name
             case {"check": str(name), "ok": bool() | None as ok, "said": str(said)}:
-                self.checks.append(Check(name, ok, said))
+                self.checks.append(CheckResult(name, ok, said))
             case {"fact": str(name), "value": value, "unit": str(unit)}:
-                self.facts = [fact for fact in self.facts if fact.name != name]  # a second process tells it again
+                self.facts = [fact for fact in self.facts if fact.name != name]  # a second process reports it again
                 self.facts.append(Fact(name, value, unit))
             case {"row": dict(row)}:
                 self.rows.append(row)
@@ -70,7 +70,7 @@ class Section:
 class Report:
     """All sections."""
 
-    sections: list[Section]
+    sections: list[SectionReport]
     quick: bool
 
     @property

@@ -9,15 +9,16 @@ import torch
 from torch import Tensor
 
 from engine import catalog
+from engine.checks.operands import normal
 from engine.config import LayerConfig, ModelConfig
-from engine.doctor.operands import normal
+from engine.models.registry import config_in
 
 REAL = "26b-a4b"
 
 
 def real() -> ModelConfig:
     """DiffusionGemma 26B-A4B."""
-    return catalog.shape(REAL).config
+    return config_in(catalog.shape(REAL).folder)
 
 
 def tiny() -> ModelConfig:
@@ -43,7 +44,7 @@ def tiny() -> ModelConfig:
 
 
 @dataclass(frozen=True)
-class Shape:
+class CheckShape:
     """What the kernels are checked at."""
 
     config: ModelConfig

@@ -6,7 +6,9 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
+
+from engine.types import Cancel
 
 Stage = Literal["downloading", "checking"]
 REPORT_SECONDS = 0.1  # between two reports
@@ -38,12 +40,6 @@ class DownloadProgress:
 Report = Callable[[DownloadProgress], None]
 
 
-class Flag(Protocol):
-    """Stops what looks at it, once it is set; an event, as a rule."""
-
-    def is_set(self) -> bool: ...
-
-
 class StoppedError(Exception):
     """Raised inside a download that was paused or cancelled; never leaves the engine."""
 
@@ -56,7 +52,7 @@ class ByteCounter:
         total: int,
         done: int,
         report: Report | None = None,
-        flags: tuple[Flag, ...] = (),
+        flags: tuple[Cancel, ...] = (),
         stage: Stage = "downloading",
     ) -> None:
         self.stage: Stage = stage

@@ -7,7 +7,6 @@ no download of ours could have written counts as none.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import stat
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import SafelightError, quoted
-from engine.files import open_regular, parse_json, read_bytes, write_text
+from engine.files import open_regular, parse_json, read_bytes, write_json
 from engine.hub.names import is_hash, is_repo, is_revision, is_wanted, repo_of
 
 RECORD = "safelight-download.json"
@@ -114,7 +113,7 @@ class Record:
     def write(self, folder: Path) -> None:
         """Put the record into the folder, whole or not at all."""
         raw = {"format": FORMAT, "version": VERSION, "repo": self.repo, "revision": self.revision}
-        write_text(folder / RECORD, json.dumps(raw | {"files": [asdict(file) for file in self.files]}, indent=2) + "\n")
+        write_json(folder / RECORD, raw | {"files": [asdict(file) for file in self.files]})
 
     @staticmethod
     def read(folder: Path) -> Record | None:

@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from engine import kernels
 from engine.config import LayerConfig, ModelConfig
 from engine.kernels.rope import rotate
+from engine.layers.adapted import linear
 from engine.layers.norm import RMSNorm
 
 Extend = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
@@ -23,10 +24,11 @@ Extend = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 @dataclass(frozen=True)
 class Span:
-    """In place of a mask: keys ``bounds[0]`` to ``bounds[1]`` (2,) int32, numbers that only the device knows.
+    """In place of a mask: of each sequence, the keys from ``bounds[..., 0]`` to ``bounds[..., 1]``.
 
-    Queries are the last of them. A canvas looks at its prefix and at itself, so it sees all. Text before it, the first
-    ``text_rows`` queries, sees keys up to its own place, ``window`` at most, also those before ``bounds[0]``.
+    bounds: (B, 2) int32, numbers that only the device knows. Queries are the last of these keys. A canvas looks at its
+    prefix and at itself, so it sees all. Text before it, the first ``text_rows`` queries, sees keys up to its own
+    place, ``window`` at most, also those before the first bound.
     """
 
     bounds: Tensor
@@ -34,8 +36,12 @@ class Span:
     window: int | None = None
 
     def attend(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        """Queries (heads, T, D) on keys and values (kv_heads, S, D) in buffers -> (T, heads * D)."""
-        return kernels.attend(queries, keys, values, self.bounds, self.text_rows, self.window)
+        """Queries (B, heads, T, D) on keys and values (B, kv_heads, S, D) in buffers -> (B, T, heads * D)."""
+        each = [
+            kernels.attend(*sequence, self.text_rows, self.window)
+            for sequence in zip(queries, keys, values, self.bounds, strict=True)
+        ]
+        return each[0][None] if len(each) == 1 else torch.stack(each)
 
 
 def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
@@ -75,10 +81,12 @@ class Attention(nn.Module):
         self.k_norm = RMSNorm(layer.head_dim, config.rms_norm_eps)
         self.v_norm = RMSNorm(layer.head_dim, config.rms_norm_eps, with_scale=False)
 
-    def forward(self, x: Tensor, rope: tuple[Tensor, Tensor], mask: Tensor | Span | None, extend: Extend) -> Tensor:
+    def forward(
+        self, x: Tensor, rope: tuple[Tensor, Tensor], mask: Tensor | Span | None, extend: Extend, text_rows: int
+    ) -> Tensor:
         """x (B, T, H); rope two of (T, D); mask broadcastable to (B, heads, T, S), True where allowed -> (B, T, H).
 
-        With a ``Span`` for a mask the batch is one.
+        The first ``text_rows`` of the T are text, the rest a canvas.
         """
         batch, length, _ = x.shape
         cos, sin = rope
@@ -86,13 +94,11 @@ class Attention(nn.Module):
         def heads(projected: Tensor) -> Tensor:
             return projected.view(batch, length, -1, self.head_dim).transpose(1, 2)  # (B, heads, T, D)
 
-        raw_keys = heads(self.k_proj(x))
-        raw_values = heads(self.v_proj(x)) if self.v_proj is not None else raw_keys
-        queries = rotate(self.q_norm(heads(self.q_proj(x))), cos, sin)
+        raw_keys = heads(linear(self.k_proj, x, text_rows))
+        raw_values = heads(linear(self.v_proj, x, text_rows)) if self.v_proj is not None else raw_keys
+        queries = rotate(self.q_norm(heads(linear(self.q_proj, x, text_rows))), cos, sin)
         keys, values = extend(rotate(self.k_norm(raw_keys), cos, sin), self.v_norm(raw_values))
         if isinstance(mask, Span):
-            seen: Tensor = self.o_proj(mask.attend(queries[0], keys[0], values[0]))
-            return seen[None]
+            return linear(self.o_proj, mask.attend(queries, keys, values), text_rows)
         mixed = attend(queries, keys, values, mask)
-        projected: Tensor = self.o_proj(mixed.transpose(1, 2).reshape(batch, length, -1))
-        return projected
+        return linear(self.o_proj, mixed.transpose(1, 2).reshape(batch, length, -1), text_rows)

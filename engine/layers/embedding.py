@@ -6,6 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+TOP_PIECE = 65_536  # tokens of the vocabulary whose logits are held at once where a top k is asked for
+
 
 class TokenTable(nn.Embedding):
     """A weight (V, H), unscaled and uninitialised; ``forward`` looks ids (...) up -> (..., H)."""

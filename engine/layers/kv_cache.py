@@ -30,7 +30,7 @@ SLACK = 512  # tokens a sliding layer keeps beyond its window
 GROWTH = 512  # buffers hold a multiple of so many tokens
 PIECE = 512  # tokens of a causal pass: more at once would need much memory for scores, and Stop would have to wait
 KERNEL_PIECE = 1024  # with kernels
-UNNAMED = -1  # a committed token whose id nobody has told; equal to none
+UNKNOWN = -1  # a committed token whose id nobody has told; equal to none
 
 
 def capacity(config: ModelConfig, layer: LayerConfig, tokens: int, piece: int = PIECE) -> int:
@@ -133,11 +133,9 @@ class KVCache:
             if layer.reserve(tokens):  # on a GPU no longer buffer fits in what it left, and all layers' would be kept
                 torch.cuda.empty_cache()
 
-    def appender(self, index: int) -> Extend:
-        """``extend`` for prefill: what it writes is kept once ``advance`` is called."""
+    def writer(self, index: int) -> Extend:
+        """``extend`` for a layer; what it writes is kept once ``advance`` is called, and else written over."""
         return self._layers[index].extend
-
-    onlooker = appender  # a canvas writes to the same room, and nobody advances
 
     def buffers(self, index: int) -> tuple[Tensor, Tensor]:
         """A layer's whole keys and values, (1, heads, capacity, D); they stay in place as long as ``reserve`` holds."""
@@ -163,7 +161,7 @@ class KVCache:
     def advance(self, count: int) -> None:
         """Count the tokens that every layer has just written as committed."""
         self.length += count
-        self._ids += [UNNAMED] * count
+        self._ids += [UNKNOWN] * count
         for layer in self._layers:
             layer.stored += count
 
@@ -193,7 +191,7 @@ class KVCache:
 
     # --- reuse ---------------------------------------------------------------------------------------------------
 
-    def claim(self, model: object, config: ModelConfig) -> None:
+    def bind(self, model: object, config: ModelConfig) -> None:
         """Bind the cache to the model that fills it.
 
         Raises:
@@ -204,8 +202,8 @@ class KVCache:
         elif self._owner is None or self._owner() is not model:
             raise SafelightError("the cache belongs to another model; make one with new_cache() of the model that runs")
 
-    def name(self, ids: Sequence[int]) -> None:
-        """Tell which tokens the last ``len(ids)`` committed ones are; those never named are never reused."""
+    def record_ids(self, ids: Sequence[int]) -> None:
+        """Tell which tokens the last ``len(ids)`` committed ones are; those never recorded are never reused."""
         self._ids[len(self._ids) - len(ids) :] = ids
 
     def keep_prefix(self, ids: Sequence[int]) -> int:

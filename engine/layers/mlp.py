@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from engine.config import ModelConfig
+from engine.layers.adapted import linear
 from engine.layers.norm import RMSNorm
 
 
@@ -23,9 +24,10 @@ class GatedMLP(nn.Module):
         self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
         self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
 
-    def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.down_proj(gelu(self.gate_proj(x)) * self.up_proj(x))
-        return out
+    def forward(self, x: Tensor, text_rows: int = 0) -> Tensor:
+        """x (..., T, H), of which the first ``text_rows`` are text and the rest a canvas -> (..., T, H)."""
+        inner = gelu(linear(self.gate_proj, x, text_rows)) * linear(self.up_proj, x, text_rows)
+        return linear(self.down_proj, inner, text_rows)
 
 
 class SelfConditioning(GatedMLP):
@@ -36,7 +38,7 @@ class SelfConditioning(GatedMLP):
         self.pre_norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.post_norm = RMSNorm(config.hidden_size, config.rms_norm_eps, with_scale=False)
 
-    def forward(self, embedded: Tensor, soft: Tensor | None = None) -> Tensor:
+    def forward(self, embedded: Tensor, soft: Tensor | None = None) -> Tensor:  # type: ignore[override]
         """embedded and soft (B, C, H); None stands for the zero signal of a canvas's first step."""
         if soft is not None:
             embedded = embedded + super().forward(self.pre_norm(soft))

@@ -5,11 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from engine.config import ModelConfig
+from engine.config import DENSE_EXPERTS, ModelConfig
 from engine.layers.mlp import gelu
 from engine.layers.norm import RMSNorm
-
-DENSE_EXPERTS = 8  # up to this many experts, computing all of them is faster than sorting tokens
 
 
 class Router(nn.Module):

@@ -12,18 +12,20 @@ drivers and do not exist on Windows, and there is no need of them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeAlias
 
 import torch
+from torch import nn
 
 from engine.config import LayerConfig, ModelConfig
-from engine.decoding.step_program import TOP_PIECE
 from engine.kernels import cpu, cpu_decode, cpu_vocabulary
+from engine.kernels.table import schemes
+from engine.layers.embedding import TOP_PIECE
 from engine.layers.kv_cache import KERNEL_PIECE, PIECE, cache_bytes, capacity
-from engine.layers.moe import DENSE_EXPERTS
 from engine.layers.packed_linear import install
-from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.quant import AT_ONCE, Precision, Scheme
 from engine.threads import available_threads
 
@@ -45,8 +47,12 @@ CUDA_CONTEXT, LEAST_CUDA_CONTEXT = 600_000_000, 300_000_000
 SEGMENT_SHARE, SEGMENT_BYTES = 28, 17_500_000
 
 
+Build: TypeAlias = Callable[[ModelConfig], nn.Module]
+"""Makes a family's network of a shape."""
+
+
 @dataclass(frozen=True)
-class Way:
+class Mode:
     """How a model is run; decides what is held besides weights and cache."""
 
     dtype: torch.dtype
@@ -61,14 +67,14 @@ class Way:
 
 
 @lru_cache(maxsize=32)
-def weights(config: ModelConfig, precision: Precision, dtype: torch.dtype) -> dict[str, int]:
+def weights(build: Build, config: ModelConfig, precision: Precision, dtype: torch.dtype) -> dict[str, int]:
     """Bytes of the weights by part.
 
     Raises:
         SafelightError: the precision does not suit the shape.
     """
     with torch.device("meta"):
-        network = DiffusionGemma(config)
+        network = build(config)
         if precision.is_packed:
             install(network, precision, dtype)
     parts = dict.fromkeys(("experts", "attention", "dense", "embedding", "other"), 0)
@@ -87,7 +93,7 @@ def _part(name: str) -> str:
     return "embedding" if "embed_tokens." in name else "other"  # norms, router, scalars
 
 
-def parts(config: ModelConfig, way: Way, context: int) -> dict[str, int]:
+def parts(build: Build, config: ModelConfig, mode: Mode, context: int) -> dict[str, int]:
     """All bytes by part, with ``context`` tokens of committed text and a canvas behind them.
 
     activations: the peak of a pass through the layers. workspace: what the vocabulary stage needs beyond that, as the
@@ -95,59 +101,59 @@ def parts(config: ModelConfig, way: Way, context: int) -> dict[str, int]:
     its own, which its graph keeps. reserve: what allocators take besides. On a CPU alone: process, the program itself.
     On CUDA alone: cuda_context.
     """
-    counted = weights(config, way.precision, way.dtype)
-    if way.has_kernels:
-        layers, stays, stage = kernel_pass(config, way, min(KERNEL_PIECE, context)), step_memory(config, way), 0
+    counted = weights(build, config, mode.precision, mode.dtype)
+    if mode.has_kernels:
+        layers, stays, stage = kernel_pass(config, mode, min(KERNEL_PIECE, context)), step_memory(config, mode), 0
     else:
-        layers, (stays, stage) = layer_pass(config, way, context), vocabulary_stage(config, way)
-    piece = PIECE if way.on_cpu else KERNEL_PIECE
+        layers, (stays, stage) = layer_pass(config, mode, context), vocabulary_stage(config, mode)
+    piece = PIECE if mode.on_cpu else KERNEL_PIECE
     return counted | {
         "vision": 0,
-        "kv_cache": cache_bytes(config, context + config.canvas_length, way.dtype.itemsize, piece),
+        "kv_cache": cache_bytes(config, context + config.canvas_length, mode.dtype.itemsize, piece),
         "activations": layers,
         "workspace": stays + max(0, stage - layers),
-        "process": PROCESS if way.on_cpu else 0,
-        "cuda_context": 0 if way.on_cpu else CUDA_CONTEXT,
-        "reserve": reserve(config, way, sum(counted.values()), context),
+        "process": PROCESS if mode.on_cpu else 0,
+        "cuda_context": 0 if mode.on_cpu else CUDA_CONTEXT,
+        "reserve": reserve(config, mode, sum(counted.values()), context),
     }
 
 
-def kernel_pass(config: ModelConfig, way: Way, tokens: int) -> int:
+def kernel_pass(config: ModelConfig, mode: Mode, tokens: int) -> int:
     """The most that a pass by kernels holds, whatever lies before it: of its experts, or of its attention layers."""
     hidden = config.hidden_size
     experts = HELD_ROWS * hidden + config.top_k_experts * (config.moe_intermediate_size + hidden)
     heads = config.num_attention_heads * max(layer.head_dim for layer in config.layers)
     attention = 6 * hidden + 4 * heads  # queries as projected, turned, attended; keys and values
-    return tokens * way.dtype.itemsize * max(experts, attention)
+    return tokens * mode.dtype.itemsize * max(experts, attention)
 
 
-def step_memory(config: ModelConfig, way: Way) -> int:
+def step_memory(config: ModelConfig, mode: Mode) -> int:
     """What stays for a denoising step by kernels: libraries, the soft embedding, and the memory that its graph keeps.
 
     That is a pass of two canvases, one to be committed, or the vocabulary stage, or its logits for a top k.
     """
-    d, length, hidden = way.dtype.itemsize, config.canvas_length, config.hidden_size
+    d, length, hidden = mode.dtype.itemsize, config.canvas_length, config.hidden_size
     soft = length * hidden * d
     statistics = length * config.vocab_size // 128 * 7 * 4  # of each tile of tokens
     stage = statistics + 8 * 4 * length * hidden  # a chunk's weights, sums of the soft embedding
     top = length * min(TOP_PIECE, config.vocab_size) * 2 * d + 4 * soft  # logits, and without forbidden tokens
-    return LIBRARIES + soft + max(kernel_pass(config, way, 2 * length), stage, top)
+    return LIBRARIES + soft + max(kernel_pass(config, mode, 2 * length), stage, top)
 
 
-def reserve(config: ModelConfig, way: Way, held: int, context: int) -> int:
+def reserve(config: ModelConfig, mode: Mode, held: int, context: int) -> int:
     """What allocators take beyond tensors, with weights of ``held`` bytes.
 
     On a CPU what malloc and torch's matrix products keep. On CUDA the rest of segments; steps before a capture, whose
     memory is not the graph's; keys and values of one layer, which are held twice while their buffers grow.
     """
-    if way.on_cpu:
+    if mode.on_cpu:
         return held // KEPT_SHARE
     room = context + config.canvas_length
     grown = max(
         2 * layer.num_key_value_heads * layer.head_dim * capacity(config, layer, room) for layer in config.layers
     )
-    warm_up = kernel_pass(config, way, 2 * config.canvas_length) if way.has_kernels else 0
-    return segments(config, held) + warm_up + grown * way.dtype.itemsize
+    warm_up = kernel_pass(config, mode, 2 * config.canvas_length) if mode.has_kernels else 0
+    return segments(config, held) + warm_up + grown * mode.dtype.itemsize
 
 
 def segments(config: ModelConfig, held: int) -> int:
@@ -155,10 +161,10 @@ def segments(config: ModelConfig, held: int) -> int:
     return min(held // SEGMENT_SHARE, len(config.layers) * SEGMENT_BYTES)
 
 
-def layer_pass(config: ModelConfig, way: Way, context: int) -> int:
+def layer_pass(config: ModelConfig, mode: Mode, context: int) -> int:
     """The most that a plain denoising or causal pass holds: of its attention layers, or of its experts."""
-    d = way.dtype.itemsize
-    canvas = config.canvas_length * (2 if way.is_program else 1)  # a program commits one with the next one's first step
+    d = mode.dtype.itemsize
+    canvas = config.canvas_length * (2 if mode.is_program else 1)  # one is committed with the next
     tokens = max(canvas, min(PIECE, context))
     sliding = min(context, config.sliding_window - 1) + tokens
     full = context + config.canvas_length
@@ -167,23 +173,23 @@ def layer_pass(config: ModelConfig, way: Way, context: int) -> int:
     def attention(layer: LayerConfig) -> int:
         looked_at = sliding if layer.is_sliding else full
         heads, own = config.num_attention_heads, layer.num_key_value_heads
-        copies = heads if heads > own and not way.on_cpu else 0
-        if way.on_cpu and d == 2:
+        copies = heads if heads > own and not mode.on_cpu else 0
+        if mode.on_cpu and d == 2:
             copies += copies or own  # the CPU's kernel reorders keys and values of 16 bits
         queries, keys = tokens * heads * layer.head_dim, tokens * own * layer.head_dim
         turning = queries * max(5 * d, d + 12)  # terms of RoPE, or of the norm in fp32
         bias = tokens * looked_at * d  # the mask as numbers
-        unpacking = _unpacking(way, way.precision.attention, heads * layer.head_dim * config.hidden_size)
+        unpacking = _unpacking(mode, mode.precision.attention, heads * layer.head_dim * config.hidden_size)
         looking = 2 * copies * looked_at * layer.head_dim * d + 3 * queries * d + max(bias, unpacking)
         return 2 * keys * d + max(turning, looking)
 
     inner = 4 * config.moe_intermediate_size * d
-    if not way.precision.is_packed and config.num_experts <= DENSE_EXPERTS:
+    if not mode.precision.is_packed and config.runs_all_experts:
         experts = tokens * config.num_experts * inner
     else:
         experts = tokens * (inner + 2 * config.hidden_size * d)
-        unpacked = _unpacking(way, way.precision.experts, 2 * config.moe_intermediate_size * config.hidden_size)
-        if way.on_cpu and way.precision.is_packed and tokens * config.top_k_experts >= cpu.LEAST_PAIRS:
+        unpacked = _unpacking(mode, mode.precision.experts, 2 * config.moe_intermediate_size * config.hidden_size)
+        if mode.on_cpu and mode.precision.is_packed and tokens * config.top_k_experts >= cpu.LEAST_PAIRS:
             experts += available_threads() * (unpacked + 4 * tokens * config.hidden_size)  # each has a sum of its own
         else:
             experts += unpacked
@@ -191,31 +197,31 @@ def layer_pass(config: ModelConfig, way: Way, context: int) -> int:
     return stream + masks + max(*map(attention, set(config.layers)), experts)
 
 
-def vocabulary_stage(config: ModelConfig, way: Way) -> tuple[int, int]:
+def vocabulary_stage(config: ModelConfig, mode: Mode) -> tuple[int, int]:
     """What stays from step to step, and the peak of head, sampler and soft embedding, on the plain path.
 
     The conditioning logits stay (C V d). The soft embedding has them as fp32 probabilities and in the
     model's type beside an unpacked piece of the table; the sampler has ``SAMPLER`` fp32 buffers.
     """
     rows = config.canvas_length * config.hidden_size
-    if way.is_program:
+    if mode.is_program:
         piece = min(cpu_vocabulary.PIECE, config.vocab_size)
-        table = piece * config.hidden_size * cpu.number(way.dtype).itemsize
+        table = piece * config.hidden_size * cpu.number(mode.dtype).itemsize
         threads = min(available_threads(), -(-config.vocab_size // piece))
         return 4 * rows, 2 * 4 * rows + threads * (2 * 4 * rows + table + LOGITS * 4 * config.canvas_length * piece)
-    d, wide = way.dtype.itemsize, config.canvas_length * config.vocab_size
+    d, wide = mode.dtype.itemsize, config.canvas_length * config.vocab_size
     soft = 4 * wide + (d * wide if d < 4 else 0)
-    soft += _unpacking(way, way.precision.embedding, config.vocab_size * config.hidden_size)
-    if way.on_cpu and way.precision.embedding is not None:  # a piece's probabilities, times its scales
+    soft += _unpacking(mode, mode.precision.embedding, config.vocab_size * config.hidden_size)
+    if mode.on_cpu and mode.precision.embedding is not None:  # a piece's probabilities, times its scales
         soft += 4 * config.canvas_length * min(config.vocab_size, cpu.AT_ONCE // config.hidden_size)
-    stays = d * wide + (0 if way.on_cpu else LIBRARIES)
+    stays = d * wide + (0 if mode.on_cpu else LIBRARIES)
     return stays, max(SAMPLER * 4 * wide, soft)
 
 
-def _unpacking(way: Way, scheme: Scheme | None, numbers: int) -> int:
+def _unpacking(mode: Mode, scheme: Scheme | None, numbers: int) -> int:
     """Bytes while a piece of a packed matrix is unpacked, on the plain path or on a CPU."""
-    if scheme is None or way.has_kernels:
+    if scheme is None or mode.has_kernels:
         return 0
-    if way.on_cpu:
-        return cpu.number(way.dtype).itemsize * min(cpu.AT_ONCE, numbers) + DECODING * min(cpu_decode.DECODED, numbers)
+    if mode.on_cpu and scheme in schemes("linear", "cpu"):
+        return cpu.number(mode.dtype).itemsize * min(cpu.AT_ONCE, numbers) + DECODING * min(cpu_decode.DECODED, numbers)
     return scheme.unpacking_bytes * min(AT_ONCE, numbers)

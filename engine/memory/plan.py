@@ -1,26 +1,23 @@
 """What fits: a model's bytes by part against the memory that is free now, and what to change where it does not.
 
-Reads headers and config.json only. The arithmetic is ``footprint``'s.
+Reads no files; ``models.folder`` plans for those. The arithmetic is ``footprint``'s.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import psutil
 import torch
 
-from engine import catalog, kernels
+from engine import kernels
 from engine.config import ModelConfig
 from engine.errors import SafelightError, quoted
-from engine.files import read_json
 from engine.memory import footprint
-from engine.memory.device import choose
-from engine.quant import DEFAULT, INT8, PRECISIONS, Precision
-from engine.weights import compressed_tensors, loader, packed_store, store_files
+from engine.memory.device import Placement
+from engine.quant import DEFAULT, PRECISIONS, Precision
 
 CONTEXT = 32_768  # tokens planned for where nothing else is asked, or fewer where the model has fewer positions
 
@@ -71,33 +68,30 @@ class Plan:
         }
 
 
-def plan(
-    path_or_id: str | Path,
-    context: int | None = None,
-    quantization: str = "auto",
-    device: str = "auto",
-    dtype: str = "auto",
-) -> Plan:
-    """Count what a model would take.
+@dataclass(frozen=True)
+class Subject:
+    """A model that is planned for."""
+
+    name: str
+    config: ModelConfig
+    build: footprint.Build
+    stored: Precision | None  # how its weights are packed already; None: they are not
+    notes: tuple[str, ...] = ()  # what is to be said of its checkpoint
+
+
+def count(model: Subject, place: Placement, context: int | None, quantization: str, dtype: str) -> Plan:
+    """Count what a model would take on a device.
 
     Args:
-        path_or_id: an embedded model's id, a known shape's ("26b-a4b"), or a folder: of a checkpoint in any layout that
-            loads, or with a config.json alone.
         context: tokens of committed text, 1 or more; None takes 32 768, or what the model has.
         quantization: "auto" keeps packed weights as they are, and others unpacked if they fit and else in the default
             precision; or a name of ``PRECISIONS``.
-        device, dtype: as ``load_model`` takes them; the number type "auto" is bf16 on CUDA and for packed weights.
+        dtype: as it was asked for; "auto" is bf16 for packed weights, else the place's.
 
     Raises:
-        SafelightError: there is no such model or device, the checkpoint is damaged, or an argument is out of range.
+        SafelightError: the context is out of range, or the precision does not suit the shape.
     """
-    if quantization != "auto" and quantization not in PRECISIONS:
-        raise SafelightError(f"unknown quantization {quoted(quantization)}; use auto, {', '.join(PRECISIONS)}")
-    folder = catalog.resolve(path_or_id, shapes=True)
-    place = choose(device, dtype)
-    raw = read_json(folder / "config.json")
-    config = ModelConfig.from_dict(raw)
-    stored, notes = _stored(folder, raw, config, quantization)
+    config, notes = model.config, list(model.notes)
     most = config.max_position_embeddings
     context = min(CONTEXT, most) if context is None else context
     if not 1 <= context <= most:
@@ -106,21 +100,24 @@ def plan(
 
     is_cpu, plain = place.device.type == "cpu", kernels.why_plain(place.device)
 
-    def way(precision: Precision) -> footprint.Way:
+    def mode(precision: Precision) -> footprint.Mode:
         number = torch.bfloat16 if dtype == "auto" and precision.is_packed else place.dtype
         by_kernels = precision.is_packed and kernels.run_on(place.device, number)
-        return footprint.Way(number, precision, is_cpu, by_kernels)
+        return footprint.Mode(number, precision, is_cpu, by_kernels)
+
+    def parts(precision: Precision, tokens: int) -> dict[str, int]:
+        return footprint.parts(model.build, config, mode(precision), tokens)
 
     def total(precision: Precision, tokens: int) -> int:
-        return sum(footprint.parts(config, way(precision), tokens).values())
+        return sum(parts(precision, tokens).values())
 
     free = free_bytes(place.device) + (0 if is_cpu else footprint.LEAST_CUDA_CONTEXT)  # taken as soon as it is asked
-    choices = {"as stored": stored} if stored is not None else _packable(config, place.dtype)
-    name = "as stored" if stored is not None else quantization
+    choices = {"as stored": model.stored} if model.stored is not None else _packable(model, place.dtype)
+    name = "as stored" if model.stored is not None else quantization
     if name == "auto":
         name = "none" if total(choices["none"], context) <= free or DEFAULT not in choices else DEFAULT
     if name not in choices:  # says which layer cannot be packed so
-        footprint.weights(config, PRECISIONS[name], place.dtype)
+        footprint.weights(model.build, config, PRECISIONS[name], place.dtype)
     chosen = choices[name]
     if plain and chosen.is_packed:
         slow = (
@@ -128,13 +125,13 @@ def plan(
         )
         notes.append(f"{plain}: with packed weights {slow}")
     return Plan(
-        model=folder.name,
+        model=model.name,
         device=str(place.device),
-        dtype=str(way(chosen).dtype).removeprefix("torch."),
+        dtype=str(mode(chosen).dtype).removeprefix("torch."),
         quantization=name,
         precision=chosen,
         context=context,
-        parts=footprint.parts(config, way(chosen), context),
+        parts=parts(chosen, context),
         free_bytes=free,
         advice=_advice(_Choices(total, choices, min(config.canvas_length, most), most, free), name, context),
         notes=tuple(notes),
@@ -172,37 +169,12 @@ def device_memory(device: torch.device) -> tuple[int, int] | None:
     return total - free, total
 
 
-# --- the model ---------------------------------------------------------------------------------------------------
-
-
-def _stored(
-    folder: Path, raw: dict[str, Any], config: ModelConfig, quantization: str
-) -> tuple[Precision | None, list[str]]:
-    """How the weights are packed already (None: they are not), and what to say of the checkpoint."""
-    vision = "images are not supported yet: the vision part is skipped and counts 0"
-    if packed_store.is_store(folder) or (folder / store_files.PARTIAL).exists() or any(folder.glob("*.safetensors")):
-        # On the meta device: headers are checked, and nothing is allocated.
-        found = loader.open_weights(folder, config, quantization, torch.device("meta"), None)
-        packed = found.manifest is not None or "quantization_config" in raw
-        return found.precision if packed else None, [vision] if found.skipped_vision_tensors else []
-    notes = ["counted from config.json; the weights are not here yet"]
-    if raw.get("vision_config"):
-        notes.append(vision)
-    if raw.get("quantization_config") is None:
-        return None, notes
-    scheme = compressed_tensors.read_scheme(raw["quantization_config"])
-    if quantization != "auto" and PRECISIONS[quantization].experts != scheme:
-        raise SafelightError(f"{folder} is packed as {scheme}; use quantization auto, or a checkpoint in bf16")
-    notes.append(f"experts and attention are taken to be {scheme}, the rest 8-bit")
-    return Precision(scheme, scheme, INT8, INT8), notes
-
-
-def _packable(config: ModelConfig, dtype: torch.dtype) -> dict[str, Precision]:
-    """The precisions that this shape can be packed in, by name."""
+def _packable(model: Subject, dtype: torch.dtype) -> dict[str, Precision]:
+    """The precisions that a shape can be packed in, by name."""
     found = {}
     for name, precision in PRECISIONS.items():
         try:
-            footprint.weights(config, precision, dtype)
+            footprint.weights(model.build, model.config, precision, dtype)
         except SafelightError:
             continue
         found[name] = precision

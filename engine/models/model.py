@@ -13,36 +13,34 @@ import torch
 from torch import Tensor
 
 from engine import catalog, kernels
-from engine.adapters.loading import Adapter, AdapterSlot
+from engine.adapters.slot import Adapter, AdapterSlot
 from engine.config import GenerationConfig, ModelConfig
-from engine.decoding.protocols import Cancel
-from engine.decoding.sampler import Sampler
-from engine.decoding.step_program import StepProgram
-from engine.decoding.steppers import LastProgram
-from engine.errors import SafelightError
+from engine.errors import SafelightError, Sentence
 from engine.files import read_json
 from engine.layers.kv_cache import KVCache
-from engine.layers.moe import DENSE_EXPERTS
 from engine.layers.packed_linear import packed_weights
 from engine.memory.device import Placement, choose
-from engine.memory.plan import device_memory, plan, require_room
+from engine.memory.plan import device_memory, require_room
 from engine.models.diffusion_gemma.network import DiffusionGemma
+from engine.models.folder import ModelFolder
+from engine.models.registry import Family
 from engine.quant import Precision
-from engine.text.chat_template import ChatTemplate, Message
+from engine.text.chat_template import ChatTemplate
+from engine.text.message import Message
 from engine.text.tokenizer import Tokenizer
 from engine.threads import choose_threads, use_threads
-from engine.weights.loader import open_weights
-from engine.weights.safetensors import Progress
+from engine.types import Cancel, Progress
 
 LEAST_CONTEXT = 4096  # tokens that must fit for a model to be loaded
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """What ``load_model`` returns; immutable but for its adapter and last program, used by one thread at a time."""
+    """What ``load_model`` returns; immutable but for its adapter and ``derived``, used by one thread at a time."""
 
     name: str
     folder: Path
+    family: Family
     network: DiffusionGemma
     tokenizer: Tokenizer
     chat_template: ChatTemplate
@@ -52,8 +50,9 @@ class Model:
     skipped_vision_tensors: int
     precision: Precision
     threads: int  # of the processor that a pass takes; 0 on a GPU
-    last_program: LastProgram = field(default_factory=LastProgram, init=False, repr=False)
     adapter_slot: AdapterSlot = field(default_factory=AdapterSlot, init=False, repr=False)
+    derived: dict[type, Any] = field(default_factory=dict, init=False, repr=False)
+    """What others have made from its layers as they are now, by type; cleared where an adapter comes or goes."""
 
     @property
     def config(self) -> ModelConfig:
@@ -104,19 +103,33 @@ class Model:
         if self.threads:
             use_threads(self.threads)
 
-    def step_program(self, cache: KVCache, sampler: Sampler) -> StepProgram | None:
-        """The denoising step as a program on the device; None where the plain path is as good, or experts ask the host.
+    @property
+    def has_step_program(self) -> bool:
+        """Whether a denoising step runs as one program on the device; else the plain path is as good, or is needed.
 
-        On a CPU it serves packed models: it holds no logits over the whole vocabulary.
+        It is needed where experts ask the host. On a CPU a program serves packed models: it holds no logits over the
+        whole vocabulary.
         """
         packed = self.precision.experts is not None
         if self.device.type != "cpu":
-            packed |= self.config.num_experts <= DENSE_EXPERTS
+            packed |= self.config.runs_all_experts
         if self.dtype != torch.bfloat16 or not packed:
-            return None
-        if self.device.type != "cpu" and kernels.why_plain(self.device) is not None:
-            return None
-        return self.last_program.get(self.network, cache, sampler)
+            return False
+        return self.device.type == "cpu" or kernels.why_plain(self.device) is None
+
+    @property
+    def compute_path(self) -> Sentence:
+        """What computes, in words: kernels, or plain torch and why."""
+        if kernels.run_on(self.device, self.dtype):
+            if self.has_step_program:
+                return Sentence("Triton kernels, CUDA graph")
+            return Sentence("Triton kernels for the prompt, plain torch for the steps: the experts are not packed")
+        if self.device.type == "cpu":
+            if self.precision.is_packed:
+                return Sentence("packed CPU kernels")
+            return Sentence("plain torch: the weights are not packed")
+        why = kernels.why_plain(self.device) or "the kernels compute in bfloat16"
+        return Sentence("plain torch: {reason}", reason=why)
 
     def chat_ids(self, messages: Sequence[Message], **options: Any) -> list[int]:
         """Token ids of a conversation up to where the model's answer begins.
@@ -155,7 +168,8 @@ def load_model(
     """
     started = time.perf_counter()
     folder = catalog.resolve(path_or_id)
-    config = ModelConfig.from_dict(read_json(folder / "config.json"))
+    opened = ModelFolder.open(folder)
+    config = opened.config
     tokenizer = Tokenizer.from_folder(folder)
     if tokenizer.vocab_size > config.vocab_size:
         raise SafelightError(
@@ -164,21 +178,22 @@ def load_model(
     template = ChatTemplate.from_folder(folder)
     defaults_path = folder / "generation_config.json"
     defaults = GenerationConfig.from_dict(read_json(defaults_path)) if defaults_path.exists() else GenerationConfig()
-    found = plan(folder, min(LEAST_CONTEXT, config.max_position_embeddings), quantization, device, dtype)
+    found = opened.plan(min(LEAST_CONTEXT, config.max_position_embeddings), quantization, device, dtype)
     require_room(found)
     placement = choose(device, found.dtype)
     counted = choose_threads(config, threads)
-    weights = open_weights(folder, config, quantization, placement.device, placement.dtype, found.precision)
+    weights = opened.weights(quantization, placement.device, placement.dtype, found.precision)
     return Model(
         name=folder.name,
         folder=folder,
+        family=opened.family,
         network=weights.load(progress, cancel),
         tokenizer=tokenizer,
         chat_template=template,
         generation_defaults=defaults,
         placement=placement,
         load_seconds=time.perf_counter() - started,
-        skipped_vision_tensors=weights.skipped_vision_tensors,
+        skipped_vision_tensors=weights.skipped,
         precision=weights.precision,
         threads=counted if placement.device.type == "cpu" else 0,
     )

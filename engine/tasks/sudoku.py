@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
+from typing import Literal
 
 DIGITS = "123456789"
 SIZE = 81
@@ -81,10 +82,29 @@ def givens(board: str) -> int:
     return SIZE - board.count("0")
 
 
-def bin_of(board: str) -> str:
+Bin = Literal["easy", "medium", "hard"]
+BINS: tuple[Bin, ...] = ("easy", "medium", "hard")
+
+
+@dataclass(frozen=True)
+class GivenRange:
+    """Numbers of givens, both ends included."""
+
+    low: int
+    high: int
+
+    def __str__(self) -> str:
+        return str(self.low) if self.low == self.high else f"{self.low}-{self.high}"
+
+
+GIVENS: dict[Bin, GivenRange] = {"easy": GivenRange(40, 50), "medium": GivenRange(30, 39), "hard": GivenRange(25, 29)}
+"""Givens of the puzzles that are made for a bin. Below 25 making one takes seconds, so hard ends there."""
+
+
+def bin_of(board: str) -> Bin:
     """``easy`` (40 givens or more), ``medium`` (30 to 39) or ``hard`` (fewer)."""
     known = givens(board)
-    return "easy" if known >= 40 else "medium" if known >= 30 else "hard"
+    return next((name for name in BINS if known >= GIVENS[name].low), "hard")
 
 
 # --- solving -------------------------------------------------------------------------------------------------------
@@ -175,7 +195,7 @@ def _search(
 
 
 def solutions(board: str, limit: int = 2, rng: random.Random | None = None, guesses: int | None = None) -> list[str]:
-    """Up to ``limit`` solutions of a board (two are enough to tell whether it is unique).
+    """Up to ``limit`` solutions of a board (two are enough to see whether it is unique).
 
     Raises:
         GaveUpError: more than ``guesses`` were needed; None allows any number.
@@ -213,7 +233,7 @@ def random_solution(rng: random.Random) -> str:
 def is_held_out(solution: str) -> bool:
     """Whether a filled grid's symmetry class is kept for tests (about one class in sixteen).
 
-    The classes are told apart by an invariant under relabelling, permuted bands, stacks, rows and columns, and
+    The class is found by an invariant under relabelling, permuted bands, stacks, rows and columns, and
     transposition: the cycle lengths of the permutations that take one row (column) of a band (stack) to another.
     """
 
@@ -305,17 +325,17 @@ def read_answer(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """How an answer stands to its puzzle."""
+class Judgement:
+    """Whether an answer solves its puzzle, and what is wrong with it."""
 
     valid: bool  # a complete grid without conflicts that keeps every given
     givens_kept: bool
     conflicts: tuple[tuple[int, int], ...]
 
 
-def judge(board: str, answer: str) -> Verdict:
+def judge(board: str, answer: str) -> Judgement:
     """Judge an 81-character answer against its puzzle."""
     kept = all(given in ("0", cell) for given, cell in zip(board, answer, strict=True))
     clashes = tuple(conflicts(answer))
     filled = all(cell in DIGITS for cell in answer)
-    return Verdict(valid=filled and kept and not clashes, givens_kept=kept, conflicts=clashes)
+    return Judgement(valid=filled and kept and not clashes, givens_kept=kept, conflicts=clashes)

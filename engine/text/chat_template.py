@@ -8,7 +8,8 @@ from typing import Any
 
 from engine.errors import SafelightError
 from engine.files import read_json, read_text
-from engine.text.template_budget import Budget
+from engine.text.message import Message
+from engine.text.template_budget import TemplateBudget
 from engine.text.template_compiling import MOST_SOURCE, compile_template, render
 
 STEPS, STEPS_PER_MESSAGE, STEPS_PER_CHARACTER = 500_000, 3_000, 4
@@ -16,9 +17,6 @@ STEPS, STEPS_PER_MESSAGE, STEPS_PER_CHARACTER = 500_000, 3_000, 4
 
 LARGEST, LARGEST_PER_CHARACTER = 2**20, 8
 """Items and characters of the largest value that a rendering may make."""
-
-Message = Mapping[str, str]
-"""``{"role": "system" | "user" | "assistant", "content": text}``."""
 
 
 class ChatTemplate:
@@ -52,7 +50,7 @@ class ChatTemplate:
     def render(self, messages: Sequence[Message], **options: Any) -> str:
         """The prompt text up to where the model's turn begins.
 
-        What it may take grows with the messages: a template that needs more is refused.
+        The budget grows with the messages; a template that needs more is refused.
 
         Args:
             messages: oldest first.
@@ -62,7 +60,7 @@ class ChatTemplate:
             SafelightError: the template refuses these messages, or takes too much.
         """
         characters = sum(len(text) for message in messages for text in message.values())
-        budget = Budget(
+        budget = TemplateBudget(
             STEPS + STEPS_PER_MESSAGE * len(messages) + STEPS_PER_CHARACTER * characters,
             LARGEST + LARGEST_PER_CHARACTER * characters,
         )

@@ -1,15 +1,15 @@
 """The record of a run: in memory while it develops, and as a ``.sltrace`` file that replays without a model.
 
-``layout`` documents the file. Nothing here needs torch or a tokenizer.
+``format`` and ``codec`` document the file. Nothing here needs torch or a tokenizer.
 """
 
 from __future__ import annotations
 
-from engine.fingerprint import identify_model
-from engine.trace.folder import make_private, prune_traces, trace_files
+from engine.trace.draft import Draft
+from engine.trace.folder import GalleryTrace, gallery, make_private, prune_traces, trace_files
 from engine.trace.format import SUFFIX, TraceError
-from engine.trace.gallery import GalleryTrace, gallery
 from engine.trace.header import ModelIdentity, Parent, TraceHeader, new_id
+from engine.trace.identity import identify_model
 from engine.trace.live import Trace
 from engine.trace.reader import TraceFile, open_trace, read_header
 from engine.trace.recording import Entry, Recording
@@ -17,6 +17,7 @@ from engine.trace.writer import TraceWriter
 
 __all__ = [
     "SUFFIX",
+    "Draft",
     "Entry",
     "GalleryTrace",
     "ModelIdentity",

@@ -31,7 +31,6 @@ from engine.events import (
     GenerationFinished,
     PrefillFinished,
     StepFinished,
-    Tokens,
 )
 from engine.trace.format import (
     MOST_ANSWER,
@@ -44,8 +43,9 @@ from engine.trace.format import (
     MOST_TEXTS,
     MOST_TOP,
     MOST_WHY,
-    DamagedError,
+    PayloadError,
 )
+from engine.types import Tokens
 
 Committed = Literal["converged", "step_cap"]
 Finished = Literal["eos", "length", "cancelled"]
@@ -135,14 +135,14 @@ class Codec:
         """The event of a payload. Its arrays cannot be written into.
 
         Raises:
-            DamagedError: the payload is not of this kind.
+            PayloadError: the payload is not of this kind.
         """
         reading = _Reading(payload, self.vocab_size)
         match kind:
             case b"PREF":
                 prompt, reused, seconds = reading.figures(PREF)
                 if not reused <= prompt <= MOST_ANSWER:
-                    raise DamagedError("it contradicts itself")
+                    raise PayloadError("it contradicts itself")
                 event: Event = PrefillFinished(prompt, reused, _figure(seconds))
             case b"CANV":
                 event = CanvasStarted(block, reading.tokens(self.length), reading.mask(self.length))
@@ -151,12 +151,12 @@ class Codec:
             case b"COMM":
                 text_length, steps, reason = reading.figures(COMM)
                 if text_length > self.length or steps > MOST_STEPS or reason >= len(COMMITTED):
-                    raise DamagedError("it contradicts itself")
+                    raise PayloadError("it contradicts itself")
                 event = CanvasCommitted(block, reading.tokens(self.length), text_length, steps, COMMITTED[reason])
             case _:
                 reason, blocks, steps, count, seconds = reading.figures(DONE)
                 if reason >= len(FINISHED) or blocks > MOST_BLOCKS or steps > MOST_RECORDS:
-                    raise DamagedError("it contradicts itself")
+                    raise PayloadError("it contradicts itself")
                 event = GenerationFinished(FINISHED[reason], reading.tokens(count), blocks, steps, _figure(seconds))
         reading.end()
         return event
@@ -164,7 +164,7 @@ class Codec:
     def _decode_step(self, reading: _Reading, block: int, step: int) -> StepFinished:
         temperature, seconds, count, has_top = reading.figures(STEP)
         if count > MOST_TOP or has_top > 1 or (count and not has_top):
-            raise DamagedError("it contradicts itself")
+            raise PayloadError("it contradicts itself")
         argmax = reading.tokens(self.length)
         candidates = reading.tokens(self.length, argmax)
         following = reading.tokens(self.length, candidates)
@@ -200,7 +200,7 @@ class _Reading:
     def _take(self, count: int) -> bytes:
         taken = self._payload[self._place : self._place + count]
         if len(taken) != count:
-            raise DamagedError("it is too short")
+            raise PayloadError("it is too short")
         self._place += count
         return taken
 
@@ -213,13 +213,13 @@ class _Reading:
         if mixed_with is not None:
             words = words ^ mixed_with
         if count and (words.min() < 0 or (self._vocab_size and words.max() >= self._vocab_size)):
-            raise DamagedError("it has a token that is not in the vocabulary")
+            raise PayloadError("it has a token that is not in the vocabulary")
         return _fixed(words)
 
     def reals(self, count: int) -> NDArray[np.float32]:
         found = _whole(self._take(4 * count), "<f4").astype(np.float32, copy=False)
         if not (np.abs(found) <= MOST_NUMBER).all():  # nor is NaN
-            raise DamagedError("it has a number that is out of bounds")
+            raise PayloadError("it has a number that is out of bounds")
         return _fixed(found)
 
     def mask(self, count: int) -> NDArray[np.bool_]:
@@ -228,7 +228,7 @@ class _Reading:
 
     def end(self) -> None:
         if self._place != len(self._payload):
-            raise DamagedError("it is too long")
+            raise PayloadError("it is too long")
 
 
 def _planes(words: NDArray[Any]) -> bytes:
@@ -248,12 +248,12 @@ def _bits(mask: NDArray[np.bool_]) -> bytes:
 
 def _figure(value: float) -> float:
     if not abs(value) <= MOST_NUMBER:  # nor is NaN
-        raise DamagedError("it has a number that is out of bounds")
+        raise PayloadError("it has a number that is out of bounds")
     return value
 
 
 def _fixed(array: NDArray[Any]) -> NDArray[Any]:
-    """In order in memory, as the engine's arrays are, and not to be written into: readers share it."""
+    """Contiguous and read-only: readers share it."""
     array = np.ascontiguousarray(array)
     array.setflags(write=False)
     return array

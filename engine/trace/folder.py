@@ -1,17 +1,26 @@
-"""Keeps the folder of traces within bounds, and for its owner alone. Follows no link out of it."""
+"""Folders of traces: the user's own, kept private and within a size, and the gallery that ships with the app.
+
+No link out of the user's folder is followed.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from engine.files import private_folder
+from engine.catalog import ASSETS
+from engine.errors import SafelightError
+from engine.files import private_folder, read_json
 from engine.trace.format import SUFFIX
 
 BUDGET_BYTES = 2 * 10**9
-NEWEST = 50
+NEWEST = 50  # traces that are never removed
+GALLERY = ASSETS / "traces"
+GALLERY_LIST = "gallery.json"
 
 
 def trace_files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
@@ -24,7 +33,7 @@ def trace_files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 
 def make_private(folder: Path) -> None:
-    """Make the folder of traces, and take the rights of others on it and its traces away, which older versions gave.
+    """Make the folder of traces, and remove other users' rights on it and its traces, which older versions gave.
 
     Raises:
         OSError: it cannot be made.
@@ -32,7 +41,7 @@ def make_private(folder: Path) -> None:
     private_folder(folder)
     if os.name == "nt":  # where rights are inherited from the user's own folder
         return
-    with suppress(OSError):  # somebody else's, who has given it to us
+    with suppress(OSError):  # the folder may belong to another user
         if folder.stat().st_mode & 0o077:
             folder.chmod(0o700)
     for path, status in trace_files(folder):
@@ -62,3 +71,28 @@ def prune_traces(folder: Path, budget: int = BUDGET_BYTES, newest: int = NEWEST)
         total -= size
         removed += 1
     return removed
+
+
+# --- the gallery: real runs of the embedded models --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class GalleryTrace:
+    """A trace that ships with the app, its title, and what to look at in it."""
+
+    path: Path
+    title: str
+    note: str
+
+
+def gallery(folder: Path = GALLERY) -> tuple[GalleryTrace, ...]:
+    """The traces of the gallery, in order.
+
+    Raises:
+        SafelightError: its list is missing or damaged.
+    """
+    listed: Any = read_json(folder / GALLERY_LIST).get("traces")
+    try:
+        return tuple(GalleryTrace(folder / str(one["file"]), str(one["title"]), str(one["note"])) for one in listed)
+    except (TypeError, KeyError) as error:
+        raise SafelightError(f"{folder / GALLERY_LIST} is damaged ({error!r}); install Safelight again") from error

@@ -1,4 +1,4 @@
-"""The trace file's frame: a signature, then records that each vouch for themselves. Knows nothing of what they hold.
+"""The trace file's frame: a signature, then records with checksums. Knows nothing of what they hold; ``codec`` does.
 
 All numbers are little-endian. The file begins with 16 bytes: the signature (8), the format's version (u32), the CRC-32
 of those twelve. Then records, each with a head of 28 bytes before its payload:
@@ -11,12 +11,12 @@ of those twelve. Then records, each with a head of 28 bytes before its payload:
     payload  u32, CRC-32 of the stored bytes
     head     u32, CRC-32 of the 24 bytes before
 
-So a reader finds its way by the heads alone, and a file that was cut or damaged is good up to there. Kinds, in the
-order of a run (``payloads``, ``pieces`` and ``header`` say what is in them; C positions, K top candidates):
+A reader needs the heads alone to find all records, and a file that was cut or damaged is good up to there. Kinds, in
+the order of a run (``header``, ``texts`` and ``codec`` say what is in them; C positions, K top candidates):
 
-    HEAD   what was asked of whom, JSON; first, once
+    HEAD   model, prompt, settings and seed, JSON; first, once
     PIEC   texts of tokens that the next record names and none before did
-    PREF   the prompt was read
+    PREF   the prompt was prefilled
     CANV   a block's noise and its pinned positions
     STEP   a denoising step
     TEXT   the answer as it reads with the next record (COMM, DONE or FAIL), JSON
@@ -57,7 +57,7 @@ MOST_VALUES = 10**6  # in the header's JSON
 MOST_TEXT = 4 * 2**20  # bytes of one TEXT, unpacked
 MOST_WHY = 64 * 2**10  # bytes of a FAIL, unpacked
 MOST_TEXTS = 16 * 2**20  # bytes of all texts of tokens, and of all texts of the answer
-MOST_PIECES = 16_384  # records of them
+MOST_PIECES = 16_384  # of texts of tokens
 MOST_NUMBER = 1e9  # temperatures, nats, seconds: what is larger is none, and overflows where such are added up
 LEVEL = 1  # of zlib: by planes it finds all but a hundredth of what higher ones do, in half the time
 
@@ -66,8 +66,8 @@ class TraceError(SafelightError):
     """A trace that cannot be read or written, in one sentence."""
 
 
-class DamagedError(ValueError):
-    """A payload is not what its kind says. Told to people as a ``TraceError`` that names the place."""
+class PayloadError(ValueError):
+    """A payload is not what its kind says. People get a ``TraceError`` that names the place."""
 
 
 class Head(NamedTuple):
@@ -87,8 +87,8 @@ class Head(NamedTuple):
         return self.start + self.stored
 
 
-class Budget:
-    """What a file holds so far, against the bounds. Told by the heads alone, before any payload is touched."""
+class RecordBudget:
+    """What a file holds so far, against the bounds. Needs the heads alone, so that no payload is read before."""
 
     def __init__(self) -> None:
         self._records = self._unpacked = self._pieces = 0
@@ -132,17 +132,17 @@ def unpack(head: Head, stored: bytes, most: int) -> bytes:
     """A record's payload, at most ``most`` bytes.
 
     Raises:
-        DamagedError: too large, a wrong checksum, or another size than the head says.
+        PayloadError: too large, a wrong checksum, or another size than the head says.
     """
     if head.size > most:
-        raise DamagedError("it is larger than anything of its kind")
+        raise PayloadError("it is larger than anything of its kind")
     if len(stored) != head.stored or zlib.crc32(stored) != head.crc:
-        raise DamagedError("its checksum is wrong")
+        raise PayloadError("its checksum is wrong")
     try:
         inflate = zlib.decompressobj()
         payload = inflate.decompress(stored, head.size + 1)  # never more, whatever the stream would unfold to
     except zlib.error:
-        raise DamagedError("it cannot be unpacked") from None
+        raise PayloadError("it cannot be unpacked") from None
     if len(payload) != head.size or not inflate.eof or inflate.unused_data:
-        raise DamagedError("it has another size than it says")
+        raise PayloadError("it has another size than it says")
     return payload

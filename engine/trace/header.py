@@ -1,4 +1,4 @@
-"""What a trace says of the run before its first event: who was asked what, how, and where the run comes from."""
+"""The header of a trace: the model, the prompt, the settings, and which run this one was forked from."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from engine.trace.format import (
     MOST_STEPS,
     MOST_TOKENS,
     MOST_VALUES,
-    DamagedError,
+    PayloadError,
 )
 
 MODEL_TEXTS = ("name", "title", "path", "fingerprint", "device", "dtype", "packing")
@@ -53,7 +53,7 @@ def _app_version() -> str:
 
 @dataclass(frozen=True)
 class ModelIdentity:
-    """Which model ran. ``fingerprint`` is that of its files (``identity``), empty where they could not be read."""
+    """Which model ran. ``fingerprint`` is that of its files, empty where they could not be read."""
 
     name: str
     title: str = ""
@@ -86,8 +86,8 @@ class TraceHeader:
     prompt: str  # the last message
     config: GenerationConfig
     seed: int
-    messages: tuple[Mapping[str, str], ...] = ()  # role and content, as they were told to the model
-    prompt_ids: tuple[int, ...] = ()  # what the messages became
+    messages: tuple[Mapping[str, str], ...] = ()  # role and content, as they were sent to the model
+    prompt_ids: tuple[int, ...] = ()  # the messages as token ids
     think: bool = False
     parent: Parent | None = None
     changes: tuple[Fork, ...] = ()  # all that were made on the way, the parent's too
@@ -97,7 +97,7 @@ class TraceHeader:
     app_version: str = field(default_factory=_app_version)
 
     @staticmethod
-    def fresh() -> dict[str, str]:
+    def fresh() -> dict[str, Any]:
         """An identity of its own, for a copy: id, moment and version."""
         return {"id": new_id(), "created": _now(), "app_version": _app_version()}
 
@@ -120,12 +120,12 @@ class TraceHeader:
         """A header, and the names of settings in it that this version does not know.
 
         Raises:
-            DamagedError: it is not a header.
+            PayloadError: it is not a header.
         """
         raw = read_object(payload)
         model, parent = raw.get("model"), raw.get("parent")
         if not isinstance(model, dict) or not isinstance(parent, dict | None):
-            raise DamagedError("its header lacks the model")
+            raise PayloadError("its header lacks the model")
         config, unknown = _read_config(raw.get("config"))
         header = TraceHeader(
             model=ModelIdentity(
@@ -153,25 +153,25 @@ class TraceHeader:
         except ValueError:
             is_dated = False
         if not is_dated:
-            raise DamagedError("its date is none")
+            raise PayloadError("its date is none")
         return header, unknown
 
 
-# --- reading JSON that anybody may have written --------------------------------------------------------------------
+# --- reading untrusted JSON ----------------------------------------------------------------------------------------
 
 
 def read_object(payload: bytes) -> dict[str, Any]:
     """A JSON object.
 
     Raises:
-        DamagedError: it is none.
+        PayloadError: it is none.
     """
     try:
         raw = parse_json(payload.decode(), "its JSON", values=MOST_VALUES, surrogates=True)
     except (SafelightError, UnicodeDecodeError) as error:
-        raise DamagedError(str(error)) from None
+        raise PayloadError(str(error)) from None
     if not isinstance(raw, dict):
-        raise DamagedError("it is not a JSON object")
+        raise PayloadError("it is not a JSON object")
     return raw
 
 
@@ -179,9 +179,9 @@ def text(raw: Mapping[str, Any], name: str, most: int | None = None) -> str:
     """A text, of ``most`` characters at most, without lone surrogates, which no file and no screen could take."""
     value = raw.get(name)
     if not isinstance(value, str):
-        raise DamagedError(f"its {name} is no text")
+        raise PayloadError(f"its {name} is no text")
     if most is not None and len(value) > most:
-        raise DamagedError(f"its {name} is longer than {most:,} characters")
+        raise PayloadError(f"its {name} is longer than {most:,} characters")
     return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -189,21 +189,21 @@ def whole(raw: Mapping[str, Any], name: str, low: int, high: int = MOST_WHOLE) -
     """A whole number within bounds."""
     value = raw.get(name)
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise DamagedError(f"its {name} is out of bounds")
+        raise PayloadError(f"its {name} is out of bounds")
     return value
 
 
 def _id(raw: Mapping[str, Any]) -> str:
     value = text(raw, "id")
     if not ID.fullmatch(value):  # it becomes a file's name
-        raise DamagedError("its id is none")
+        raise PayloadError("its id is none")
     return value
 
 
 def _tokens(raw: Mapping[str, Any], name: str) -> tuple[int, ...]:
     value = raw.get(name)
     if not isinstance(value, list) or len(value) > MOST_ANSWER or not all(map(_is_token, value)):
-        raise DamagedError(f"its {name} are no tokens")
+        raise PayloadError(f"its {name} are no tokens")
     return tuple(value)
 
 
@@ -220,9 +220,9 @@ def _marks(raw: Any) -> tuple[Mark, ...]:
     try:
         marks = tuple(Mark(one["block"], one["start"], one["stop"]) for one in raw)
     except (SafelightError, TypeError, KeyError) as error:
-        raise DamagedError(f"its marks are not valid: {error}") from None
+        raise PayloadError(f"its marks are not valid: {error}") from None
     if any(mark.block >= MOST_BLOCKS or mark.stop > MOST_POSITIONS for mark in marks):
-        raise DamagedError("its marks are out of bounds")
+        raise PayloadError("its marks are out of bounds")
     return marks
 
 
@@ -232,47 +232,47 @@ def _plain(messages: tuple[Mapping[str, str], ...]) -> tuple[dict[str, str], ...
 
 def _read_messages(raw: Any) -> tuple[dict[str, str], ...]:
     if not isinstance(raw, list) or not all(isinstance(message, dict) for message in raw):
-        raise DamagedError("its messages are none")
+        raise PayloadError("its messages are none")
     return tuple({"role": text(message, "role"), "content": text(message, "content")} for message in raw)
 
 
 def _read_changes(raw: Any) -> tuple[Fork, ...]:
     if not isinstance(raw, list):
-        raise DamagedError("its changes are none")
+        raise PayloadError("its changes are none")
     try:
         changes = tuple(Fork.from_dict(change) for change in raw)
     except SafelightError as error:
-        raise DamagedError(f"its changes are none: {error}") from None
+        raise PayloadError(f"its changes are none: {error}") from None
     for change in changes:
         numbers = [value for _, value in change.settings]
         if not all(type(value) in (int, float) and abs(value) <= MOST_WHOLE for value in numbers):
-            raise DamagedError("its changes have settings that are no numbers")
+            raise PayloadError("its changes have settings that are no numbers")
         is_within = change.block <= MOST_BLOCKS and change.step <= MOST_STEPS and all(map(_is_token, change.banned))
         if not (is_within and _are_cells((*change.pinned, *change.edits))):
-            raise DamagedError("its changes are out of bounds")
+            raise PayloadError("its changes are out of bounds")
     return changes
 
 
 def _read_config(raw: Any) -> tuple[GenerationConfig, tuple[str, ...]]:
     """The settings that this version knows, and the names of others."""
     if not isinstance(raw, dict):
-        raise DamagedError("its settings are missing")
+        raise PayloadError("its settings are missing")
     known = {setting.name: setting.default for setting in dataclasses.fields(GenerationConfig)}
     given = {name: _tuples(value) for name, value in raw.items() if name in known}
     for name, value in given.items():
         if isinstance(known[name], tuple) != isinstance(value, tuple) and not (
             known[name] is None and isinstance(value, tuple)
         ):
-            raise DamagedError(f"its setting {name} is of the wrong kind")
+            raise PayloadError(f"its setting {name} is of the wrong kind")
     try:
         config = GenerationConfig(**given)
     except (SafelightError, TypeError, ValueError, OverflowError, ArithmeticError) as error:
-        raise DamagedError(f"its settings are not valid: {error}") from None
+        raise PayloadError(f"its settings are not valid: {error}") from None
     lists = (config.eos_token_ids, config.allowed_tokens or (), config.banned_tokens, config.seed_canvas or ())
     if config.max_new_tokens > MOST_WHOLE or not all(map(_is_token, (config.pad_token_id, *chain(*lists)))):
-        raise DamagedError("its settings are out of bounds")
+        raise PayloadError("its settings are out of bounds")
     if not _are_cells(config.pinned):
-        raise DamagedError("its pinned positions are out of bounds")
+        raise PayloadError("its pinned positions are out of bounds")
     return config, tuple(sorted(name for name in raw if name not in known))
 
 

@@ -1,4 +1,4 @@
-"""Which records a trace file has and where, from their heads alone; how far it is good, and why no further."""
+"""The records of a trace file, from their heads alone: where they are, how far the file is good, and why no further."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from engine.trace.format import HEAD, OPENING, SIGNATURE, VERSION, Budget, Head, TraceError, opening, read_head
+from engine.trace.format import HEAD, OPENING, SIGNATURE, VERSION, Head, RecordBudget, TraceError, opening, read_head
 from engine.trace.recording import Entry, Kind
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def read_index(file: BinaryIO, header: Head, most: Mapping[bytes, int], *, is_fo
     Raises:
         OSError: the file cannot be read.
     """
-    heads, budget, order = _Heads(file), Budget(), Order(is_fork)
+    heads, budget, order = _Heads(file), RecordBudget(), Order(is_fork)
     index = Index(header)
     text: Head | None = None  # counts once the event after it is there
     place = header.end
@@ -142,7 +142,7 @@ def read_exactly(file: BinaryIO, count: int) -> bytes:
 
 
 class Order:
-    """What may follow what in a run. A fork may leave out blocks: those that it shares, those that it keeps."""
+    """The order of records in a run. A fork may leave out blocks that it shares or keeps."""
 
     def __init__(self, is_fork: bool) -> None:
         self._is_fork = is_fork

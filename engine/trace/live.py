@@ -1,4 +1,4 @@
-"""An append-only record of a run in memory: everything the run said, in order."""
+"""An append-only record of a run in memory: all of its events, in order."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from engine.config import GenerationConfig
 from engine.events import CanvasCommitted, CanvasStarted, Event
 from engine.files import replacing
 from engine.text.reply import Reply
+from engine.trace.draft import Draft
 from engine.trace.header import ModelIdentity, TraceHeader
-from engine.trace.recording import Draft, Entry, Recording, entry_of
+from engine.trace.recording import Entry, Recording, entry_of
 from engine.trace.writer import TraceWriter
 
 Piece = Callable[[int], str]
@@ -28,7 +29,7 @@ def _is_never_special(_token: int) -> bool:
 
 
 class Trace(Recording):
-    """What was asked and what happened. Drawing may skip steps; the trace never does.
+    """A run's header and events. Drawing may skip steps; the trace never does.
 
     Args:
         header: all that is known before the run.
@@ -56,7 +57,7 @@ class Trace(Recording):
     def append(self, event: Event) -> None:
         """Take down the next event."""
         self._events.append(event)
-        self._entries.append(entry_of(event))  # last: who reads in another thread goes by the entries
+        self._entries.append(entry_of(event))  # last: readers in other threads go by the entries
 
     def fail(self, why: str) -> None:
         """The run ended early; what it had so far stands."""
@@ -104,7 +105,7 @@ class Trace(Recording):
 
     def save(self, path: Path) -> None:
         header = self._header
-        if not header.canvas_length:  # nobody said; the first canvas shows it
+        if not header.canvas_length:  # not given; the first canvas shows it
             length = next((len(event.canvas) for event in self._events if isinstance(event, CanvasStarted)), 0)
             header = dataclasses.replace(header, model=dataclasses.replace(header.model, canvas_length=length))
         texts = (self._piece, self._is_special, self._read)

@@ -1,7 +1,7 @@
-"""Opens a trace: its records' heads are read at once, what they hold when it is asked for.
+"""Opens a trace: heads of records are read at once, payloads when they are asked for.
 
-A file that was cut or damaged is good up to there. Needs neither the model nor torch. One that anybody may have made:
-nothing is allocated on a file's word alone, and nothing in it is run.
+A file that was cut or damaged is good up to there. Needs neither the model nor torch. The file may come from a
+stranger: sizes are checked before anything is allocated, and nothing in it is run.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from engine.errors import SafelightError
 from engine.events import Event
 from engine.files import open_regular, replacing
 from engine.text.reply import Reply
-from engine.trace import replies
 from engine.trace.codec import Codec
-from engine.trace.format import MOST_HEADER, DamagedError, Head, TraceError, unpack
+from engine.trace.draft import Draft
+from engine.trace.format import MOST_HEADER, Head, PayloadError, TraceError, unpack
 from engine.trace.header import TraceHeader, read_object, text
 from engine.trace.index import SLACK, Index, read_beginning, read_exactly, read_index, where
-from engine.trace.recording import Draft, Entry, Recording
-from engine.trace.texts import Pieces, TokenTexts
+from engine.trace.recording import Entry, Recording
+from engine.trace.texts import AnswerText, PieceRecord, TokenTexts
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -55,7 +55,7 @@ def open_trace(path: str | Path, *, check: bool = False) -> TraceFile:
 
 
 def read_header(path: Path, most: int = MOST_HEADER) -> tuple[TraceHeader, int]:
-    """Only what was asked of whom, for a list of runs.
+    """The header alone, for a list of runs.
 
     Returns:
         The header, and the bytes that were unpacked for it, of which ``most`` are allowed.
@@ -76,13 +76,13 @@ def read_header(path: Path, most: int = MOST_HEADER) -> tuple[TraceHeader, int]:
 def _read_header(path: Path, file: BinaryIO, head: Head, most: int) -> tuple[TraceHeader, tuple[str, ...]]:
     try:
         return TraceHeader.from_json(_payload(file, head, most))
-    except DamagedError as error:
+    except PayloadError as error:
         raise TraceError(f"{path} is damaged at its beginning: {error}; nothing of it can be shown") from None
 
 
 def _payload(file: BinaryIO, head: Head, most: int) -> bytes:
-    if max(head.size, head.stored) > most + SLACK:  # before room is made for it
-        raise DamagedError("it is larger than anything of its kind")
+    if max(head.size, head.stored) > most + SLACK:  # before memory is taken for it
+        raise PayloadError("it is larger than anything of its kind")
     file.seek(head.start)
     return unpack(head, read_exactly(file, head.stored), most)
 
@@ -97,7 +97,7 @@ def _open(path: Path) -> BinaryIO:
 
 
 class TraceFile(Recording):
-    """A trace in a file, read as it is asked for. Threads may share it; it closes itself when nobody holds it."""
+    """A trace in a file, read as it is asked for. Threads may share it; the file closes with the last reference."""
 
     def __init__(self, path: Path, file: BinaryIO) -> None:
         self.path = path
@@ -157,7 +157,7 @@ class TraceFile(Recording):
         try:
             payload = self._payload(head, self._codec.most[head.kind])
             return self._codec.decode(head.kind, payload, head.block, head.step), len(payload)
-        except (DamagedError, OSError) as error:
+        except (PayloadError, OSError) as error:
             raise TraceError(f"{self.path} is damaged {where(entry)}: {_why(error)}") from None
 
     def _payload(self, head: Head, most: int) -> bytes:
@@ -172,7 +172,7 @@ class TraceFile(Recording):
         index = self._index
         known = zip(index.heads, index.entries, strict=True)
         wanted: list[tuple[Head, Entry | None]] = [*known, *((head, None) for head in (*index.pieces, *index.texts))]
-        answer = replies.Answer()
+        answer = AnswerText()
         for head, entry in sorted(wanted, key=lambda pair: pair[0].start):
             try:
                 payload = self._payload(head, self._codec.most[head.kind])
@@ -181,8 +181,8 @@ class TraceFile(Recording):
                 elif head.kind == b"TEXT":
                     answer.add(payload)
                 else:
-                    Pieces(payload)
-            except DamagedError:
+                    PieceRecord(payload)
+            except PayloadError:
                 self._use(index.cut(head.start))
                 return
 
@@ -191,25 +191,25 @@ class TraceFile(Recording):
         if index.failure is not None:
             try:
                 self._failure = text(read_object(self._payload(index.failure, self._codec.most[b"FAIL"])), "why")
-            except DamagedError:
+            except PayloadError:
                 self._failure = "The run failed; why cannot be read."
 
     # --- texts -------------------------------------------------------------------------------------------------------
 
     def piece(self, token: int) -> str:
-        return self._say(int(token))[0]
+        return self._piece(int(token))[0]
 
     def is_special(self, token: int) -> bool:
-        return self._say(int(token))[1]
+        return self._piece(int(token))[1]
 
-    def _say(self, token: int) -> tuple[str, bool]:
-        """A token's text. Those that are damaged are written as numbers: who paints cannot do with an error."""
+    def _piece(self, token: int) -> tuple[str, bool]:
+        """A token's text. A damaged one is written as its number: painting code cannot handle an error."""
         with self._lock:
             while token not in self._texts and self._texts.read < len(self._index.pieces):
                 head = self._index.pieces[self._texts.read]
                 try:
                     self._texts.add(self._payload(head, self._codec.most[b"PIEC"]))
-                except (DamagedError, OSError):
+                except (PayloadError, OSError):
                     self._texts.skip()
             return self._texts.get(token)
 
@@ -222,24 +222,24 @@ class TraceFile(Recording):
             if self._whole is None:
                 found, texts = self._reply(None), self._index.texts
                 is_whole = bool(texts) and texts[-1].block == -1
-                self._whole = found if is_whole else Reply(found.text + self._loose_end(), found.thinking)
+                self._whole = found if is_whole else Reply(found.text + self._unfinished_block(), found.thinking)
             return self._whole
 
     def _reply(self, block: int | None) -> Reply:
-        answer = replies.Answer()
+        answer = AnswerText()
         try:
             for head in self._index.texts:
                 answer.add(self._payload(head, self._codec.most[b"TEXT"]))
                 if block is not None and head.block == block:
                     return answer.reply
             if block is not None:
-                raise DamagedError(f"that of block {block} is missing")
-        except (DamagedError, OSError) as error:
+                raise PayloadError(f"that of block {block} is missing")
+        except (PayloadError, OSError) as error:
             raise TraceError(f"the text in {self.path} cannot be read: {_why(error)}") from None
         return answer.reply
 
-    def _loose_end(self) -> str:
-        """The draft of a block at which the file ends, token by token: what it would read as, nobody wrote down."""
+    def _unfinished_block(self) -> str:
+        """The draft of a block at which the file ends, token by token, as the file has no text of it."""
         if not self.entries or self.entries[-1].kind != "step":
             return ""
         draft = Draft(self.config.eos_token_ids)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple, overload
-
-import numpy as np
 
 from engine.config import GenerationConfig
 from engine.events import (
@@ -17,10 +15,10 @@ from engine.events import (
     GenerationFinished,
     PrefillFinished,
     StepFinished,
-    Tokens,
 )
 from engine.text.reply import Reply
 from engine.trace.header import TraceHeader
+from engine.types import Tokens
 
 Kind = Literal["prefill", "canvas", "step", "commit", "end"]
 
@@ -175,30 +173,3 @@ class Events(Sequence[Event]):
         if isinstance(index, slice):
             return [self._recording.event(place) for place in range(*index.indices(len(self)))]
         return self._recording.event(index)
-
-
-class Draft:
-    """The answer's tokens as events make them: committed blocks, and the best guess for the one under way."""
-
-    def __init__(self, ends: Collection[int]) -> None:
-        self._ends = ends
-        self.committed: list[int] = []
-        self._argmax: Tokens | None = None
-
-    def fold(self, event: Event) -> None:
-        """Take in the next event."""
-        if isinstance(event, StepFinished):
-            self._argmax = event.argmax_canvas
-        elif isinstance(event, CanvasCommitted):
-            self.committed += event.tokens[: event.text_length].tolist()
-            self._argmax = None
-        elif isinstance(event, GenerationFinished):
-            self.committed = event.tokens.tolist()  # a fork may have left out blocks
-
-    def tokens(self) -> list[int]:
-        """All of it, up to the first end token of the block under way."""
-        if self._argmax is None:
-            return self.committed
-        ends = np.flatnonzero(np.isin(self._argmax, list(self._ends)))
-        guess: list[int] = self._argmax[: ends[0] if len(ends) else None].tolist()
-        return self.committed + guess

@@ -1,23 +1,34 @@
-"""The texts of tokens, which a trace brings along so that its replay needs no tokenizer.
+"""Texts in a trace, so that a replay needs no tokenizer: how each token is written, and how the answer read.
 
 A PIEC payload: a count n (u32), token ids ascending (n u32), special ones as bits (n), the bytes of each text (n u16),
-the texts in UTF-8. A token is told once in a trace, before the first record that names it.
+the texts in UTF-8. A trace holds each token's text once, before the first record that names the token.
+
+A TEXT payload is a JSON object with ``text`` and ``thinking``, each as [how many characters of the text before stay,
+what follows them]: a block may change the last characters of the one before, where a character has several tokens.
 """
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.events import CanvasCommitted, CanvasStarted, Event, GenerationFinished, StepFinished
-from engine.trace.format import MOST_TOKENS, DamagedError
+from engine.text.reply import Reply
+from engine.trace.format import MOST_TOKENS, PayloadError
+from engine.trace.header import read_object, text
 
+EMPTY = Reply("", "")
 COUNT = struct.Struct("<I")
 LONGEST = 256  # characters of a token's text that are kept; no real token comes near
+
+
+# --- texts of tokens ------------------------------------------------------------------------------------------------
 
 
 def tokens_of(event: Event) -> list[NDArray[Any]]:
@@ -55,7 +66,7 @@ class NewTokens:
         return sorted(set(fresh.tolist()))
 
 
-def encode(tokens: Sequence[int], piece: Callable[[int], str], is_special: Callable[[int], bool]) -> bytes:
+def encode_pieces(tokens: Sequence[int], piece: Callable[[int], str], is_special: Callable[[int], bool]) -> bytes:
     """A PIEC payload for tokens in ascending order."""
     texts = [piece(token)[:LONGEST].encode("utf-8", "replace") for token in tokens]
     return b"".join(
@@ -69,27 +80,27 @@ def encode(tokens: Sequence[int], piece: Callable[[int], str], is_special: Calla
     )
 
 
-class Pieces:
-    """One PIEC payload, read as far as it is asked.
+class PieceRecord:
+    """One PIEC payload; texts are decoded when they are asked for.
 
     Raises:
-        DamagedError: it is none.
+        PayloadError: it is none.
     """
 
     def __init__(self, payload: bytes) -> None:
         if len(payload) < COUNT.size:
-            raise DamagedError("it is too short")
+            raise PayloadError("it is too short")
         (count,) = COUNT.unpack_from(payload)
         special = COUNT.size + 4 * count
         lengths = special + -(-count // 8)
         texts = lengths + 2 * count
         if len(payload) < texts:
-            raise DamagedError("it is too short")
+            raise PayloadError("it is too short")
         ids = np.frombuffer(payload, dtype="<u4", count=count, offset=COUNT.size)
         bits = np.frombuffer(payload, dtype=np.uint8, count=lengths - special, offset=special)
         sizes = np.frombuffer(payload, dtype="<u2", count=count, offset=lengths).astype(np.int64)
         if len(payload) != texts + int(sizes.sum()) or (ids[1:] <= ids[:-1]).any() or (ids[-1:] >= MOST_TOKENS).any():
-            raise DamagedError("it contradicts itself")
+            raise PayloadError("it contradicts itself")
         self.tokens = ids
         self._special, self._sizes, self._payload, self._texts = bits, sizes, payload, texts
 
@@ -102,28 +113,28 @@ class Pieces:
 
 
 class TokenTexts:
-    """The texts of all PIEC payloads that were added, in the file's order. Of each it reads the ids, and no more."""
+    """The texts of all PIEC payloads that were added, in the file's order. Adding one reads its ids alone."""
 
     def __init__(self) -> None:
         self.read = 0  # payloads, those that were skipped too
-        self._pieces: list[Pieces] = []
-        self._owner = np.zeros(1024, dtype=np.int32)  # by token: the number of its piece, from 1
-        self._said: dict[int, tuple[str, bool]] = {}
+        self._records: list[PieceRecord] = []
+        self._owner = np.zeros(1024, dtype=np.int32)  # by token: the number of its record, from 1
+        self._found: dict[int, tuple[str, bool]] = {}
 
     def add(self, payload: bytes) -> None:
         """
         Raises:
-            DamagedError: it is none.
+            PayloadError: it is none.
         """
-        found = Pieces(payload)
+        found = PieceRecord(payload)
         self.read += 1
         if not len(found.tokens):
             return
-        self._pieces.append(found)
+        self._records.append(found)
         more = int(found.tokens[-1]) + 1 - len(self._owner)
         if more > 0:
             self._owner = np.concatenate([self._owner, np.zeros(max(more, len(self._owner)), dtype=np.int32)])
-        self._owner[found.tokens[self._owner[found.tokens] == 0]] = len(self._pieces)
+        self._owner[found.tokens[self._owner[found.tokens] == 0]] = len(self._records)
 
     def skip(self) -> None:
         """Leave out the next payload."""
@@ -133,9 +144,74 @@ class TokenTexts:
         return 0 <= token < len(self._owner) and bool(self._owner[token])
 
     def get(self, token: int) -> tuple[str, bool]:
-        """A token's text and whether it is special; its number where nobody said."""
-        if token not in self._said:
+        """A token's text and whether it is special; ``<id>`` where no record has it."""
+        if token not in self._found:
             if token not in self:
                 return f"<{token}>", False
-            self._said[token] = self._pieces[self._owner[token] - 1].get(token)
-        return self._said[token]
+            self._found[token] = self._records[self._owner[token] - 1].get(token)
+        return self._found[token]
+
+
+# --- the answer ------------------------------------------------------------------------------------------------------
+
+
+def encode_reply(before: Reply, after: Reply) -> bytes:
+    """A TEXT payload."""
+    kept = [_shared(*pair) for pair in zip(before, after, strict=True)]
+    changes = {name: [count, new[count:]] for name, count, new in zip(Reply._fields, kept, after, strict=True)}
+    return json.dumps(changes).encode()
+
+
+class AnswerText:
+    """The answer's text, built from TEXT payloads in order. Each costs what it adds, not what was there before."""
+
+    def __init__(self) -> None:
+        self._texts = {name: _EditedText() for name in Reply._fields}
+
+    def add(self, payload: bytes) -> None:
+        """Take in the next payload.
+
+        Raises:
+            PayloadError: it does not go with the text before.
+        """
+        raw = read_object(payload)
+        for name, part in self._texts.items():
+            part.change(raw.get(name))
+
+    @property
+    def reply(self) -> Reply:
+        """As it reads now."""
+        return Reply(*(part.read() for part in self._texts.values()))
+
+
+class _EditedText:
+    """A text as a list of parts, each with the number of its characters that are kept."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[str, int]] = []
+        self._length = 0
+
+    def change(self, change: Any) -> None:
+        if not isinstance(change, list) or len(change) != 2 or type(change[0]) is not int:
+            raise PayloadError("it does not go with the text before")
+        kept, added = change[0], text({"text": change[1]}, "text")
+        if not 0 <= kept <= self._length:
+            raise PayloadError("it does not go with the text before")
+        while self._length > kept:
+            part, count = self._parts.pop()
+            self._length -= count
+            if self._length < kept:
+                self._parts.append((part, kept - self._length))
+                self._length = kept
+        self._parts.append((added, len(added)))
+        self._length += len(added)
+
+    def read(self) -> str:
+        return "".join(part[:count] for part, count in self._parts)
+
+
+def _shared(old: str, new: str) -> int:
+    """How many characters both begin with."""
+    if new.startswith(old):
+        return len(old)
+    return next(place for place, pair in enumerate(zip_longest(old, new)) if pair[0] != pair[1])

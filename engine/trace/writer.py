@@ -1,4 +1,8 @@
-"""Writes a trace as it happens: each event is with the operating system before the next one is taken."""
+"""Writes a trace as it happens: each event is handed to the operating system before the next is computed.
+
+The file grows in place and is not synced to disk: it must be readable up to any byte where it ends, and a disk sync at
+each step would slow the run. A crash of the program loses nothing, one of the machine the last seconds.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +16,16 @@ from typing import TYPE_CHECKING
 
 from engine.events import CanvasCommitted, Event, GenerationFinished
 from engine.text.reply import Reply
-from engine.trace import replies, texts
 from engine.trace.codec import Codec
-from engine.trace.format import MOST_HEADER, Budget, DamagedError, TraceError, frame, opening
+from engine.trace.draft import Draft
+from engine.trace.format import MOST_HEADER, PayloadError, RecordBudget, TraceError, frame, opening
 from engine.trace.header import TraceHeader
-from engine.trace.recording import Draft
+from engine.trace.texts import EMPTY, NewTokens, encode_pieces, encode_reply
 
 if TYPE_CHECKING:
     from typing import IO, Any
 
-MOST_SAID = 10_000  # characters of why a run failed
+MOST_FAILURE = 10_000  # characters of why a run failed
 
 
 class TraceWriter:
@@ -31,7 +35,7 @@ class TraceWriter:
         path: where; nothing may be there. The file is for its owner alone.
         header: all that is known before the run; its ``canvas_length`` must be that of the events.
         piece, is_special, decode: the model's tokenizer.
-        is_made: an empty file is there, which keeps its rights.
+        is_made: an empty file is there, whose rights are kept.
     """
 
     def __init__(
@@ -49,10 +53,10 @@ class TraceWriter:
         self._piece, self._is_special, self._decode = piece, is_special, decode
         self._codec = Codec(header.canvas_length, header.model.vocab_size)
         self._is_made = is_made
-        self._budget = Budget()
-        self._fresh = texts.NewTokens()
+        self._budget = RecordBudget()
+        self._fresh = NewTokens()
         self._draft = Draft(header.config.eos_token_ids)
-        self._reply = replies.EMPTY
+        self._reply = EMPTY
         self._file: IO[Any] | None = None
         self._size = 0
         self._closed = False
@@ -69,7 +73,7 @@ class TraceWriter:
         """Write the next event.
 
         Raises:
-            TraceError: it cannot be written, or is more than a trace holds (``layout``). What was written before stays
+            TraceError: it cannot be written, or is more than a trace holds (``format``). What was written before stays
                 readable; the writer is closed.
         """
         if self._closed:
@@ -101,7 +105,7 @@ class TraceWriter:
         if self._file is not None and failure and not self._closed:
             try:
                 text = self._new_text(-1, self._draft.tokens())
-                self._write(text + self._frame(b"FAIL", json.dumps({"why": failure[:MOST_SAID]}).encode()))
+                self._write(text + self._frame(b"FAIL", json.dumps({"why": failure[:MOST_FAILURE]}).encode()))
             except OSError as error:
                 self._give_up()
                 raise TraceError(f"the trace {self.path} cannot be ended ({error.strerror or error})") from error
@@ -112,11 +116,11 @@ class TraceWriter:
 
     def _new_pieces(self, event: Event) -> bytes:
         tokens = self._fresh.of(event)
-        return self._frame(b"PIEC", texts.encode(tokens, self._piece, self._is_special)) if tokens else b""
+        return self._frame(b"PIEC", encode_pieces(tokens, self._piece, self._is_special)) if tokens else b""
 
     def _new_text(self, block: int, tokens: list[int]) -> bytes:
         before, self._reply = self._reply, self._decode(tokens)
-        return self._frame(b"TEXT", replies.encode(before, self._reply), block)
+        return self._frame(b"TEXT", encode_reply(before, self._reply), block)
 
     def _frame(self, kind: bytes, payload: bytes, block: int = -1, step: int = -1) -> bytes:
         """A record, if a reader will take it."""
@@ -129,9 +133,9 @@ class TraceWriter:
         payload = self._header.to_json()
         try:
             if len(payload) > MOST_HEADER:
-                raise DamagedError("its header is too large")
+                raise PayloadError("its header is too large")
             TraceHeader.from_json(payload)
-        except DamagedError as error:
+        except PayloadError as error:
             raise TraceError(f"the trace {self.path} cannot be written: {error}") from None
         return frame(b"HEAD", payload)
 
@@ -146,7 +150,7 @@ class TraceWriter:
         self._size += len(records)
 
     def _give_up(self) -> None:
-        """Take back what was written by half, and close."""
+        """Cut off what was written in part, and close."""
         self._closed = True
         if self._file is None:
             return

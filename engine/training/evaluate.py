@@ -1,4 +1,4 @@
-"""How well a model solves held-out puzzles, through the same ``generate`` as everyone. No solver ever helps."""
+"""How well a model solves held-out puzzles, by the public ``generate``. No solver takes part."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import torch
 
 from engine.decoding.generate import generate
-from engine.decoding.protocols import Cancel
 from engine.events import GenerationFinished
 from engine.tasks import sudoku
 from engine.threads import use_threads
 from engine.training.data.puzzles import Format, Pair
+from engine.types import Cancel
 
 
 @dataclass(frozen=True)
-class Score:
+class PuzzleScore:
     """Shares from 0 to 1 over ``count`` puzzles, and denoising steps."""
 
     count: int
@@ -26,7 +26,7 @@ class Score:
     steps_mean: float
 
 
-def measure(format: Format, pairs: Sequence[Pair], seed: int = 0, cancel: Cancel | None = None) -> Score | None:
+def measure(format: Format, pairs: Sequence[Pair], seed: int = 0, cancel: Cancel | None = None) -> PuzzleScore | None:
     """Solve each puzzle once, with the model's own settings in one canvas; None if it was cancelled."""
     threads = torch.get_num_threads()
     try:
@@ -35,7 +35,7 @@ def measure(format: Format, pairs: Sequence[Pair], seed: int = 0, cancel: Cancel
         use_threads(threads)  # a pass took as many as suit it, training takes more
 
 
-def _measure(format: Format, pairs: Sequence[Pair], seed: int, cancel: Cancel | None) -> Score | None:
+def _measure(format: Format, pairs: Sequence[Pair], seed: int, cancel: Cancel | None) -> PuzzleScore | None:
     model = format.model
     config = model.generation_defaults.replace(max_new_tokens=model.config.canvas_length)
     solved = blanks = right = kept = steps = 0
@@ -53,4 +53,4 @@ def _measure(format: Format, pairs: Sequence[Pair], seed: int, cancel: Cancel | 
         solved, kept, steps = solved + verdict.valid, kept + verdict.givens_kept, steps + ended.steps
         blanks, right = blanks + len(empty), right + sum(answer[cell] == solution[cell] for cell in empty)
     count = len(pairs)
-    return Score(count, solved / count, right / max(1, blanks), kept / count, steps / count)
+    return PuzzleScore(count, solved / count, right / max(1, blanks), kept / count, steps / count)

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import json
-import os
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
 
 from engine.config import GenerationConfig, ModelConfig
+from engine.files import write_json
+from engine.models.diffusion_gemma.layout import released_name
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.training.checkpointing import read_state
-from engine.training.data.alphabet import write_tokenizer
+from engine.training.data.corpus import write_tokenizer
 from engine.training.recipes.embedded import RECIPES
-from engine.weights.safetensors import checkpoint_name
+from engine.weights.saving import save_whole
 
 
 def config_dict(config: ModelConfig) -> dict[str, Any]:
-    """``config.json`` in the layout that ``ModelConfig.from_dict`` and transformers read."""
+    """``config.json`` in the layout that this engine and transformers read."""
     sliding = next(layer for layer in config.layers if layer.is_sliding)
     full = next(layer for layer in config.layers if not layer.is_sliding)
     return {
@@ -85,12 +84,11 @@ def generation_dict(defaults: GenerationConfig, eos_token_ids: list[int]) -> dic
 def write_checkpoint(network: DiffusionGemma, folder: Path, defaults: GenerationConfig) -> None:
     """Write weights (bf16), configs, tokenizer and chat template into ``folder``; each file appears whole."""
     folder.mkdir(parents=True, exist_ok=True)
-    tensors = {checkpoint_name(n): p.detach().to(torch.bfloat16).contiguous() for n, p in network.named_parameters()}
-    save_file(tensors, folder / "model.tmp", metadata={"format": "pt"})
-    os.replace(folder / "model.tmp", folder / "model.safetensors")
-    (folder / "config.json").write_text(json.dumps(config_dict(network.config), indent=2) + "\n")
+    tensors = {released_name(n): p.detach().to(torch.bfloat16).contiguous() for n, p in network.named_parameters()}
+    save_whole(folder / "model.safetensors", tensors, {"format": "pt"})
+    write_json(folder / "config.json", config_dict(network.config))
     ends = [1, 8]  # <eos> and <turn|>
-    (folder / "generation_config.json").write_text(json.dumps(generation_dict(defaults, ends), indent=2) + "\n")
+    write_json(folder / "generation_config.json", generation_dict(defaults, ends))
     write_tokenizer(folder)
 
 

@@ -1,7 +1,7 @@
-"""Trains a Sudoku adapter beside a frozen model, packed or not; what it learns on is ``states``' business.
+"""Trains a Sudoku adapter of a frozen model, packed or not. ``data.states`` makes what it learns on.
 
-The matrices are trained in fp32. Where the network computes in bf16 it gets copies, as small steps would be lost there.
-A run can be stopped between any two steps and is taken up again to the bit.
+The matrices are trained in fp32. A network that computes in bf16 gets copies, as small steps would be lost in bf16.
+A run can be stopped between any two steps; resumed, it gives the same numbers to the bit.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from engine import catalog
+from engine import catalog, store_files
 from engine.adapters.targets import attach, new_adapters
 from engine.adapters.writing import save_adapter
-from engine.decoding.protocols import Cancel
 from engine.errors import SafelightError, quoted
 from engine.files import explained, read_text, write_text
 from engine.fingerprint import fingerprint
@@ -31,7 +30,7 @@ from engine.training.data.corpus import SudokuSource
 from engine.training.data.puzzles import Examples, FilePuzzles, Format, Pair, fresh_pairs, read_pairs, split
 from engine.training.data.states import source_of
 from engine.training.evaluate import measure
-from engine.training.memory import require_training_room
+from engine.training.memory import require_training_memory
 from engine.training.minimal import minimal_puzzles
 from engine.training.optim import Muon
 from engine.training.plot import write_plot
@@ -44,7 +43,8 @@ from engine.training.recipes.adapter import (
     TrainingRecord,
     TrainingStarted,
 )
-from engine.weights import packed_store, store_files
+from engine.types import Cancel
+from engine.weights import packed_store
 from engine.weights.safetensors import Checkpoint
 from engine.weights.saving import save_whole
 
@@ -55,19 +55,19 @@ LOG_BYTES = 256 * 2**20  # a step in twenty has a line of 150 bytes
 
 
 def train_adapter(run: AdapterRun, cancel: Cancel | None = None) -> Iterator[TrainingRecord]:
-    """Train an adapter, telling how it goes. What is in ``run.out`` is taken up where it was left.
+    """Train an adapter and yield records of its progress. A run that is in ``run.out`` goes on.
 
     Args:
-        cancel: looked at between steps; a checkpoint is written and the run can go on another time.
+        cancel: looked at between steps; once set, a checkpoint is written, from which the run can go on.
 
     Raises:
-        SafelightError: bad data, no room, a folder with another run in it, or a loss that is not finite.
+        SafelightError: bad data, not enough memory, a folder with another run in it, or a loss that is not finite.
     """
     folder = catalog.resolve(run.model)
     facts = _facts(run, folder)
     reached = _check_folder(run.out, facts)
     pairs = None if run.data is None else read_pairs(run.data)
-    needed, free = require_training_room(run)
+    needed, free = require_training_memory(run)
     _require_writable(run.out)
     if pairs is None:
         for done in minimal_puzzles(run.recipe.puzzles, run.out / PUZZLES):
@@ -90,23 +90,25 @@ def train_adapter(run: AdapterRun, cancel: Cancel | None = None) -> Iterator[Tra
 
 
 class AdapterTrainer:
-    """A run on a loaded model, which is frozen and bears the adapter from now on."""
+    """A run on a loaded model, which is frozen and keeps the adapter from now on."""
 
     def __init__(self, run: AdapterRun, model: Model, facts: dict[str, str], pairs: list[Pair] | None = None) -> None:
         self.run, self.recipe, self.model, self.facts, self.step = run, run.recipe, model, facts, 0
         recipe, network = run.recipe, model.network
         self.generator = torch.Generator().manual_seed(run.seed)
-        self.adapters = new_adapters(network, recipe.rank_denoise, recipe.rank_causal, self.generator)
+        self.adapters = new_adapters(
+            network, model.family.targets, recipe.rank_denoise, recipe.rank_causal, self.generator
+        )
         self.names = {
             f"{path}.{n}": p for path, adapter in self.adapters.items() for n, p in adapter.named_parameters()
         }
-        beside = self.adapters
+        attached = self.adapters
         if network.dtype != torch.float32:
-            beside = {path: copy.deepcopy(a).to(network.dtype) for path, a in self.adapters.items()}
-        self.beside = [p for adapter in beside.values() for p in adapter.parameters()]
+            attached = {path: copy.deepcopy(a).to(network.dtype) for path, a in self.adapters.items()}
+        self.attached = [p for adapter in attached.values() for p in adapter.parameters()]
         self.matrices = list(self.names.values())
         self.average = [p.detach().clone() for p in self.matrices]
-        attach(network, beside)
+        attach(network, attached)
         self.optimizer: torch.optim.Optimizer = (
             Muon(self.matrices, lr=recipe.rate)
             if recipe.optimizer == "muon"
@@ -130,7 +132,7 @@ class AdapterTrainer:
 
     @property
     def parameter_count(self) -> int:
-        """Numbers that are trained."""
+        """How many numbers are trained."""
         return sum(p.numel() for p in self.matrices)
 
     def run_steps(self, cancel: Cancel | None = None) -> Iterator[TrainingProgress | TrainingMeasured]:
@@ -181,7 +183,7 @@ class AdapterTrainer:
             )
         loss.total.backward()  # type: ignore[no-untyped-call]
         right = self.states.advance(self.step >= (1 - recipe.late_share) * self.run.steps)
-        for matrix, copied in zip(self.matrices, self.beside, strict=True):
+        for matrix, copied in zip(self.matrices, self.attached, strict=True):
             if copied is not matrix and copied.grad is not None:
                 matrix.grad, copied.grad = copied.grad.float(), None
         torch.nn.utils.clip_grad_norm_(self.matrices, recipe.clip)
@@ -192,7 +194,7 @@ class AdapterTrainer:
         current = [matrix.detach() for matrix in self.matrices]
         keep = min(recipe.ema, (self.step + 1) / (self.step + 10))
         torch._foreach_lerp_(self.average, current, 1 - keep)
-        self._put(current, where_same=False)
+        self._set_attached(current, where_same=False)
         self.step += 1
         return *found, right
 
@@ -203,20 +205,20 @@ class AdapterTrainer:
             self.puzzles.givens = self.recipe.easy_givens if easy else self.recipe.givens
 
     @torch.no_grad()
-    def _put(self, values: list[Tensor], where_same: bool = True) -> None:
-        """Values into the matrices that the network sees; ``where_same`` also where they are the trained ones."""
-        for matrix, seen, value in zip(self.matrices, self.beside, values, strict=True):
+    def _set_attached(self, values: list[Tensor], where_same: bool = True) -> None:
+        """Copy values into the attached matrices; ``where_same``: also where both are the same."""
+        for matrix, seen, value in zip(self.matrices, self.attached, values, strict=True):
             if where_same or seen is not matrix:
                 seen.copy_(value)
 
     def _measure(self, cancel: Cancel | None) -> TrainingMeasured | None:
         current = [matrix.detach().clone() for matrix in self.matrices]
-        self._put(self.average)
+        self._set_attached(self.average)
         score = measure(self.format, self.held_out, self.run.seed, cancel)
-        self._put(current)
+        self._set_attached(current)
         return None if score is None else TrainingMeasured(step=self.step, **asdict(score))
 
-    # --- files: each written beside and moved into place ----------------------------------------------------------
+    # --- files, each written whole or not at all ------------------------------------------------------------------
 
     def save(self) -> None:
         """Write the checkpoint, the adapter as PEFT does, and the plot."""
@@ -232,8 +234,8 @@ class AdapterTrainer:
         parameters = [p for adapter in kept.values() for p in adapter.parameters()]
         for parameter, average in zip(parameters, self.average, strict=True):
             parameter.data.copy_(average)
-        base, told = _base(self.model)
-        save_adapter(out, kept, base, told)
+        base, base_fingerprint = _base(self.model)
+        save_adapter(out, kept, self.model.family.targets, base, base_fingerprint)
         write_plot(self.log, out / PLOT)
 
     def _resume(self) -> None:
@@ -258,13 +260,13 @@ class AdapterTrainer:
                     field, _, name = rest.partition(".")
                     matrix = self.names[name]
                     self.optimizer.state[matrix][field] = value if field == "step" else value.to(matrix.device)
-        self._put([matrix.detach() for matrix in self.matrices], where_same=False)
+        self._set_attached([matrix.detach() for matrix in self.matrices], where_same=False)
         self.states.restore({k.removeprefix("states."): v for k, v in tensors.items() if k.startswith("states.")})
         self.puzzles.restore(json.loads(facts["stream"]))
         self.generator.set_state(tensors["generator"])
 
     def _cut_log(self) -> None:
-        """What came after the checkpoint comes again; the last line of a run that was killed may be half a one."""
+        """Drop log lines after the checkpoint, whose steps are taken again, and a last line that was cut off."""
         if self.log.exists():
             lines = [line for line in read_text(self.log, LOG_BYTES).splitlines() if _step_of(line) <= self.step]
             write_text(self.log, "".join(f"{line}\n" for line in lines))
@@ -279,7 +281,7 @@ class AdapterTrainer:
 
 
 def _step_of(line: str) -> float:
-    """The step of a line of the log; of one that is none, one that is never reached."""
+    """The step of a line of the log; infinity for a line that cannot be read."""
     try:
         step = json.loads(line)["step"]
     except (ValueError, TypeError, KeyError, RecursionError):
@@ -293,17 +295,17 @@ FIXED = ("states", "rank_denoise", "rank_causal", "optimizer", "batch", "form", 
 
 
 def _facts(run: AdapterRun, folder: Path) -> dict[str, str]:
-    """What a run that goes on must have in common with the one before; the rest may change on the way."""
+    """What must be the same when a run is resumed; other options may change."""
     facts = {name: str(getattr(run.recipe, name)) for name in FIXED}
     try:
-        told = fingerprint(folder)
+        found = fingerprint(folder)
     except OSError as error:
         raise SafelightError(f"{folder} cannot be read: {error.strerror or error}") from error
     return facts | {
         "data": "" if run.data is None else os.path.realpath(run.data),
         "seed": str(run.seed),
         "model": folder.name,
-        "fingerprint": told,
+        "fingerprint": found,
     }
 
 

@@ -3,7 +3,7 @@
 A canvas of the answer is corrupted at one level: each token stays with probability 1 - t or else becomes any token of
 the vocabulary. The loss is the plain cross entropy over the whole canvas, the tail of end tokens included, without a
 weight for t. Half of the examples see, as self-conditioning, what the network made of the same canvas without it.
-Beside it the causal mode learns the clean text, as it will have to read its own answers.
+The causal mode is trained on the clean text as well, as it will prefill its own answers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch.utils.checkpoint import checkpoint
 
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.training.data.corpus import EOS
-from engine.training.data.rollout import Batch
+from engine.training.data.rollout import TrainingBatch
 from engine.training.network import Prefix, denoise, encode
 
 LEAST = 1e-4  # corruption levels are uniform over LEAST to 1 - LEAST
@@ -30,7 +30,7 @@ PIECE = 256  # canvas positions whose logits are held at once with ``recompute``
 
 @dataclass(frozen=True)
 class Draws:
-    """What chance decided for a batch: its corrupted canvases (B, C), and which rows are self-conditioned, (B,)."""
+    """The random draws of a batch: its corrupted canvases (B, C), and which rows are self-conditioned, (B,)."""
 
     canvas: Tensor
     conditioned: Tensor
@@ -60,7 +60,7 @@ def draw(target: Tensor, vocab_size: int, generator: torch.Generator) -> Draws:
 
 
 def uniform_loss(
-    network: DiffusionGemma, batch: Batch, draws: Draws, eos: int, causal: bool = True, recompute: bool = False
+    network: DiffusionGemma, batch: TrainingBatch, draws: Draws, eos: int, causal: bool = True, recompute: bool = False
 ) -> Loss:
     """The recipe's loss on one batch.
 

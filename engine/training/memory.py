@@ -1,18 +1,16 @@
-"""What training an adapter takes beside the model itself, from shapes alone: about, and before anything is loaded."""
+"""An estimate of the memory that training an adapter takes besides the model, from shapes alone, before loading."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import torch
 
 from engine import catalog
-from engine.adapters.targets import modes_of, size_of, targets
+from engine.adapters.targets import size_of
 from engine.config import LayerConfig, ModelConfig
 from engine.errors import SafelightError
-from engine.files import read_json
-from engine.memory.plan import plan
+from engine.models.diffusion_gemma.layout import TARGETS
 from engine.models.diffusion_gemma.network import DiffusionGemma
+from engine.models.folder import ModelFolder
 from engine.training.loss import PIECE
 from engine.training.recipes.adapter import AdapterRecipe, AdapterRun
 
@@ -25,12 +23,13 @@ def adapter_parameters(config: ModelConfig, recipe: AdapterRecipe) -> int:
         network = DiffusionGemma(config)
     ranks = {"denoise": recipe.rank_denoise, "causal": recipe.rank_causal}
     return sum(
-        sum(size_of(layer)) * sum(ranks[mode] for mode in modes_of(path)) for path, layer in targets(network).items()
+        sum(size_of(layer)) * sum(ranks[mode] for mode in TARGETS.modes_of(path))
+        for path, layer in TARGETS.layers(network).items()
     )
 
 
 def training_bytes(config: ModelConfig, recipe: AdapterRecipe, itemsize: int) -> int:
-    """Bytes of a step beside the weights: the matrices with all that is kept of them, activations, logits.
+    """Bytes of a step besides the weights: matrices with their moments and average, activations, logits.
 
     Args:
         itemsize: bytes of a number in the activations.
@@ -41,7 +40,7 @@ def training_bytes(config: ModelConfig, recipe: AdapterRecipe, itemsize: int) ->
     stream = config.hidden_size * itemsize
 
     def layer_bytes(layer: LayerConfig) -> int:
-        """Of what backward needs of one layer's pass over a canvas, or over a text with its answer."""
+        """Bytes that backward needs of one layer's pass over a canvas, or over a prompt with its answer."""
         rows = length if recipe.rank_causal else canvas
         heads = config.num_attention_heads
         attention = heads * rows * (length + canvas) * (8 + itemsize) + 6 * rows * heads * layer.head_dim * itemsize
@@ -59,24 +58,27 @@ def training_bytes(config: ModelConfig, recipe: AdapterRecipe, itemsize: int) ->
     return adapter_parameters(config, recipe) * copies + recipe.batch * kept + logits + pool
 
 
-def require_training_room(run: AdapterRun) -> tuple[int, int]:
-    """Bytes that a run takes and that are free, checked before it loads anything.
+def require_training_memory(run: AdapterRun) -> tuple[int, int]:
+    """Check that a run fits, before it loads anything.
+
+    Returns:
+        Bytes that it takes, and bytes that are free.
 
     Raises:
         SafelightError: it does not fit; says what to change.
     """
-    folder = Path(catalog.resolve(run.model))
-    config = ModelConfig.from_dict(read_json(folder / "config.json"))
+    folder = ModelFolder.open(catalog.resolve(run.model))
+    config = folder.config
     context = min(PROMPT + config.canvas_length, config.max_position_embeddings)
-    found = plan(folder, context, run.quantization, run.device, run.dtype)
+    found = folder.plan(context, run.quantization, run.device, run.dtype)
     itemsize = getattr(torch, found.dtype).itemsize
-    beside = training_bytes(config, run.recipe, itemsize)
-    total = found.total_bytes + beside
+    for_training = training_bytes(config, run.recipe, itemsize)
+    total = found.total_bytes + for_training
     if total > found.free_bytes:
         smaller = "" if found.precision.is_packed else " pack the model first (safelight quantize),"
         raise SafelightError(
             f"training takes about {total / 1e9:.1f} GB ({found.total_bytes / 1e9:.1f} for the model, "
-            f"{beside / 1e9:.1f} for the step) and {found.device} has {found.free_bytes / 1e9:.1f} GB free;"
+            f"{for_training / 1e9:.1f} for the step) and {found.device} has {found.free_bytes / 1e9:.1f} GB free;"
             f"{smaller} take a smaller batch than {run.recipe.batch}, or close other programs"
         )
     return total, found.free_bytes

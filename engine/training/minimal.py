@@ -1,4 +1,4 @@
-"""Minimal Sudokus, which our own data varies, in a file. Needs no torch: processes that make them start at once."""
+"""A file of minimal Sudokus, which training puzzles are varied from. Needs no torch, so that processes start fast."""
 
 from __future__ import annotations
 

@@ -114,7 +114,6 @@ def _run(
                     return keys, values
                 return torch.cat([before[0], keys], dim=2), torch.cat([before[1], values], dim=2)
 
-            model.rows.text = text_rows  # here, as backward may come this way after a pass in the other mode
             return block(x, ropes[layer], masks.get(layer.kind), extend, text_rows), own[0]
 
         if recompute and torch.is_grad_enabled():

@@ -1,4 +1,4 @@
-"""A run's log as a picture: losses above, what held-out puzzles say below. Reads the log, knows no model."""
+"""A run's log as a picture: losses above, results on held-out puzzles below. Reads the log, knows no model."""
 
 from __future__ import annotations
 

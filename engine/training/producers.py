@@ -1,11 +1,11 @@
-"""Where the rows of a run's pools come from: made between the steps, or ahead by processes. Knows no model.
+"""The rows of a run's pools: made between the steps, or ahead by processes. Knows no model.
 
-Two cores have none to spare, so there each source goes on from one random stream. A checkpoint holds where it stands.
+On two cores rows are made between the steps, each source from one random stream, whose state is in the checkpoint.
 
-A card must not wait, so there processes make blocks of rows ahead. A block's rows depend on the seed, the feed and the
-block's number alone, not on how many processes there are; a run that is taken up again needs only its step. Of n
-processes each makes every n-th block and has one ready, which it holds until its pipe is read. When the pipe is closed,
-by whatever way the trainer ended, the process ends.
+A GPU must not wait, so there processes make blocks of rows ahead. A block's rows depend on the seed, the feed and the
+block's number, not on how many processes there are; a resumed run needs only its step. Of n processes each makes every
+n-th block and keeps one ready until its pipe is read. When the trainer ends, in any manner, the pipe closes and the
+process ends.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ import torch
 
 from engine.errors import SafelightError
 from engine.training.data.corpus import Source, SudokuSource, open_source
-from engine.training.data.rollout import Batch
+from engine.training.data.rollout import TrainingBatch
 from engine.training.minimal import minimal_puzzles
 from engine.training.recipes.embedded import Feed, Recipe
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What decides a run's rows. ``step``: the one that the run begins at, or goes on from."""
+class RowPlan:
+    """What decides a run's rows. ``step`` is the run's first, or the one that it resumes from."""
 
     recipe: Recipe
     trained: bool
@@ -62,7 +62,7 @@ class Plan:
             yield from ((i, step // feed.every + 1) for i, feed in enumerate(feeds) if step % feed.every == 0)
             step += 1
 
-    def make(self, source: Source, index: int, block: int) -> Batch:
+    def make(self, source: Source, index: int, block: int) -> TrainingBatch:
         """The rows of a feed's block."""
         feed = self.feeds()[index]
         source.reseed(block)
@@ -70,19 +70,19 @@ class Plan:
         return source.draw(feed.rows)
 
 
-class Rows(Protocol):
+class RowSource(Protocol):
     """New rows for a run's pools."""
 
     waited: float  # seconds that steps were kept waiting for rows
 
-    def draw(self, index: int, count: int) -> Batch:
+    def draw(self, index: int, count: int) -> TrainingBatch:
         """Rows of a feed."""
 
     def set_step(self, step: int) -> None:
-        """What is drawn from here on is for this step."""
+        """Rows drawn from here on are for this step."""
 
     def state(self) -> list[Any]:
-        """Where the random streams stand, as plain JSON; empty where the step says it."""
+        """State of the random streams, as plain JSON; empty where it follows from the step."""
 
     def restore(self, state: list[Any]) -> None: ...
 
@@ -92,7 +92,7 @@ class Rows(Protocol):
 class Inline:
     """Rows made when they are asked for, on the CPU."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: RowPlan) -> None:
         self.plan = plan
         self.sources = plan.open()
         self.waited = 0.0
@@ -100,7 +100,7 @@ class Inline:
             for source in self.sources:
                 source.reseed(plan.step)
 
-    def draw(self, index: int, count: int) -> Batch:
+    def draw(self, index: int, count: int) -> TrainingBatch:
         started = time.perf_counter()
         batch = self.sources[index].draw(count)
         self.waited += time.perf_counter() - started
@@ -124,7 +124,7 @@ class Inline:
 class Producers:
     """Rows made ahead by the plan's ``recipe.producers`` processes, and moved to a device without waiting for it."""
 
-    def __init__(self, plan: Plan, device: torch.device) -> None:
+    def __init__(self, plan: RowPlan, device: torch.device) -> None:
         self.device = device
         self.blocks = plan.blocks()
         self.taken = 0
@@ -141,7 +141,7 @@ class Producers:
             process.start()
             theirs.close()
 
-    def draw(self, index: int, count: int) -> Batch:
+    def draw(self, index: int, count: int) -> TrainingBatch:
         """The next block, which must be of this feed."""
         turn = self.taken % len(self.pipes)
         started = time.perf_counter()
@@ -159,7 +159,7 @@ class Producers:
             rows = rows.pin_memory()
         rows = rows.to(self.device, non_blocking=True)
         width = self.widths[index]
-        return Batch(rows[:, :width].long(), rows[:, width : 2 * width].bool(), rows[:, 2 * width :].long())
+        return TrainingBatch(rows[:, :width].long(), rows[:, width : 2 * width].bool(), rows[:, 2 * width :].long())
 
     def set_step(self, step: int) -> None:
         pass
@@ -182,8 +182,8 @@ class Producers:
         self.pipes, self.processes = [], []
 
 
-def open_rows(plan: Plan, device: torch.device) -> Rows:
-    """A run's rows, as its recipe wants them; minimal puzzles are made first, where they are missing."""
+def open_rows(plan: RowPlan, device: torch.device) -> RowSource:
+    """The rows of a run; minimal puzzles are made first where they are missing."""
     if any(feed.kind == "sudoku" for feed in plan.feeds()):
         for made in minimal_puzzles(plan.recipe.puzzles, plan.puzzles, max(1, plan.recipe.producers)):
             if made % 500 == 0:
@@ -191,7 +191,7 @@ def open_rows(plan: Plan, device: torch.device) -> Rows:
     return Producers(plan, device) if plan.recipe.producers else Inline(plan)
 
 
-def _produce(pipe: Connection, plan: Plan, worker: int) -> None:
+def _produce(pipe: Connection, plan: RowPlan, worker: int) -> None:
     """Make every n-th block and send it as bytes: prompt ids, where they are present, target canvas."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C reaches the trainer, which closes the pipe
     os.environ["TOKENIZERS_PARALLELISM"] = "false"

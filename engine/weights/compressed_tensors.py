@@ -13,7 +13,8 @@ from torch import Tensor
 from engine.errors import SafelightError, quoted
 from engine.layers.packed_linear import PackedWeight
 from engine.quant import INT4, INT4_G64, INT8, Precision, Scheme, join_nibbles
-from engine.weights.safetensors import FLOATING, Checkpoint, Expected, Layout, State, checkpoint_name, released
+from engine.weights.layout import Expected, Layout, Names, State, released
+from engine.weights.safetensors import FLOATING, Checkpoint
 
 PUBLISHED: dict[object, Scheme] = {32: INT4, 64: INT4_G64}
 """The schemes that the layout holds, by the size of a group."""
@@ -61,13 +62,13 @@ def precision(scheme: Scheme, checkpoint: Checkpoint) -> Precision:
     return Precision(experts=scheme, attention=of(".self_attn."), dense=of(".mlp."), embedding=INT8)
 
 
-def compressed(state: State) -> Layout:
+def compressed(state: State, names: Names) -> Layout:
     """The published layout, for a network in which ``precision`` is installed."""
-    layout = released(state)
+    layout = released(state, names)
     for path, module in state.packed.items():
         if module.scheme not in PUBLISHED.values():
             continue
-        name = checkpoint_name(path)
+        name = names.released(path)
         del layout[name]
         if len(module.shape) == 2:
             layout |= _packed(state, path, name.removesuffix(".weight"), module.shape, module, (), slice(None))

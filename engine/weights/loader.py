@@ -1,40 +1,120 @@
 """From a model folder to a network with its weights: finds the layout, packs what is to be packed, fills.
 
 The three layouts are told apart by what lies in the folder: our store has a manifest, a published int4 checkpoint has
-``quantization_config`` in its config.json, anything else is read as released.
+``quantization_config`` in its config.json, anything else is read as released. The headers are read once, in
+``StoredWeights``; all that follows, a count of memory as well as the loading, is decided from those.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import torch
+from torch import nn
 
-from engine.config import ModelConfig
-from engine.decoding.protocols import Cancel
-from engine.errors import SafelightError
-from engine.files import read_json
+from engine import store_files
+from engine.errors import SafelightError, quoted
 from engine.layers.packed_linear import for_processor, install
-from engine.models.diffusion_gemma.network import DiffusionGemma
-from engine.quant import DEFAULT, PRECISIONS, Precision
-from engine.weights import compressed_tensors, packed_store, store_files
-from engine.weights.safetensors import Checkpoint, Layout, Progress, State, check, fill, released
+from engine.quant import PRECISIONS, Precision
+from engine.types import Cancel, Progress
+from engine.weights import compressed_tensors, packed_store
+from engine.weights.layout import Layout, Names, State, check, fill, released
+from engine.weights.safetensors import Checkpoint
+
+Network = TypeVar("Network", bound=nn.Module)
 
 
 @dataclass(frozen=True)
-class Weights:
-    """A folder's weights, checked against its config and not read yet."""
+class StoredWeights:
+    """The headers of a model folder's weights."""
 
-    network: DiffusionGemma  # on the meta device
+    checkpoint: Checkpoint
+    precision: Precision | None  # how they are packed; None: they are not
+    manifest: packed_store.Manifest | None  # of a store
+
+    @staticmethod
+    def open(folder: Path, quantization_config: object = None) -> StoredWeights:
+        """Read the headers.
+
+        Args:
+            quantization_config: of the folder's config.json.
+
+        Raises:
+            SafelightError: there are no weights, or files are missing, damaged or packed in an unknown way.
+        """
+        manifest = packed_store.Manifest.read(folder / store_files.MANIFEST) if packed_store.is_store(folder) else None
+        if manifest is None and (folder / store_files.PARTIAL).exists():
+            raise SafelightError(f"{folder} is an unfinished conversion; run safelight quantize again to finish it")
+        if manifest is not None:
+            return StoredWeights(packed_store.open_store(folder, manifest), manifest.precision, manifest)
+        checkpoint = Checkpoint(folder)
+        if quantization_config is None:
+            return StoredWeights(checkpoint, None, None)
+        scheme = compressed_tensors.read_scheme(quantization_config)
+        return StoredWeights(checkpoint, compressed_tensors.precision(scheme, checkpoint), None)
+
+    def precision_for(self, quantization: str, unpacked: Precision | None = None) -> Precision:
+        """How the weights will be packed once they are loaded.
+
+        Args:
+            quantization: "auto" or a name of ``PRECISIONS``. Weights that are packed already stay as they are, and any
+                other wish is refused.
+            unpacked: what "auto" means for weights that are not packed; None leaves them so.
+
+        Raises:
+            SafelightError: an unknown or impossible quantization.
+        """
+        check_quantization(quantization)
+        wish = None if quantization == "auto" else PRECISIONS[quantization]
+        precision = self.precision or wish or unpacked or Precision()
+        if wish is not None and wish.experts != precision.experts:
+            raise SafelightError(
+                f"{self.checkpoint.folder} holds experts packed as {precision.experts}; use quantization auto, or a "
+                "checkpoint in bf16"
+            )
+        return precision
+
+    def fit(
+        self, network: Network, names: Names, precision: Precision, device: torch.device, dtype: torch.dtype | None
+    ) -> Weights[Network]:
+        """Compare the headers with a network that is to have them; no tensor is read.
+
+        Args:
+            network: without memory (on the meta device); packed layers are put in where ``precision`` has them.
+            dtype: of what is not packed; None keeps the checkpoint's.
+
+        Raises:
+            SafelightError: the checkpoint does not fit the network, or its layers cannot be packed so.
+        """
+        if precision.is_packed:
+            with torch.device("meta"):
+                install(network, precision, dtype or torch.bfloat16)
+        state = State(network, device, dtype)
+        if self.manifest is not None:
+            layout = packed_store.stored(state)
+        elif self.precision is not None:
+            layout = compressed_tensors.compressed(state, names)
+        else:
+            layout = released(state, names)
+        skipped = check(self.checkpoint, layout, names.skipped)
+        return Weights(network, self.checkpoint, layout, state, precision, self.manifest, skipped)
+
+
+@dataclass(frozen=True)
+class Weights(Generic[Network]):
+    """A folder's weights, checked against their network and not read yet."""
+
+    network: Network  # on the meta device
     checkpoint: Checkpoint
     layout: Layout
     state: State
     precision: Precision
     manifest: packed_store.Manifest | None  # of a store
-    skipped_vision_tensors: int
+    skipped: int  # tensors that are known and not read
 
-    def load(self, progress: Progress | None = None, cancel: Cancel | None = None) -> DiffusionGemma:
+    def load(self, progress: Progress | None = None, cancel: Cancel | None = None) -> Network:
         """Read everything; the network is ready for inference.
 
         Raises:
@@ -45,87 +125,16 @@ class Weights:
         else:
             fill(self.checkpoint, self.layout, progress, cancel)
         self.network.load_state_dict(self.state.tensors, assign=True)
-        for_processor(self.network, self.network.dtype)
+        plain = next((p.dtype for p in self.network.parameters()), torch.bfloat16)
+        for_processor(self.network, plain)
         self.network.requires_grad_(False)
         return self.network.eval()
 
 
-def open_weights(
-    folder: Path,
-    config: ModelConfig,
-    quantization: str,
-    device: torch.device,
-    dtype: torch.dtype | None,
-    unpacked: Precision | None = None,
-) -> Weights:
-    """Read the headers of a model folder and check them.
-
-    Args:
-        quantization: "auto" or a name of ``quant.PRECISIONS``. Weights that are packed already stay as they are, and
-            any other wish is refused.
-        dtype: of what is not packed; None keeps the checkpoint's.
-        unpacked: what "auto" means for weights in the released layout; None leaves them unpacked.
-
+def check_quantization(quantization: str) -> None:
+    """
     Raises:
-        SafelightError: an unknown or impossible quantization, or a checkpoint that does not fit its config.
+        SafelightError: it is neither "auto" nor a name of ``PRECISIONS``.
     """
     if quantization != "auto" and quantization not in PRECISIONS:
-        raise SafelightError(f"unknown quantization {quantization!r}; use auto, {', '.join(PRECISIONS)}")
-    with torch.device("meta"):
-        network = DiffusionGemma(config)
-    wish = None if quantization == "auto" else PRECISIONS[quantization]
-    published = read_json(folder / "config.json").get("quantization_config")
-    manifest = packed_store.Manifest.read(folder / store_files.MANIFEST) if packed_store.is_store(folder) else None
-    if manifest is None and (folder / store_files.PARTIAL).exists():
-        raise SafelightError(f"{folder} is an unfinished conversion; run safelight quantize again to finish it")
-    if manifest is not None:
-        checkpoint, layout_of, precision = (
-            packed_store.open_store(folder, manifest),
-            packed_store.stored,
-            manifest.precision,
-        )
-    elif published is not None:
-        checkpoint = Checkpoint(folder)
-        precision = compressed_tensors.precision(compressed_tensors.read_scheme(published), checkpoint)
-        layout_of = compressed_tensors.compressed
-    else:
-        checkpoint, layout_of, precision = Checkpoint(folder), released, wish or unpacked or Precision()
-    if wish is not None and wish.experts != precision.experts:
-        raise SafelightError(
-            f"{folder} holds experts packed as {precision.experts}; use quantization auto, or a checkpoint in bf16"
-        )
-    if precision.is_packed:
-        with torch.device("meta"):
-            install(network, precision, dtype or torch.bfloat16)
-    state = State(network, device, dtype)
-    layout = layout_of(state)
-    skipped = check(checkpoint, layout)
-    return Weights(network, checkpoint, layout, state, precision, manifest, skipped)
-
-
-def quantize(
-    source: Path,
-    destination: Path,
-    quantization: str,
-    device: torch.device,
-    progress: Progress | None = None,
-    cancel: Cancel | None = None,
-) -> packed_store.Manifest:
-    """Convert a checkpoint into a packed store; see ``store.write_store``.
-
-    Args:
-        quantization: a name of ``quant.PRECISIONS`` other than "none"; "auto" keeps what is packed already and takes
-            the default otherwise.
-
-    Raises:
-        SafelightError: the source is no model, or is a store already; the destination cannot be used.
-    """
-    if quantization == "none":
-        raise SafelightError("a packed store needs a quantization; use auto, nf4, int4 or int4-g64")
-    config = ModelConfig.from_dict(read_json(source / "config.json"))
-    weights = open_weights(source, config, quantization, device, None, PRECISIONS[DEFAULT])
-    if weights.manifest is not None:
-        raise SafelightError(f"{source} is packed already; load it as it is")
-    return packed_store.write_store(
-        weights.checkpoint, weights.layout, weights.state, weights.precision, destination, progress, cancel
-    )
+        raise SafelightError(f"unknown quantization {quoted(quantization)}; use auto, {', '.join(PRECISIONS)}")

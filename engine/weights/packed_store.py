@@ -9,7 +9,6 @@ written beside its place, flushed to the disk and moved.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
@@ -19,13 +18,14 @@ from pathlib import Path
 
 import torch
 
-from engine.decoding.protocols import Cancel
 from engine.errors import SafelightError, quoted
-from engine.files import is_bare_name, is_plain_file, read_bytes, read_json, replacing, write_text
+from engine.files import is_bare_name, is_plain_file, read_bytes, read_json, replacing, write_json
 from engine.quant import Precision
-from engine.weights.safetensors import FLOATING, MOST_FILES, Checkpoint, Expected, Layout, Progress, State, fill
+from engine.store_files import COMPANIONS, MANIFEST, PARTIAL, UNFINISHED
+from engine.types import Cancel, Progress
+from engine.weights.layout import Expected, Layout, State, fill
+from engine.weights.safetensors import FLOATING, MOST_FILES, Checkpoint
 from engine.weights.saving import save_whole
-from engine.weights.store_files import COMPANIONS, MANIFEST, PARTIAL, UNFINISHED
 
 FORMAT, VERSION = "safelight-store", 1
 TYPES = {  # of packed tensors, as safetensors' headers name them
@@ -60,7 +60,7 @@ class Manifest:
     def write(self, path: Path) -> None:
         raw = {"format": FORMAT, "version": VERSION, "source": self.source, "revision": self.revision}
         raw |= {"precision": self.precision.as_dict(), "files": {name: asdict(s) for name, s in self.files.items()}}
-        write_text(path, json.dumps(raw, indent=2) + "\n")
+        write_json(path, raw)
 
     @staticmethod
     def read(path: Path) -> Manifest:
@@ -143,7 +143,7 @@ def fill_verified(
     progress: Progress | None = None,
     cancel: Cancel | None = None,
 ) -> None:
-    """As ``checkpoint.fill``, and no tensor is used before its file's hash was found right.
+    """As ``layout.fill``, and no tensor is used before its file's hash was found right.
 
     Files are hashed a few at a time in threads, ahead of the reading, which then finds them in memory.
 
@@ -195,7 +195,7 @@ def write_store(
     """Pack a checked checkpoint into ``destination``, layer by layer; goes on where an earlier run was stopped.
 
     Args:
-        checkpoint, layout, state: from ``loader.open_weights``, with ``state.dtype`` None.
+        checkpoint, layout, state: from ``loader.Weights``, with ``state.dtype`` None.
         progress: called with the share of the layers written, 0 to 1.
         cancel: looked at between layers; what is finished stays and is taken up by the next run.
 

@@ -10,17 +10,20 @@ from PySide6.QtCore import QSettings
 from pytestqt.qtbot import QtBot
 
 from app.bridge.engine_thread import EngineLink
+from app.context import AppContext
 from app.library import Library
 from app.self_test import SelfTest
 from app.system.folders import Folders
 from app.window.main_window import MainWindow
-from tests.app.conftest import FakeEngine
+from tests.fake_engine import FakeEngine
 
 
 @pytest.fixture
 def window(qtbot: QtBot, settings: QSettings, fake: FakeEngine, tmp_path: Path) -> Iterator[MainWindow]:
-    link = EngineLink(fake.load, fake.generate)
-    window = MainWindow(link, settings, Library.in_memory(), Folders(tmp_path, tmp_path, tmp_path, tmp_path), seed=3)
+    link = EngineLink(fake)
+    window = MainWindow(
+        AppContext(link, settings, Library.in_memory(), Folders(tmp_path, tmp_path, tmp_path, tmp_path), seed=3)
+    )
     qtbot.addWidget(window)
     with qtbot.waitExposed(window):
         window.show()
@@ -37,9 +40,9 @@ def test_the_answer_is_printed_and_the_window_closes(
     qtbot: QtBot, window: MainWindow, fake: FakeEngine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     test = SelfTest(window, "What is this?")
-    window.load("model")
+    window.context.load("model")
     assert finish(qtbot, window, test) == 0
-    [turn] = window.session.chat.turns
+    [turn] = window.context.session.chat.turns
     assert fake.prompts[-1][-1]["content"] == turn.prompt == "What is this?"
     assert capsys.readouterr().out == f"{turn.answer.text}\n"
 
@@ -48,7 +51,7 @@ def test_a_model_that_does_not_load_fails_it(
     qtbot: QtBot, window: MainWindow, capsys: pytest.CaptureFixture[str]
 ) -> None:
     test = SelfTest(window, "What is this?")
-    window.load("missing")
+    window.context.load("missing")
     assert finish(qtbot, window, test) == 1
     assert "there is no model at missing" in capsys.readouterr().err
 
@@ -58,7 +61,7 @@ def test_a_run_that_raises_fails_it(
 ) -> None:
     fake.fail_at = 1
     test = SelfTest(window, "What is this?")
-    window.load("model")
+    window.context.load("model")
     assert finish(qtbot, window, test) == 1
     assert "the graphics card fell out" in capsys.readouterr().err
 
@@ -68,7 +71,7 @@ def test_an_empty_answer_fails_it(
 ) -> None:
     fake.text_length = 0
     test = SelfTest(window, "What is this?")
-    window.load("model")
+    window.context.load("model")
     assert finish(qtbot, window, test) == 1
     out, err = capsys.readouterr()
     assert out == ""

@@ -37,7 +37,7 @@ def fails(error: Exception) -> Callable[..., Any]:
 
 
 def said(window: MainWindow) -> str:
-    return window.page.notice.message.text() if window.page.notice.isVisible() else ""
+    return window.pages.chat().page.notice.message.text() if window.pages.chat().page.notice.isVisible() else ""
 
 
 # ---------------------------------------------------------------- parts of the start
@@ -53,15 +53,15 @@ def test_a_conversation_that_ended_the_app_is_not_shown_again_by_itself(
     store.write_conversation(settings, id)
     window = open_window(None)
     with monkeypatch.context() as context:
-        context.setattr(type(window.session), "open", fails(SystemExit("the end")))  # as a kill
+        context.setattr(type(window.context.session), "open", fails(SystemExit("the end")))  # as a kill
         with pytest.raises(SystemExit):
-            window.reopen()
-    window.reopen()
-    assert window.session.conversation is None
+            window.reopening.reopen()
+    window.reopening.reopen()
+    assert window.context.session.conversation is None
     assert "ended while opening it" in said(window)
-    monkeypatch.setattr("app.window.main_window.REOPENING_MS", 0)
-    window.reopen()  # as the next start: once is enough
-    assert window.session.conversation == id
+    monkeypatch.setattr("app.window.reopening.REOPENING_MS", 0)
+    window.reopening.reopen()  # as the next start: once is enough
+    assert window.context.session.conversation == id
     qtbot.waitUntil(lambda: store.read_reopening(settings) is None)
 
 
@@ -73,14 +73,14 @@ def test_what_a_part_comes_upon_costs_that_part_and_is_said(
     monkeypatch.setattr(app.models.page, "entries", fails(OverflowError("of the models")))
     (default_data_folder() / "presets.json").mkdir(parents=True)
     window = open_window(None)
-    window.reopen()
+    window.reopening.reopen()
     assert str(error) in said(window)
     assert "presets were damaged" in said(window)
     assert "models could not be listed" in said(window)
     monkeypatch.undo()
-    window.shelf.refresh()
-    window.models.refresh()
-    assert window.models.models
+    window.conversations.refresh()
+    window.pages.models().page.refresh()
+    assert window.pages.models().page.models
 
 
 def test_a_library_that_cannot_be_opened_for_whatever_reason_is_left_alone(
@@ -99,16 +99,16 @@ def test_a_library_that_cannot_be_purged_is_the_library_all_the_same(
     with monkeypatch.context() as context:
         context.setattr(Library, "purge", fails(LibraryError("held")))
         window = open_window(None)
-    assert [found.title for found in window.session.library.summaries()] == ["Kept"]
+    assert [found.title for found in window.context.session.library.summaries()] == ["Kept"]
 
 
 def test_after_the_start_a_message_takes_the_place_of_the_one_before(qtbot: QtBot, open_window: Open) -> None:
     window = open_window(None)
-    window.say("one")
-    window.say("two.")
+    window.context.say("one")
+    window.context.say("two.")
     assert said(window) == "one. two."
-    qtbot.waitUntil(lambda: window._said_at_start is None)
-    window.say("three")
+    qtbot.waitUntil(lambda: not window.notices.is_starting)
+    window.context.say("three")
     assert said(window) == "three"
 
 
@@ -122,7 +122,7 @@ def test_a_data_folder_that_cannot_be_used_is_said_and_no_other_is_written(
         settings.setValue("app/data_folder", str(folder))
         window = open_window(None)
         assert "choose another data folder" in said(window)
-        assert window.folders.data == folder
+        assert window.context.folders.data == folder
     assert not default_data_folder().exists()
     assert store.unread(settings) == ""
 
@@ -152,35 +152,33 @@ def test_every_thread_ends_where_the_window_cannot_be_made(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     before = signal.getsignal(signal.SIGINT), sys.excepthook
-    monkeypatch.setattr(app.main, "make_window", fails(RuntimeError("no window")))
+    monkeypatch.setattr(app.main, "MainWindow", fails(RuntimeError("no window")))
     with pytest.raises(RuntimeError, match="no window"):
         app.main.run()
     assert (signal.getsignal(signal.SIGINT), sys.excepthook) == before
 
 
-def test_what_fails_at_the_end_keeps_nothing_else_from_ending(
-    open_window: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_fails_at_the_end_keeps_nothing_else_from_ending(open_window: Open) -> None:
     window = open_window()
-    window.models._jobs.submit(app.models.page.Job("x", "plan", lambda _control: None))
-    monkeypatch.setattr(window.models, "shutdown", fails(RuntimeError("one")))
-    close = window.session.close
-    monkeypatch.setattr(window.session, "close", fails(RuntimeError("two")))
+    context, jobs = window.context, window.pages.models().jobs
+    jobs.submit(app.models.page.ModelJob("x", "plan", lambda _control: None))
+    context.at_end(fails(RuntimeError("two")))
+    context.at_end(fails(RuntimeError("one")))
     with pytest.raises(RuntimeError, match="two"):
         window.close()
-    assert not window.link.is_alive
-    assert not window._jobs.is_alive
-    close()
+    assert not context.backend.is_alive
+    assert not jobs.is_alive
+    assert not context.library.is_open
 
 
 @posix
 def test_ctrl_c_while_the_window_is_being_made_closes_it_in_order() -> None:
     code = (
-        "import os, signal, app.main as m; make = m.make_window\n"
+        "import os, signal, app.main as m; make = m.MainWindow\n"
         "def interrupted(*given):\n"
         "    os.kill(os.getpid(), signal.SIGINT); window = make(*given); os.kill(os.getpid(), signal.SIGINT)\n"
         "    return window\n"
-        "m.make_window = interrupted; print('ended', m.run())"
+        "m.MainWindow = interrupted; print('ended', m.run())"
     )
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=120, check=False

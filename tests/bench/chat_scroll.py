@@ -18,11 +18,11 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 from PySide6.QtWidgets import QApplication
 
 from app.chat.page import ChatPage
-from app.chat.paint_options import CanvasLook
+from app.chat.view_options import ViewOptions
 from app.design.stylesheet import apply_theme, chrome
 from app.design.tokens import DARKROOM
 from app.state.chat.conversation import Answer, ChatState
-from app.state.run.figures import Figures
+from app.state.run.stats import RunFigures
 from engine import GenerationConfig
 
 WORDS = ("light", "noise", "token", "canvas", "step", "model", "entropy", "settle", "draft", "paper", "wave", "number")
@@ -71,7 +71,7 @@ def conversation(messages: int, seed: int = 1) -> ChatState:
         answer = Answer("Safelight Skills", number, GenerationConfig())
         answer.text = "\n\n".join(part(rng) for _ in range(rng.randint(1, 6)))
         answer.status = "done"
-        answer.kept = Figures(12, 1, 0, 1.5, 9.0, 40.0)
+        answer.kept = RunFigures(12, 1, 0, 1.5, 9.0, 40.0)
         chat.ask(" ".join(sentence(rng) for _ in range(rng.randint(1, 3))), answer)
     return chat
 
@@ -86,7 +86,7 @@ def main() -> None:
     app = QApplication.instance() or QApplication(sys.argv[:1])
     assert isinstance(app, QApplication)
     apply_theme(app, DARKROOM)
-    page = ChatPage(CanvasLook(DARKROOM, True, "state", True))
+    page = ChatPage(ViewOptions(DARKROOM, True, "state", True))
     page.setStyleSheet(chrome(DARKROOM))
     page.resize(960, 760)
     page.show()

@@ -23,43 +23,49 @@ def main(mode: str) -> None:
     from app.main import application, make_window
     from app.settings.store import default_settings
     from engine import SKILLS
+    from engine.service import LocalBackend
 
     app = application()
-    window = make_window(EngineLink(), default_settings(), seed=3)
-    window.values.pace_ms = 0
-    window.values.overrides |= {"confidence_threshold": 0.0, "max_new_tokens": 128}
-    window.settings_changed()
+    window = make_window(EngineLink(LocalBackend()), default_settings(), seed=3)
+    window.context.values.pace_ms = 0
+    window.context.values.overrides |= {"confidence_threshold": 0.0, "max_new_tokens": 128}
+    window.context.apply_values()
     window.show()
     if mode == "offline":
-        window.set_offline(True)
+        window.context.set_offline(True)
         sys.addaudithook(forbid)
-    window.load(SKILLS)
+    window.context.load(SKILLS)
     asked = False
     drafts = 0
 
     def look() -> None:
         nonlocal asked, drafts
-        if window.model is None:
+        if window.context.model is None:
             return
         if not asked:
             asked = True
-            window.session.progressed.connect(progressed)
-            window.asking.send("Count from 4 to 43.")
+            window.context.session.progressed.connect(progressed)
+            window.pages.chat().send("Count from 4 to 43.")
             return
-        if mode == "offline" and window.session.active is None:
+        if mode == "offline" and window.context.session.active is None:
             window.show_page("models")
-            rows = window.models.rows.values()
+            rows = window.pages.models().page.rows.values()
             actions = [a for row in rows for a, b in row.buttons.items() if b.isVisible() and b.isEnabled()]
-            tell(answer=window.session.chat.turns[0].answer.text, actions=actions, used=used)
+            tell(answer=window.context.session.chat.turns[0].answer.text, actions=actions, used=used)
             window.close()
             app.quit()
 
     def progressed() -> None:
         nonlocal drafts
-        answer = window.session.chat.active
-        if mode == "developing" and answer is not None and answer.stats.total_steps and window.model is not None:
+        answer = window.context.session.chat.active
+        if (
+            mode == "developing"
+            and answer is not None
+            and answer.stats.total_steps
+            and window.context.model is not None
+        ):
             drafts += 1
-            tell(draft=window.model.decode(answer.draft_tokens()).text, steps=answer.stats.total_steps)
+            tell(draft=window.context.model.decode(answer.draft_tokens()).text, steps=answer.stats.total_steps)
             if drafts == 5:
                 import time
 

@@ -11,6 +11,7 @@ from pytestqt.qtbot import QtBot
 from app.bridge.engine_thread import EngineLink
 from app.main import make_window, traces_folder
 from app.window.main_window import MainWindow
+from engine.service import LocalBackend
 
 LOAD_MS = 180_000
 
@@ -18,16 +19,16 @@ LOAD_MS = 180_000
 @pytest.fixture
 def window_with(qtbot: QtBot, settings: QSettings) -> Iterator[Callable[[str], MainWindow]]:
     """Opens a window, loads this model in it, and lets it run at full speed; closed afterwards."""
-    window = make_window(EngineLink(traces=traces_folder(settings)), settings, seed=3)
+    window = make_window(EngineLink(LocalBackend(traces_folder(settings))), settings, seed=3)
     qtbot.addWidget(window)
 
     def load(model: str) -> MainWindow:
-        window.values.pace_ms = 0
-        window.settings_changed()
+        window.context.values.pace_ms = 0
+        window.context.apply_values()
         with qtbot.waitSignal(window.firstPainted):
             window.show()
-        window.load(model)
-        qtbot.waitUntil(lambda: window.model is not None, timeout=LOAD_MS)
+        window.context.load(model)
+        qtbot.waitUntil(lambda: window.context.model is not None, timeout=LOAD_MS)
         return window
 
     yield load

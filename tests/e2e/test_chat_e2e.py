@@ -15,6 +15,7 @@ from app.bridge.engine_thread import EngineLink
 from app.main import make_window
 from app.window.main_window import MainWindow
 from engine import SKILLS
+from engine.service import LocalBackend
 
 LOADING_MS = RUN_MS = 120_000
 CONTROL = Qt.KeyboardModifier.ControlModifier
@@ -24,15 +25,15 @@ Key = Qt.Key
 
 @pytest.fixture
 def window(qtbot: QtBot, settings: QSettings) -> Iterator[MainWindow]:
-    window = make_window(EngineLink(), settings, seed=3)
+    window = make_window(EngineLink(LocalBackend()), settings, seed=3)
     qtbot.addWidget(window)
-    window.values.pace_ms = 0
-    window.settings_changed()
+    window.context.values.pace_ms = 0
+    window.context.apply_values()
     with qtbot.waitSignal(window.firstPainted):
         window.show()
     window.activateWindow()
-    window.load(SKILLS)
-    qtbot.waitUntil(lambda: window.model is not None, timeout=LOADING_MS)
+    window.context.load(SKILLS)
+    qtbot.waitUntil(lambda: window.context.model is not None, timeout=LOADING_MS)
     yield window
     window.close()
 
@@ -60,31 +61,31 @@ def ask(qtbot: QtBot, window: MainWindow, text: str) -> None:
 
 
 def idle(qtbot: QtBot, window: MainWindow) -> None:
-    qtbot.waitUntil(lambda: window.session.active is None, timeout=RUN_MS)
+    qtbot.waitUntil(lambda: window.context.session.active is None, timeout=RUN_MS)
 
 
 def prompts(window: MainWindow) -> list[str]:
-    shown = [turn.prompt for turn in window.session.chat.turns]
-    assert [view.turn.prompt for view in window.page.turns] == shown
+    shown = [turn.prompt for turn in window.context.session.chat.turns]
+    assert [view.turn.prompt for view in window.pages.chat().page.turns] == shown
     return shown
 
 
 def titles(window: MainWindow) -> list[str]:
-    return [summary.title for summary in window.session.library.summaries()]
+    return [summary.title for summary in window.context.session.library.summaries()]
 
 
 def test_from_first_launch_to_branches(qtbot: QtBot, window: MainWindow) -> None:
-    assert window.page.welcome.isVisible()
+    assert window.pages.chat().page.welcome.isVisible()
     assert window.sidebar.nothing_yet.isVisible()
     ask(qtbot, window, "Reverse the word robot.")
-    assert window.session.chat.turns[0].answer.text == "tobor"
+    assert window.context.session.chat.turns[0].answer.text == "tobor"
     assert titles(window) == ["Reverse the word robot."]
     ask(qtbot, window, "What is 47 + 5?")
 
     # regenerate, and go through the versions
     qtbot.keyClick(window, Key.Key_R, CONTROL)
     idle(qtbot, window)
-    second = window.session.chat.turns[1]
+    second = window.context.session.chat.turns[1]
     assert [answer.seed for answer in second.answers.items] == [3, 4]
     for _ in range(2):  # past the composer, to the end of the conversation
         tab_to(qtbot, "Send the prompt")
@@ -93,8 +94,8 @@ def test_from_first_launch_to_branches(qtbot: QtBot, window: MainWindow) -> None
     assert second.answers.shown == 0
 
     # edit the first prompt: a branch
-    window.page.scroller.show_item(window.session.chat.turns[0])
-    view = window.page.turns[0]
+    window.pages.chat().page.scroller.show_item(window.context.session.chat.turns[0])
+    view = window.pages.chat().page.turns[0]
     view.prompt.edit.setFocus()
     qtbot.keyClick(view.prompt.edit, Key.Key_Space)
     qtbot.keyClick(focused(), Key.Key_A, CONTROL)
@@ -102,8 +103,8 @@ def test_from_first_launch_to_branches(qtbot: QtBot, window: MainWindow) -> None
     qtbot.keyClick(focused(), Key.Key_Return)
     idle(qtbot, window)
     assert prompts(window) == ["Reverse the word stone."]
-    assert window.session.chat.turns[0].answer.text == "enots"
-    before = window.page.turns[0].prompt.versions.before
+    assert window.context.session.chat.turns[0].answer.text == "enots"
+    before = window.pages.chat().page.turns[0].prompt.versions.before
     before.setFocus()
     qtbot.keyClick(before, Key.Key_Space)
     assert prompts(window) == ["Reverse the word robot.", "What is 47 + 5?"]
@@ -147,27 +148,27 @@ def test_the_library_by_keyboard(qtbot: QtBot, window: MainWindow, tmp_path: Pat
     # export and import
     for form in ("markdown", "html", "json"):
         path = tmp_path / f"sums.{form}"
-        window.shelf.ask_save = lambda _name, path=path: str(path)
-        with qtbot.waitSignal(window.shelf._exporting.exported):
+        window.conversations.ask_save = lambda _name, path=path: str(path)
+        with qtbot.waitSignal(window.conversations._exporting.exported):
             assert window.actions_by_name.run(f"export-{form}") == ""
         assert "52" in path.read_text(encoding="utf-8")
     assert json.loads((tmp_path / "sums.json").read_text(encoding="utf-8"))
-    window.shelf.ask_open = lambda: str(tmp_path / "sums.json")
+    window.conversations.ask_open = lambda: str(tmp_path / "sums.json")
     window.actions_by_name.run("import")
     qtbot.waitUntil(lambda: titles(window).count("Sums") == 2)
     assert prompts(window) == ["What is 47 + 5?"]
-    assert window.session.chat.turns[0].answer.text == "52"
-    window.shelf.ask_open = lambda: __file__
+    assert window.context.session.chat.turns[0].answer.text == "52"
+    window.conversations.ask_open = lambda: __file__
     window.actions_by_name.run("import")
-    qtbot.waitUntil(window.page.notice.isVisible)
+    qtbot.waitUntil(window.pages.chat().page.notice.isVisible)
     assert titles(window).count("Sums") == 2
 
 
 def test_a_deleted_turn_comes_back(qtbot: QtBot, window: MainWindow) -> None:
     ask(qtbot, window, "Reverse the word robot.")
     ask(qtbot, window, "What is 47 + 5?")
-    window.page.turns[1].prompt.delete.click()
+    window.pages.chat().page.turns[1].prompt.delete.click()
     assert prompts(window) == ["Reverse the word robot."]
-    window.page.notice.undo.click()
+    window.pages.chat().page.notice.undo.click()
     assert prompts(window) == ["Reverse the word robot.", "What is 47 + 5?"]
-    assert not window.page.notice.isVisible()
+    assert not window.pages.chat().page.notice.isVisible()

@@ -17,6 +17,7 @@ from pytestqt.qtbot import QtBot
 
 from app.bridge.engine_thread import EngineLink
 from app.main import make_window
+from engine.service import LocalBackend
 
 CHILD = Path(__file__).with_name("child_window.py")
 PATIENCE = 120
@@ -54,20 +55,20 @@ def test_a_kill_in_the_middle_of_an_answer_loses_nothing_that_was_on_screen(qtbo
     process.send_signal(signal.SIGKILL)
     process.wait(PATIENCE)
     written = Path(os.environ["XDG_CONFIG_HOME"]) / "Safelight" / "Safelight.conf"
-    window = make_window(EngineLink(), QSettings(str(written), QSettings.Format.IniFormat))
-    assert window.session.library.notice == ""
+    window = make_window(EngineLink(LocalBackend()), QSettings(str(written), QSettings.Format.IniFormat))
+    assert window.context.session.library.notice == ""
     qtbot.addWidget(window)
     try:
         window.show()
-        window.reopen()
-        (summary,) = window.session.library.summaries()
+        window.reopening.reopen()
+        (summary,) = window.context.session.library.summaries()
         assert summary.title == "Count from 4 to 43."
-        (turn,) = window.session.chat.turns
+        (turn,) = window.context.session.chat.turns
         assert turn.prompt == "Count from 4 to 43."
         assert turn.answer.text == last["draft"] != ""
         assert turn.answer.status == "stopped"
         assert turn.answer.figures.steps == last["steps"]
-        assert [view.turn for view in window.page.turns] == [turn]
+        assert [view.turn for view in window.pages.chat().page.turns] == [turn]
     finally:
         window.close()
 

@@ -10,11 +10,11 @@ import pytest
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
-import engine
-from app.bridge.messages import ForkEnded
+from app.inspector.controller import InspectorController
 from app.state.run.canvas import CanvasState
 from app.window.main_window import MainWindow
 from engine import SKILLS, SUDOKU, CanvasCommitted, StepFinished
+from engine.service import RunEnded, RunRequest
 
 RUN_MS = 120_000
 CONTROL = Qt.KeyboardModifier.ControlModifier
@@ -25,31 +25,39 @@ def window(window_with: Callable[[str], MainWindow]) -> MainWindow:
     return window_with(SKILLS)
 
 
+@pytest.fixture
+def inspector(window: MainWindow) -> InspectorController:
+    return window.pages.inspector()
+
+
 def ask(qtbot: QtBot, window: MainWindow, text: str) -> Any:
-    window.asking.send(text)
-    qtbot.waitUntil(lambda: window.session.active is None, timeout=RUN_MS)
-    return window.session.chat.turns[-1].answer.trace
+    window.pages.chat().send(text)
+    qtbot.waitUntil(lambda: window.context.session.active is None, timeout=RUN_MS)
+    return window.context.session.chat.turns[-1].answer.trace
 
 
 def steps(trace: Any) -> list[StepFinished]:
     return [event for event in trace.events if isinstance(event, StepFinished)]
 
 
-def run_fork(qtbot: QtBot, window: MainWindow) -> Any:
+def run_fork(qtbot: QtBot, inspector: InspectorController) -> Any:
     """Press the button, and wait for the end."""
-    before = window.inspecting.page.player.trace
-    window.inspecting.forks.run.click()
+    before = inspector.page.player.trace
+    inspector.forks.run.click()
     qtbot.waitUntil(
-        lambda: not window.inspecting.is_forking and window.inspecting.page.player.trace is not before, timeout=RUN_MS
+        lambda: not inspector.is_forking and inspector.page.player.trace is not before,
+        timeout=RUN_MS,
     )
-    return window.inspecting.page.player.trace
+    return inspector.page.player.trace
 
 
-def test_an_answer_is_opened_and_shows_what_was_shown(qtbot: QtBot, window: MainWindow) -> None:
+def test_an_answer_is_opened_and_shows_what_was_shown(
+    qtbot: QtBot, window: MainWindow, inspector: InspectorController
+) -> None:
     trace = ask(qtbot, window, "Count from 4 to 43.")
     qtbot.keyClick(window, Qt.Key.Key_I, CONTROL)
-    page = window.inspecting.page
-    assert window.stack.currentWidget() is page
+    page = inspector.page
+    assert window.pages.stack.currentWidget() is page
     live = CanvasState()
     shown = []
     for event in trace.events:
@@ -62,67 +70,72 @@ def test_an_answer_is_opened_and_shows_what_was_shown(qtbot: QtBot, window: Main
     assert all(np.array_equal(replay.snapshot(i).tokens(calm=False), tokens) for i, tokens in enumerate(shown))
     path = trace.path
     assert path is not None
-    window.inspecting.open_key(str(path))  # and from its file, without a model
+    inspector.open_key(str(path))  # and from its file, without a model
     kept = page.player.replay
     assert kept is not None
     assert all(np.array_equal(kept.snapshot(i).tokens(calm=False), tokens) for i, tokens in enumerate(shown))
 
 
-def test_a_fork_without_a_change_is_the_run_itself(qtbot: QtBot, window: MainWindow) -> None:
+def test_a_fork_without_a_change_is_the_run_itself(
+    qtbot: QtBot, window: MainWindow, inspector: InspectorController
+) -> None:
     trace = ask(qtbot, window, "Count from 4 to 43.")
-    window.inspecting.inspect(window.session.chat.turns[-1])
-    player = window.inspecting.page.player
+    window.pages.chat().inspect(window.context.session.chat.turns[-1])
+    player = inspector.page.player
     assert player.replay is not None
     player.go(player.replay.first_of(1) + 1)
-    fork = run_fork(qtbot, window)
+    fork = run_fork(qtbot, inspector)
     assert fork.header.parent.id == trace.header.id
     pairs = list(zip(steps(trace), steps(fork), strict=True))
     for was, now in pairs:
         assert np.array_equal(was.next_canvas, now.next_canvas)
         assert np.array_equal(was.entropy, now.entropy)
-    window.inspecting.page.show_view(1)
-    qtbot.waitUntil(lambda: "same throughout" in window.inspecting.compare.facts.text())
-    assert "The left run goes on from the right one at block 2" in window.inspecting.compare.asked.text()
-    assert window.inspecting.forks.tree.topLevelItemCount() >= 1
-    root = window.inspecting.forks.tree.topLevelItem(0)
+    inspector.page.show_view(1)
+    qtbot.waitUntil(lambda: "same throughout" in inspector.compare.facts.text())
+    assert "The left run goes on from the right one at block 2" in inspector.compare.asked.text()
+    tree = inspector.forks.tree
+    assert tree.topLevelItemCount() >= 1
+    root = tree.topLevelItem(0)
     assert root is not None
     assert root.childCount() == 1
 
 
-def test_a_pinned_cell_and_a_banned_token(qtbot: QtBot, window: MainWindow) -> None:
+def test_a_pinned_cell_and_a_banned_token(qtbot: QtBot, window: MainWindow, inspector: InspectorController) -> None:
     ask(qtbot, window, "Reverse the word robot.")
-    window.inspecting.inspect(window.session.chat.turns[-1])
-    player, forks = window.inspecting.page.player, window.inspecting.forks
+    window.pages.chat().inspect(window.context.session.chat.turns[-1])
+    player, forks = inspector.page.player, inspector.forks
     player.go(0)
     player.select(0)
     forks.token.setEditText("x")
     forks.pin.click()
     forks.token.setEditText("o")
     forks.ban.click()
-    assert window.model is not None
-    (pinned,), (banned,) = window.model.encode("x"), window.model.encode("o")
-    fork = run_fork(qtbot, window)
+    assert window.context.model is not None
+    (pinned,), (banned,) = window.context.model.encode("x"), window.context.model.encode("o")
+    fork = run_fork(qtbot, inspector)
     for step in steps(fork):
         assert step.argmax_canvas[0] == step.next_canvas[0] == pinned
         assert banned not in step.next_canvas
         assert banned not in step.argmax_canvas
-    assert "o" not in window.model.decode(fork.final_tokens()).text
+    assert "o" not in window.context.model.decode(fork.final_tokens()).text
     forks.token.setEditText("two tokens")
     forks.ban.click()
     assert "must be one" in forks.problem.text()
 
 
-def test_spans_are_written_anew_and_the_rest_stays(qtbot: QtBot, window: MainWindow) -> None:
+def test_spans_are_written_anew_and_the_rest_stays(
+    qtbot: QtBot, window: MainWindow, inspector: InspectorController
+) -> None:
     trace = ask(qtbot, window, "Count from 4 to 43.")
-    window.inspecting.inspect(window.session.chat.turns[-1])
-    player, forks = window.inspecting.page.player, window.inspecting.forks
+    window.pages.chat().inspect(window.context.session.chat.turns[-1])
+    player, forks = inspector.page.player, inspector.forks
     player.go_to_block(1)
     for first, last in ((4, 6), (8, 9)):
         forks.spans.first.setValue(first)
         forks.spans.last.setValue(last)
         forks.spans.add.click()
     forks.spans.run.click()
-    qtbot.waitUntil(lambda: not window.inspecting.is_forking and player.trace is not trace, timeout=RUN_MS)
+    qtbot.waitUntil(lambda: not inspector.is_forking and player.trace is not trace, timeout=RUN_MS)
     (before,) = [e for e in trace.events if isinstance(e, CanvasCommitted) and e.block_index == 1]
     first, after, last = [e for e in player.trace.events if isinstance(e, CanvasCommitted)]
     old = [e for e in trace.events if isinstance(e, CanvasCommitted)]
@@ -136,28 +149,31 @@ def test_spans_are_written_anew_and_the_rest_stays(qtbot: QtBot, window: MainWin
     assert "written anew" in forks.problem.text()
 
 
-def test_influence_is_measured(qtbot: QtBot, window: MainWindow) -> None:
+def test_influence_is_measured(qtbot: QtBot, window: MainWindow, inspector: InspectorController) -> None:
     ask(qtbot, window, "Reverse the word robot.")
-    window.inspecting.inspect(window.session.chat.turns[-1])
-    player, view = window.inspecting.page.player, window.inspecting.influence
+    window.pages.chat().inspect(window.context.session.chat.turns[-1])
+    player, view = inspector.page.player, inspector.influence
     assert player.replay is not None
     player.go(len(player.replay.frames) - 1)
-    assert window.model is not None
-    window.inspecting._measure(1, window.model.encode("x")[0])
+    assert window.context.model is not None
+    inspector._measure(1, window.context.model.encode("x")[0])
     qtbot.waitUntil(lambda: view.influence is not None, timeout=RUN_MS)
     assert view.influence is not None
     assert view.influence.kl[1] == 0
     assert view.influence.kl.max() > 0
 
 
-def test_two_seeds_of_a_prompt_are_compared_in_two_clicks(qtbot: QtBot, window: MainWindow) -> None:
+def test_two_seeds_of_a_prompt_are_compared_in_two_clicks(
+    qtbot: QtBot, window: MainWindow, inspector: InspectorController
+) -> None:
     first = ask(qtbot, window, "Reverse the word robot.")
     window.sidebar.new_asked.emit()
-    window.values.seed = 4
+    window.context.values.seed = 4
     ask(qtbot, window, "Reverse the word robot.")
-    window.inspecting.inspect(window.session.chat.turns[-1])
-    page, compare = window.inspecting.page, window.inspecting.compare
+    window.pages.chat().inspect(window.context.session.chat.turns[-1])
+    page, compare = inspector.page, inspector.compare
     page.view_buttons[1].click()
+    qtbot.waitUntil(lambda: any("seed 3" in card.offer.title for card in compare.runs.cards))
     (card,) = [card for card in compare.runs.cards if "seed 3" in card.offer.title]
     assert card.offer.section == "The same prompt"
     card.click()
@@ -166,31 +182,42 @@ def test_two_seeds_of_a_prompt_are_compared_in_two_clicks(qtbot: QtBot, window: 
     assert compare.trace.header.id == first.header.id
 
 
-def test_the_details_of_a_fork_that_failed_are_reached(window: MainWindow) -> None:
-    window.show_page("inspector")
-    window.inspecting.open_key(str(engine.gallery()[0].path))
-    window.inspecting.take(ForkEnded("The fork could not be made.", "Traceback: a detail"))
-    assert window.inspecting.forks.problem.text() == "The fork could not be made."
-    assert window.notice.isVisible()
-    assert window.notice.details.isVisible()
-    assert window.notice.message.text() == "The fork could not be made."
-
-
-def test_a_run_of_another_model_is_looked_at_but_not_gone_on_from(qtbot: QtBot, window: MainWindow) -> None:
+def test_the_details_of_a_fork_that_failed_are_reached(
+    qtbot: QtBot, window: MainWindow, inspector: InspectorController, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ask(qtbot, window, "Reverse the word robot.")
-    window.load(SUDOKU)
-    qtbot.waitUntil(lambda: window.model is not None, timeout=RUN_MS)
-    window.inspecting.inspect(window.session.chat.turns[-1])
-    assert not window.inspecting.forks.run.isEnabled()
-    assert "load that model" in window.inspecting.forks.place.text()
+    asked: list[RunRequest] = []
+    monkeypatch.setattr(window.context.backend, "run", asked.append)
+    window.pages.chat().inspect(window.context.session.chat.turns[-1])
+    inspector.forks.run.click()
+    (request,) = asked
+    assert inspector.is_forking
+    failed = RunEnded(request.run_id, "The fork could not be made.", "Traceback: a detail")
+    window.context.take([RunEnded("of another run", "no"), failed])
+    assert not inspector.is_forking
+    assert inspector.forks.problem.text() == "The fork could not be made."
+    assert window.notices.notice.isVisible()
+    assert window.notices.notice.details.isVisible()
+    assert window.notices.notice.message.text() == "The fork could not be made."
 
 
-def test_a_damaged_file_is_said(window: MainWindow, tmp_path: Any) -> None:
+def test_a_run_of_another_model_is_looked_at_but_not_gone_on_from(
+    qtbot: QtBot, window: MainWindow, inspector: InspectorController
+) -> None:
+    ask(qtbot, window, "Reverse the word robot.")
+    window.context.load(SUDOKU)
+    qtbot.waitUntil(lambda: window.context.model is not None, timeout=RUN_MS)
+    window.pages.chat().inspect(window.context.session.chat.turns[-1])
+    assert not inspector.forks.run.isEnabled()
+    assert "load that model" in inspector.forks.place.text()
+
+
+def test_a_damaged_file_is_said(window: MainWindow, inspector: InspectorController, tmp_path: Any) -> None:
     foreign = tmp_path / "foreign.sltrace"
     foreign.write_bytes(b"no trace at all")
     window.show_page("inspector")
-    window.inspecting.open_key(str(foreign))
-    assert window.notice.isVisible()
-    assert "foreign.sltrace" in window.notice.message.text()
+    inspector.open_key(str(foreign))
+    assert window.notices.notice.isVisible()
+    assert "foreign.sltrace" in window.notices.notice.message.text()
     window.show_page("chat")
-    assert not window.notice.isVisible()
+    assert not window.notices.notice.isVisible()

@@ -10,11 +10,11 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from pytestqt.qtbot import QtBot
 
+from app.context import SUDOKU
 from app.state.run.canvas import CanvasState, CellState
 from app.state.sudoku.board import Board
 from app.sudoku.contenders import Contender
 from app.window.main_window import MainWindow
-from app.window.topbar import SUDOKU
 from engine import SUDOKU as MODEL
 from engine import StepFinished
 from engine.tasks import sudoku
@@ -31,11 +31,11 @@ def window(window_with: Callable[[str], MainWindow]) -> MainWindow:
 
 
 def idle(qtbot: QtBot, window: MainWindow) -> None:
-    qtbot.waitUntil(lambda: not window.is_solving, timeout=RUN_MS)
+    qtbot.waitUntil(lambda: not window.pages.sudoku().is_busy, timeout=RUN_MS)
 
 
 def test_a_typed_puzzle_is_solved_scrubbed_and_inspected(qtbot: QtBot, window: MainWindow) -> None:
-    one = window.solving.page.one
+    one = window.pages.sudoku().page.one
     board, column = one.board, one.column
     column.clear.click()
     assert not column.solve.isEnabled() or one.check.kind == "empty"
@@ -53,8 +53,8 @@ def test_a_typed_puzzle_is_solved_scrubbed_and_inspected(qtbot: QtBot, window: M
 
     shown: list[int] = []
     one.run.shown.connect(lambda: shown.append(one.run.frame.steps if one.run.frame is not None else -1))
-    window.values.pace_ms = 40
-    window.settings_changed()
+    window.context.values.pace_ms = 40
+    window.context.apply_values()
     column.solve.click()
     idle(qtbot, window)
     trace = one.run.trace
@@ -81,15 +81,15 @@ def test_a_typed_puzzle_is_solved_scrubbed_and_inspected(qtbot: QtBot, window: M
     assert steps[0].top_tokens.shape[1] >= 10
 
     column.inspect.click()
-    inspector = window.inspecting.page
-    assert window.stack.currentWidget() is inspector
+    inspector = window.pages.inspector().page
+    assert window.pages.stack.currentWidget() is inspector
     assert inspector.player.trace is trace
     assert trace.path is not None
     assert trace.path.exists()
 
 
 def test_clamped_givens_stay_whatever_the_model_wants(qtbot: QtBot, window: MainWindow) -> None:
-    page = window.solving.page
+    page = window.pages.sudoku().page
     one = page.one
     one.column.clamp.click()
     QGuiApplication.clipboard().setText(sudoku.rows(EASY).replace("0", "."))
@@ -111,11 +111,11 @@ def test_clamped_givens_stay_whatever_the_model_wants(qtbot: QtBot, window: Main
 
 
 def test_a_run_is_stopped_within_a_step(qtbot: QtBot, window: MainWindow) -> None:
-    one = window.solving.page.one
+    one = window.pages.sudoku().page.one
     window.actions_by_name.run("sudoku-hard")
     assert 25 <= one.puzzle.givens <= 29
-    window.values.pace_ms = 200
-    window.settings_changed()
+    window.context.values.pace_ms = 200
+    window.context.apply_values()
     one.column.solve.click()
     qtbot.waitUntil(lambda: one.run.frame is not None and one.run.frame.steps >= 1, timeout=RUN_MS)
     seen = one.run.frame.steps  # type: ignore[union-attr]
@@ -126,11 +126,11 @@ def test_a_run_is_stopped_within_a_step(qtbot: QtBot, window: MainWindow) -> Non
 
 
 def test_two_runs_side_by_side(qtbot: QtBot, window: MainWindow) -> None:
-    page = window.solving.page
+    page = window.pages.sudoku().page
     beside = page.beside
     page.show_part("beside")
     page.one.board.set_puzzle(Board(EASY))
-    window.solving.refresh()
+    window.pages.sudoku().refresh()
     for side in beside.sides:
         side.offer([], Contender(MODEL))
     beside.solve.click()

@@ -12,6 +12,7 @@ from app.bridge.engine_thread import EngineLink
 from app.main import make_window
 from app.window.main_window import MainWindow
 from engine import SKILLS, StepFinished
+from engine.service import LocalBackend
 
 LOADING_MS = 120_000
 RUN_MS = 120_000
@@ -19,43 +20,44 @@ RUN_MS = 120_000
 
 @pytest.fixture
 def window(qtbot: QtBot, settings: QSettings) -> Iterator[MainWindow]:
-    window = make_window(EngineLink(), settings, seed=3)
+    window = make_window(EngineLink(LocalBackend()), settings, seed=3)
     qtbot.addWidget(window)
-    window.values.overrides["max_new_tokens"] = 64
+    window.context.values.overrides["max_new_tokens"] = 64
     with qtbot.waitSignal(window.firstPainted):
         window.show()
-    window.load(SKILLS)
-    qtbot.waitUntil(lambda: window.model is not None, timeout=LOADING_MS)
+    window.context.load(SKILLS)
+    qtbot.waitUntil(lambda: window.context.model is not None, timeout=LOADING_MS)
     yield window
     window.close()
 
 
 def ask(qtbot: QtBot, window: MainWindow, text: str) -> None:
-    qtbot.keyClicks(window.page.composer.edit, text)
-    qtbot.keyClick(window.page.composer.edit, Qt.Key.Key_Return)
+    qtbot.keyClicks(window.pages.chat().page.composer.edit, text)
+    qtbot.keyClick(window.pages.chat().page.composer.edit, Qt.Key.Key_Return)
 
 
 def test_stop_one_answer_and_finish_another(qtbot: QtBot, window: MainWindow) -> None:
-    window.values.overrides["confidence_threshold"] = 0.0  # every run takes all its steps
+    window.context.values.overrides["confidence_threshold"] = 0.0  # every run takes all its steps
     ask(qtbot, window, "Reverse the word robot.")
-    stopped = window.session.chat.turns[0].answer
+    stopped = window.context.session.chat.turns[0].answer
     qtbot.waitUntil(lambda: stopped.stats.total_steps > 0, timeout=RUN_MS)
-    qtbot.keyClick(window.page.composer.edit, Qt.Key.Key_Escape)
-    qtbot.waitUntil(lambda: window.session.active is None, timeout=RUN_MS)
+    qtbot.keyClick(window.pages.chat().page.composer.edit, Qt.Key.Key_Escape)
+    qtbot.waitUntil(lambda: window.context.session.active is None, timeout=RUN_MS)
     assert stopped.trace is not None
     assert stopped.trace.result is not None
     assert stopped.trace.result.reason == "cancelled"
     assert 0 < len(stopped.trace.steps) < 48
-    view = window.page.turns[0].answer
+    view = window.pages.chat().page.turns[0].answer
     assert view.canvases[0].isVisible()
     assert view.canvases[0].block is not None
     assert view.canvases[0].block.step == stopped.trace.steps[-1].step
     assert view.status.text().startswith("Stopped after")
 
-    window.values.overrides["entropy_bound"] = 0.0  # the surest position a step and its equals: the rest is re-noised
+    # Only the surest position a step, and its equals: the rest is re-noised.
+    window.context.values.overrides["entropy_bound"] = 0.0
     ask(qtbot, window, "What is 47 + 5?")
-    finished = window.session.chat.turns[1].answer
-    qtbot.waitUntil(lambda: window.session.active is None, timeout=RUN_MS)
+    finished = window.context.session.chat.turns[1].answer
+    qtbot.waitUntil(lambda: window.context.session.active is None, timeout=RUN_MS)
     trace = finished.trace
     assert trace is not None
     assert finished.status == "done"
@@ -65,10 +67,10 @@ def test_stop_one_answer_and_finish_another(qtbot: QtBot, window: MainWindow) ->
     assert any((~step.accepted_mask).any() for step in steps)
     final = trace.final_tokens()
     assert final is not None
-    assert window.model is not None
-    text = window.model.decode(final).text
+    assert window.context.model is not None
+    text = window.context.model.decode(final).text
     assert finished.text == text
-    view = window.page.turns[1].answer
+    view = window.pages.chat().page.turns[1].answer
     assert view.text.text() == text
     if text.strip():
         assert view.text.isVisible()
@@ -76,10 +78,10 @@ def test_stop_one_answer_and_finish_another(qtbot: QtBot, window: MainWindow) ->
 
 
 def test_the_same_seed_repeats_the_answer(qtbot: QtBot, window: MainWindow) -> None:
-    window.values.overrides["max_denoising_steps"] = 4
+    window.context.values.overrides["max_denoising_steps"] = 4
     texts = []
     for _ in range(2):
         ask(qtbot, window, "Times table of 8.")
-        qtbot.waitUntil(lambda: window.session.active is None, timeout=RUN_MS)
-        texts.append(window.session.chat.turns[-1].answer.text)
+        qtbot.waitUntil(lambda: window.context.session.active is None, timeout=RUN_MS)
+        texts.append(window.context.session.chat.turns[-1].answer.text)
     assert texts[0] == texts[1]

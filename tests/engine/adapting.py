@@ -6,6 +6,7 @@ import torch
 
 from engine.adapters.lora import LayerAdapter
 from engine.adapters.targets import new_adapters
+from engine.models.diffusion_gemma.layout import TARGETS
 from engine.models.diffusion_gemma.network import DiffusionGemma
 
 SCALING = 1.5
@@ -16,7 +17,7 @@ def random_adapters(
 ) -> dict[str, LayerAdapter]:
     """Adapters of these ranks for all targets."""
     draws = torch.Generator().manual_seed(seed)
-    made = new_adapters(network, denoise, causal, draws, SCALING)
+    made = new_adapters(network, TARGETS, denoise, causal, draws, SCALING)
     with torch.no_grad():
         for adapter in made.values():
             for name, parameter in adapter.named_parameters():

@@ -16,7 +16,7 @@ from engine.layers.packed_linear import install
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.quant import BF16, PRECISIONS, Activations, Precision
 from engine.training.export import write_checkpoint
-from engine.weights.safetensors import State
+from engine.weights.layout import State
 from tests.engine.tiny import network
 
 GROUP = 32

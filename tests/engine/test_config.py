@@ -14,6 +14,7 @@ import pytest
 from engine import GenerationConfig, ModelConfig, SafelightError
 from engine.config import LayerConfig
 from engine.files import read_json
+from engine.models.registry import family_of
 from tests.engine.tiny import CONFIG
 
 KINDS = ["full_attention" if index % 6 == 5 else "sliding_attention" for index in range(30)]
@@ -82,7 +83,7 @@ def assert_one_line(error: pytest.ExceptionInfo[SafelightError]) -> str:
 
 
 def test_released_config() -> None:
-    config = ModelConfig.from_dict(RELEASED)
+    config = read(RELEASED)
     sliding = LayerConfig("sliding_attention", 256, 8, 1e4, 1.0)
     full = LayerConfig("full_attention", 512, 2, 1e6, 0.25)
     assert config.layers == tuple(full if index in (5, 11, 17, 23, 29) else sliding for index in range(30))
@@ -92,10 +93,14 @@ def test_released_config() -> None:
     assert (config.max_position_embeddings, config.rms_norm_eps, config.final_logit_softcapping) == (262144, 1e-6, 30.0)
     assert (config.bos_token_id, config.pad_token_id) == (2, 0)
     # Where a file leaves out what the architecture fixes, the same model comes out.
-    assert ModelConfig.from_dict(changed(layer_types=..., rope_parameters=..., rms_norm_eps=...)) == config
+    assert read(changed(layer_types=..., rope_parameters=..., rms_norm_eps=...)) == config
     overrides = {str(i): {"head_dim": 512, "num_key_value_heads": 2} for i in (5, 11, 17, 23, 29)}
     flat = changed(per_layer_config=overrides, global_head_dim=..., num_global_key_value_heads=...)
-    assert ModelConfig.from_dict(flat) == config
+    assert read(flat) == config
+
+
+def read(raw: dict[str, Any]) -> ModelConfig:
+    return family_of(raw).read_config(raw)
 
 
 def test_released_generation_config() -> None:
@@ -171,7 +176,7 @@ def test_released_generation_config() -> None:
 )
 def test_bad_model_config(raw: dict[str, Any], named: str) -> None:
     with pytest.raises(SafelightError) as error:
-        ModelConfig.from_dict(raw)
+        read(raw)
     assert named in assert_one_line(error)
 
 

@@ -30,7 +30,6 @@ from typing import Any
 
 from PySide6.QtCore import QCoreApplication, QEventLoop, QSettings
 
-from app.bridge.messages import TraceNotKept
 from app.library import Library
 from app.library.conversations import Keeper
 from app.presets.preset import Preset
@@ -38,8 +37,9 @@ from app.presets.store import PresetStore
 from app.session import rescue, saving
 from app.state.chat.conversation import ChatState, Turn
 from engine import SKILLS, GenerationFinished, SafelightError, open_trace
-from tests.app.conftest import FakeEngine
+from engine.service import TraceNotKept
 from tests.app.desk import Desk, shape
+from tests.fake_engine import FakeEngine
 from tests.hostile.faults import FullDisk, Locker, NoLongerFiles, can_have_a_namespace, mounted
 
 HANGS = 20.0  # seconds that anything may take to come about
@@ -110,7 +110,7 @@ class Round:
     def __init__(self, random: Random, folder: Path, faults: dict[str, Any], figures: Figures) -> None:
         self._random, self._folder, self._faults, self._figures = random, folder, faults, figures
         self._under: set[str] = set()
-        self._fake = FakeEngine()
+        self._fake = FakeEngine(folder / "traces")
         self._fake.steps = random.randint(2, 6)
         self._chats: list[ChatState] = []
         self._preset_store = PresetStore(folder)
@@ -123,7 +123,7 @@ class Round:
         begun = time.perf_counter()
         library = Library.open(folder)
         figures.opening = max(figures.opening, time.perf_counter() - begun)
-        self._desk = WatchedDesk(figures, self._fake, library, traces=folder / "traces")
+        self._desk = WatchedDesk(figures, self._fake, library)
         self._session = self._desk.session
         self._had_to_wait = False
 

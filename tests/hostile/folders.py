@@ -111,19 +111,19 @@ def child() -> int:
 
     def look() -> None:
         window = next((found for found in app.topLevelWidgets() if isinstance(found, MainWindow)), None)
-        if window is None or not window._painted or window._said_at_start is not None:
+        if window is None or not window._painted or window.notices.is_starting:
             return
         timer.stop()
         tell(seconds=time.perf_counter() - STARTED, cpu=time.process_time())
         rows = [row for row in window.sidebar.list.rows.rows if isinstance(row, Summary)]
-        notices = (window.page.notice, window.notice, window.models.notice)
+        notices = (window.pages.chat().page.notice, window.notices.notice, window.pages.models().page.notice)
         said = [notice.message.text() for notice in notices if notice.message.text() not in ("", NO_MODEL)]
         tell(listed=[row.title for row in rows], said=said)
         shut = []
         for row in rows:
             if row.title in homes.UNTOUCHED:
-                window.session.open(row.id)
-                turns = window.session.chat.turns
+                window.context.session.open(row.id)
+                turns = window.context.session.chat.turns
                 if not turns or homes.ANSWER not in turns[-1].answer.text:
                     shut.append(row.title)
         tell(shut=shut)

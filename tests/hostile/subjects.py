@@ -20,7 +20,6 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 
 from app.bridge.engine_thread import EngineLink
-from app.bridge.messages import ModelLoaded
 from app.library import Library
 from app.library.conversations import Keeper
 from app.presets.preset import Preset
@@ -30,15 +29,16 @@ from app.settings.store import read_values, write_values
 from app.settings.values import SettingsValues
 from engine import SKILLS, StepFinished
 from engine.hub.download import download, is_verified, model_folder, partials
+from engine.models.folder import quantize
+from engine.service import ModelLoaded
 from engine.trace import open_trace
 from engine.training.finetune import STATE, train_adapter
 from engine.training.recipes.adapter import UNIFORM, AdapterRun, TrainingProgress
-from engine.weights.loader import quantize
 from engine.weights.packed_store import PARTIAL, Manifest
-from tests.app.conftest import FakeEngine
 from tests.engine import packing
 from tests.engine.hub import server
 from tests.engine.training import teaching
+from tests.fake_engine import FakeEngine
 
 Facts = list[dict[str, Any]]
 
@@ -157,9 +157,9 @@ class _Desk(QObject):
 
     def __init__(self, library: Library, folder: Path, draw: random.Random, tell: Tell) -> None:
         super().__init__()
-        fake = FakeEngine()
+        fake = FakeEngine(folder / "traces")
         fake.steps, fake.blocks = 5, 3
-        self.link = EngineLink(fake.load, fake.generate, traces=folder / "traces")
+        self.link = EngineLink(fake)
         self.session = Session(library, self.link, SettingsValues(seed=draw.randrange(1000)))
         self.library, self.draw, self.tell, self.left = library, draw, tell, 12
         self.model: Any = None

@@ -10,8 +10,10 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.chat.background import Background
 from app.design.fonts import TEXT_SMALL, px
-from app.state.chat.context_window import Count, Fit, Message, fit
+from app.state.chat.context_window import problem, remark
 from app.system.i18n import tr
+from engine.text.context_window import Count, Fit, fit
+from engine.text.message import Message
 
 DEBOUNCE_MS = 250
 BAR_HEIGHT = 3
@@ -51,12 +53,12 @@ class ContextMeter(QWidget):
     @property
     def remark(self) -> str:
         """What will be left out, or why the prompt does not fit; empty when all is well."""
-        return self.fit.remark if self.fit is not None else ""
+        return remark(self.fit)
 
     @property
     def problem(self) -> str:
         """Why the prompt does not fit; empty when it does, or when that is not known yet."""
-        return self.fit.problem if self.fit is not None and not self.is_counting else ""
+        return "" if self.is_counting else problem(self.fit)
 
     @property
     def is_counting(self) -> bool:
@@ -108,7 +110,7 @@ class ContextMeter(QWidget):
             limit=f"{found.limit:,}",
             reserve=f"{found.reserve:,}",
         )
-        self._show(found, numbers, "\n".join(part for part in (explained, found.remark) if part))
+        self._show(found, numbers, "\n".join(part for part in (explained, remark(found)) if part))
 
     @Slot(object)
     def _not_counted(self, error: Exception) -> None:

@@ -6,18 +6,17 @@ from PySide6.QtCore import QRect, Qt, Signal, Slot
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from app.bridge.messages import LoadedModel
 from app.canvas.view import CanvasView
 from app.chat.messages.fading import Fading
 from app.chat.messages.thinking import Thinking
 from app.chat.messages.versions import VersionSwitch
-from app.chat.paint_options import CanvasLook
-from app.chat.prompts import canvas_columns
 from app.chat.prose.widget import PAD, Prose
+from app.chat.view_options import ViewOptions
 from app.chat.words import remarks, status_line, wants_retry
 from app.design.controls import button, label
 from app.state.chat.conversation import Answer, Turn
 from app.system.i18n import tr
+from engine.service import LoadedModel
 
 
 class AnswerView(QWidget):
@@ -33,11 +32,11 @@ class AnswerView(QWidget):
     chosen = Signal(int)
     rebuilt = Signal()  # other controls than before
 
-    def __init__(self, turn: Turn, model: LoadedModel | None, look: CanvasLook) -> None:
+    def __init__(self, turn: Turn, model: LoadedModel | None, options: ViewOptions) -> None:
         super().__init__()
         self._turn = turn
         self._model = model
-        self._look = look
+        self._options = options
         self._drawn: Answer | None = None  # whose canvases are in place
         self._can_ask = True
         self._is_busy = False
@@ -47,8 +46,8 @@ class AnswerView(QWidget):
         self.speaker = label("", "speaker")
         self.versions = VersionSwitch(tr("Earlier version of the answer"), tr("Later version of the answer"))
         self.before, self.place, self.after = self.versions.before, self.versions.place, self.versions.after
-        self.thinking = Thinking(look.theme)
-        self.text = Prose(tr("Answer"), look.theme)
+        self.thinking = Thinking(options.theme)
+        self.text = Prose(tr("Answer"), options.theme)
         self.status = label("", "caption", wrap=True)
         self.status.setAccessibleName(tr("Progress"))
         self.remarks = label("", "remark", wrap=True, selectable=True)
@@ -135,13 +134,13 @@ class AnswerView(QWidget):
             self.delete,
         ]
 
-    def set_look(self, look: CanvasLook) -> None:
+    def set_options(self, options: ViewOptions) -> None:
         """Change how text and canvases are drawn."""
-        self._look = look
-        self.text.set_theme(look.theme)
-        self.thinking.set_theme(look.theme)
+        self._options = options
+        self.text.set_theme(options.theme)
+        self.thinking.set_theme(options.theme)
         for view in self.canvases:
-            look.apply(view)
+            options.apply(view)
 
     def set_model(self, model: LoadedModel | None) -> None:
         """The model that wrote the answer on show, if it can still be asked for its tokens."""
@@ -180,7 +179,7 @@ class AnswerView(QWidget):
     def settle(self) -> None:
         """The run has ended: what was stopped keeps its canvas, what finished becomes text."""
         before = self._canvas_area()
-        shown = self.isVisible() and not self._look.reduced_motion and not before.isEmpty()
+        shown = self.isVisible() and not self._options.reduced_motion and not before.isEmpty()
         fading = Fading(self, before) if shown else None
         self.canvas_toggle.setChecked(self._keeps_canvas())
         self.refresh()
@@ -207,8 +206,8 @@ class AnswerView(QWidget):
         view = CanvasView()
         view.set_piece(self._model.piece, self._model.is_special)
         view.set_vocabulary_size(self._model.vocab_size)
-        view.setColumns(canvas_columns(self._model.name))
-        self._look.apply(view)
+        view.setColumns(self._model.traits.canvas_columns)
+        self._options.apply(view)
         view.setAccessibleName(tr("Canvas of block {number}", number=len(self.canvases) + 1))
         self.canvases.append(view)
         self._canvas_column.addWidget(view)

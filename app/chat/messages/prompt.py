@@ -9,8 +9,8 @@ from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 from app.chat.composer.text_files import size_in_words
 from app.chat.messages.prompt_editor import PromptEditor
 from app.chat.messages.versions import VersionSwitch
-from app.chat.paint_options import CanvasLook
 from app.chat.prose.widget import PAD, Prose
+from app.chat.view_options import ViewOptions
 from app.design.controls import FlowLayout, button, label
 from app.design.text_field import fits
 from app.state.chat.attachment import fence_for
@@ -30,13 +30,13 @@ class PromptView(QWidget):
     chosen = Signal(int)
     rebuilt = Signal()  # other controls than before
 
-    def __init__(self, turn: Turn, look: CanvasLook) -> None:
+    def __init__(self, turn: Turn, options: ViewOptions) -> None:
         super().__init__()
         self._turn = turn
-        self._look = look
+        self._options = options
         self.speaker = label(tr("You"), "speaker")
         self.versions = VersionSwitch(tr("Earlier version of the prompt"), tr("Later version of the prompt"))
-        self.prose = Prose(tr("Prompt"), look.theme, markdown=False)
+        self.prose = Prose(tr("Prompt"), options.theme, markdown=False)
         self.edit = button(tr("Edit"), tr("Edit the prompt"), tip=tr("The old prompt stays beside the new one"))
         self.copy = button(tr("Copy"), tr("Copy the prompt"))
         self.delete = button(
@@ -95,11 +95,11 @@ class PromptView(QWidget):
         stops += self.editor.tab_stops() if self.editor is not None else []
         return [*stops, self.edit, self.copy, self.delete]
 
-    def set_look(self, look: CanvasLook) -> None:
-        self._look = look
-        self.prose.set_theme(look.theme)
+    def set_options(self, options: ViewOptions) -> None:
+        self._options = options
+        self.prose.set_theme(options.theme)
         for prose in self.files:
-            prose.set_theme(look.theme)
+            prose.set_theme(options.theme)
 
     def set_state(self, shown: int, versions: int, *, can_ask: bool, is_busy: bool) -> None:
         """Which of its versions this is, and what can be done now."""
@@ -157,7 +157,7 @@ class PromptView(QWidget):
         row.addWidget(host)
         self._column.addLayout(row)
         for file in self._turn.attachments:
-            prose = Prose(tr("File {name}", name=file.name), self._look.theme)
+            prose = Prose(tr("File {name}", name=file.name), self._options.theme)
             prose.rebuilt.connect(self.rebuilt)
             prose.hide()
             self.files.append(prose)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
 
-from app.bridge.messages import LoadedModel
 from app.chat.messages.answer import AnswerView
 from app.chat.messages.prompt import PromptView
-from app.chat.paint_options import CanvasLook
+from app.chat.view_options import ViewOptions
 from app.state.chat.conversation import Turn
+from engine.service import LoadedModel
 
 ABOVE, BELOW, BETWEEN = 24, 24, 20
 
@@ -27,11 +27,11 @@ class TurnView(QWidget):
     inspect_asked = Signal(object)
     rebuilt = Signal(object)  # its turn: it has other controls than before
 
-    def __init__(self, turn: Turn, model: LoadedModel | None, look: CanvasLook) -> None:
+    def __init__(self, turn: Turn, model: LoadedModel | None, options: ViewOptions) -> None:
         super().__init__()
         self.turn = turn
-        self.prompt = PromptView(turn, look)
-        self.answer = AnswerView(turn, model, look)
+        self.prompt = PromptView(turn, options)
+        self.answer = AnswerView(turn, model, options)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, ABOVE, 0, BELOW)
         column.setSpacing(BETWEEN)
@@ -62,9 +62,9 @@ class TurnView(QWidget):
         stops = [*self.prompt.tab_stops(), *self.answer.tab_stops()]
         return [stop for stop in stops if stop.focusPolicy() != Qt.FocusPolicy.NoFocus]
 
-    def set_look(self, look: CanvasLook) -> None:
-        self.prompt.set_look(look)
-        self.answer.set_look(look)
+    def set_options(self, options: ViewOptions) -> None:
+        self.prompt.set_options(options)
+        self.answer.set_options(options)
 
     def hasHeightForWidth(self) -> bool:
         return True

@@ -15,7 +15,7 @@ from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QTimer, Signa
 
 from app.chat.prose import slow
 from app.chat.prose.highlight import may_be_read
-from app.chat.prose.slow import Formula, Job, Result
+from app.chat.prose.slow import FormulaRequest, Job, Result
 from app.chat.prose.typeset import Picture, may_be_drawn
 
 SECONDS = 2 * slow.PATIENCE  # for a job, after which a process is ended that has not ended itself
@@ -129,7 +129,7 @@ class Aside(QObject):
     def _read(self) -> None:
         process = self._process
         while process is not None and process.canReadLine():
-            line = process.readLine().data()
+            line = bytes(process.readLine().data())
             if not self._ready:
                 self._ready, self._vain = True, 0
             elif self._sent:
@@ -198,11 +198,11 @@ class Aside(QObject):
 
 
 def _is_worth_it(job: Job) -> bool:
-    return may_be_drawn(job.source) if isinstance(job, Formula) else may_be_read(job.text, job.language)
+    return may_be_drawn(job.source) if isinstance(job, FormulaRequest) else may_be_read(job.text, job.language)
 
 
 def _size(job: Job, result: Result | None) -> int:
-    asked = len(job.source if isinstance(job, Formula) else job.text)
+    asked = len(job.source if isinstance(job, FormulaRequest) else job.text)
     return 500 + asked + (len(result.svg) if isinstance(result, Picture) else 150 * len(result or ()))
 
 

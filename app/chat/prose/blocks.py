@@ -88,11 +88,11 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Rule:
+class ThematicBreak:
     """A line across."""
 
 
-Block = Paragraph | Heading | Code | Math | Listing | Quote | Table | Rule
+Block = Paragraph | Heading | Code | Math | Listing | Quote | Table | ThematicBreak
 
 
 def plain(inlines: Inlines) -> str:

@@ -25,10 +25,22 @@ from PySide6.QtGui import (
 
 from app.chat.prose import slow
 from app.chat.prose.aside import aside
-from app.chat.prose.blocks import Align, Code, Formula, Heading, Inline, Inlines, Math, Paragraph, Rule, Table, plain
+from app.chat.prose.blocks import (
+    Align,
+    Code,
+    Formula,
+    Heading,
+    Inline,
+    Inlines,
+    Math,
+    Paragraph,
+    Table,
+    ThematicBreak,
+    plain,
+)
 from app.chat.prose.colors import part_color
 from app.chat.prose.formula import OBJECT, Formulas
-from app.chat.prose.rows import Row
+from app.chat.prose.rows import ProseRow
 from app.chat.prose.safe import is_rtl
 from app.chat.prose.slow import Job
 from app.chat.prose.typeset import Picture
@@ -111,7 +123,7 @@ class InertDocument(QTextDocument):
         self, cursor: QTextCursor, formula: Formula | Math, font: QFont, ink: str, letters: QTextCharFormat
     ) -> None:
         """Put a formula at the cursor: its picture in ``font`` and ``ink``, or its source in ``letters``."""
-        job = slow.Formula(formula.source, isinstance(formula, Math))
+        job = slow.FormulaRequest(formula.source, isinstance(formula, Math))
         picture = aside().ask(job)
         if isinstance(picture, Picture):
             cursor.insertText(OBJECT, self._drawn(picture, formula.written, font, ink))
@@ -145,7 +157,7 @@ class InertDocument(QTextDocument):
         return self._formulas.format(picture.shown(font.pixelSize(), ink), written, font)
 
 
-def flow_document(rows: tuple[Row, ...], style: Style) -> InertDocument:
+def flow_document(rows: tuple[ProseRow, ...], style: Style) -> InertDocument:
     """Paragraphs, headings and rules, one under the other."""
     made = _empty(style.font())
     writer = _Writer(made, style)
@@ -164,7 +176,7 @@ def flow_document(rows: tuple[Row, ...], style: Style) -> InertDocument:
                 writer.write(inlines, font)
             case Paragraph(inlines):
                 writer.write(inlines, style.font(), faint=bool(row.bars))
-            case Rule() | Code() | Math() | Table():
+            case ThematicBreak() | Code() | Math() | Table():
                 pass
     cursor.endEditBlock()
     return made
@@ -177,7 +189,7 @@ def code_document(code: Code, style: Style) -> InertDocument:
     option = made.defaultTextOption()
     option.setTabStopDistance(4 * style.mono().pixelSize() * 0.6)
     made.setDefaultTextOption(option)
-    job = slow.Program(code.text, code.language)
+    job = slow.ProgramRequest(code.text, code.language)
     found = aside().ask(job)
     made.recoloured_by = job if aside().is_pending(job) else None
     cursor = QTextCursor(made)
@@ -272,7 +284,7 @@ def _direction(inlines: Inlines) -> Qt.LayoutDirection:
     return Qt.LayoutDirection.RightToLeft if is_rtl(plain(inlines)[:500]) else Qt.LayoutDirection.LeftToRight
 
 
-def _block_format(row: Row, *, first: bool) -> QTextBlockFormat:
+def _block_format(row: ProseRow, *, first: bool) -> QTextBlockFormat:
     made = QTextBlockFormat()
     made.setLineHeight(LINE_PERCENT, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
     gap = 0 if row.joint is not None else CLOSE_GAP if row.close else GAP

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-from PySide6.QtCore import QRectF, QSizeF
+from PySide6.QtCore import QRect, QRectF, QSizeF
 from PySide6.QtGui import (
     QFont,
     QFontMetricsF,
@@ -53,7 +53,7 @@ class Formulas(QPyTextObject):
         return QSizeF(picture.width, self._ascent(picture) + _descent(format))
 
     def drawObject(
-        self, painter: QPainter, rect: QRectF, _document: QTextDocument, _position: int, format: QTextFormat
+        self, painter: QPainter, rect: QRectF | QRect, _document: QTextDocument, _position: int, format: QTextFormat
     ) -> None:
         from PySide6.QtSvg import QSvgRenderer
 

@@ -25,9 +25,9 @@ from app.chat.prose.blocks import (
     Math,
     Paragraph,
     Quote,
-    Rule,
     Table,
     Text,
+    ThematicBreak,
 )
 from app.chat.prose.safe import safe
 from app.system.i18n import tr
@@ -213,7 +213,7 @@ def _block(node: SyntaxTreeNode) -> Iterable[Block]:
         case "table":
             yield _table(node)
         case "hr":
-            yield Rule()
+            yield ThematicBreak()
         case _:
             content = getattr(node, "content", "")
             if content:

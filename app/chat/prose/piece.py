@@ -15,7 +15,7 @@ from PySide6.QtGui import (
     QTextCursor,
 )
 
-from app.chat.prose.blocks import Code, Heading, Math, Paragraph, Rule, Table, Text, plain
+from app.chat.prose.blocks import Code, Heading, Math, Paragraph, Table, Text, ThematicBreak, plain
 from app.chat.prose.document import (
     CLOSE_GAP,
     GAP,
@@ -29,7 +29,7 @@ from app.chat.prose.document import (
     table_document,
 )
 from app.chat.prose.formula import OBJECT, WRITTEN
-from app.chat.prose.rows import Row
+from app.chat.prose.rows import ProseRow
 from app.chat.prose.slow import Job
 from app.design.fonts import px
 from app.design.tokens import color
@@ -55,9 +55,9 @@ class Link:
     end: int
 
 
-def pieces(rows: Iterable[Row], style: Style) -> Iterator[Piece]:
+def pieces(rows: Iterable[ProseRow], style: Style) -> Iterator[Piece]:
     """Cut rows into stretches, in order; none takes long to lay out."""
-    flowing: list[Row] = []
+    flowing: list[ProseRow] = []
     weight = 0
     for row in rows:
         added = ROW_WEIGHT + (len(plain(row.content.inlines)) if isinstance(row.content, Paragraph | Heading) else 0)
@@ -77,7 +77,7 @@ def pieces(rows: Iterable[Row], style: Style) -> Iterator[Piece]:
 class Piece:
     """Laid out by ``place``; all places are in the coordinates of what it is placed in."""
 
-    def __init__(self, rows: tuple[Row, ...], style: Style) -> None:
+    def __init__(self, rows: tuple[ProseRow, ...], style: Style) -> None:
         self.rows = rows
         self.is_boxed = rows[0].is_boxed
         self.scrolled = 0  # pixels to the right
@@ -85,7 +85,7 @@ class Piece:
         self.inner = QRect()  # where the document shows
         self.overflow = 0  # pixels of the document that do not fit
         self._style = style
-        self._has_bars = any(row.bars or isinstance(row.content, Rule) for row in rows)
+        self._has_bars = any(row.bars or isinstance(row.content, ThematicBreak) for row in rows)
         self._has_markers = any(row.marker for row in rows)
         self._document: InertDocument | None = None
 
@@ -272,7 +272,7 @@ class Piece:
     def _within(self, point: QPointF) -> QPointF:
         return point - QPointF(self.inner.topLeft()) + QPointF(self.scrolled, 0)
 
-    def _row(self, block: QTextBlock) -> Row | None:
+    def _row(self, block: QTextBlock) -> ProseRow | None:
         """Blocks of a flow are its rows, one each."""
         return None if self.is_boxed else self.rows[block.blockNumber()]
 
@@ -318,7 +318,7 @@ class Piece:
         made.cursor, made.format = cursor, format
         return made
 
-    def _blocks_in(self, clip: QRectF) -> Iterator[tuple[QTextBlock, Row, QRectF]]:
+    def _blocks_in(self, clip: QRectF) -> Iterator[tuple[QTextBlock, ProseRow, QRectF]]:
         layout = self.document.documentLayout()
         place = layout.hitTest(clip.topLeft(), Qt.HitTestAccuracy.FuzzyHit)
         block = self.document.findBlock(max(0, place))
@@ -339,7 +339,7 @@ class Piece:
                 if above is not None and above.bars[: place + 1] == row.bars[: place + 1]:
                     top = self.document.documentLayout().blockBoundingRect(block.previous()).bottom()
                 painter.fillRect(QRectF(level * INDENT + 4, top, 2, rect.bottom() - top), color(theme.line_strong))
-            if isinstance(row.content, Rule):
+            if isinstance(row.content, ThematicBreak):
                 painter.fillRect(QRectF(row.indent * INDENT, rect.center().y(), rect.width(), 1), color(theme.line))
 
     def _paint_markers(self, painter: QPainter, clip: QRectF) -> None:
@@ -363,7 +363,7 @@ class Piece:
             painter.drawText(QPointF(x, baseline), row.marker)
 
 
-def _has_link(row: Row) -> bool:
+def _has_link(row: ProseRow) -> bool:
     match row.content:
         case Paragraph(inlines) | Heading(_, inlines):
             return any(isinstance(part, Text) and part.link for part in inlines)
@@ -372,7 +372,7 @@ def _has_link(row: Row) -> bool:
     return False
 
 
-def _document(rows: tuple[Row, ...], style: Style) -> InertDocument:
+def _document(rows: tuple[ProseRow, ...], style: Style) -> InertDocument:
     match rows[0].content:
         case Code() as code:
             return code_document(code, style)

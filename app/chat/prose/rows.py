@@ -15,9 +15,9 @@ from app.chat.prose.blocks import (
     Math,
     Paragraph,
     Quote,
-    Rule,
     Table,
     Text,
+    ThematicBreak,
     plain,
 )
 from app.chat.prose.safe import safe
@@ -29,11 +29,11 @@ DONE, OPEN = "☑", "☐"
 MOST_IN_ROW = 4_000
 """Characters of a row: the time to lay one out grows with their square."""
 
-Content = Paragraph | Heading | Code | Math | Table | Rule
+Content = Paragraph | Heading | Code | Math | Table | ThematicBreak
 
 
 @dataclass(frozen=True)
-class Row:
+class ProseRow:
     """``indent`` counts levels; ``bars`` are the levels at which a quote's line stands; ``marker`` stands before it.
 
     ``joint`` is what stood between it and the row above, where both are parts of one long text, else None.
@@ -63,19 +63,19 @@ class Row:
                 return written
             case Table(_, rows):
                 return "\n".join("\t".join(plain(cell) for cell in row) for row in rows)
-            case Rule():
+            case ThematicBreak():
                 return "---"
 
 
-def flatten(blocks: Iterable[Block]) -> tuple[Row, ...]:
+def flatten(blocks: Iterable[Block]) -> tuple[ProseRow, ...]:
     """The rows of a text, from the top."""
     return tuple(row for long in _rows(blocks, 0, (), 0) for row in _cut(long))
 
 
-def verbatim_rows(text: str, *, quoted: bool = False) -> Iterator[tuple[Row, ...]]:
+def verbatim_rows(text: str, *, quoted: bool = False) -> Iterator[tuple[ProseRow, ...]]:
     """The rows of a text that is no Markdown, one at a time; ``quoted`` sets them apart by a line beside them."""
     for part, joint in cut(text):
-        row = Row(Paragraph((Text(safe(part)),)), joint=joint)
+        row = ProseRow(Paragraph((Text(safe(part)),)), joint=joint)
         yield (replace(row, indent=1, bars=(0,)) if quoted else row,)
 
 
@@ -100,7 +100,7 @@ def cut(text: str) -> Iterator[tuple[str, str | None]]:
         yield "", joint
 
 
-def _cut(row: Row) -> Iterable[Row]:
+def _cut(row: ProseRow) -> Iterable[ProseRow]:
     """A paragraph or heading of plain letters that is too long, as several rows."""
     content = row.content
     if not isinstance(content, Paragraph | Heading) or len(content.inlines) != 1:
@@ -115,22 +115,22 @@ def _cut(row: Row) -> Iterable[Row]:
     return [made[0], *(replace(further, marker="") for further in made[1:])]
 
 
-def jobs(rows: Iterable[Row]) -> Iterator[Job]:
+def jobs(rows: Iterable[ProseRow]) -> Iterator[Job]:
     """What is to be drawn and coloured for rows."""
     for row in rows:
         match row.content:
             case Math(source):
-                yield slow.Formula(source, True)
+                yield slow.FormulaRequest(source, True)
             case Code(text, language):
-                yield slow.Program(text, language)
+                yield slow.ProgramRequest(text, language)
             case Paragraph(inlines) | Heading(_, inlines):
-                yield from (slow.Formula(part.source, False) for part in inlines if isinstance(part, Formula))
+                yield from (slow.FormulaRequest(part.source, False) for part in inlines if isinstance(part, Formula))
             case Table(_, lines):
                 cells = (part for line in lines for cell in line for part in cell)
-                yield from (slow.Formula(part.source, False) for part in cells if isinstance(part, Formula))
+                yield from (slow.FormulaRequest(part.source, False) for part in cells if isinstance(part, Formula))
 
 
-def _rows(blocks: Iterable[Block], indent: int, bars: tuple[int, ...], depth: int) -> Iterator[Row]:
+def _rows(blocks: Iterable[Block], indent: int, bars: tuple[int, ...], depth: int) -> Iterator[ProseRow]:
     for block in blocks:
         match block:
             case Quote(inner):
@@ -138,10 +138,10 @@ def _rows(blocks: Iterable[Block], indent: int, bars: tuple[int, ...], depth: in
             case Listing():
                 yield from _list(block, indent, bars, depth)
             case _:
-                yield Row(block, indent, bars)
+                yield ProseRow(block, indent, bars)
 
 
-def _list(block: Listing, indent: int, bars: tuple[int, ...], depth: int) -> Iterator[Row]:
+def _list(block: Listing, indent: int, bars: tuple[int, ...], depth: int) -> Iterator[ProseRow]:
     for number, item in enumerate(block.items):
         if item.done is not None:
             marker = DONE if item.done else OPEN
@@ -155,4 +155,6 @@ def _list(block: Listing, indent: int, bars: tuple[int, ...], depth: int) -> Ite
             inner = (Paragraph(()), *inner)  # somewhere the marker has to stand
         for place, row in enumerate(_rows(inner, indent + 1, bars, depth + 1)):
             is_close = block.tight and (place > 0 or number > 0 or depth > 0)
-            yield Row(row.content, row.indent, row.bars, marker if place == 0 else row.marker, is_close or row.close)
+            yield ProseRow(
+                row.content, row.indent, row.bars, marker if place == 0 else row.marker, is_close or row.close
+            )

@@ -11,14 +11,14 @@ from time import thread_time
 
 from app.chat.prose.document import Style
 from app.chat.prose.piece import Piece, pieces
-from app.chat.prose.rows import Row
+from app.chat.prose.rows import ProseRow
 from app.chat.prose.slow import Job
 
 
 class Sheet:
     """``read`` and ``lay_out`` go on for about as long as they are told, each time by one piece at least."""
 
-    def __init__(self, rows: Iterable[Row], style: Style) -> None:
+    def __init__(self, rows: Iterable[ProseRow], style: Style) -> None:
         self.pieces: list[Piece] = []
         self.height = 0
         self._rest: Iterator[Piece] | None = pieces(rows, style)

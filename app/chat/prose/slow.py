@@ -26,7 +26,7 @@ Parts = tuple[tuple[int, int, Part], ...]
 
 
 @dataclass(frozen=True)
-class Formula:
+class FormulaRequest:
     """LaTeX to be drawn as a ``Picture``."""
 
     source: str
@@ -34,14 +34,14 @@ class Formula:
 
 
 @dataclass(frozen=True)
-class Program:
+class ProgramRequest:
     """Code whose parts are wanted."""
 
     text: str
     language: str
 
 
-Job = Formula | Program
+Job = FormulaRequest | ProgramRequest
 Result = Picture | Parts
 
 
@@ -62,7 +62,7 @@ def read(line: bytes) -> Result | None:
 
 def _answer(line: bytes) -> Any:
     kind, *rest = json.loads(line)
-    if kind == Program.__name__:
+    if kind == ProgramRequest.__name__:
         return parts(*rest)
     picture = typeset(*rest)
     return None if picture is None else {**vars(picture), "svg": picture.svg.decode()}
@@ -85,7 +85,8 @@ def main() -> None:
     jobs, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     silence = open(os.devnull, "w")  # noqa: SIM115 - as long as the process
     os.dup2(silence.fileno(), 1)
-    for warm_up in (Formula("x", False), Program("x", "python")):  # what is imported for them counts to no job
+    # What is imported for the first of a kind counts to no job.
+    for warm_up in (FormulaRequest("x", False), ProgramRequest("x", "python")):
         _answer(written(warm_up))
     answers.write(b"\n")
     answers.flush()

@@ -76,7 +76,8 @@ def _library() -> ModuleType:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of how it finds its own font
         import ziamath
-    ziamath.config.svg2 = False  # plain paths; Qt draws no symbols
+        from ziamath.config import config as ziamath_config
+    ziamath_config.svg2 = False  # plain paths; Qt draws no symbols
     _measure_rows_once()
     return ziamath
 
@@ -94,4 +95,4 @@ def _measure_rows_once() -> None:
     def measure_once(row: Mrow, line: list[Any], **options: Any) -> tuple[float, float]:
         return (0.0, 0.0) if options.get("nostretch") else measure(row, line, **options)
 
-    Mrow._get_height_nostretch = measure_once  # type: ignore[method-assign]
+    Mrow._get_height_nostretch = measure_once  # type: ignore[method-assign, assignment]

@@ -33,7 +33,7 @@ from app.chat.prose.document import Style
 from app.chat.prose.links import ask_to_open
 from app.chat.prose.parse import is_readable, reading
 from app.chat.prose.piece import BETWEEN, END, Link, Piece
-from app.chat.prose.rows import Row, flatten, jobs, verbatim_rows
+from app.chat.prose.rows import ProseRow, flatten, jobs, verbatim_rows
 from app.chat.prose.safe import safe
 from app.chat.prose.sheet import Sheet
 from app.chat.prose.slow import Job
@@ -64,7 +64,7 @@ def prepare(text: str) -> Iterator[None]:
         yield
 
 
-def _rows(text: str, *, markdown: bool, quoted: bool) -> Iterator[Row]:
+def _rows(text: str, *, markdown: bool, quoted: bool) -> Iterator[ProseRow]:
     """The rows of a text, read as they are asked for."""
     if not (markdown and is_readable(text)):
         for rows in verbatim_rows(text, quoted=quoted):
@@ -153,7 +153,7 @@ class Prose(QWidget):
             self._build()
 
     @property
-    def rows(self) -> tuple[Row, ...]:
+    def rows(self) -> tuple[ProseRow, ...]:
         """What has been read."""
         return tuple(row for piece in self.pieces for row in piece.rows)
 
@@ -394,7 +394,7 @@ class Prose(QWidget):
         first, last = self._selected_ends()
         if first == last:
             return ""
-        parts = []
+        parts: list[str] = []
         for number in range(first[0], min(last[0], len(self.pieces) - 1) + 1):
             piece = self.pieces[number]
             start = first[1] if number == first[0] else 0

@@ -9,7 +9,7 @@ from PySide6.QtCore import QEvent, QObject, QRect, Qt, Slot
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
-from app.canvas.accessibility import speak
+from app.canvas.accessibility import expose_cells
 from app.canvas.view import CanvasView
 from app.design.controls import button, label
 from app.design.fonts import TEXT_CANVAS, canvas_font
@@ -66,7 +66,7 @@ class InspectorCanvas(QWidget):
         self.view = Cells()
         self.view.setAccessibleName(tr("Canvas of the frame on show"))
         self.view.setObjectName("inspector-canvas")
-        speak(self.view)
+        expose_cells(self.view)
         self.table = CellsTable(player)
         self.table.hide()
         self.calm = button(tr("Calm"), tr("Calm view"), tip=tr("The best guess where nothing is accepted"))
@@ -96,20 +96,20 @@ class InspectorCanvas(QWidget):
         bar.addWidget(caption)
         bar.addWidget(self.layers)
         bar.addWidget(self.as_table)
-        self.scroll = _Scroll()
-        self.scroll.setWidgetResizable(True)
-        self.scroll.setFrameShape(QFrame.Shape.NoFrame)
-        self.scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.scroll.setWidget(self.view)
-        self.scroll.setObjectName("canvas-scroll")
+        self.area = _Scroll()
+        self.area.setWidgetResizable(True)
+        self.area.setFrameShape(QFrame.Shape.NoFrame)
+        self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.area.setWidget(self.view)
+        self.area.setObjectName("canvas-scroll")
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addLayout(bar)
-        column.addWidget(self.scroll, 3)
+        column.addWidget(self.area, 3)
         column.addWidget(self.table, 2)
-        self.scroll.viewport().installEventFilter(self)
+        self.area.viewport().installEventFilter(self)
         for first, second in itertools.pairwise((self.calm, self.raw, self.layers, self.as_table, self.view)):
             QWidget.setTabOrder(first, second)
 
@@ -209,7 +209,7 @@ class InspectorCanvas(QWidget):
         """The largest cells with which the whole block is seen at once."""
         if self._player.frame is None:
             return
-        room = self.scroll.viewport().size()
+        room = self.area.viewport().size()
         for size in FONT_SIZES:
             self._take_font(size)
             if self.view.heightForWidth(room.width()) <= room.height():
@@ -226,7 +226,7 @@ class InspectorCanvas(QWidget):
         self.view.selected = position
         if position != NOTHING and position < self.view.grid.count:
             rect = QRect(*self.view.grid.rect_of(position))
-            self.scroll.ensureVisible(rect.center().x(), rect.center().y(), 8, rect.height())
+            self.area.ensureVisible(rect.center().x(), rect.center().y(), 8, rect.height())
 
     @Slot(int)
     def _on_hovered(self, position: int) -> None:

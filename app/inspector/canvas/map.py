@@ -6,7 +6,7 @@ from PySide6.QtCore import QRectF, Qt, Slot
 from PySide6.QtGui import QPainter
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from app.canvas.legend import Entry, Legend
+from app.canvas.legend import Legend, LegendEntry
 from app.design.controls import label
 from app.design.fonts import px
 from app.design.tokens import DARKROOM, SPACE_2, SPACE_4, Theme, color, entropy_color, readable_on
@@ -49,12 +49,12 @@ class StepMap(QWidget):
         if record is None:
             return
         entries = [
-            Entry(tr("entropy, 0 to {most} nats", most=f"{entropy_top(record):.2f}"), None),
-            Entry(tr("accepted"), _draw_accepted),
-            Entry(tr("remelted"), _draw_remelted),
+            LegendEntry(tr("entropy, 0 to {most} nats", most=f"{entropy_top(record):.2f}"), None),
+            LegendEntry(tr("accepted"), _draw_accepted),
+            LegendEntry(tr("remelted"), _draw_remelted),
         ]
         if record.text_length is not None and record.text_length < record.length:
-            entries.append(Entry(tr("padding, not counted"), _draw_padding))
+            entries.append(LegendEntry(tr("padding, not counted"), _draw_padding))
         self.legend.set_entries(entries)
 
 

@@ -10,10 +10,10 @@ from PySide6.QtCore import QEvent, QPointF, QRect, QSize, Qt, Slot
 from PySide6.QtGui import QColor, QHelpEvent, QImage, QKeyEvent, QMouseEvent, QPainter, QPen
 from PySide6.QtWidgets import QToolTip, QWidget
 
-from app.design.fonts import px
+from app.design.fonts import caption_font, px
 from app.design.tokens import Theme, color, entropy_color, readable_on
 from app.inspector.cell.history_words import history_in_words, moment_in_words
-from app.inspector.timeline.steps_area import StepsArea, small_font
+from app.inspector.timeline.steps_area import StepsArea
 from app.player.player import NOTHING, Player
 from app.state.run.cell_history import history_of
 from app.state.run.replay import BlockRecord
@@ -165,7 +165,7 @@ class MapArea(StepsArea):
         theme = self._theme
         painter.fillRect(clip, color(theme.surface_sunken))
         if self._image is None or self.record is None:
-            painter.setFont(small_font())
+            painter.setFont(caption_font())
             painter.setPen(color(theme.faint_ink))
             area = self.viewport().rect().adjusted(px(16), 0, -px(16), 0)
             said = self.words() if self.record is None else tr("No step was taken yet.")
@@ -216,7 +216,8 @@ class MapArea(StepsArea):
                     for step, row in zip(steps.tolist(), rows.tolist(), strict=True)
                 ]
             )
-        self._paint_dots(painter, x, y, *np.nonzero(marks == 2), dark)
+        steps, rows = np.nonzero(marks == 2)
+        self._paint_dots(painter, x, y, steps, rows, dark)
 
     def _paint_dots(
         self, painter: QPainter, x: int, y: int, steps: np.ndarray, rows: np.ndarray, dark: np.ndarray
@@ -247,7 +248,7 @@ class MapArea(StepsArea):
 
     def _paint_numbers(self, painter: QPainter, first: int, last: int) -> None:
         """Numbers of positions: every eighth, and those that are lit."""
-        painter.setFont(small_font())
+        painter.setFont(caption_font())
         lit = {position for position in self._rows if first - 2 <= position <= last + 2}
         named = set(range(first - first % NAMED, last, NAMED))
         quiet = {position for position in named if all(abs(position - other) > 1 for other in lit)}

@@ -8,7 +8,7 @@ from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, Qt, Slot
 from PySide6.QtGui import QKeyEvent, QShowEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
 
-from app.canvas.paint import STATE_WORDS
+from app.canvas.words import STATE_WORDS
 from app.player.player import NOTHING, Player
 from app.state.run.canvas import BlockState, CellState
 from app.system.i18n import tr

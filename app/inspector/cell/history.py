@@ -6,7 +6,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt, Slot
 from PySide6.QtGui import QPainter, QPen, QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
-from app.canvas.legend import Entry, Legend
+from app.canvas.legend import Legend, LegendEntry
 from app.design.controls import label
 from app.design.fonts import px
 from app.design.tokens import DARKROOM, SPACE_2, SPACE_4, Theme, color
@@ -37,10 +37,8 @@ class Biography(QWidget):
         self.sentence.setAccessibleName(tr("The history in words"))
         self.now.setAccessibleName(tr("The step on show in words"))
         left, right = QVBoxLayout(), QVBoxLayout()
-        for part in (self.chart, self.legend, self.sentence):
-            left.addWidget(part)
-        for part in (self.now, self.table, self.note):
-            right.addWidget(part)
+        _stack(left, self.chart, self.legend, self.sentence)
+        _stack(right, self.now, self.table, self.note)
         self._split = QBoxLayout(QBoxLayout.Direction.TopToBottom)
         self._split.setSpacing(SPACE_4)
         self._split.addLayout(left)
@@ -169,13 +167,18 @@ def _draw_entropy(painter: QPainter, rect: QRectF, theme: Theme) -> None:
     painter.drawPolyline([QPointF(rect.left() + x * rect.width(), rect.top() + y * rect.height()) for x, y in points])
 
 
-def _entries(with_lines: bool) -> tuple[Entry, ...]:
-    lines = (Entry(tr("by rank, thicker: likelier"), _draw_line),) if with_lines else ()
+def _entries(with_lines: bool) -> tuple[LegendEntry, ...]:
+    lines = (LegendEntry(tr("by rank, thicker: likelier"), _draw_line),) if with_lines else ()
     return (
-        Entry(tr("argmax"), _draw_argmax),
-        Entry(tr("sampled, accepted"), _draw_accepted),
-        Entry(tr("sampled, re-noised"), _draw_renoised),
-        Entry(tr("remelted"), _draw_remelt),
+        LegendEntry(tr("argmax"), _draw_argmax),
+        LegendEntry(tr("sampled, accepted"), _draw_accepted),
+        LegendEntry(tr("sampled, re-noised"), _draw_renoised),
+        LegendEntry(tr("remelted"), _draw_remelt),
         *lines,
-        Entry(tr("entropy, nats"), _draw_entropy),
+        LegendEntry(tr("entropy, nats"), _draw_entropy),
     )
+
+
+def _stack(column: QVBoxLayout, *parts: QWidget) -> None:
+    for part in parts:
+        column.addWidget(part)

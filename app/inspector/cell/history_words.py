@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable
 
-from app.canvas.paint import glyph_of
+from app.canvas.glyphs import glyph_of
 from app.state.run.cell_history import History
 from app.system.i18n import tr, trn
 

@@ -8,11 +8,11 @@ from PySide6.QtCore import QEvent, QRect, QRectF, QSize, Qt, Signal, Slot
 from PySide6.QtGui import QHelpEvent, QPainter, QPixmap
 from PySide6.QtWidgets import QToolTip, QWidget
 
-from app.design.fonts import px
+from app.design.fonts import caption_font, px
 from app.design.tokens import color
 from app.inspector.cell.history_words import moment_in_words, written
 from app.inspector.cell.rank_paths import TAIL, Plot, paint_history, paint_row_names
-from app.inspector.timeline.steps_area import StepsArea, small_font
+from app.inspector.timeline.steps_area import StepsArea
 from app.player.player import NOTHING, Player
 from app.state.run.cell_history import History, history_of
 from app.system.i18n import tr
@@ -153,16 +153,16 @@ class BumpChart(StepsArea):
         plot, bio = self.plot(), self.bio
         painter = QPainter(picture)
         if plot is None or bio is None:
-            painter.setFont(small_font())
+            painter.setFont(caption_font())
             painter.setPen(color(self._theme.faint_ink))
             area = QRect(0, 0, view.width(), view.height()).adjusted(px(16), 0, -px(16), 0)
             painter.drawText(area, Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap, self.empty_text())
         else:
             painter.setOpacity(LIGHT if self._light else 1.0)
             painter.setClipRect(QRectF(plot.gutter, 0, view.width(), view.height()))
-            paint_history(painter, plot, bio, self._theme, self.text_of, small_font())
+            paint_history(painter, plot, bio, self._theme, self.text_of, caption_font())
             painter.setClipping(False)
-            paint_row_names(painter, plot, bio, self._theme, small_font())
+            paint_row_names(painter, plot, bio, self._theme, caption_font())
             self.paint_step_numbers(painter, round(plot.bottom) + px(2), px(NUMBERS - 2), QRect(0, 0, 1 << 20, 1))
         painter.end()
         return picture

@@ -16,7 +16,7 @@ from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen, QPolygon
 
 from app.design.fonts import px
 from app.design.tokens import Theme, color, luminance
-from app.state.run.cell_history import OUTSIDE, History, Line, Run
+from app.state.run.cell_history import OUTSIDE, History, RankLine, Run
 from app.system.i18n import tr
 
 COLORED = 8
@@ -148,7 +148,7 @@ def _pen(shade: QColor, share: float, plot: Plot) -> QPen:
     return pen
 
 
-def _paint_lines(painter: QPainter, plot: Plot, lines: Sequence[Line], shade: QColor) -> None:
+def _paint_lines(painter: QPainter, plot: Plot, lines: Sequence[RankLine], shade: QColor) -> None:
     """Straight pieces, those of one pen together: an antialiased curve costs a hundred times as much."""
     pieces: list[list[QLineF]] = [[] for _ in range(_LEVELS + 1)]
     xs = [plot.x(step) for step in range(plot.steps)]

@@ -16,7 +16,7 @@ from app.design.tokens import DARKROOM, SPACE_2, SPACE_4, Theme, color
 from app.inspector.cell.history_words import quoted
 from app.inspector.cell.text_pane import TextPane
 from app.player.player import NOTHING, Player
-from app.state.run.text_map import Reading, read, units
+from app.state.run.text_map import TextMap, read, units
 from app.system.i18n import tr
 from engine import CanvasCommitted, SafelightError
 from engine.trace import Entry
@@ -34,7 +34,7 @@ class RenderedText(QWidget):
         self._block = NOTHING
         self._commits: list[tuple[int, str]] = []  # each committed block's number and text
         self._commits_read = 0  # events of the trace that were looked through
-        self._reading = Reading("", (0,))
+        self._reading = TextMap("", (0,))
         self._draft_end = 0  # offset in the draft from which it is behind the end token
         self.pane = TextPane()
         self.caption = label("", "caption", wrap=True, selectable=True)
@@ -83,7 +83,7 @@ class RenderedText(QWidget):
         """Bring the text to the frame on show; only what differs is laid out again."""
         snapshot, frame, trace = self._player.snapshot, self._player.frame, self._player.trace
         if snapshot is None or frame is None or trace is None:
-            self._before, self._reading, self._draft_end = "", Reading("", (0,)), 0
+            self._before, self._reading, self._draft_end = "", TextMap("", (0,)), 0
         else:
             self._read_commits()
             self._before = "".join(text for block, text in self._commits if block < snapshot.block_index)

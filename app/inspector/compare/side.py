@@ -9,7 +9,7 @@ from PySide6.QtCore import QRect, Qt
 from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
 
-from app.canvas.accessibility import speak
+from app.canvas.accessibility import expose_cells
 from app.design.controls import Elided
 from app.design.fonts import canvas_font
 from app.design.tokens import DARKROOM, SPACE_1, SPACE_4, Theme, color
@@ -62,7 +62,7 @@ def _bracket(painter: QPainter, rect: QRect) -> None:
     painter.drawLine(rect.right(), rect.bottom(), rect.right(), rect.bottom() - CORNER)
 
 
-class Side(QWidget):
+class RunSide(QWidget):
     """A run's name, where it is, and its canvas."""
 
     def __init__(self, name: str) -> None:
@@ -71,14 +71,14 @@ class Side(QWidget):
         self.view = MarkedCanvas()
         self.view.setAccessibleName(name)
         self.view.set_reduced_motion(True)  # two canvases that fade at once tell nothing
-        speak(self.view)
-        self.scroll = _Scroll()
-        self.scroll.setObjectName("canvas-scroll")
-        self.scroll.setWidgetResizable(True)
-        self.scroll.setFrameShape(QFrame.Shape.NoFrame)
-        self.scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.scroll.setWidget(self.view)
+        expose_cells(self.view)
+        self.area = _Scroll()
+        self.area.setObjectName("canvas-scroll")
+        self.area.setWidgetResizable(True)
+        self.area.setFrameShape(QFrame.Shape.NoFrame)
+        self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.area.setWidget(self.view)
         names = QVBoxLayout()
         names.setContentsMargins(SPACE_4, SPACE_1, SPACE_4, SPACE_1)
         names.setSpacing(0)
@@ -88,7 +88,7 @@ class Side(QWidget):
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addLayout(names)
-        column.addWidget(self.scroll, 1)
+        column.addWidget(self.area, 1)
 
     def set_run(self, trace: Recording, title: str) -> None:
         """Whose canvases come: how its tokens are written, and what it is called."""
@@ -106,7 +106,7 @@ class Side(QWidget):
         """Take this size of text (on the type scale), wide enough for these tokens; says if all is seen at once."""
         self.view.set_font(canvas_font(size))
         self.view.reserve(tokens)
-        room = self.scroll.viewport().size()
+        room = self.area.viewport().size()
         return self.view.heightForWidth(room.width()) <= room.height()
 
 

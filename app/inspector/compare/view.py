@@ -24,7 +24,7 @@ from app.design.fonts import TEXT_BODY, px
 from app.design.tokens import DARKROOM, SPACE_2, SPACE_4, Theme
 from app.inspector.canvas.canvas import FONT_SIZES, RESERVED_TOKENS
 from app.inspector.compare.figures import CompareFigures
-from app.inspector.compare.side import Side
+from app.inspector.compare.side import RunSide
 from app.inspector.compare.words import asked_in_words, divergence_in_words, here_in_words, run_title
 from app.inspector.run_cards import Offer, RunCards
 from app.inspector.timeline.overview import Overview
@@ -124,7 +124,8 @@ class Compare(QStackedWidget):
         self.facts.setAccessibleName(tr("What differs here"))
         self.diverge = button(tr("First divergence"), tr("Go to where the two runs first differ"))
         self.choose = button(tr("Another run…"), tr("Choose another run to compare with"))
-        self.left, self.right = Side(tr("Canvas of the run at the left")), Side(tr("Canvas of the run at the right"))
+        self.left = RunSide(tr("Canvas of the run at the left"))
+        self.right = RunSide(tr("Canvas of the run at the right"))
         self.figures = CompareFigures(self._overview, self._other_overview)
         words = QVBoxLayout()
         words.setSpacing(2)
@@ -188,6 +189,11 @@ class Compare(QStackedWidget):
     def trace(self) -> Recording | None:
         """The run at the right; None where none was chosen."""
         return self._trace
+
+    @property
+    def is_choosing(self) -> bool:
+        """Whether the runs that can be chosen are on show."""
+        return self.isVisible() and self.currentWidget() is self.chooser
 
     def offer(self, offers: Sequence[Offer]) -> None:
         """The runs that can be chosen."""
@@ -336,7 +342,7 @@ class Compare(QStackedWidget):
         frame, record = self._player.frame, self._player.block
         assert frame is not None
         block = frame.block
-        rooms = self.left.scroll.viewport().size(), self.right.scroll.viewport().size()
+        rooms = self.left.area.viewport().size(), self.right.area.viewport().size()
         now = (block, self._player.calm, rooms, None if record is None else record.steps)
         if now == self._fitted:
             return

@@ -22,7 +22,7 @@ from app.design.controls import Hairline, button, label
 from app.design.fonts import px
 from app.inspector.forks.spans import Spans, fit_rows
 from app.player.player import NOTHING, Player
-from app.settings.fields import NumberBox, number_box
+from app.settings.fields import NumberBox, SeedBox, number_box
 from app.settings.spec import SAMPLER, SEED
 from app.system.i18n import tr
 from engine import Fork, Mark, SafelightError
@@ -63,6 +63,7 @@ class ForkPanel(QWidget):
         self._encode: Encode | None = None
         self._changes: list[Change] = []
         self._blocked = ""
+        self._shown: tuple[list[RunItem], str] = [], ""  # the tree, and the run that is looked at
         self.setAccessibleName(tr("Fork the run"))
         self.place = label("", "setting", wrap=True)
         self.token = QComboBox()
@@ -77,7 +78,7 @@ class ForkPanel(QWidget):
         self.changes.setAccessibleName(tr("Changes"))
         self.remove = button(tr("Remove"), tr("Remove the selected change"))
         self.boxes: dict[str, NumberBox] = {s.name: number_box(s) for s in SAMPLER if s.name in KNOBS}
-        self.seed = number_box(SEED)
+        self.seed = SeedBox()
         self.run = button(tr("Go on from here"), tr("Run on from this step with the changes"), role="primary")
         self.spans = Spans(player)
         self.problem = label("", "error", wrap=True)
@@ -151,6 +152,9 @@ class ForkPanel(QWidget):
 
     def show_runs(self, runs: Sequence[RunItem], current: str) -> None:
         """The tree of runs; ``current`` is the one that is looked at."""
+        if (list(runs), current) == self._shown:
+            return
+        self._shown = list(runs), current
         self.tree.clear()
         items = {run.key: QTreeWidgetItem([run.title]) for run in runs}
         for run in runs:
@@ -278,7 +282,7 @@ class ForkPanel(QWidget):
             pinned=of(PIN),
             edits=of(PUT),
             banned=tuple(token for _, token in of(BAN)),
-            seed=None if self.seed.value() == trace.seed else int(self.seed.value()),
+            seed=None if self.seed.value() == trace.seed else self.seed.value(),
             settings=settings,
         )
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import html
 
 from PySide6.QtCore import QEvent, QRect, QSize, Qt, Signal
-from PySide6.QtGui import QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QFocusEvent, QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen, QResizeEvent
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from app.canvas.geometry import Geometry
-from app.canvas.paint import Glyph, Glyphs
+from app.canvas.glyphs import CellGlyphs, Glyph
 from app.design.fonts import TEXT_BODY, canvas_font, px
 from app.design.tokens import DARKROOM, Theme, color, entropy_color, readable_on
-from app.inspector.influence.scale import Influence
+from app.inspector.influence.scale import ShownInfluence
 from app.inspector.words import in_nats
 from app.system.i18n import tr
 
@@ -26,8 +26,8 @@ class InfluenceMap(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = DARKROOM
-        self._glyphs = Glyphs(canvas_font(TEXT_BODY))
-        self._influence: Influence | None = None
+        self._glyphs = CellGlyphs(canvas_font(TEXT_BODY))
+        self._influence: ShownInfluence | None = None
         self._texts: list[Glyph] = []
         self._selected = self._hovered = -1
         self._grid = self._lay_out(max(self.width(), 1))
@@ -39,7 +39,7 @@ class InfluenceMap(QWidget):
         self.setSizePolicy(policy)
         self.setAccessibleName(tr("Map of measured influence"))
 
-    def show_influence(self, influence: Influence, texts: list[Glyph]) -> None:
+    def show_influence(self, influence: ShownInfluence, texts: list[Glyph]) -> None:
         """Show a measurement; ``texts`` has how each position's token is drawn."""
         self._influence, self._texts = influence, texts
         self._relay()
@@ -68,7 +68,7 @@ class InfluenceMap(QWidget):
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
         if event.type() == QEvent.Type.FontChange:  # the size of all text was changed
-            self._glyphs = Glyphs(canvas_font(TEXT_BODY))
+            self._glyphs = CellGlyphs(canvas_font(TEXT_BODY))
             self._relay()
 
     def _lay_out(self, width: int) -> Geometry:
@@ -80,8 +80,8 @@ class InfluenceMap(QWidget):
         self.updateGeometry()
         self.update()
 
-    def resizeEvent(self, event: QEvent) -> None:  # type: ignore[override]
-        super().resizeEvent(event)  # type: ignore[arg-type]
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
         self._grid = self._lay_out(max(self.width(), 1))
 
     def hasHeightForWidth(self) -> bool:
@@ -170,12 +170,12 @@ class InfluenceMap(QWidget):
         else:
             super().keyPressEvent(event)
 
-    def focusInEvent(self, event: QEvent) -> None:  # type: ignore[override]
-        super().focusInEvent(event)  # type: ignore[arg-type]
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        super().focusInEvent(event)
         self.update()
 
-    def focusOutEvent(self, event: QEvent) -> None:  # type: ignore[override]
-        super().focusOutEvent(event)  # type: ignore[arg-type]
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
         self.update()
 
     def cell_words(self, place: int) -> str:

@@ -63,7 +63,7 @@ class Scale:
 
 
 @dataclass(frozen=True, eq=False)
-class Influence:
+class ShownInfluence:
     """One measurement: a token changed, one step run, and each position's distribution before and after."""
 
     position: int

@@ -17,13 +17,13 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.canvas.legend import Entry, Legend
-from app.canvas.paint import glyph_of
+from app.canvas.glyphs import glyph_of
+from app.canvas.legend import Legend, LegendEntry
 from app.design.controls import button, label
 from app.design.tokens import DARKROOM, SPACE_2, SPACE_4, Theme, color
 from app.inspector.cell.history_words import percent, quoted
 from app.inspector.influence.map import InfluenceMap
-from app.inspector.influence.scale import Influence
+from app.inspector.influence.scale import ShownInfluence
 from app.inspector.words import in_nats
 from app.player.player import NOTHING, Player
 from app.system.i18n import tr, trn
@@ -42,7 +42,7 @@ class InfluenceView(QWidget):
     def __init__(self, player: Player, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._player = player
-        self._influence: Influence | None = None
+        self._influence: ShownInfluence | None = None
         self._place: tuple[int, int] | None = None  # block and frame that were measured
         self._busy = False
         self._refusal = ""
@@ -154,7 +154,7 @@ class InfluenceView(QWidget):
             raise ValueError(f"a measurement of shape {kl.shape} is not of the canvas on show")
         left_out = position if excluded is None else excluded
         clean = np.nan_to_num(np.maximum(kl.astype(np.float64), 0.0))
-        self._influence = Influence(position, before, after, clean, left_out)
+        self._influence = ShownInfluence(position, before, after, clean, left_out)
         tokens = snapshot.tokens(calm=True).tolist()
         tokens[position] = after
         player = self._player
@@ -194,7 +194,7 @@ class InfluenceView(QWidget):
         self.setAccessibleDescription(self.teaching.text())
 
     @property
-    def influence(self) -> Influence | None:
+    def influence(self) -> ShownInfluence | None:
         """What is shown."""
         return self._influence
 
@@ -302,9 +302,9 @@ class InfluenceView(QWidget):
             item.setData(_POSITION, place)
         self.list.setCurrentRow(-1)
         self.list.blockSignals(False)
-        scale = Entry(influence.scale.ends(), None, influence.scale.marks)
+        scale = LegendEntry(influence.scale.ends(), None, influence.scale.marks)
         self.scale.setText(influence.scale.kind())
-        self.legend.set_entries([scale, Entry(tr("the changed token, left out"), _draw_changed)])
+        self.legend.set_entries([scale, LegendEntry(tr("the changed token, left out"), _draw_changed)])
         self.map.setAccessibleDescription(head)
         self.setAccessibleDescription(f"{head} {self.how.text()} {influence.scale.ends()}. {influence.scale.kind()}")
         self._show_parts()

@@ -19,7 +19,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QFrame, QScrollArea, QSizePolicy, QToolTip, QWidget
 
-from app.canvas.paint import STATE_WORDS
+from app.canvas.words import STATE_WORDS
 from app.design.fonts import TEXT_SMALL, px, ui_font
 from app.design.tokens import DARKROOM, Theme, color, entropy_color
 from app.inspector.timeline.overview import BlockFigures, Overview, state_counts

@@ -6,9 +6,10 @@ What is drawn is kept as a picture, over which the mark moves: a frame costs a s
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from PySide6.QtCore import QEvent, Qt, QTimer, Slot
 from PySide6.QtGui import (
     QFontMetrics,
@@ -18,13 +19,17 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.design.controls import button, label
-from app.design.fonts import TEXT_SMALL, px
+from app.design.fonts import TEXT_SMALL, caption_font, px
+from app.design.plot_sheet import HEADROOM, LegendLine, PlotSheet, plain_plot
 from app.design.tokens import DARKROOM, Theme
 from app.inspector.timeline.overview import BlockFigures, Overview
-from app.inspector.timeline.plot_sheet import HEADROOM, Sheet, small_font
+from app.inspector.words import tick
 from app.player.player import Player
 from app.state.run.replay import NOISE, Frame
 from app.system.i18n import tr
+
+if TYPE_CHECKING:
+    from pyqtgraph import GraphicsLayoutWidget, PlotItem
 
 REDRAW_MS = 120  # between two drawings while figures still come in
 
@@ -44,9 +49,8 @@ class Plots(QWidget):
         super().__init__(parent)
         self._player, self._overview = player, overview
         self._theme = DARKROOM
-        self._graph: Any = None  # a pyqtgraph layout, once it is needed
-        self._rows: list[Any] = []
-        self.tops: dict[Any, float] = {}  # the last mark of each plot's scale
+        self._graph: GraphicsLayoutWidget | None = None  # once it is needed
+        self._rows: list[PlotItem] = []
         self.whole = button(tr("Whole run"), tr("Plot the whole run"))
         self.one = button(tr("This block"), tr("Plot the block on show"))
         self.missing = label("", "caption")
@@ -61,7 +65,8 @@ class Plots(QWidget):
             bar.addWidget(made)
         bar.addStretch(1)
         bar.addWidget(self.missing)
-        self.sheet = Sheet(self)
+        self.sheet = PlotSheet(self._tool_tip)
+        self.sheet.setAccessibleName(tr("Plots over the steps"))
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
@@ -73,6 +78,8 @@ class Plots(QWidget):
         self._redraw.timeout.connect(self.draw)
         self.whole.clicked.connect(lambda: self.show_span(whole=True))
         self.one.clicked.connect(lambda: self.show_span(whole=False))
+        self.sheet.chosen.connect(self._go)
+        self.sheet.resized.connect(self._later)
         player.opened.connect(self._on_opened)
         player.grown.connect(self._later)
         player.placed.connect(self._on_placed)
@@ -80,6 +87,7 @@ class Plots(QWidget):
 
     def set_theme(self, theme: Theme) -> None:
         self._theme = theme
+        self.sheet.set_theme(theme)
         self._forget()
 
     def changeEvent(self, event: QEvent) -> None:
@@ -91,7 +99,7 @@ class Plots(QWidget):
         """What is drawn is drawn anew, in other colours or sizes."""
         if self._graph is not None:
             self._graph.deleteLater()
-            self._graph, self._rows, self.tops = None, [], {}
+            self._graph, self._rows = None, []
         self._later()
 
     # ---------------------------------------------------------------- following
@@ -112,16 +120,28 @@ class Plots(QWidget):
         frame = self._player.frame
         if self.one.isChecked() and frame is not None and frame.block != self._block:
             self._later()
-        self.sheet.move_mark()
+        self._move_mark()
 
     @Slot()
     def _later(self, *_: object, at_once: bool = False) -> None:
         if self.isVisible() and (at_once or not self._redraw.isActive()):
             self._redraw.start(0 if at_once or self._overview.complete else REDRAW_MS)
 
-    def redraw(self) -> None:
-        """Draw the plots again, soon."""
-        self._later()
+    def _move_mark(self) -> None:
+        frame = self._player.frame
+        if frame is not None:
+            self.sheet.set_mark(self.x_of(frame))
+
+    def _tool_tip(self, x: float) -> str:
+        place = self.place_at(x)
+        return "" if place is None else "\n".join(self.words_at(place))
+
+    @Slot(float)
+    def _go(self, x: float) -> None:
+        place = self.place_at(x)
+        if place is not None:
+            self._player.pause()
+            self._player.go(place)
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
@@ -168,51 +188,44 @@ class Plots(QWidget):
         if frame is None or self.sheet.width() < 40 or self.sheet.height() < 40:
             self.sheet.clear()
             return
-        if self._graph is None:
-            self._build()
+        graph = self._graph = self._graph or self._build()
         self._block = frame.block if self.one.isChecked() else -1
         blocks = list(range(len(self._overview.steps))) if self._block < 0 else [self._block]
-        self._fill(blocks)
-        self.sheet.take(self._graph, self._rows)
+        tops = self._fill(blocks)
+        self.sheet.draw(graph, self._rows, [tick(top) for top in tops], self.legend())
+        self._move_mark()
         self._say_missing(blocks)
 
-    def _build(self) -> None:
-        import pyqtgraph
+    def _build(self) -> GraphicsLayoutWidget:
+        import pyqtgraph  # takes a quarter of a second, which a start without the inspector need not wait for
 
         theme = self._theme
         pyqtgraph.setConfigOptions(antialias=True)
-        self._graph = pyqtgraph.GraphicsLayoutWidget()
-        self._graph.setBackground(theme.surface_sunken)
-        self._graph.ci.layout.setSpacing(0)
-        font = small_font()
-        metrics = QFontMetrics(font)
-        names = max(metrics.horizontalAdvance(text) for row in self.legend() for text, _, _ in row)
-        self._graph.ci.layout.setContentsMargins(8, 4, names + 28 + 20, 4)
+        graph = pyqtgraph.GraphicsLayoutWidget()
+        graph.setBackground(theme.surface_sunken)
+        graph.ci.layout.setSpacing(0)
+        metrics = QFontMetrics(caption_font())
+        names = max(metrics.horizontalAdvance(line.text) for row in self.legend() for line in row)
+        graph.ci.layout.setContentsMargins(8, 4, names + 28 + 20, 4)
+        style = {"color": theme.faint_ink, "font-size": f"{px(TEXT_SMALL)}px"}
         for row, title in enumerate((tr("nats"), tr("cells"), tr("nats"))):
-            plot = self._graph.addPlot(row=row, col=0)
-            plot.hideButtons()
-            plot.setMenuEnabled(False)
-            plot.setMouseEnabled(False, False)
+            plot = plain_plot(graph, theme, row, 0)
             plot.showGrid(y=True, alpha=0.12)
-            for side in ("left", "bottom"):
-                axis = plot.getAxis(side)
-                axis.setPen(theme.line_strong)
-                axis.setTextPen(theme.faint_ink)
-                axis.setTickFont(font)
-                axis.enableAutoSIPrefix(False)
             left = plot.getAxis("left")
             left.setWidth(px(68))
-            left.setStyle(showValues=False)  # two are enough, and ``Sheet`` writes them
-            left.setLabel(title, color=theme.faint_ink, **{"font-size": f"{px(TEXT_SMALL)}px"})
+            left.setStyle(showValues=False)  # two are enough, and the sheet writes them
+            left.setLabel(title, **style)
             bottom = plot.getAxis("bottom")
             if row < 2:
                 bottom.setStyle(showValues=False)
                 bottom.setHeight(6)
             else:
-                bottom.setLabel(tr("step"), color=theme.faint_ink, **{"font-size": f"{px(TEXT_SMALL)}px"})
+                bottom.setLabel(tr("step"), **style)
             self._rows.append(plot)
+        return graph
 
-    def _fill(self, blocks: list[int]) -> None:
+    def _fill(self, blocks: list[int]) -> list[float]:
+        """Draw the figures of these blocks; returns the last mark of each plot's scale."""
         import pyqtgraph
 
         theme = self._theme
@@ -230,31 +243,33 @@ class Plots(QWidget):
             edge += self._overview.steps[block]
             for plot in self._rows:
                 plot.addItem(pyqtgraph.InfiniteLine(edge - 0.5, pen=pyqtgraph.mkPen(theme.line_strong, width=1)))
+        tops = []
         for plot in self._rows:
             plot.setXRange(-0.5, max(1, total) - 0.5, padding=0)
             top = round_up(self._most(plot))
             plot.setYRange(0, HEADROOM * top, padding=0)
             plot.getAxis("left").setTicks([[(0, ""), (top, "")]])
-            self.tops[plot] = top
+            tops.append(top)
+        return tops
 
     @staticmethod
-    def _most(plot: Any) -> float:
+    def _most(plot: PlotItem) -> float:
         tops = [np.nanmax(item.yData) for item in plot.listDataItems() if item.yData is not None]
         return max(tops, default=0.0) or 1.0
 
     def _line(self, row: int, blocks: list[int], name: str, shade: str, style: Qt.PenStyle) -> None:
         import pyqtgraph
 
-        xs: list[Any] = []
-        ys: list[Any] = []
+        xs: list[NDArray[np.float64]] = []
+        ys: list[NDArray[np.float64]] = []
         before = 0
         for block in blocks:
             figures = self._overview[block]
             values = None if figures is None else getattr(figures, name)
             steps = self._overview.steps[block]
             if values is not None and len(values):
-                xs += [before + np.arange(len(values)), [before + len(values) - 0.5]]
-                ys += [np.asarray(values, dtype=np.float64), [np.nan]]  # no line from block to block
+                xs += [before + np.arange(len(values), dtype=np.float64), np.array([before + len(values) - 0.5])]
+                ys += [np.asarray(values, dtype=np.float64), np.array([np.nan])]  # no line from block to block
             before += steps
         if not xs:
             return
@@ -283,13 +298,19 @@ class Plots(QWidget):
 
     # ---------------------------------------------------------------- in words
 
-    def legend(self) -> list[list[tuple[str, str, bool]]]:
-        """The lines of each row: what they are called, their colour, whether they are dashed."""
+    def legend(self) -> list[list[LegendLine]]:
+        """The lines of each row."""
         theme = self._theme
         return [
-            [(tr("mean entropy"), theme.ink, False)],
-            [(tr("accepted"), theme.accepted, False), (tr("best guess changed"), theme.remelted, True)],
-            [(tr("KL to the step before"), theme.accent, False), (tr("KL to the last step"), theme.ink, True)],
+            [LegendLine(tr("mean entropy"), theme.ink, False)],
+            [
+                LegendLine(tr("accepted"), theme.accepted, False),
+                LegendLine(tr("best guess changed"), theme.remelted, True),
+            ],
+            [
+                LegendLine(tr("KL to the step before"), theme.accent, False),
+                LegendLine(tr("KL to the last step"), theme.ink, True),
+            ],
         ]
 
     def words_at(self, place: int) -> list[str]:
@@ -313,11 +334,3 @@ class Plots(QWidget):
                 tr("KL to the last step: {value} nats or more", value=f"{figures.kl_to_final[step]:.3f}"),
             ]
         return lines
-
-    @property
-    def player(self) -> Player:
-        return self._player
-
-    @property
-    def theme(self) -> Theme:
-        return self._theme

@@ -5,11 +5,23 @@ Everything is painted into the viewport, so what names the rows and the steps st
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import cast
+
 from PySide6.QtCore import QEvent, QRect, Qt, Slot
-from PySide6.QtGui import QColor, QFont, QFontMetrics, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtGui import (
+    QColor,
+    QFocusEvent,
+    QFontMetrics,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QResizeEvent,
+)
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QWidget
 
-from app.design.fonts import TEXT_SMALL, px, ui_font
+from app.design.fonts import caption_font, px
 from app.design.tokens import DARKROOM, Theme, color
 from app.player.player import Player
 from app.state.run.replay import NOISE, BlockRecord, Frame
@@ -120,10 +132,10 @@ class StepsArea(QAbstractScrollArea):
 
     def paint_step_numbers(self, painter: QPainter, y: int, height: int, clip: QRect) -> None:
         """The number of a step over its column, as many as fit."""
-        metrics = QFontMetrics(small_font())
+        metrics = QFontMetrics(caption_font())
         wide = metrics.horizontalAdvance("000")
         every = next((n for n in (1, 2, 5, 10, 20, 50) if n * self.column >= wide), 100)
-        painter.setFont(small_font())
+        painter.setFont(caption_font())
         painter.setPen(color(self._theme.faint_ink))
         for step in range(0, self.steps, every):
             middle = self.x_of(step) + self.column // 2
@@ -208,15 +220,16 @@ class StepsArea(QAbstractScrollArea):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self.viewport())
-        for rect in event.region():  # two columns far apart are not all that is between them
+        region = cast("Iterable[QRect]", event.region())  # iterable, though Qt's stubs do not say so
+        for rect in region:  # two columns far apart are not all that is between them
             painter.setClipRect(rect)
             self.paint(painter, rect)
 
-    def focusInEvent(self, event: QEvent) -> None:  # type: ignore[override]
+    def focusInEvent(self, event: QFocusEvent) -> None:
         super().focusInEvent(event)
         self.viewport().update()
 
-    def focusOutEvent(self, event: QEvent) -> None:  # type: ignore[override]
+    def focusOutEvent(self, event: QFocusEvent) -> None:
         super().focusOutEvent(event)
         self.viewport().update()
 
@@ -247,15 +260,3 @@ class StepsArea(QAbstractScrollArea):
         if self._record is not None and self.player.replay is not None and 0 <= step < self.steps:
             self.player.pause()
             self.player.go(self.player.replay.place(Frame(self._record.index, step)))
-
-
-_small: QFont | None = None
-
-
-def small_font() -> QFont:
-    """The general face in small; shared, so never change it."""
-    global _small
-    if _small is None or _small.pixelSize() != px(TEXT_SMALL):
-        _small = ui_font()
-        _small.setPixelSize(px(TEXT_SMALL))
-    return _small

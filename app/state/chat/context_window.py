@@ -1,104 +1,22 @@
-"""What of a conversation fits into the model's context, and what is said when something does not.
-
-Knows neither Qt nor a tokenizer: whoever asks brings the counting along.
-"""
+"""What is said of a conversation that does not fit into the model's context. Knows no Qt."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-
 from app.system.i18n import tr, trn
-
-Message = Mapping[str, str]
-"""``{"role": "system" | "user" | "assistant", "content": text}``."""
-
-Count = Callable[[Sequence[Message]], int]
-"""Tokens of a whole conversation as the model's template writes it; it takes its time, so it is asked rarely."""
+from engine.text.context_window import Fit
 
 
-@dataclass(frozen=True)
-class Fit:
-    """The messages to send. All numbers but ``dropped_turns`` are tokens.
-
-    ``tokens`` counts what is kept, ``reserve`` is held back for the answer, ``limit`` is the whole context. With a
-    ``problem`` nothing can be sent, and ``kept`` is the least that could have been.
-    """
-
-    kept: tuple[Message, ...]
-    dropped_turns: int
-    tokens: int
-    limit: int
-    reserve: int
-    problem: str = ""
-
-    @property
-    def remark(self) -> str:
-        """What should be known before sending; empty when all fits."""
-        if self.problem or not self.dropped_turns:
-            return self.problem
-        return trn(
-            "The oldest turn no longer fits and will be left out.",
-            "The oldest {count} turns no longer fit and will be left out.",
-            self.dropped_turns,
-        )
-
-
-def fit(messages: Sequence[Message], count: Count, limit: int, reserve: int) -> Fit:
-    """Leave out the oldest turns until the rest and the answer fit.
-
-    System messages at the front and the last message always stay. A turn is a user's message with what answered it.
-    ``count`` is called once when everything fits, and about log2(turns) + 2 times when it does not.
-    """
-    if not messages:
-        return Fit((), 0, 0, limit, reserve)
-    head, turns, last = _split(messages)
-    room = limit - reserve
-
-    def without(dropped: int) -> tuple[Message, ...]:
-        return (*head, *(message for turn in turns[dropped:] for message in turn), last)
-
-    tokens = count(without(0))
-    if tokens <= room:
-        return Fit(without(0), 0, tokens, limit, reserve)
-    too_few, enough = 0, len(turns)  # turns to drop: the first does not fit, the second is to be shown to
-    least = count(without(enough)) if turns else tokens
-    if least > room:
-        return Fit(without(enough), enough, least, limit, reserve, _problem(least, limit, reserve))
-    tokens = least
-    while enough - too_few > 1:
-        middle = (too_few + enough) // 2
-        found = count(without(middle))
-        if found <= room:
-            enough, tokens = middle, found
-        else:
-            too_few = middle
-    return Fit(without(enough), enough, tokens, limit, reserve)
-
-
-def _split(messages: Sequence[Message]) -> tuple[list[Message], list[list[Message]], Message]:
-    """System messages at the front, the turns in between, the last message."""
-    earlier = list(messages[:-1])
-    begin = next((place for place, message in enumerate(earlier) if message["role"] != "system"), len(earlier))
-    turns: list[list[Message]] = []
-    for message in earlier[begin:]:
-        if message["role"] == "user" or not turns:
-            turns.append([])
-        turns[-1].append(message)
-    return earlier[:begin], turns, messages[-1]
-
-
-def _problem(tokens: int, limit: int, reserve: int) -> str:
-    if reserve >= limit:
-        return tr(
-            "An answer of {reserve} tokens does not fit into a context of {limit}. Lower “New tokens at most”.",
-            reserve=f"{reserve:,}",
-            limit=f"{limit:,}",
-        )
-    return tr(
-        "The prompt takes {tokens} tokens and the answer up to {reserve}, but the context has {limit}. "
-        "Shorten the prompt or remove a file.",
-        tokens=f"{tokens:,}",
-        reserve=f"{reserve:,}",
-        limit=f"{limit:,}",
+def remark(found: Fit | None) -> str:
+    """What should be known before sending; empty when all fits, and while nothing is known."""
+    if found is None or not found.dropped_turns:
+        return problem(found)
+    return problem(found) or trn(
+        "The oldest turn no longer fits and will be left out.",
+        "The oldest {count} turns no longer fit and will be left out.",
+        found.dropped_turns,
     )
+
+
+def problem(found: Fit | None) -> str:
+    """Why nothing can be sent, in a sentence; empty when something can."""
+    return tr(found.problem) if found is not None and found.problem else ""

@@ -12,19 +12,11 @@ from typing import Literal
 
 from app.state.chat.attachment import Attachment, with_attachments
 from app.state.chat.versions import Versions
-from app.state.run.canvas import CanvasState, before_end
-from app.state.run.figures import Figures
-from app.state.run.stats import RunStats
+from app.state.run.canvas import CanvasState
+from app.state.run.stats import RunFigures, RunStats
 from app.system.i18n import tr, trn
-from engine import (
-    CanvasCommitted,
-    Event,
-    GenerationConfig,
-    GenerationFinished,
-    PrefillFinished,
-    Reply,
-    Trace,
-)
+from engine import Event, GenerationConfig, GenerationFinished, PrefillFinished, Reply, Trace
+from engine.trace import Draft
 
 Status = Literal["waiting", "developing", "done", "stopped", "failed"]
 Decode = Callable[[Iterable[int]], Reply]
@@ -42,7 +34,7 @@ class Answer:
     text: str = ""
     thinking: str = ""
     error: str = ""
-    kept: Figures | None = None  # of an answer that was read from the library
+    kept: RunFigures | None = None  # of an answer that was read from the library
     trace: Trace | None = None  # of a run of this session
     trace_id: str = ""  # of its file
     following: Versions[Turn] = field(default_factory=Versions)
@@ -50,7 +42,7 @@ class Answer:
 
     def __post_init__(self) -> None:
         self.stats = RunStats(self.config.max_denoising_steps)
-        self._capped_blocks = 0
+        self._draft = Draft(self.config.eos_token_ids)
 
     @property
     def canvas(self) -> CanvasState:
@@ -58,17 +50,9 @@ class Answer:
         return self.stats.canvases
 
     @property
-    def figures(self) -> Figures:
+    def figures(self) -> RunFigures:
         """What the run came to so far."""
-        stats = self.stats
-        return self.kept or Figures(
-            stats.total_steps,
-            stats.blocks,
-            self._capped_blocks,
-            stats.seconds,
-            stats.tokens_per_forward,
-            stats.tokens_per_second,
-        )
+        return self.kept or self.stats.figures
 
     @property
     def has_trace(self) -> bool:
@@ -88,14 +72,12 @@ class Answer:
     def fold(self, event: Event, decode: Decode) -> None:
         """Take in one event of the run."""
         self.stats.fold(event)
+        self._draft.fold(event)
         if isinstance(event, PrefillFinished):
             self.status = "developing"
-        elif isinstance(event, CanvasCommitted):
-            self._capped_blocks += event.reason == "step_cap"
         elif isinstance(event, GenerationFinished):
-            stopped = event.reason == "cancelled"
-            self._read(decode(self.draft_tokens() if stopped else event.tokens))
-            self.status = "stopped" if stopped else "done"
+            self._read(decode(self.draft_tokens()))
+            self.status = "stopped" if event.reason == "cancelled" else "done"
 
     def fail(self, message: str, decode: Decode) -> None:
         """The run ended early; what it had so far stands."""
@@ -113,7 +95,7 @@ class Answer:
 
     def draft_tokens(self) -> list[int]:
         """The text so far, up to the end token where there is one."""
-        return before_end(self.canvas.draft_tokens(), self.config.eos_token_ids)
+        return self._draft.tokens()
 
     def notices(self) -> list[str]:
         """What went otherwise than one would expect, in sentences."""

@@ -9,7 +9,7 @@ Arrays are replaced, never written into, so ``copy.copy`` of a block is a snapsh
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -23,11 +23,6 @@ Mask = NDArray[np.bool_]
 
 SETTLED_AFTER = 2
 """Steps in a row that a position must be accepted with one argmax before it counts as settled."""
-
-
-def before_end(tokens: list[int], ends: Collection[int]) -> list[int]:
-    """The tokens before the first end token; all of them if there is none."""
-    return next((tokens[:place] for place, token in enumerate(tokens) if token in ends), tokens)
 
 
 class CellState(enum.IntEnum):
@@ -225,20 +220,6 @@ class CanvasState:
     def current(self) -> BlockState | None:
         """The block being developed, or the last one once all are committed; None before the first."""
         return self.blocks[-1] if self.blocks else None
-
-    def draft_tokens(self) -> list[int]:
-        """The text so far: what is committed, and the best guess for the block being developed."""
-        tokens: list[int] = []
-        for block in self.blocks:
-            if block.committed:
-                tokens += block.shown[: block.text_length].tolist()
-            elif block.argmax_canvas is not None:
-                tokens += block.argmax_canvas.tolist()
-        return tokens
-
-    def final_tokens(self) -> list[int] | None:
-        """The finished text; None while the run is under way."""
-        return None if self.finished is None else self.finished.tokens.tolist()
 
     def _developing(self, block_index: int) -> BlockState:
         block = self.current

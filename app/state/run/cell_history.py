@@ -42,7 +42,7 @@ class Point(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Line:
+class RankLine:
     """One token's way through the ranks: a point for each step at which it is among the recorded."""
 
     token: int
@@ -99,14 +99,14 @@ class History:
         return int(self.remelted.sum())
 
     @cached_property
-    def lines(self) -> tuple[Line, ...]:
+    def lines(self) -> tuple[RankLine, ...]:
         """Every recorded token's way, the one with the most probability over all steps first."""
         points: dict[int, list[Point]] = {}
         tops, shares = self.top_tokens.tolist(), self.top_probabilities.tolist()
         for step, (row, row_shares) in enumerate(zip(tops, shares, strict=True)):
             for rank, (token, share) in enumerate(zip(row, row_shares, strict=True)):
                 points.setdefault(token, []).append(Point(step, rank, share))
-        found = [Line(token, tuple(way)) for token, way in points.items()]
+        found = [RankLine(token, tuple(way)) for token, way in points.items()]
         return tuple(sorted(found, key=lambda line: (-line.weight, line.token)))
 
     @cached_property

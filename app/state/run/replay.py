@@ -87,7 +87,7 @@ class BlockRecord:
         if not self.steps:
             return np.zeros(self.length, dtype=np.int32)
         places = np.arange(self.steps)[:, None]
-        return np.where(self.changed, places, 0).max(axis=0).astype(np.int32)
+        return np.asarray(np.where(self.changed, places, 0).max(axis=0), dtype=np.int32)
 
     # --- figures, one a step ---------------------------------------------------------------------------------------
 
@@ -137,8 +137,11 @@ class BlockRecord:
         lot = max(1, LOT // max(1, positions * count))
         for first in range(0, len(of) if positions else 0, lot):
             here = slice(first, first + lot)
-            pairs = (tokens[of[here]], shares[of[here]], tokens[against[here]], shares[against[here]])
-            rows = top_kl(*(part.reshape(len(part) * positions, count) for part in pairs))
+            ours, theirs = of[here], against[here]
+            flat = (len(ours) * positions, count)
+            p = tokens[ours].reshape(flat), shares[ours].reshape(flat)
+            q = tokens[theirs].reshape(flat), shares[theirs].reshape(flat)
+            rows = top_kl(*p, *q)
             found[here] = rows.reshape(-1, positions).mean(axis=1)
         return found
 

@@ -5,11 +5,51 @@ Padding behind an end token enters no figure once it is known to be padding.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from app.state.run.canvas import BlockState, CanvasState
-from engine import Event, GenerationFinished, PrefillFinished, StepFinished
+from engine import CanvasCommitted, Event, GenerationFinished, PrefillFinished, SafelightError, StepFinished
+from engine.files import parse_json
+
+LARGEST = 2**53  # beyond it, numbers are no longer told apart
+COUNTS = ("steps", "blocks", "capped_blocks")
+MEASURES = ("seconds", "tokens_per_forward", "tokens_per_second")
+
+
+@dataclass(frozen=True)
+class RunFigures:
+    """What a run came to, in numbers that outlive it."""
+
+    steps: int = 0  # of all blocks
+    blocks: int = 0
+    capped_blocks: int = 0  # that stopped at the step cap
+    seconds: float | None = None  # without prefill
+    tokens_per_forward: float | None = None
+    tokens_per_second: float | None = None
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def from_json(text: str) -> RunFigures:
+        """What was written; anything that cannot be read is not known."""
+        try:
+            raw = parse_json(text, "figures")
+        except SafelightError:
+            return RunFigures()
+        if not isinstance(raw, dict):
+            return RunFigures()
+        known = {name: raw[name] for name in (*COUNTS, *MEASURES) if _is_figure(raw.get(name))}
+        values: dict[str, Any] = {name: known[name] for name in COUNTS if type(known.get(name)) is int}
+        values |= {name: float(known[name]) for name in MEASURES if name in known}
+        return RunFigures(**values)
+
+
+def _is_figure(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= LARGEST
 
 
 @dataclass(eq=False)
@@ -21,6 +61,7 @@ class RunStats:
     prefill_seconds: float | None = None
     total_steps: int = 0  # of all blocks
     step_seconds: float = 0.0  # of all blocks
+    capped_blocks: int = 0  # committed at the step cap
 
     @staticmethod
     def of(events: Iterable[Event], max_steps: int | None = None) -> RunStats:
@@ -38,6 +79,20 @@ class RunStats:
         elif isinstance(event, StepFinished):
             self.total_steps += 1
             self.step_seconds += event.seconds
+        elif isinstance(event, CanvasCommitted):
+            self.capped_blocks += event.reason == "step_cap"
+
+    @property
+    def figures(self) -> RunFigures:
+        """What the run came to so far."""
+        return RunFigures(
+            self.total_steps,
+            self.blocks,
+            self.capped_blocks,
+            self.seconds,
+            self.tokens_per_forward,
+            self.tokens_per_second,
+        )
 
     @property
     def prompt_tokens(self) -> int | None:

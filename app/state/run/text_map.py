@@ -18,7 +18,7 @@ _TURNS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"  # turn what f
 
 
 @dataclass(frozen=True)
-class Reading:
+class TextMap:
     """A text and where its positions stand, in UTF-16 units, which is what Qt counts in."""
 
     text: str
@@ -45,7 +45,7 @@ class Reading:
         return filled[place]
 
 
-def read(tokens: Sequence[int], piece: Callable[[int], str], is_special: Callable[[int], bool]) -> Reading:
+def read(tokens: Sequence[int], piece: Callable[[int], str], is_special: Callable[[int], bool]) -> TextMap:
     """Join the pieces of tokens; control tokens have no text."""
     parts: list[str] = []
     edges = [0]
@@ -53,7 +53,7 @@ def read(tokens: Sequence[int], piece: Callable[[int], str], is_special: Callabl
         part = "" if is_special(token) else shown(piece(token))
         parts.append(part)
         edges.append(edges[-1] + units(part))
-    return Reading("".join(parts), tuple(edges))
+    return TextMap("".join(parts), tuple(edges))
 
 
 def units(text: str) -> int:

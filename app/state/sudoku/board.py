@@ -12,6 +12,7 @@ from typing import Literal
 
 from app.system.i18n import tr, trn
 from engine.tasks import sudoku
+from engine.tasks.sudoku import GIVENS, Bin
 
 SIZE = sudoku.SIZE
 BLANK = "0"
@@ -19,11 +20,6 @@ HISTORY = 200
 """Changes that can be undone."""
 FEWEST_UNIQUE = 17
 """No puzzle with fewer givens has a single solution."""
-
-Bin = Literal["easy", "medium", "hard"]
-BINS: tuple[Bin, ...] = ("easy", "medium", "hard")
-RANGES: dict[Bin, tuple[int, int]] = {"easy": (40, 50), "medium": (30, 39), "hard": (25, 29)}
-"""Givens of puzzles made here. Below 25 making one takes seconds, so hard ends there."""
 
 _PATIENCE = 1000  # guesses of the solver, a tenth of a second; puzzles people pose take a few dozen
 
@@ -57,8 +53,7 @@ class Board:
     @property
     def bin(self) -> Bin:
         """``easy`` (40 givens or more), ``medium`` (30 to 39) or ``hard`` (fewer)."""
-        givens = self.givens
-        return "easy" if givens >= 40 else "medium" if givens >= 30 else "hard"
+        return sudoku.bin_of(self.cells)
 
     @cached_property
     def conflicts(self) -> tuple[tuple[int, int], ...]:
@@ -81,7 +76,7 @@ EMPTY = Board()
 
 
 @dataclass(frozen=True)
-class Entry:
+class BoardEntry:
     """A board with a cursor, and what it was before. Every change gives another entry."""
 
     board: Board = EMPTY
@@ -89,31 +84,31 @@ class Entry:
     past: tuple[tuple[Board, int], ...] = ()  # boards with the cursor they had, the latest last
     future: tuple[tuple[Board, int], ...] = ()  # what was undone, the latest undone last
 
-    def put(self, digit: str) -> Entry:
+    def put(self, digit: str) -> BoardEntry:
         """Write a digit at the cursor; ``0`` clears. Raises ValueError for anything else."""
         return self.replace(self.board.with_digit(self.cursor, digit))
 
-    def clear(self) -> Entry:
+    def clear(self) -> BoardEntry:
         """Empty the cell at the cursor."""
         return self.put(BLANK)
 
-    def clear_all(self) -> Entry:
+    def clear_all(self) -> BoardEntry:
         """Empty the board."""
         return self.replace(EMPTY)
 
-    def replace(self, board: Board) -> Entry:
+    def replace(self, board: Board) -> BoardEntry:
         """Take another board, in one change."""
         if board == self.board:
             return self
-        return Entry(board, self.cursor, (*self.past, (self.board, self.cursor))[-HISTORY:])
+        return BoardEntry(board, self.cursor, (*self.past, (self.board, self.cursor))[-HISTORY:])
 
-    def go(self, cell: int) -> Entry:
+    def go(self, cell: int) -> BoardEntry:
         """Set the cursor on a cell; outside the board nothing happens."""
         if not 0 <= cell < SIZE or cell == self.cursor:
             return self
-        return Entry(self.board, cell, self.past, self.future)
+        return BoardEntry(self.board, cell, self.past, self.future)
 
-    def move(self, columns: int, rows: int) -> Entry:
+    def move(self, columns: int, rows: int) -> BoardEntry:
         """Move the cursor; it stops at the edges."""
         row, column = divmod(self.cursor, 9)
         return self.go(9 * min(max(row + rows, 0), 8) + min(max(column + columns, 0), 8))
@@ -126,19 +121,19 @@ class Entry:
     def can_redo(self) -> bool:
         return bool(self.future)
 
-    def undo(self) -> Entry:
+    def undo(self) -> BoardEntry:
         """Take back the latest change; the cursor goes to where it was made."""
         if not self.past:
             return self
         board, cursor = self.past[-1]
-        return Entry(board, cursor, self.past[:-1], (*self.future, (self.board, cursor)))
+        return BoardEntry(board, cursor, self.past[:-1], (*self.future, (self.board, cursor)))
 
-    def redo(self) -> Entry:
+    def redo(self) -> BoardEntry:
         """Make the change again that was undone last."""
         if not self.future:
             return self
         board, cursor = self.future[-1]
-        return Entry(board, cursor, (*self.past, (self.board, cursor)), self.future[:-1])
+        return BoardEntry(board, cursor, (*self.past, (self.board, cursor)), self.future[:-1])
 
 
 # --- what is wrong with it -----------------------------------------------------------------------------------------
@@ -147,7 +142,7 @@ CheckKind = Literal["empty", "contradiction", "few", "none", "many", "one", "ful
 
 
 @dataclass(frozen=True)
-class Check:
+class BoardCheck:
     """How a board stands as a puzzle."""
 
     kind: CheckKind
@@ -164,30 +159,30 @@ class Check:
         return self.kind == "one"
 
 
-def check(board: Board) -> Check:
+def check(board: Board) -> BoardCheck:
     """Say whether a board is a puzzle, and what to change where it is not. At most some tenths of a second."""
     givens = board.givens
     if not givens:
-        return Check("empty", tr("Type or paste a puzzle, or generate one."))
+        return BoardCheck("empty", tr("Type or paste a puzzle, or generate one."))
     if board.conflicts:
-        return Check("contradiction", contradiction(board))
+        return BoardCheck("contradiction", contradiction(board))
     if givens == SIZE:
-        return Check("full", tr("The board is full: clear some cells, so that there is something to solve."))
+        return BoardCheck("full", tr("The board is full: clear some cells, so that there is something to solve."))
     found = solutions(board.cells)
     if found is not None and not found:
-        return Check("none", tr("This puzzle has no solution: change or clear a digit."))
+        return BoardCheck("none", tr("This puzzle has no solution: change or clear a digit."))
     if givens < FEWEST_UNIQUE:
         text = trn(
             "Too few givens ({count}) for a single solution, which takes 17 or more; any valid grid will do.",
             "Too few givens ({count}) for a single solution, which takes 17 or more; any valid grid will do.",
             givens,
         )
-        return Check("few", text)
+        return BoardCheck("few", text)
     if found is None:
-        return Check("unsettled", tr("The solver gave up before it knew whether there is a single solution."))
+        return BoardCheck("unsettled", tr("The solver gave up before it knew whether there is a single solution."))
     if len(found) > 1:
-        return Check("many", tr("This puzzle has more than one solution: add a given for a single one."))
-    return Check("one", tr("One solution, {givens} givens: {bin}.", givens=givens, bin=bin_name(board.bin)))
+        return BoardCheck("many", tr("This puzzle has more than one solution: add a given for a single one."))
+    return BoardCheck("one", tr("One solution, {givens} givens: {bin}.", givens=givens, bin=bin_name(board.bin)))
 
 
 def contradiction(board: Board) -> str:
@@ -224,5 +219,5 @@ def generate(bin: Bin, rng: random.Random | None = None) -> Board:
 
     Takes from some hundredths of a second to a second or two (hard).
     """
-    low, high = RANGES[bin]
-    return Board(sudoku.generate(rng or random.Random(), low, high, held_out=True).board)
+    givens = GIVENS[bin]
+    return Board(sudoku.generate(rng or random.Random(), givens.low, givens.high, held_out=True).board)

@@ -18,27 +18,12 @@ from functools import cached_property
 from typing import Any
 
 from app.state.sudoku import board
-from app.state.sudoku.board import BINS, RANGES, Bin
 from engine.tasks import sudoku
+from engine.tasks.sudoku import BINS, GIVENS, Bin, GivenRange
 
 ALL = "all"
 MOST = 100_000  # puzzles of a bin
 NORMAL_95 = 1.959963984540054  # standard deviations that hold 95 % of a normal distribution
-
-
-@dataclass(frozen=True)
-class Span:
-    """Numbers of givens, both ends included."""
-
-    low: int
-    high: int
-
-    def __str__(self) -> str:
-        return str(self.low) if self.low == self.high else f"{self.low}-{self.high}"
-
-
-SPANS: dict[Bin, Span] = {name: Span(*RANGES[name]) for name in BINS}
-"""The givens of a bin's puzzles."""
 
 
 # --- which puzzles -------------------------------------------------------------------------------------------------
@@ -82,14 +67,14 @@ class Request:
                 yield make_task(name, self.seed, index)
 
 
-def make_puzzle(span: Span, seed: int, index: int) -> sudoku.Puzzle:
+def make_puzzle(span: GivenRange, seed: int, index: int) -> sudoku.Puzzle:
     """A fresh puzzle with one solution, of a grid that no model here was trained on; a function of its arguments."""
     return sudoku.generate(random.Random(f"{seed} {span} {index}"), span.low, span.high, held_out=True)
 
 
 def make_task(name: Bin, seed: int, index: int) -> Task:
     """Puzzle number ``index`` of a bin, whoever is to solve it and whatever else is run."""
-    made = make_puzzle(SPANS[name], seed, index)
+    made = make_puzzle(GIVENS[name], seed, index)
     return Task(name, index, made.board, made.solution)
 
 
@@ -117,7 +102,7 @@ class Result:
     contender: str = ""
 
     @cached_property
-    def verdict(self) -> sudoku.Verdict:
+    def verdict(self) -> sudoku.Judgement:
         return sudoku.judge(self.puzzle, self.answer)
 
     @property
@@ -137,7 +122,7 @@ class Result:
 
     @cached_property
     def bin(self) -> Bin:
-        return sudoku.bin_of(self.puzzle)  # type: ignore[return-value]
+        return sudoku.bin_of(self.puzzle)
 
     @property
     def givens(self) -> int:
@@ -194,8 +179,13 @@ def wilson(solved: int, count: int) -> tuple[float, float]:
     return (0.0 if solved == 0 else low), (1.0 if solved == count else high)
 
 
+def percent(share: float | None) -> str:
+    """A share of 0 to 1 as it stands in a table; a dash where there is none."""
+    return "–" if share is None else f"{100 * share:.1f} %"
+
+
 @dataclass(frozen=True)
-class Row:
+class ScoreRow:
     """The figures of a contender in a bin, or in ``all`` of them. Shares are from 0 to 1.
 
     Args:
@@ -225,13 +215,13 @@ class Row:
         return self.solved / self.count
 
     @staticmethod
-    def of(contender: str, name: str, results: list[Result]) -> Row:
+    def of(contender: str, name: str, results: list[Result]) -> ScoreRow:
         """The row of these results, of which there is at least one."""
         count, solved = len(results), sum(result.solved for result in results)
         low, high = wilson(solved, count)
         known = [result for result in results if result.cells_right is not None and result.blanks]
         steps = [result.steps for result in results]
-        return Row(
+        return ScoreRow(
             contender,
             name,
             solved,
@@ -295,16 +285,16 @@ class Scoreboard:
         """A contender's results in a bin, or in ``all`` of them."""
         return [r for r in self.results if r.contender == contender and name in (ALL, r.bin)]
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[ScoreRow]:
         """A row for each contender and bin with results, by contender, and ``all`` at the end of each."""
         return [
-            Row.of(contender, name, results)
+            ScoreRow.of(contender, name, results)
             for contender in self.contenders
             for name in (*BINS, ALL)
             if (results := self.of(contender, name))
         ]
 
-    def rows_to_show(self) -> list[Row]:
+    def rows_to_show(self) -> list[ScoreRow]:
         """The rows bin by bin, so that contenders stand under each other; ``all`` only where there are several bins."""
         names = [*self.bins, ALL] if len(self.bins) > 1 else self.bins
         rows = self.rows()

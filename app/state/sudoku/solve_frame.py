@@ -14,7 +14,7 @@ import numpy as np
 
 from app.state.run.canvas import BlockState, CellState
 from app.state.sudoku.board import BLANK, SIZE
-from app.state.sudoku.verdict import Verdict, verdict
+from app.state.sudoku.verdict import SolveVerdict, verdict
 from engine.tasks import sudoku
 
 POSITIONS: tuple[int, ...] = tuple(10 * (cell // 9) + cell % 9 for cell in range(SIZE))
@@ -29,7 +29,7 @@ _DIGITS = frozenset(sudoku.DIGITS)
 _FIRM = (CellState.ACCEPTED, CellState.SETTLED, CellState.GIVEN)
 
 
-class Mark(NamedTuple):
+class PencilMark(NamedTuple):
     """A pencil mark: a digit that the model holds possible."""
 
     digit: str
@@ -43,7 +43,7 @@ class ShownCell(NamedTuple):
     text: str  # what stands there on the canvas, noise included; "" where nothing does
     digit: str  # the digit shown large: accepted, or a best guess that dominates; "" for none
     given: str  # what the puzzle has there; "" for a blank
-    marks: tuple[Mark, ...]  # likeliest first; empty where the run does not report them
+    marks: tuple[PencilMark, ...]  # likeliest first; empty where the run does not report them
     entropy: float | None  # nats; None before the first step
     remelts: int
     in_conflict: bool  # another cell of its row, column or box shows the same digit
@@ -68,7 +68,7 @@ class SolveFrame:
     entropy: float | None  # mean over the board's cells, nats; None before the first step
     accepted: int  # of the 81 cells, accepted at this step
     committed: bool
-    verdict: Verdict | None  # once committed
+    verdict: SolveVerdict | None  # once committed
 
     @property
     def steps(self) -> int:
@@ -177,7 +177,7 @@ def _on_canvas(
 _STATES = tuple(CellState)
 
 
-def _digit(block: BlockState, state: CellState, text: str, marks: tuple[Mark, ...]) -> str:
+def _digit(block: BlockState, state: CellState, text: str, marks: tuple[PencilMark, ...]) -> str:
     """The digit that a cell shows large; "" for none."""
     if block.committed or state in _FIRM:
         return text if text in _DIGITS else ""
@@ -202,11 +202,11 @@ def _guesses(
     return found
 
 
-def _marks(block: BlockState, piece: Callable[[int], str], places: Sequence[int]) -> list[tuple[Mark, ...]]:
+def _marks(block: BlockState, piece: Callable[[int], str], places: Sequence[int]) -> list[tuple[PencilMark, ...]]:
     """The pencil marks of every cell, likeliest first."""
     if block.top_tokens is None or block.top_probabilities is None or block.committed:
         return [()] * SIZE
-    found: list[list[Mark]] = [[] for _ in range(SIZE)]
+    found: list[list[PencilMark]] = [[] for _ in range(SIZE)]
     inside = [cell for cell, place in enumerate(places) if place >= 0]
     rows = [places[cell] for cell in inside]
     tokens, shares = block.top_tokens[rows], block.top_probabilities[rows]
@@ -215,7 +215,7 @@ def _marks(block: BlockState, piece: Callable[[int], str], places: Sequence[int]
     written = {token: piece(token) for token in set(tokens_kept)}
     for row, token, share in zip(which.tolist(), tokens_kept, shares_kept, strict=True):
         if written[token] in _DIGITS:
-            found[inside[row]].append(Mark(written[token], share))
+            found[inside[row]].append(PencilMark(written[token], share))
     return [tuple(marks) for marks in found]
 
 

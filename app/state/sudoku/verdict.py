@@ -14,7 +14,7 @@ VerdictKind = Literal["solved", "other", "wrong", "incomplete"]
 
 
 @dataclass(frozen=True)
-class Verdict:
+class SolveVerdict:
     """What the solver says of a finished run.
 
     *solved*: the puzzle's only solution. *other*: a valid grid that is not it, because the puzzle has several
@@ -29,20 +29,20 @@ class Verdict:
 
 
 @lru_cache(maxsize=256)
-def verdict(puzzle: str, answer: str) -> Verdict:
+def verdict(puzzle: str, answer: str) -> SolveVerdict:
     """Judge an answer of 81 characters, ``.`` where it has no digit, against its puzzle."""
     judged = sudoku.judge(puzzle, answer)
     known = solutions(puzzle)
     if judged.valid:
         if known is None:
-            return Verdict("other", True, tr("Valid; whether another solution exists was not found out."))
+            return SolveVerdict("other", True, tr("Valid; whether another solution exists was not found out."))
         if len(known) == 1:
-            return Verdict("solved", True, tr("Solved: the puzzle's only solution."))
-        return Verdict("other", True, tr("Valid: one of several solutions."))
+            return SolveVerdict("solved", True, tr("Solved: the puzzle's only solution."))
+        return SolveVerdict("other", True, tr("Valid: one of several solutions."))
     changed = {cell for cell in range(SIZE) if puzzle[cell] not in (BLANK, answer[cell])}
     missing = {cell for cell in range(SIZE) if answer[cell] not in sudoku.DIGITS}
     if not missing and not judged.conflicts:
-        return Verdict(
+        return SolveVerdict(
             "other",
             False,
             tr("A valid grid of another puzzle: {what}.", what=_changed(len(changed))),
@@ -59,7 +59,7 @@ def verdict(puzzle: str, answer: str) -> Verdict:
         parts.append(_wrong(wrong, puzzle.count(BLANK)) if sure else _clashing(wrong))
     parts += [_changed(len(changed))] if changed else []
     kind: VerdictKind = "incomplete" if missing else "wrong"
-    return Verdict(kind, False, tr("Not solved: {what}.", what=", ".join(parts)), tuple(sorted(against)))
+    return SolveVerdict(kind, False, tr("Not solved: {what}.", what=", ".join(parts)), tuple(sorted(against)))
 
 
 def _missing(count: int) -> str:

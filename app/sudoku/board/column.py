@@ -9,10 +9,10 @@ from PySide6.QtCore import QObject, Signal, Slot
 from PySide6.QtWidgets import QCheckBox, QComboBox, QGridLayout, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from app.design.controls import FlowLayout, Hairline, button, label
-from app.state.sudoku.board import BINS
 from app.state.sudoku.solve_frame import SolveFrame
-from app.sudoku.wording import bin_tip, bin_title, figures
+from app.sudoku.words import bin_tip, bin_title, figures
 from app.system.i18n import tr
+from engine.tasks.sudoku import BINS
 
 OPEN_FOLDER = "open-folder"  # the adapters' last entry
 
@@ -48,7 +48,7 @@ class BinChips(QObject):
             made.setEnabled(enabled)
 
 
-class Figures(QWidget):
+class FrameFigures(QWidget):
     """Step, mean entropy and accepted cells of the frame on show."""
 
     def __init__(self) -> None:
@@ -109,7 +109,7 @@ class Column(QWidget):
         self.adapter.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.adapter.setMinimumContentsLength(10)
         self.adapter_title = label(tr("Adapter"), "setting")
-        self.figures = Figures()
+        self.figures = FrameFigures()
         self.verdict = label("", "verdict", wrap=True, selectable=True)
         self.verdict.setAccessibleName(tr("Result"))
         self.run_facts = label("", "caption", wrap=True)

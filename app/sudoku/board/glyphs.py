@@ -1,4 +1,4 @@
-"""Fonts and laid-out texts of a board, kept for its size. Knows no puzzle and no colour."""
+"""Fonts and laid-out texts of a board, kept for its size. No puzzle, no colours."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QStaticText, QTransform
 
-from app.canvas.paint import glyph_of
+from app.canvas.glyphs import glyph_of
 from app.design.fonts import canvas_font
 
 _LIMIT = 4096
@@ -31,8 +31,8 @@ class Drawn(NamedTuple):
     ink: QColor
 
 
-class Glyphs:
-    """Texts laid out once a face."""
+class BoardGlyphs:
+    """Fonts by face, and each text laid out once for each."""
 
     def __init__(self) -> None:
         self._base = canvas_font()
@@ -63,7 +63,7 @@ class Glyphs:
         return metrics.elidedText(text, Qt.TextElideMode.ElideRight, width)
 
     def paint(self, painter: QPainter, drawn: list[Drawn]) -> None:
-        """Draw texts; those of one face should come together, for setting a font is not cheap."""
+        """Draw texts; those of one face should stand together, since setting a font is slow."""
         face: Face | None = None
         ink: QColor | None = None
         for item in drawn:
@@ -94,6 +94,6 @@ class Glyphs:
 
 @lru_cache(maxsize=4096)
 def visible(piece: str) -> str:
-    """How a token is drawn: a line break and its like as a sign, an end token as a dot."""
+    """How a token is drawn: a line break and other white space as a sign, an end token as a dot."""
     glyph = glyph_of(piece)
     return "•" if glyph.kind == "end" else glyph.text

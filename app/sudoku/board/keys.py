@@ -1,4 +1,4 @@
-"""What keys mean on a board. Knows nothing of what is on it."""
+"""What keys mean on a board."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from PySide6.QtGui import QKeyEvent, QKeySequence
 
 from app.state.sudoku.board import BLANK, SIZE
 
-Deed = Literal["copy", "paste", "undo", "redo"]
+Edit = Literal["copy", "paste", "undo", "redo"]
 
 _STEPS = {
     Qt.Key.Key_Left: (0, -1),
@@ -55,7 +55,7 @@ def place_of(event: QKeyEvent, cursor: int) -> int | None:
     return None
 
 
-def deed_of(event: QKeyEvent) -> Deed | None:
+def edit_of(event: QKeyEvent) -> Edit | None:
     """Copy, paste, undo or redo by their usual keys."""
     if event.matches(QKeySequence.StandardKey.Copy):
         return "copy"

@@ -1,4 +1,4 @@
-"""What the marks on a board mean, in small samples painted as the board paints them."""
+"""The legend of the marks on a board: small samples, painted by the board's own functions."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from PySide6.QtGui import QColor, QPainter
 from PySide6.QtWidgets import QWidget
 
 from app.canvas.geometry import Rect
-from app.canvas.legend import Entry, Legend
+from app.canvas.legend import Legend, LegendEntry
 from app.design.tokens import Theme, color
 from app.state.run.canvas import CellState
 from app.state.sudoku.solve_frame import ShownCell
-from app.sudoku.board.glyphs import Drawn, Face, Glyphs
+from app.sudoku.board.glyphs import BoardGlyphs, Drawn, Face
 from app.sudoku.board.paint import paint_sample
 from app.system.i18n import tr
 
@@ -26,7 +26,7 @@ class BoardLegend(Legend):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._glyphs = Glyphs()
+        self._glyphs = BoardGlyphs()
         self.setAccessibleName(tr("Marks on the board"))
         self.set_running(False)
 
@@ -40,8 +40,8 @@ class BoardLegend(Legend):
         else:
             entries = [
                 given,
-                Entry(tr("noise"), partial(_paint_noise, self._glyphs)),
-                Entry(tr("possible, by size"), partial(_paint_marks, self._glyphs)),
+                LegendEntry(tr("noise"), partial(_paint_noise, self._glyphs)),
+                LegendEntry(tr("possible, by size"), partial(_paint_marks, self._glyphs)),
                 sample(tr("likely"), _PLAIN._replace(state=CellState.CANDIDATE)),
                 sample(tr("accepted"), _PLAIN._replace(state=CellState.ACCEPTED)),
                 sample(tr("remelted"), _PLAIN._replace(state=CellState.REMELTED)),
@@ -53,29 +53,29 @@ class BoardLegend(Legend):
         self.set_entries(entries)
         self.setAccessibleDescription(", ".join(self.words))
 
-    def _entry(self, words: str, cell: ShownCell) -> Entry:
-        return Entry(words, partial(_paint_cell, self._glyphs, cell))
+    def _entry(self, words: str, cell: ShownCell) -> LegendEntry:
+        return LegendEntry(words, partial(_paint_cell, self._glyphs, cell))
 
 
-def _paint_cell(glyphs: Glyphs, cell: ShownCell, painter: QPainter, area: QRectF, theme: Theme) -> None:
+def _paint_cell(glyphs: BoardGlyphs, cell: ShownCell, painter: QPainter, area: QRectF, theme: Theme) -> None:
     font = painter.font()
     paint_sample(painter, _rect(area), cell, theme, glyphs)
     painter.setFont(font)
 
 
-def _paint_marks(glyphs: Glyphs, painter: QPainter, area: QRectF, theme: Theme) -> None:
+def _paint_marks(glyphs: BoardGlyphs, painter: QPainter, area: QRectF, theme: Theme) -> None:
     """Two pencil marks, one likelier than the other; a sample is too small for nine places."""
     ink = color(theme.candidate)
     _paint_texts(glyphs, painter, area, theme, (("3", 0.62, 0.3, 0.36, ink), ("7", 0.45, 0.76, 0.7, ink)))
 
 
-def _paint_noise(glyphs: Glyphs, painter: QPainter, area: QRectF, theme: Theme) -> None:
-    """A token of noise, larger than in a cell: it could not be read otherwise."""
+def _paint_noise(glyphs: BoardGlyphs, painter: QPainter, area: QRectF, theme: Theme) -> None:
+    """A token of noise, larger than in a cell: it would be unreadable otherwise."""
     _paint_texts(glyphs, painter, area, theme, (("ø", 0.56, 0.5, 0.5, color(theme.noise)),))
 
 
 def _paint_texts(
-    glyphs: Glyphs,
+    glyphs: BoardGlyphs,
     painter: QPainter,
     area: QRectF,
     theme: Theme,

@@ -1,4 +1,4 @@
-"""Paints a board as it stands at one frame. Functions of their arguments; ``Glyphs`` is the only memory.
+"""Paints a board as it stands at one frame. Functions of their arguments; ``BoardGlyphs`` is the only memory.
 
 Every state has a shape beside its colour: noise is small and dim, a likely digit plain, an accepted one underlined, a
 remelted one in a dashed outline, a settled one solid ink, a given bold on a ground of its own. Conflicts are joined by
@@ -23,7 +23,7 @@ from app.design.tokens import RADIUS, Theme, color
 from app.state.run.canvas import CellState
 from app.state.sudoku.solve_frame import ShownCell, SolveFrame
 from app.sudoku.board.geometry import BoardGeometry
-from app.sudoku.board.glyphs import Drawn, Face, Glyphs, visible
+from app.sudoku.board.glyphs import BoardGlyphs, Drawn, Face, visible
 from engine.tasks.sudoku import PEERS
 
 SMALLEST_NOISE = 36
@@ -36,7 +36,7 @@ _SURE = (CellState.ACCEPTED, CellState.SETTLED, CellState.GIVEN)
 
 
 @dataclass(frozen=True)
-class Look:
+class BoardPaintOptions:
     """What is marked on a board, beyond what the frame says."""
 
     cursor: int = -1
@@ -51,12 +51,12 @@ def paint_board(
     geometry: BoardGeometry,
     frame: SolveFrame,
     theme: Theme,
-    glyphs: Glyphs,
-    look: Look,
+    glyphs: BoardGlyphs,
+    options: BoardPaintOptions,
     drawn: list[Drawn] | None = None,
 ) -> None:
-    """Paint a board; ``drawn`` is what ``texts`` made of it before. What is around it is the caller's."""
-    _paint_grounds(painter, geometry, frame, theme, look)
+    """Paint a board; ``drawn`` is what ``texts`` made of it before. The caller paints what is around it."""
+    _paint_grounds(painter, geometry, frame, theme, options)
     _paint_lines(painter, geometry, theme)
     _paint_conflicts(painter, geometry, frame, theme)
     for index, cell in enumerate(frame.cells):
@@ -67,10 +67,10 @@ def paint_board(
         if cell.wrong and not cell.violated:
             _strike(painter, geometry.rect_of(index), theme)
     _paint_frame(painter, geometry, frame, theme)
-    _paint_pointers(painter, geometry, theme, look)
+    _paint_pointers(painter, geometry, theme, options)
 
 
-def paint_sample(painter: QPainter, rect: Rect, cell: ShownCell, theme: Theme, glyphs: Glyphs) -> None:
+def paint_sample(painter: QPainter, rect: Rect, cell: ShownCell, theme: Theme, glyphs: BoardGlyphs) -> None:
     """Paint one cell by itself, as a legend shows it."""
     painter.fillRect(*rect, _given_ground(theme) if cell.given else color(theme.surface_sunken))
     _paint_shape(painter, rect, cell, theme)
@@ -84,7 +84,7 @@ def paint_sample(painter: QPainter, rect: Rect, cell: ShownCell, theme: Theme, g
 # ---------------------------------------------------------------- texts
 
 
-def texts(geometry: BoardGeometry, frame: SolveFrame, theme: Theme, glyphs: Glyphs) -> list[Drawn]:
+def texts(geometry: BoardGeometry, frame: SolveFrame, theme: Theme, glyphs: BoardGlyphs) -> list[Drawn]:
     """All texts of a board, each with its place, size and colour; those of one face together."""
     drawn: list[Drawn] = []
     developing = frame.started and not frame.committed
@@ -99,7 +99,7 @@ def _face(drawn: Drawn) -> Face:
 
 
 def _cell_texts(
-    drawn: list[Drawn], rect: Rect, cell: ShownCell, developing: bool, theme: Theme, glyphs: Glyphs
+    drawn: list[Drawn], rect: Rect, cell: ShownCell, developing: bool, theme: Theme, glyphs: BoardGlyphs
 ) -> None:
     size, middle_x, middle_y = rect.width, rect.x + rect.width / 2, rect.y + rect.width / 2
     ink = _ink(cell, theme)
@@ -142,7 +142,7 @@ def _ink(cell: ShownCell, theme: Theme) -> QColor:
 
 
 def _marks_beside(drawn: list[Drawn], rect: Rect, cell: ShownCell, theme: Theme) -> None:
-    """What else is possible, along the top as one pencils it in."""
+    """The other candidates, in small digits along the top."""
     others = [mark for mark in cell.marks if mark.digit != cell.digit][:MOST_BESIDE]
     for place, mark in enumerate(sorted(others)):
         drawn.append(
@@ -161,12 +161,12 @@ def _marks_in_places(drawn: list[Drawn], rect: Rect, cell: ShownCell, theme: The
 
 
 def _mark_face(rect: Rect, probability: float) -> Face:
-    """The size of a pencil mark: its area goes with the probability."""
+    """The size of a pencil mark: its area grows with the probability."""
     return Face(max(round(rect.width * (0.14 + 0.25 * math.sqrt(probability))), 6))
 
 
-def _noise_beside(drawn: list[Drawn], rect: Rect, cell: ShownCell, theme: Theme, glyphs: Glyphs) -> None:
-    """What really stands on the canvas where nothing is accepted: noise, in the corner."""
+def _noise_beside(drawn: list[Drawn], rect: Rect, cell: ShownCell, theme: Theme, glyphs: BoardGlyphs) -> None:
+    """The token on the canvas where nothing is accepted, small in the corner."""
     if rect.width >= SMALLEST_NOISE and not cell.violated:
         face = Face(max(round(0.19 * rect.width), 8))
         text = glyphs.elided(visible(cell.text), face, 0.5 * rect.width)
@@ -177,28 +177,30 @@ def _noise_beside(drawn: list[Drawn], rect: Rect, cell: ShownCell, theme: Theme,
 # ---------------------------------------------------------------- shapes
 
 
-def _paint_grounds(painter: QPainter, geometry: BoardGeometry, frame: SolveFrame, theme: Theme, look: Look) -> None:
+def _paint_grounds(
+    painter: QPainter, geometry: BoardGeometry, frame: SolveFrame, theme: Theme, options: BoardPaintOptions
+) -> None:
     side, size = geometry.side, geometry.cell
     painter.fillRect(geometry.left, geometry.top, side, side, color(theme.surface_sunken))
     given = _given_ground(theme)
     for index, cell in enumerate(frame.cells):
         if cell.given:
             painter.fillRect(*geometry.rect_of(index), given)
-    if look.focused and 0 <= look.cursor < geometry.count:
+    if options.focused and 0 <= options.cursor < geometry.count:
         hint = _veil(theme.selection, 0.30)
-        for index in (look.cursor, *PEERS[look.cursor]):
+        for index in (options.cursor, *PEERS[options.cursor]):
             painter.fillRect(*geometry.rect_of(index), hint)
         same = _veil(theme.selection, 0.62)
-        digit = _shown(frame.cells[look.cursor])
+        digit = _shown(frame.cells[options.cursor])
         for index, cell in enumerate(frame.cells):
             if digit and _shown(cell) == digit:
                 painter.fillRect(*geometry.rect_of(index), same)
-    if 0 <= look.hovered < geometry.count and look.hovered != look.cursor:
-        painter.fillRect(*geometry.rect_of(look.hovered), _veil(theme.ink, 0.06))
-    if look.tint > 0 and look.tinted:
-        for index, state in look.tinted.items():
+    if 0 <= options.hovered < geometry.count and options.hovered != options.cursor:
+        painter.fillRect(*geometry.rect_of(options.hovered), _veil(theme.ink, 0.06))
+    if options.tint > 0 and options.tinted:
+        for index, state in options.tinted.items():
             wash = QColor(state_color(state, theme))
-            wash.setAlphaF(0.30 * look.tint)
+            wash.setAlphaF(0.30 * options.tint)
             rect = geometry.rect_of(index)
             painter.fillRect(rect.x, rect.y, size, size, wash)
 
@@ -222,7 +224,7 @@ def _paint_lines(painter: QPainter, geometry: BoardGeometry, theme: Theme) -> No
 
 
 def _paint_frame(painter: QPainter, geometry: BoardGeometry, frame: SolveFrame, theme: Theme) -> None:
-    """The edge of the board: red while a run develops, as the lamp in a darkroom."""
+    """The edge of the board: in the accent colour while a run develops."""
     developing = frame.started and not frame.committed
     pen = QPen(color(theme.accent if developing else theme.faint_ink), 2)
     pen.setJoinStyle(Qt.PenJoinStyle.MiterJoin)
@@ -250,7 +252,7 @@ def _paint_conflicts(painter: QPainter, geometry: BoardGeometry, frame: SolveFra
 
 
 def _paint_shape(painter: QPainter, rect: Rect, cell: ShownCell, theme: Theme) -> None:
-    """The mark that tells a cell's state without its colour."""
+    """The mark that shows a cell's state without its colour."""
     size = rect.width
     painter.setPen(Qt.PenStyle.NoPen)
     if cell.state == CellState.ACCEPTED:
@@ -293,15 +295,15 @@ def _strike(painter: QPainter, rect: Rect, theme: Theme) -> None:
     )
 
 
-def _paint_pointers(painter: QPainter, geometry: BoardGeometry, theme: Theme, look: Look) -> None:
+def _paint_pointers(painter: QPainter, geometry: BoardGeometry, theme: Theme, options: BoardPaintOptions) -> None:
     painter.setBrush(Qt.BrushStyle.NoBrush)
-    if 0 <= look.hovered < geometry.count and look.hovered != look.cursor:
-        rect = geometry.rect_of(look.hovered)
+    if 0 <= options.hovered < geometry.count and options.hovered != options.cursor:
+        rect = geometry.rect_of(options.hovered)
         painter.setPen(QPen(color(theme.faint_ink), 1))
         painter.drawRect(QRectF(rect.x + 1.5, rect.y + 1.5, rect.width - 3, rect.height - 3))
-    if 0 <= look.cursor < geometry.count:
-        rect = geometry.rect_of(look.cursor)
-        painter.setPen(QPen(color(theme.focus if look.focused else theme.faint_ink), 2 if look.focused else 1))
+    if 0 <= options.cursor < geometry.count:
+        rect = geometry.rect_of(options.cursor)
+        painter.setPen(QPen(color(theme.focus if options.focused else theme.faint_ink), 2 if options.focused else 1))
         painter.drawRect(QRectF(rect.x + 1, rect.y + 1, rect.width - 2, rect.height - 2))
 
 
@@ -342,7 +344,7 @@ def _dashed_outline(size: int) -> list[QRect]:
 
 @cache
 def _veil(code: str, alpha: float) -> QColor:
-    """A colour seen through."""
+    """A colour with this opacity."""
     made = QColor(code)
     made.setAlphaF(alpha)
     return made
@@ -350,6 +352,7 @@ def _veil(code: str, alpha: float) -> QColor:
 
 @cache
 def _mixed(code: str, other: str, share: float) -> QColor:
-    """So much of the other colour in the one."""
+    """One colour with this share of another mixed in."""
     a, b = QColor(code), QColor(other)
-    return QColor(*(round(x + (y - x) * share) for x, y in zip(a.getRgb()[:3], b.getRgb()[:3], strict=True)))
+    pairs = (a.red(), b.red()), (a.green(), b.green()), (a.blue(), b.blue())
+    return QColor(*(round(x + (y - x) * share) for x, y in pairs))

@@ -8,7 +8,7 @@ from app.player.player import Player
 from app.player.run_view import RunView
 from app.state.sudoku.solve_frame import SolveFrame, frame
 from app.sudoku.board.view import BoardView
-from app.sudoku.wording import Spent, result_text
+from app.sudoku.words import Spent, result_text
 from engine import Recording
 
 REFRESH_MS = 30  # between two looks at a run under way that nothing paces

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, QTimer, Slot
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen, QPolygonF, QShowEvent
 from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
 
-from app.design.fonts import TEXT_SMALL, px
+from app.design.fonts import TEXT_SMALL, caption_font, px
+from app.design.plot_sheet import plain_plot
 from app.design.tokens import DARKROOM, Theme, color
-from app.inspector.timeline.plot_sheet import small_font
 from app.state.sudoku.scores import Scoreboard, wilson
 from app.sudoku.scores.words import short_with_givens, spoken
 from app.system.i18n import tr
+from engine.tasks.sudoku import Bin
+
+if TYPE_CHECKING:
+    from pyqtgraph import GraphicsLayoutWidget, PlotItem
 
 REDRAW_MS = 150  # between two drawings while results come in
 BAND = 36  # opacity of an interval, of 255
@@ -50,9 +54,9 @@ class ScorePlot(QWidget):
         super().__init__(parent)
         self._theme = DARKROOM
         self._scores = Scoreboard()
-        self._graph: Any = None  # a pyqtgraph layout, once it is needed
-        self.plots: dict[str, Any] = {}  # by bin
-        self.legend = Legend(self)
+        self._graph: GraphicsLayoutWidget | None = None  # once it is needed
+        self.plots: dict[str, PlotItem] = {}  # by bin
+        self.legend = ContenderLegend(self)
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 0, 0, 0)
         self._column.setSpacing(8)
@@ -111,7 +115,7 @@ class ScorePlot(QWidget):
         for name in bins:
             self._fill(name)
 
-    def _build(self, bins: list[Any]) -> None:
+    def _build(self, bins: list[Bin]) -> None:
         import pyqtgraph
 
         pyqtgraph.setConfigOptions(antialias=True)
@@ -124,22 +128,14 @@ class ScorePlot(QWidget):
         graph.setFrameShape(graph.Shape.NoFrame)
         graph.ci.layout.setContentsMargins(0, 0, 8, 0)
         graph.ci.layout.setSpacing(16)
-        font = small_font()
+        font = caption_font()
         for column, name in enumerate(bins):
-            plot = self.plots[name] = graph.addPlot(row=0, col=column)
-            plot.hideButtons()
-            plot.setMenuEnabled(False)
-            plot.setMouseEnabled(False, False)
+            plot = self.plots[name] = plain_plot(graph, theme, 0, column)
             plot.setTitle(short_with_givens(name), color=theme.ink, size=f"{px(TEXT_SMALL)}px")
             plot.titleLabel.item.setFont(font)
             plot.titleLabel.setMinimumWidth(0)  # or it keeps the plot from becoming narrow
             for side in ("left", "bottom"):
-                axis = plot.getAxis(side)
-                axis.setPen(theme.line_strong)
-                axis.setTextPen(theme.faint_ink)
-                axis.setTickFont(font)
-                axis.enableAutoSIPrefix(False)
-                axis.setStyle(hideOverlappingLabels=False)
+                plot.getAxis(side).setStyle(hideOverlappingLabels=False)
             left = plot.getAxis("left")
             left.setTicks([[(share, f"{share} %") for share in SHARES], []])
             left.setWidth(px(52))
@@ -165,7 +161,7 @@ class ScorePlot(QWidget):
         plot.setXRange(0, most * 1.04 + 0.5, padding=0)
         plot.getAxis("bottom").setTicks([[(tick, str(tick)) for tick in ticks(most)], []])
 
-    def _draw_contender(self, plot: Any, rates: list[float], place: int) -> None:
+    def _draw_contender(self, plot: PlotItem, rates: list[float], place: int) -> None:
         import pyqtgraph
 
         pen = pens(self._theme)[place % len(pens(self._theme))]
@@ -198,7 +194,7 @@ def ticks(most: int) -> list[int]:
     return [0, most // 2, most] if most > 1 and most % 2 == 0 else [0, most]
 
 
-class Legend(QWidget):
+class ContenderLegend(QWidget):
     """Who is drawn how; hidden where there is one contender only."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -221,7 +217,7 @@ class Legend(QWidget):
     def paintEvent(self, _event: QPaintEvent) -> None:
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setFont(small_font())
+        painter.setFont(caption_font())
         metrics = painter.fontMetrics()
         middle = self.height() / 2
         room = (self.width() - 16 * len(self._names)) / max(1, len(self._names)) - 44

@@ -7,7 +7,7 @@ from PySide6.QtGui import QFont, QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QSizePolicy, QTableWidget, QTableWidgetItem, QWidget
 
 from app.design.fonts import TEXT_SMALL, px, ui_font
-from app.state.sudoku.scores import ALL, Row
+from app.state.sudoku.scores import ALL, ScoreRow
 from app.sudoku.scores.words import cells_of, heads
 from app.system.i18n import tr
 
@@ -44,7 +44,7 @@ class ScoreTable(QTableWidget):
         self.setStyleSheet(STYLE)
         self._fit()
 
-    def show_rows(self, rows: list[Row]) -> None:
+    def show_rows(self, rows: list[ScoreRow]) -> None:
         """Only what differs is written, so that a selection stays."""
         named = len({row.contender for row in rows}) > 1
         if named != self._named:

@@ -20,19 +20,18 @@ from PySide6.QtWidgets import (
 from app.design.controls import FlowLayout, button, label
 from app.design.fonts import px
 from app.design.tokens import Theme
-from app.settings.fields import WholeBox
-from app.state.sudoku.board import BINS
+from app.settings.fields import SeedBox, WholeBox
 from app.state.sudoku.scores import Request, Result, Scoreboard
 from app.sudoku.scores.plot import ScorePlot
 from app.sudoku.scores.table import ScoreTable
 from app.sudoku.scores.words import short_with_givens, summary, with_givens
 from app.system.i18n import tr, trn
 from engine import SafelightError
-from engine.files import replacing
+from engine.files import write_text
+from engine.tasks.sudoku import BINS
 
 MOST = 10_000  # puzzles of a bin
 USUAL = 20
-LARGEST_SEED = 999_999
 REFRESH_MS = 100  # between two changes of the table while results come in
 
 
@@ -70,7 +69,9 @@ class ScoreboardView(QWidget):
             box.setChecked(True)
             box.toggled.connect(self._show_state)
         self.count = _number(tr("Puzzles of each kind"), 1, MOST, USUAL, 88)
-        self.seed = _number(tr("Seed of puzzles and noise"), 0, LARGEST_SEED, 0, 104)
+        self.seed = SeedBox()
+        self.seed.setAccessibleName(tr("Seed of puzzles and noise"))
+        self.seed.setFixedWidth(px(168))
         self.seed.setToolTip(tr("The same seed asks the same puzzles, whoever solves them."))
         self.run = button(tr("Run"), tr("Run the puzzles"), role="primary")
         self.stop = button(tr("Stop"), tr("Stop running puzzles"), role="plain")
@@ -277,8 +278,7 @@ class ScoreboardView(QWidget):
         path = path if path.suffix or named.exists() else named  # the dialog has asked about the name as it is
         text = self.scores.to_csv() if suffix == "csv" else self.scores.to_json(self._request)
         try:
-            with replacing(path) as beside:
-                beside.write_text(text, encoding="utf-8")
+            write_text(path, text)
         except SafelightError as error:
             self.failed.emit(str(error))
             return

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from app.state.sudoku.board import Bin, bin_name
-from app.state.sudoku.scores import ALL, SPANS, Row, Scoreboard
+from app.state.sudoku.board import bin_name
+from app.state.sudoku.scores import ALL, Scoreboard, ScoreRow, percent
 from app.system.i18n import tr
-
-UNKNOWN = "–"
+from engine.tasks.sudoku import GIVENS, Bin
 
 
 def title_of(name: str) -> str:
@@ -16,27 +15,22 @@ def title_of(name: str) -> str:
 
 def with_givens(name: Bin) -> str:
     """A bin with the givens of its puzzles."""
-    span = SPANS[name]
+    span = GIVENS[name]
     return tr("{bin}, {low}–{high} givens", bin=title_of(name), low=span.low, high=span.high)
 
 
 def short_with_givens(name: Bin) -> str:
     """The same where there is little room."""
-    span = SPANS[name]
+    span = GIVENS[name]
     return tr("{bin} {low}–{high}", bin=title_of(name), low=span.low, high=span.high)
 
 
-def percent(share: float | None) -> str:
-    """A share of 0 to 1."""
-    return UNKNOWN if share is None else f"{100 * share:.1f} %"
-
-
-def rate_with_interval(row: Row) -> str:
+def rate_with_interval(row: ScoreRow) -> str:
     """The rate and what lies around it, in per cent."""
     return f"{100 * row.rate:.1f} %  ({100 * row.low:.0f}–{100 * row.high:.0f})"
 
 
-def cells_of(row: Row, *, named: bool) -> tuple[str, ...]:
+def cells_of(row: ScoreRow, *, named: bool) -> tuple[str, ...]:
     """A row of the table, in columns as ``heads`` names it; ``named`` with the contender."""
     return (
         title_of(row.bin),

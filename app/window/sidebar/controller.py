@@ -1,4 +1,4 @@
-"""The sidebar's dealings with the library: what is listed, renamed, deleted, exported and imported."""
+"""What the sidebar does with the library: what is listed, renamed, deleted, exported and imported."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ AskSave = Callable[[str], str]
 AskOpen = Callable[[], str]
 
 
-class Shelf(QObject):
+class SidebarController(QObject):
     """Lets a sidebar and a session speak to each other. ``say`` is told what could not be done.
 
     Lists nothing before the first ``refresh``.
@@ -29,7 +29,7 @@ class Shelf(QObject):
 
     def __init__(self, sidebar: Sidebar, session: Session, say: Callable[[str], object]) -> None:
         super().__init__(sidebar)
-        self._sidebar, self._session, self._say = sidebar, session, say
+        self.sidebar, self._session, self._say = sidebar, session, say
         self._query = ""
         self._exporting = Exporting(session.library, self)
         self._exporting.failed.connect(self._tell)
@@ -62,7 +62,7 @@ class Shelf(QObject):
         except SafelightError as error:
             self._say(str(error))
             return
-        self._sidebar.show_conversations(found, session.conversation, time.time())
+        self.sidebar.show_conversations(found, session.conversation, time.time())
 
     @Slot()
     def begin(self) -> None:
@@ -141,8 +141,8 @@ class Shelf(QObject):
         return True
 
     def _ask_save(self, name: str) -> str:
-        return QFileDialog.getSaveFileName(self._sidebar.window(), tr("Export the conversation"), name)[0]
+        return QFileDialog.getSaveFileName(self.sidebar.window(), tr("Export the conversation"), name)[0]
 
     def _ask_open(self) -> str:
         form = tr("Conversations ({pattern})", pattern="*.json")
-        return QFileDialog.getOpenFileName(self._sidebar.window(), tr("Import a conversation"), "", form)[0]
+        return QFileDialog.getOpenFileName(self.sidebar.window(), tr("Import a conversation"), "", form)[0]

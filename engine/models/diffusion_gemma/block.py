@@ -39,8 +39,8 @@ class Block(nn.Module):
         self, x: Tensor, rope: tuple[Tensor, Tensor], mask: Tensor | Span | None, extend: Extend, text_rows: int
     ) -> Tensor:
         """x (B, T, H), of which the first ``text_rows`` are text and the rest a canvas -> (B, T, H)."""
-        x = x + self.post_attention_layernorm(self.self_attn(self.input_layernorm(x), rope, mask, extend))
-        dense = self.post_feedforward_layernorm_1(self.mlp(self.pre_feedforward_layernorm(x)))
+        x = x + self.post_attention_layernorm(self.self_attn(self.input_layernorm(x), rope, mask, extend, text_rows))
+        dense = self.post_feedforward_layernorm_1(self.mlp(self.pre_feedforward_layernorm(x), text_rows))
         tokens = x.reshape(-1, x.shape[-1])  # (B*T, H)
         weights, chosen = self.router(tokens)
         sparse = self.experts(self.pre_feedforward_layernorm_2(tokens), weights, chosen).view_as(x)

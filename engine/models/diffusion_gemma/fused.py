@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
-from engine.config import LayerConfig
+from engine.config import LayerConfig, ModelConfig
 from engine.kernels.expert_gemm import expert_parts
 from engine.kernels.inputs import embed_rows, rope_tables
 from engine.kernels.linear_w8a8 import linear_w8a8
@@ -22,15 +23,33 @@ from engine.kernels.linear_w8a16 import linear_w8a16
 from engine.kernels.norms import add_norm, head_norm_rope, merge_norm, norm
 from engine.kernels.router import MOST_EXPERTS, route
 from engine.kernels.table import schemes
+from engine.layers.adapted import addition, linear
 from engine.layers.attention import Span
+from engine.layers.embedding import TokenTable
 from engine.layers.kv_cache import KVCache
-from engine.layers.mlp import GatedMLP
+from engine.layers.mlp import GatedMLP, SelfConditioning
 from engine.layers.norm import RMSNorm
 from engine.layers.packed_linear import PackedExperts, PackedLinear, PackedWeight, gather, joined
 from engine.layers.rope import inverse_frequencies
 from engine.models.diffusion_gemma.block import Block
-from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.quant import Packed
+
+
+class Network(Protocol):
+    """What of a network is run here; ``DiffusionGemma`` is one."""
+
+    config: ModelConfig
+    embed_tokens: TokenTable
+    layers: nn.ModuleList
+    norm: RMSNorm
+    self_conditioning: SelfConditioning
+
+    @property
+    def device(self) -> torch.device: ...
+    @property
+    def dtype(self) -> torch.dtype: ...
+    @property
+    def embed_scale(self) -> float: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +68,7 @@ class _Layer:
 class FusedLayers:
     """All layers and the final norm of a network."""
 
-    def __init__(self, network: DiffusionGemma) -> None:
+    def __init__(self, network: Network) -> None:
         self._network = weakref.ref(network)  # which keeps this: a circle would hold its memory until it is collected
         blocks = [block for block in network.layers if isinstance(block, Block)]
         following = [*(block.input_layernorm for block in blocks[1:]), network.norm]
@@ -62,7 +81,7 @@ class FusedLayers:
         }
 
     @property
-    def network(self) -> DiffusionGemma:
+    def network(self) -> Network:
         """The network; the caller keeps it alive."""
         network = self._network()
         assert network is not None
@@ -75,7 +94,7 @@ class FusedLayers:
         """
         network, eps = self.network, self.network.config.rms_norm_eps
         mlp = network.self_conditioning
-        fed = self.dense(mlp, self.conditioning, norm(soft, weight_of(mlp.pre_norm), eps))
+        fed = self.dense(mlp, self.conditioning, norm(soft, weight_of(mlp.pre_norm), eps), 0)
         return embed_rows(ids, network.embed_tokens.table, fed, text_rows, network.embed_scale, eps)
 
     def ropes(self, start: Tensor, first: int, count: int) -> dict[LayerConfig, tuple[Tensor, Tensor]]:
@@ -88,10 +107,9 @@ class FusedLayers:
     ) -> Tensor:
         """x (T, H) -> hidden states after the final norm (T, H); keys and values go into the cache's buffers.
 
-        spans: one a kind of layer, alike in ``text_rows``.
+        spans: one a kind of layer, of one sequence, alike in ``text_rows``.
         """
         config, eps = self.network.config, self.network.config.rms_norm_eps
-        self.network.rows.text = next(iter(spans.values())).text_rows
         normed = norm(x, weight_of(self.layers[0].block.input_layernorm), eps)
         for index, (layer, kind) in enumerate(zip(self.layers, config.layers, strict=True)):
             x, normed = self.through(layer, x, normed, ropes[kind], spans[kind.kind], cache.buffers(index))
@@ -112,7 +130,8 @@ class FusedLayers:
         x, (dense_in, router_in, experts_in) = add_norm(
             x, attended, weight_of(block.post_attention_layernorm), layer.pre, eps, split=layer.experts is not None
         )
-        dense = self.dense(block.mlp, layer.gate_up, dense_in)  # first: experts' parts are the largest thing held
+        # Before the experts, whose parts are the largest thing held.
+        dense = self.dense(block.mlp, layer.gate_up, dense_in, span.text_rows)
         sparse = self.experts(layer, router_in, experts_in)
         return merge_norm(x, dense, sparse, layer.merge, layer.scalars, span.text_rows, eps)
 
@@ -121,8 +140,7 @@ class FusedLayers:
     ) -> Tensor:
         """One layer's attention: normed (T, H) -> (T, H)."""
         queries = self.queries(layer, normed, rope, span, buffers)
-        out: Tensor = layer.block.self_attn.o_proj(span.attend(queries, *_heads(buffers)))
-        return out
+        return linear(layer.block.self_attn.o_proj, span.attend(queries[None], *buffers)[0], span.text_rows)
 
     def queries(
         self, layer: _Layer, normed: Tensor, rope: tuple[Tensor, Tensor], span: Span, buffers: tuple[Tensor, Tensor]
@@ -131,9 +149,9 @@ class FusedLayers:
         own = layer.block.self_attn
         linears = _projections(layer.block)
         if layer.projections is None or _adapted(linears):
-            parts = [linear(normed) for linear in linears]
+            parts = [linear(one, normed, span.text_rows) for one in linears]
         else:
-            sizes = [linear.weight.shape[0] for linear in linears]
+            sizes = [one.weight.shape[0] for one in linears]
             parts = list(torch.split(_multiply(normed, linears, layer.projections), sizes, dim=1))
         return head_norm_rope(
             parts[0],
@@ -142,17 +160,16 @@ class FusedLayers:
             (weight_of(own.q_norm), weight_of(own.k_norm)),
             rope,
             _heads(buffers),
-            span.bounds[1:],
+            span.bounds[0, 1:],
             self.network.config.rms_norm_eps,
         )
 
-    def dense(self, mlp: GatedMLP, gate_up: Packed | None, x: Tensor) -> Tensor:
-        """A gated MLP: x (T, H) -> (T, H)."""
+    def dense(self, mlp: GatedMLP, gate_up: Packed | None, x: Tensor, text_rows: int) -> Tensor:
+        """A gated MLP: x (T, H), of which the first ``text_rows`` are text -> (T, H)."""
         linears: list[nn.Linear] = [mlp.gate_proj, mlp.up_proj]
         if gate_up is None or _adapted(linears):
-            return GatedMLP.forward(mlp, x)
-        out: Tensor = mlp.down_proj(_multiply(x, linears, gate_up, gated=True))
-        return out
+            return GatedMLP.forward(mlp, x, text_rows)
+        return linear(mlp.down_proj, _multiply(x, linears, gate_up, gated=True), text_rows)
 
     def experts(self, layer: _Layer, scaled: Tensor, x: Tensor) -> Tensor:
         """Routed experts, weighted: K parts of each token (T * K, H), or their sum (T, H).
@@ -250,4 +267,4 @@ def _multiply(x: Tensor, linears: list[nn.Linear], weight: Packed, gated: bool =
 
 def _adapted(linears: list[nn.Linear]) -> bool:
     """Whether something is added to a layer's output."""
-    return any(linear._forward_hooks for linear in linears)
+    return any(addition(one) is not None for one in linears)

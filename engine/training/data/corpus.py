@@ -1,4 +1,4 @@
-"""Batches of the embedded models' tasks, as token ids. The tasks themselves are in ``engine.tasks``."""
+"""The embedded models' tokenizer, and batches of their tasks as token ids. The tasks are in ``engine.tasks``."""
 
 from __future__ import annotations
 
@@ -8,14 +8,52 @@ from typing import Any
 
 import numpy as np
 import torch
-from tokenizers import Tokenizer
+from tokenizers import AddedToken, Tokenizer, decoders, models
 
+from engine.files import replacing, write_json, write_text
 from engine.tasks import skills, sudoku
 from engine.text.chat_template import ChatTemplate
-from engine.training.data.alphabet import CHAT_TEMPLATE, build_tokenizer
-from engine.training.data.rollout import Batch
+from engine.training.data.rollout import TrainingBatch
 from engine.training.minimal import read_lines
 from engine.training.recipes.embedded import Feed, Recipe
+
+# --- tokenizer --------------------------------------------------------------------------------------------------------
+
+SPECIAL = ("<pad>", "<eos>", "<bos>", "<unk>", "<mask>", "<|turn>system", "<|turn>user", "<|turn>model", "<turn|>")
+CHARACTERS = "\n" + "".join(map(chr, range(32, 127))) + "·•°±×÷«»¿¡éèàäöüßñçøåπ→"
+
+CHAT_TEMPLATE = (
+    "{#- This small model was trained on single questions: it reads the last one. -#}"
+    "{{ bos_token }}<|turn>user\n{{ messages[-1]['content'] }}<turn|>\n"
+    "{%- if add_generation_prompt %}{{ '\n' }}<|turn>model\n{% endif %}"
+)
+
+
+def build_tokenizer() -> Tokenizer:
+    """128 tokens: 9 special ones, then the characters."""
+    vocabulary = {token: index for index, token in enumerate([*SPECIAL, *CHARACTERS])}
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[], unk_token="<unk>"))
+    tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in SPECIAL])
+    tokenizer.decoder = decoders.Fuse()
+    return tokenizer
+
+
+def write_tokenizer(folder: Path) -> None:
+    """Write tokenizer.json, tokenizer_config.json and chat_template.jinja as released checkpoints lay them out."""
+    with replacing(folder / "tokenizer.json") as beside:
+        build_tokenizer().save(str(beside))
+    settings = {
+        "tokenizer_class": "PreTrainedTokenizerFast",  # transformers would otherwise take it for Gemma's
+        "bos_token": "<bos>",
+        "eos_token": "<eos>",
+        "pad_token": "<pad>",
+        "unk_token": "<unk>",
+    }
+    write_json(folder / "tokenizer_config.json", settings)
+    write_text(folder / "chat_template.jinja", CHAT_TEMPLATE + "\n")
+
+
+# --- prompts and batches ----------------------------------------------------------------------------------------------
 
 EOS, PAD = 1, 0
 _MARK = "\0"
@@ -24,11 +62,13 @@ _BEFORE, _BEHIND = _TEMPLATE.render([{"role": "user", "content": _MARK}]).split(
 
 
 def prompt_text(prompt: str) -> str:
-    """The prompt as the chat template renders it, which does nothing but put marks around it."""
+    """The prompt as the chat template renders it: the turn marks around the text."""
     return _BEFORE + prompt + _BEHIND
 
 
-def rows_to_batch(tokenizer: Tokenizer, prompts: list[str], targets: list[list[int]], prompt_length: int) -> Batch:
+def rows_to_batch(
+    tokenizer: Tokenizer, prompts: list[str], targets: list[list[int]], prompt_length: int
+) -> TrainingBatch:
     """Left-pad rendered prompts to ``prompt_length`` and stack them with their target canvases."""
     ids = np.full((len(prompts), prompt_length), PAD)
     present = np.zeros((len(prompts), prompt_length), dtype=bool)
@@ -36,7 +76,7 @@ def rows_to_batch(tokenizer: Tokenizer, prompts: list[str], targets: list[list[i
         count = len(encoding.ids)
         ids[row, prompt_length - count :] = encoding.ids
         present[row, prompt_length - count :] = True
-    return Batch(torch.from_numpy(ids), torch.from_numpy(present), torch.from_numpy(np.array(targets)))
+    return TrainingBatch(torch.from_numpy(ids), torch.from_numpy(present), torch.from_numpy(np.array(targets)))
 
 
 # --- Sudoku --------------------------------------------------------------------------------------------------------
@@ -57,14 +97,14 @@ class SudokuSource:
         self.prompt_length = 96
 
     def state(self) -> dict[str, Any]:
-        """Where the random stream stands, as plain JSON."""
+        """State of the random stream, as plain JSON."""
         return dict(self.rng.bit_generator.state)
 
     def restore(self, state: dict[str, Any]) -> None:
         self.rng.bit_generator.state = state
 
     def reseed(self, block: int) -> None:
-        """From here on the rows of a block, whatever was drawn before."""
+        """Draw the rows of a block from here on; they do not depend on what was drawn before."""
         self.rng = np.random.default_rng((self.seed, block))
 
     def puzzle(self) -> tuple[str, str]:
@@ -85,7 +125,7 @@ class SudokuSource:
         text = (np.stack([board, solution]) + ord("0")).astype(np.uint8).tobytes().decode()
         return text[: sudoku.SIZE], text[sudoku.SIZE :]
 
-    def draw(self, count: int) -> Batch:
+    def draw(self, count: int) -> TrainingBatch:
         prompts: list[str] = []
         targets: list[list[int]] = []
         for _ in range(count):
@@ -120,7 +160,7 @@ class SkillSource:
             self.prompt_length += skills.MAX_ANSWER // canvas_length * canvas_length
 
     def state(self) -> list[Any]:
-        """Where the random stream stands, as plain JSON."""
+        """State of the random stream, as plain JSON."""
         return list(self.rng.getstate())
 
     def restore(self, state: list[Any]) -> None:
@@ -128,10 +168,10 @@ class SkillSource:
         self.rng.setstate((version, tuple(internal), gauss))
 
     def reseed(self, block: int) -> None:
-        """From here on the rows of a block, whatever was drawn before."""
+        """Draw the rows of a block from here on; they do not depend on what was drawn before."""
         self.rng = random.Random(f"{self.seed}-{self.long}-{block}")
 
-    def draw(self, count: int) -> Batch:
+    def draw(self, count: int) -> TrainingBatch:
         prompts: list[str] = []
         targets: list[list[int]] = []
         while len(prompts) < count:
@@ -154,7 +194,7 @@ Source = SudokuSource | SkillSource
 
 
 def open_source(feed: Feed, recipe: Recipe, seed: int, puzzles: Path) -> Source:
-    """Where a feed's rows come from. ``puzzles``: a file of minimal puzzles, which Sudokus are varied from."""
+    """The source of a feed's rows. ``puzzles``: a file of minimal puzzles, which Sudokus are varied from."""
     if feed.kind == "sudoku":
         return SudokuSource(puzzles, recipe.canvas_length, seed)
     return SkillSource(recipe.canvas_length, seed, long=feed.kind == "long")

@@ -1,4 +1,4 @@
-"""Training states that the sampler itself produces. Knows no optimizer and no task.
+"""Training states that the sampler produces. Knows no optimizer and no task.
 
 A pool keeps one canvas a slot and walks it through real denoising: the logits that the loss is taken on also drive
 acceptance, re-noising and self-conditioning, and the canvas they leave behind is the slot's next training example.
@@ -19,7 +19,7 @@ from engine.decoding import sampling
 
 
 @dataclass(frozen=True)
-class Batch:
+class TrainingBatch:
     """Rows of a task: prompt ids (B, P) padded on the left, where they are present, and target canvases (B, C)."""
 
     ids: Tensor
@@ -29,7 +29,7 @@ class Batch:
 
 PURE_NOISE = 0.2  # share of the slots that start from nothing but noise
 POOL = ("ids", "present", "target", "canvas", "soft", "step")  # a pool's tensors
-Draw = Callable[[int], Batch]
+Draw = Callable[[int], TrainingBatch]
 
 
 class Pool:
@@ -37,8 +37,8 @@ class Pool:
 
     Args:
         draw: new rows, on that device.
-        ahead: draw a row for every slot at each step, though unfinished ones have no use for theirs. So nobody needs to
-            know how many are finished, and a device that works behind its host is not waited for.
+        ahead: draw a row for every slot at each step, also for unfinished ones. The number of finished slots need then
+            not be read back from the device, which would wait for it.
     """
 
     def __init__(self, draw: Draw, size: int, vocab_size: int, generator: torch.Generator, ahead: bool = False) -> None:

@@ -1,7 +1,7 @@
-"""What the loss of an adapter is taken on: randomly corrupted answers, or canvases on which the sampler is at work.
+"""Training states of an adapter: randomly corrupted answers, or canvases that the sampler has worked on.
 
-A source gives the loss of a step, and is told when the step's gradients are there. Its examples and draws are made on
-the CPU, so that a run has the same ones on any device.
+A source gives the loss of a step; ``advance`` is called after the backward pass. Examples and random numbers are drawn
+on the CPU, so that a run has the same ones on any device.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.training.data.puzzles import Examples
-from engine.training.data.rollout import POOL, Batch, Pool
+from engine.training.data.rollout import POOL, Pool, TrainingBatch
 from engine.training.loss import Loss, canvas_loss, draw, uniform_loss
 from engine.training.network import Prefix, encode, predict
 from engine.training.recipes.adapter import AdapterRecipe
@@ -26,7 +26,7 @@ class StateSource(Protocol):
         """Of the next step, with gradients to the adapters."""
 
     def advance(self, late: bool) -> float | None:
-        """Go on, the step's gradients being taken. ``late``: in the last part of the run.
+        """Go on to the next step, after the backward pass. ``late``: in the last part of the run.
 
         Returns:
             The share of the canvases whose best guess was the answer, if it is known.
@@ -39,7 +39,7 @@ class StateSource(Protocol):
 
 
 class UniformStates:
-    """Answers corrupted at random, as the public recipe has them."""
+    """Answers corrupted at random, as in the public recipe."""
 
     def __init__(
         self, network: DiffusionGemma, examples: Examples, recipe: AdapterRecipe, generator: torch.Generator
@@ -50,7 +50,7 @@ class UniformStates:
         batch = self.examples.draw(self.recipe.batch)
         draws = draw(batch.target, self.network.config.vocab_size, self.generator)
         device = self.network.device
-        batch = Batch(batch.ids.to(device), batch.present.to(device), batch.target.to(device))
+        batch = TrainingBatch(batch.ids.to(device), batch.present.to(device), batch.target.to(device))
         draws = type(draws)(draws.canvas.to(device), draws.conditioned.to(device))
         end, recipe = self.examples.format.end, self.recipe
         return uniform_loss(self.network, batch, draws, end, recipe.rank_causal > 0, recipe.recompute)
@@ -66,7 +66,7 @@ class UniformStates:
 
 
 class WalkStates:
-    """Canvases on their way (``rollout``). Prompts are read once each, by the base alone, and kept with the canvas."""
+    """Canvases being denoised (``rollout``). Each prompt is prefilled once, without the adapter, and its KV kept."""
 
     def __init__(
         self, network: DiffusionGemma, examples: Examples, recipe: AdapterRecipe, generator: torch.Generator

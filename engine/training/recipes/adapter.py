@@ -1,8 +1,8 @@
 """How a Sudoku adapter is trained, as data: two recipes, and what may be changed of them. Needs no torch.
 
-*uniform* is DiffusionGemma's public recipe, for models that know a great deal and need little: randomly corrupted
-answers, a few thousand steps. *walk* is for small models, whose steps are cheap and which have much to learn: canvases
-on which the sampler itself is at work, many steps, matrices of high rank.
+*uniform* is DiffusionGemma's public recipe, for large pretrained models: randomly corrupted answers, a few thousand
+steps. *walk* is for small models, whose steps are cheap and which have much to learn: canvases that the sampler works
+on, many steps, matrices of high rank.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class AdapterRecipe:
         states: what the loss is taken on.
         rank_denoise, rank_causal: of the matrices in each mode; 0 trains none. With a causal rank the causal co-loss
             is on, with weight 1.
-        optimizer: "adamw", or "muon" for orthogonalised steps.
+        optimizer: "adamw", or "muon", whose steps are orthogonalised.
         rate: highest learning rate. It rises over ``warmup_steps`` and falls to zero over the last ``decay_share``.
         batch: examples a step; of walks, canvases under way.
         ema: decay of the running average of the matrices, which is what is kept; 0 keeps the matrices themselves.
@@ -109,7 +109,7 @@ WALK = AdapterRecipe(
     recompute=False,
 )
 STEPS = {"uniform": 2_000, "walk": 1_600}
-"""How long a run is where nothing is said."""
+"""The default length of a run."""
 
 
 def recipe_for(config: ModelConfig, states: States | None = None) -> AdapterRecipe:
@@ -152,12 +152,12 @@ class AdapterRun:
                 raise SafelightError(f"{name} must be a whole number of {low} or more, not {getattr(self, name)!r}")
 
 
-# --- what a run tells ----------------------------------------------------------------------------------------------
+# --- records of a run ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class PuzzlesMade:
-    """Our own data is on its way."""
+    """Puzzles for training have been made."""
 
     done: int
     of: int
@@ -165,7 +165,7 @@ class PuzzlesMade:
 
 @dataclass(frozen=True)
 class TrainingStarted:
-    """The model is loaded, and it fits."""
+    """The model is loaded and fits into memory."""
 
     step: int  # above 0 where a run goes on
     steps: int
@@ -190,7 +190,7 @@ class TrainingProgress:
 
 @dataclass(frozen=True)
 class TrainingMeasured:
-    """Held-out puzzles through the sampler, as anyone would run them; shares are from 0 to 1."""
+    """Results on held-out puzzles, solved by the ordinary sampler; shares are from 0 to 1."""
 
     step: int
     count: int
@@ -210,7 +210,7 @@ class TrainingEnded:
 
     @property
     def is_finished(self) -> bool:
-        """Otherwise it was stopped, and goes on when it is started again."""
+        """False where it was stopped; it then resumes when it is started again."""
         return self.step >= self.steps
 
 

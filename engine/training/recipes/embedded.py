@@ -64,7 +64,7 @@ class Recipe:
     warmup_steps: int = 100
     decay_share: float = 0.35  # the last part of the run, over which the rates fall to zero
     ema: float = 0.998
-    # Chance a step that an unfinished canvas is dropped. Short walks first: a young model wanders off on long ones.
+    # Chance a step that an unfinished canvas is dropped. Short walks first, as an early model strays on long ones.
     retire_early: float = 0.5
     retire_late: float = 0.12
     late_share: float = 0.4  # the last part of the run, with long walks
@@ -85,7 +85,7 @@ class Recipe:
         return self.steps or 60 * self.minutes
 
     def done(self, step: int, seconds: float) -> float:
-        """How much of ``whole`` is behind."""
+        """The part of ``whole`` that is done."""
         return step if self.steps else seconds
 
     def factor(self, step: int, done: float) -> float:

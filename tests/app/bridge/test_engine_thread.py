@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -12,33 +12,47 @@ from pytestqt.qtbot import QtBot
 from app.bridge import engine_thread
 from app.bridge.engine_thread import EngineLink
 from app.bridge.mailbox import Mailbox
-from app.bridge.messages import (
-    LoadFailed,
+from engine import (
+    CanvasCommitted,
+    CanvasStarted,
+    Fork,
+    GenerationConfig,
+    GenerationFinished,
+    PrefillFinished,
+    StepFinished,
+    Trace,
+)
+from engine.service import (
+    AdapterChanged,
+    AdapterRequest,
+    Capabilities,
+    InfluenceMeasured,
+    InfluenceRequest,
     LoadProgress,
+    LoadReply,
+    LoadRequest,
     LoadStarted,
     MemoryUsed,
     ModelLoaded,
     ModelUnloaded,
-    RunFailed,
+    RunAdvanced,
+    RunEnded,
+    RunReply,
     RunRequest,
     RunStarted,
 )
-from engine import (
-    SKILLS,
-    CanvasCommitted,
-    CanvasStarted,
-    GenerationConfig,
-    GenerationFinished,
-    PrefillFinished,
-    SafelightError,
-    StepFinished,
-)
+from engine.text.message import Message
+from tests.fake_engine import FakeEngine
 
 MESSAGES = ({"role": "user", "content": "hello"},)
 
 
+def chat(config: GenerationConfig, seed: int = 7) -> RunRequest:
+    return RunRequest("chat", MESSAGES, config, seed)
+
+
 class Reader(QObject):
-    """Collects what arrives, and in which thread."""
+    """Collects what arrives, and in which thread; of ``RunAdvanced`` the event."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,7 +64,7 @@ class Reader(QObject):
     def take(self, messages: list[Any]) -> None:
         self.largest_batch = max(self.largest_batch, len(messages))
         self.in_own_thread &= QThread.currentThread() is self.thread()
-        self.messages += messages
+        self.messages += [message.event if isinstance(message, RunAdvanced) else message for message in messages]
 
     def has(self, kind: type) -> bool:
         return any(isinstance(message, kind) for message in self.messages)
@@ -66,7 +80,7 @@ def reader(qapp: QCoreApplication) -> Reader:  # noqa: ARG001 - no QObject befor
 
 @pytest.fixture
 def link(fake: Any, reader: Reader) -> Iterator[EngineLink]:
-    link = EngineLink(fake.load, fake.generate, mailbox_limit=4)
+    link = EngineLink(fake, mailbox_limit=4)
     link.arrived.connect(reader.take)
     yield link
     fake.hold = False
@@ -101,9 +115,9 @@ def test_loading_tells_start_progress_and_model(qtbot: QtBot, link: EngineLink, 
 def test_a_run_arrives_in_order_and_whole(qtbot: QtBot, link: EngineLink, reader: Reader, fake: Any) -> None:
     loaded(qtbot, link, reader)
     fake.steps = 40  # ten times the mailbox
-    link.run(RunRequest(MESSAGES, fake.defaults, 7))
-    qtbot.waitUntil(lambda: reader.has(GenerationFinished))
-    started, *told = reader.messages
+    link.run(chat(fake.defaults))
+    qtbot.waitUntil(lambda: reader.has(RunEnded))
+    started, *told, _ = reader.messages
     events = [message for message in told if not isinstance(message, MemoryUsed)]
     assert len(events) == len(told) - 1
     assert isinstance(started, RunStarted)
@@ -121,7 +135,7 @@ def test_the_worker_is_never_further_ahead_than_the_mailbox_is_large(
 ) -> None:
     loaded(qtbot, link, reader)
     fake.steps = 400
-    link.run(RunRequest(MESSAGES, fake.defaults, 7))
+    link.run(chat(fake.defaults))
     qtbot.waitUntil(lambda: reader.has(GenerationFinished))
     assert reader.count(StepFinished) == 400
     assert reader.largest_batch <= 4
@@ -130,13 +144,13 @@ def test_the_worker_is_never_further_ahead_than_the_mailbox_is_large(
 def test_cancel_stops_within_one_step(qtbot: QtBot, link: EngineLink, reader: Reader, fake: Any) -> None:
     loaded(qtbot, link, reader)
     fake.hold, fake.steps = True, 1000
-    link.run(RunRequest(MESSAGES, fake.defaults, 7))
+    link.run(chat(fake.defaults))
     fake.gate.release(2)
     qtbot.waitUntil(lambda: reader.count(StepFinished) == 2)
     link.cancel()
     fake.gate.release(1000)
-    qtbot.waitUntil(lambda: reader.has(GenerationFinished))
-    assert reader.messages[-1].reason == "cancelled"
+    qtbot.waitUntil(lambda: reader.has(RunEnded))
+    assert reader.messages[-2].reason == "cancelled"
     assert reader.count(StepFinished) == 2
 
 
@@ -145,41 +159,27 @@ def test_cancel_frees_a_worker_that_waits_for_the_reader(
 ) -> None:
     loaded(qtbot, link, reader)
     fake.steps = 10_000
-    link.run(RunRequest(MESSAGES, fake.defaults, 7))
+    link.run(chat(fake.defaults))
     qtbot.waitUntil(lambda: reader.has(StepFinished))
     link.cancel()
-    qtbot.waitUntil(lambda: reader.has(GenerationFinished))
-    assert reader.messages[-1].reason == "cancelled"
+    qtbot.waitUntil(lambda: reader.has(RunEnded))
+    assert reader.messages[-2].reason == "cancelled"
 
 
 def test_a_cancel_before_the_run_begins_holds(qtbot: QtBot, link: EngineLink, reader: Reader, fake: Any) -> None:
     loaded(qtbot, link, reader)
-    request = RunRequest(MESSAGES, fake.defaults, 7)
+    request = chat(fake.defaults)
     request.cancel.set()
     link.run(request)
     qtbot.waitUntil(lambda: reader.has(GenerationFinished))
     assert fake.steps_run == 0
 
 
-def test_a_foreseen_failure_is_told_without_details(qtbot: QtBot, link: EngineLink, reader: Reader) -> None:
-    link.load("missing", "Missing")
-    qtbot.waitUntil(lambda: reader.has(LoadFailed))
-    assert reader.messages[-1] == LoadFailed("missing", "there is no model at missing")
-
-
-def test_an_unforeseen_failure_is_one_line_with_details(qtbot: QtBot, link: EngineLink, reader: Reader) -> None:
-    link.load("crash", "Crash")
-    qtbot.waitUntil(lambda: reader.has(LoadFailed))
-    failed = reader.messages[-1]
-    assert failed.message == "Something went wrong: unexpected. Try again; the details may tell why."
-    assert "RuntimeError: unexpected" in failed.details
-
-
 def test_a_run_that_fails_leaves_the_worker_usable(qtbot: QtBot, link: EngineLink, reader: Reader, fake: Any) -> None:
     loaded(qtbot, link, reader)
     fake.fail_at = 1
-    link.run(RunRequest(MESSAGES, fake.defaults, 7))
-    qtbot.waitUntil(lambda: reader.has(RunFailed))
+    link.run(chat(fake.defaults))
+    qtbot.waitUntil(lambda: reader.has(RunEnded))
     assert (
         reader.messages[-1].message
         == "Something went wrong: the graphics card fell out. Try again; the details may tell why."
@@ -187,59 +187,13 @@ def test_a_run_that_fails_leaves_the_worker_usable(qtbot: QtBot, link: EngineLin
     assert "Traceback" in reader.messages[-1].details
     assert reader.count(StepFinished) == 1
     fake.fail_at = None
-    link.run(RunRequest(MESSAGES, fake.defaults, 8))
+    link.run(chat(fake.defaults, 8))
     qtbot.waitUntil(lambda: reader.has(GenerationFinished))
 
 
-def test_runs_of_a_model_share_one_cache(qtbot: QtBot, link: EngineLink, reader: Reader, fake: Any) -> None:
-    def run(last: type = GenerationFinished) -> object:
-        reader.messages.clear()
-        link.run(RunRequest(MESSAGES, fake.defaults, 7))
-        qtbot.waitUntil(lambda: reader.has(last))
-        return fake.caches[-1]
-
-    loaded(qtbot, link, reader)
-    first = run()
-    assert run() is first
-    fake.fail_at, fake.failure = 1, SafelightError("non-finite logits")
-    assert run(RunFailed) is first
-    fake.fail_at = None
-    assert run() is first  # a foreseen failure leaves a cache in order
-    fake.fail_at, fake.failure = 1, RuntimeError("the graphics card fell out")
-    assert run(RunFailed) is first
-    fake.fail_at = None
-    second = run()
-    assert second is not first  # of any other, nobody knows
-    loaded(qtbot, link, reader)
-    assert run() not in (first, second)
-
-
-def test_the_real_engine_reads_a_prompt_only_from_where_it_is_new(qtbot: QtBot, reader: Reader) -> None:
-    link = EngineLink()
-    link.arrived.connect(reader.take)
-    quick = GenerationConfig(max_new_tokens=1, max_denoising_steps=2)
-    counts = []
-    try:
-        link.load(SKILLS, "Skills")
-        qtbot.waitUntil(lambda: reader.has(ModelLoaded), timeout=60_000)
-        for prompt in ("What is 47 + 5?", "What is 47 + 8?", "What is 47 + 8?"):
-            reader.messages.clear()
-            link.run(RunRequest(({"role": "user", "content": prompt},), quick, 0))
-            qtbot.waitUntil(lambda: reader.has(GenerationFinished), timeout=60_000)
-            told = next(message for message in reader.messages if isinstance(message, PrefillFinished))
-            counts.append((told.prompt_tokens, told.reused_tokens))
-    finally:
-        link.shutdown()
-    (first, none), (second, shared), again = counts
-    assert first == second
-    assert none == 0
-    assert len("What is 47 + ") < shared < second - len("?")
-    assert again == (second, second)
-
-
 def test_a_run_without_a_model_says_so(qtbot: QtBot, link: EngineLink, reader: Reader) -> None:
-    link.run(RunRequest(MESSAGES, GenerationConfig(), 0))
-    qtbot.waitUntil(lambda: reader.has(RunFailed))
+    link.run(chat(GenerationConfig(), 0))
+    qtbot.waitUntil(lambda: reader.has(RunEnded))
     assert "no model is loaded" in reader.messages[-1].message
 
 
@@ -253,7 +207,7 @@ def test_a_newer_load_gives_up_the_older(qtbot: QtBot, link: EngineLink, reader:
 def test_shutdown_in_the_middle_of_a_run(qtbot: QtBot, link: EngineLink, reader: Reader, fake: Any) -> None:
     loaded(qtbot, link, reader)
     fake.steps = 100_000
-    link.run(RunRequest(MESSAGES, fake.defaults, 7))
+    link.run(chat(fake.defaults))
     qtbot.waitUntil(lambda: reader.has(StepFinished))
     link.shutdown()
     assert not link.is_alive
@@ -266,7 +220,7 @@ def test_shutdown_leaves_behind_what_answers_to_nobody(
     monkeypatch.setattr(engine_thread, "ENDING_SECONDS", 0.05)
     loaded(qtbot, link, reader)
     fake.hold = True
-    link.run(RunRequest(MESSAGES, fake.defaults, 7))
+    link.run(chat(fake.defaults))
     qtbot.waitUntil(lambda: reader.has(CanvasStarted))
     link.shutdown()
     assert link.is_alive
@@ -278,7 +232,7 @@ def test_shutdown_leaves_behind_what_answers_to_nobody(
 
 @pytest.mark.usefixtures("qapp")
 def test_shutdown_right_after_the_start(fake: Any) -> None:
-    link = EngineLink(fake.load, fake.generate)
+    link = EngineLink(fake)
     link.shutdown()
     assert not link.is_alive
 
@@ -313,20 +267,20 @@ class Clocked(Reader):
     @Slot(object)
     def take(self, messages: list[Any]) -> None:
         super().take(messages)
-        self.steps.append(sum(isinstance(message, StepFinished) for message in messages))
+        self.steps.append(sum(isinstance(getattr(message, "event", None), StepFinished) for message in messages))
         self.times.append(self.clock.elapsed())
 
 
 def test_a_pace_shows_one_step_at_a_time_and_loses_none(qtbot: QtBot, fake: Any) -> None:
     reader = Clocked()
-    link = EngineLink(fake.load, fake.generate)
+    link = EngineLink(fake)
     link.arrived.connect(reader.take)
     link.pace_ms = 20
     try:
         loaded(qtbot, link, reader)
         reader.steps.clear()
         reader.times.clear()
-        link.run(RunRequest(MESSAGES, GenerationConfig(), 0))
+        link.run(chat(GenerationConfig(), 0))
         qtbot.waitUntil(lambda: reader.has(GenerationFinished))
         count = reader.count(StepFinished)
         assert count > 1
@@ -338,7 +292,7 @@ def test_a_pace_shows_one_step_at_a_time_and_loses_none(qtbot: QtBot, fake: Any)
 
         link.pace_ms = 60_000  # held back for a minute a step, unless one stops waiting
         reader.messages.clear()
-        link.run(RunRequest(MESSAGES, GenerationConfig(), 1))
+        link.run(chat(GenerationConfig(), 1))
         qtbot.waitUntil(lambda: reader.count(StepFinished) == 1)
         link.cancel()
         qtbot.waitUntil(lambda: reader.has(GenerationFinished))
@@ -346,29 +300,84 @@ def test_a_pace_shows_one_step_at_a_time_and_loses_none(qtbot: QtBot, fake: Any)
         link.shutdown()
 
 
-@pytest.mark.parametrize("name", ["OutOfMemoryError", "MemoryError"])
-def test_memory_that_runs_out_is_said_in_plain_words(
-    qtbot: QtBot, link: EngineLink, reader: Reader, fake: Any, name: str
-) -> None:
-    loaded(qtbot, link, reader)
-    fake.fail_at = 1
-    fake.failure = MemoryError() if name == "MemoryError" else type(name, (RuntimeError,), {})("CUDA out of memory.")
-    link.run(RunRequest(MESSAGES, fake.defaults, 7))
-    qtbot.waitUntil(lambda: reader.has(RunFailed))
-    assert reader.messages[-1].message.startswith("Memory ran out. Close other programs")
-
-
 def test_a_model_can_be_let_go(qtbot: QtBot, link: EngineLink, reader: Reader, fake: Any) -> None:
     loaded(qtbot, link, reader)
     link.unload()
     qtbot.waitUntil(lambda: reader.has(ModelUnloaded))
-    link.run(RunRequest(MESSAGES, fake.defaults, 7))
-    qtbot.waitUntil(lambda: reader.has(RunFailed))
+    link.run(chat(fake.defaults))
+    qtbot.waitUntil(lambda: reader.has(RunEnded))
     assert "choose one first" in reader.messages[-1].message
 
 
-def test_the_template_is_told_whether_to_think(qtbot: QtBot, link: EngineLink, reader: Reader, fake: Any) -> None:
-    loaded(qtbot, link, reader)
-    link.run(RunRequest(MESSAGES, fake.defaults, 7, think=True))
-    qtbot.waitUntil(lambda: reader.has(GenerationFinished))
-    assert fake.options == [{"enable_thinking": True}]
+class Elsewhere:
+    """A backend of another kind: it goes by no file, and has a run of five steps for every request."""
+
+    capabilities = Capabilities()
+
+    def load(self, request: LoadRequest, tell: Callable[[LoadReply], None]) -> None:
+        tell(LoadStarted(request.title))
+
+    def unload(self) -> ModelUnloaded:
+        return ModelUnloaded()
+
+    def run(self, request: RunRequest) -> Iterator[RunReply]:
+        fake = FakeEngine()
+        fake.steps = 5
+        yield RunStarted(request.run_id, Trace(prompt="hello"))
+        for event in fake.generate(None, [2], request.config, request.seed, request.cancel):
+            yield RunAdvanced(request.run_id, event)
+        yield RunEnded(request.run_id, "the line is down")
+
+    def set_adapter(self, request: AdapterRequest) -> AdapterChanged:
+        return AdapterChanged(request.path_or_id, message="this model takes no adapters")
+
+    def measure(self, request: InfluenceRequest) -> InfluenceMeasured:
+        return InfluenceMeasured(request, None, "this model has no steps to measure")
+
+    def count_tokens(self, messages: Sequence[Message]) -> int:
+        return len(messages)
+
+
+@pytest.fixture
+def elsewhere(reader: Reader) -> Iterator[EngineLink]:
+    link = EngineLink(Elsewhere())
+    link.arrived.connect(reader.take)
+    yield link
+    link.shutdown()
+
+
+def test_any_backend_will_do(qtbot: QtBot, elsewhere: EngineLink, reader: Reader) -> None:
+    request = chat(GenerationConfig())
+    elsewhere.load("there", "There")
+    elsewhere.run(request)
+    elsewhere.set_adapter("some")
+    elsewhere.measure(InfluenceRequest(Trace(), 0, (), 0, 0, 1.0))
+    elsewhere.unload()
+    qtbot.waitUntil(lambda: reader.has(ModelUnloaded))
+    assert reader.count(StepFinished) == 5
+    kinds = [type(message) for message in reader.messages if type(message).__module__ != "engine.events"]
+    assert kinds == [LoadStarted, RunStarted, RunEnded, AdapterChanged, InfluenceMeasured, ModelUnloaded]
+    assert RunEnded(request.run_id, "the line is down") in reader.messages
+
+
+def test_a_pace_holds_no_steps_of_a_run_that_goes_on_from_another(
+    qtbot: QtBot, elsewhere: EngineLink, reader: Reader
+) -> None:
+    """Its trace is looked at, which is ahead of what arrives."""
+    elsewhere.pace_ms = 60_000
+    elsewhere.run(RunRequest.fork(Trace(prompt="hello"), (Fork(0, 0),)))
+    qtbot.waitUntil(lambda: reader.has(RunEnded))
+    assert reader.count(StepFinished) == 5
+
+
+def test_stopping_one_run_leaves_the_next_one_its_pace(qtbot: QtBot, elsewhere: EngineLink, reader: Reader) -> None:
+    elsewhere.pace_ms = 60_000
+    elsewhere.run(chat(GenerationConfig()))
+    qtbot.waitUntil(lambda: reader.count(StepFinished) == 1)
+    elsewhere.cancel()
+    qtbot.waitUntil(lambda: reader.has(RunEnded))
+    reader.messages.clear()
+    elsewhere.run(chat(GenerationConfig()))
+    qtbot.waitUntil(lambda: reader.has(StepFinished))
+    qtbot.wait(50)
+    assert reader.count(StepFinished) == 1

@@ -13,7 +13,8 @@ from PySide6.QtGui import QColor, QHelpEvent, QImage, QMouseEvent, QPainter
 from PySide6.QtWidgets import QScrollArea, QToolTip, QVBoxLayout, QWidget
 
 from app.canvas.geometry import GAP, MARGIN, Geometry, fitting_columns, flow
-from app.canvas.paint import Glyph, Glyphs, Look, glyph_of, paint_block
+from app.canvas.glyphs import CellGlyphs, Glyph, glyph_of
+from app.canvas.paint import PaintOptions, paint_block
 from app.canvas.view import CanvasView
 from app.design.fonts import canvas_font
 from app.design.tokens import DARKROOM, PAPER, entropy_color
@@ -183,7 +184,7 @@ def test_any_piece_is_painted_and_explained(view, piece):
     view.set_piece(lambda _: piece)
     show(view, block_at(2))
     assert not pixels(view).isNull()
-    assert view.grid.cell_width <= 10 * math.ceil(Glyphs(canvas_font()).character_width) + 8
+    assert view.grid.cell_width <= 10 * math.ceil(CellGlyphs(canvas_font()).character_width) + 8
     assert view.cell_text(0)[0].startswith("Position 0: token 12")
 
 
@@ -228,12 +229,12 @@ def cell_image(state: CellState, theme, *, layer: str = "state") -> QImage:
         case CellState.PADDING:
             block.text_length = 0
     assert block.cell(0, calm=True).state == state
-    glyphs = Glyphs(canvas_font())
+    glyphs = CellGlyphs(canvas_font())
     geometry = Geometry.from_width(60, 1, glyphs.cell_width(["a"]), glyphs.cell_height())
     image = QImage(60, geometry.height, QImage.Format.Format_RGB32)
     image.fill(QColor(theme.surface_sunken))
     painter = QPainter(image)
-    paint_block(painter, geometry, block, theme, glyphs, lambda _: Glyph("a", "text"), Look(layer=layer))
+    paint_block(painter, geometry, block, theme, glyphs, lambda _: Glyph("a", "text"), PaintOptions(layer=layer))
     painter.end()
     return image
 

@@ -14,19 +14,20 @@ from PySide6.QtGui import QDropEvent, QGuiApplication
 from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QScrollBar, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.bridge.messages import LoadedModel
 from app.chat.messages.turn import TurnView
 from app.chat.page import ChatPage, column_width
-from app.chat.paint_options import CanvasLook
 from app.chat.prose.widget import Prose
+from app.chat.view_options import ViewOptions
 from app.design.text_field import LONGEST_LINE
 from app.design.tokens import DARKROOM, PAPER
 from app.state.chat.attachment import Attachment
 from app.state.chat.conversation import Answer, ChatState, Turn
-from app.state.run.figures import Figures
+from app.state.run.stats import RunFigures
 from engine import Event, GenerationConfig, Reply
+from engine.catalog import Traits
+from engine.service import LoadedModel
 
-LOOK = CanvasLook(DARKROOM, calm=True, layer="state", reduced_motion=True)
+OPTIONS = ViewOptions(DARKROOM, calm=True, layer="state", reduced_motion=True)
 CODE = "Here:\n\n```python\nprint('a')\n```\n\n" + "and more words. " * 40
 
 
@@ -39,6 +40,7 @@ def loaded(fake: Any) -> LoadedModel:
         "path_or_id": "safelight-skills",
         "title": "Safelight Skills",
         "name": "safelight-skills",
+        "traits": Traits(),
         "defaults": fake.defaults,
         "vocab_size": 64,
         "piece": lambda token: chr(ord("a") + token % 26),
@@ -51,7 +53,7 @@ def loaded(fake: Any) -> LoadedModel:
 def ended(text: str = "An answer.", **changes: object) -> Answer:
     """An answer as the library gives it."""
     answer = Answer("Safelight Skills", 3, GenerationConfig())
-    answer.text, answer.status, answer.kept = text, "done", Figures(12, 1, 0, 1.5, 9.0, 40.0)
+    answer.text, answer.status, answer.kept = text, "done", RunFigures(12, 1, 0, 1.5, 9.0, 40.0)
     for name, value in changes.items():
         setattr(answer, name, value)
     return answer
@@ -67,7 +69,7 @@ def talk(count: int, seed: int = 0) -> ChatState:
 
 @pytest.fixture
 def page(qtbot: QtBot) -> ChatPage:
-    made = ChatPage(LOOK)
+    made = ChatPage(OPTIONS)
     qtbot.addWidget(made)
     made.resize(760, 700)
     made.show()
@@ -172,7 +174,7 @@ def develop_rest(page: ChatPage, chat: ChatState, fake: Any) -> None:
 def test_motion_is_a_fading_picture_and_ends(qtbot: QtBot, page: ChatPage, fake: Any) -> None:
     from app.chat.messages.fading import Fading
 
-    page.set_look(dataclasses.replace(LOOK, reduced_motion=False))
+    page.set_options(dataclasses.replace(OPTIONS, reduced_motion=False))
     chat = talk(0)
     chat.ask("Go", Answer("Skills", 5, fake.defaults))
     page.show_chat(chat, loaded(fake))
@@ -503,7 +505,7 @@ def test_every_control_has_a_name_and_tab_reaches_it_in_order(qtbot: QtBot, page
 def test_the_look_reaches_what_is_shown(page: ChatPage) -> None:
     page.show_chat(talk(2), None)
     before = page.turns[0].answer.text.grab().toImage()
-    page.set_look(dataclasses.replace(LOOK, theme=PAPER))
+    page.set_options(dataclasses.replace(OPTIONS, theme=PAPER))
     assert page.turns[0].answer.text.grab().toImage() != before
 
 

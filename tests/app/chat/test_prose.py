@@ -16,17 +16,17 @@ from app.chat.prose.blocks import (
     Math,
     Paragraph,
     Quote,
-    Rule,
     Table,
     Text,
+    ThematicBreak,
     plain,
 )
 from app.chat.prose.highlight import parts
 from app.chat.prose.parse import MOST_CELLS, MOST_IN_PARAGRAPH, Reading, opens, parse
 from app.chat.prose.rows import DONE, MOST_IN_ROW, OPEN, cut, flatten, jobs, verbatim_rows
 from app.chat.prose.safe import is_rtl, safe
-from app.chat.prose.slow import Formula as Drawing
-from app.chat.prose.slow import Program
+from app.chat.prose.slow import FormulaRequest as Drawing
+from app.chat.prose.slow import ProgramRequest
 from app.chat.prose.typeset import INK, MOST_NESTED, SIZE, may_be_drawn, typeset
 
 
@@ -55,7 +55,7 @@ def test_styles_within_a_line() -> None:
 def test_headings_rules_quotes_and_line_breaks() -> None:
     heading, rule, quote = parse("## Two\n\n---\n\n> one\n> two  \n> three\n>\n> > deep")
     assert heading == Heading(2, (Text("Two"),))
-    assert rule == Rule()
+    assert rule == ThematicBreak()
     assert quote == Quote((Paragraph((Text("one two\nthree"),)), Quote((Paragraph((Text("deep"),)),))))
 
 
@@ -248,7 +248,7 @@ def test_what_is_wanted_for_rows_is_named() -> None:
         Drawing("a", False),
         Drawing("b", False),
         Drawing("c", False),
-        Program("x", "python"),
+        ProgramRequest("x", "python"),
         Drawing("d", True),
     ]
 

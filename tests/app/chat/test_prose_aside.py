@@ -14,10 +14,15 @@ from app.chat.prose import aside as module
 from app.chat.prose import slow
 from app.chat.prose.aside import MOST_SENT, Aside
 from app.chat.prose.highlight import parts
-from app.chat.prose.slow import Formula, Program
+from app.chat.prose.slow import FormulaRequest, ProgramRequest
 from app.chat.prose.typeset import MOST_NESTED, Picture, typeset
 
-HEADS = [Formula("a^2", False), Program("def f(): pass", "python"), Formula(r"\frac{a", True), Formula("b", True)]
+HEADS = [
+    FormulaRequest("a^2", False),
+    ProgramRequest("def f(): pass", "python"),
+    FormulaRequest(r"\frac{a", True),
+    FormulaRequest("b", True),
+]
 
 
 @pytest.fixture
@@ -50,7 +55,7 @@ def test_what_comes_back_is_what_would_be_made_here(qtbot: QtBot, helper: Aside)
 def test_a_job_that_takes_too_long_ends_the_process_and_the_others_are_done(
     qtbot: QtBot, helper: Aside, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow_one = Program("never ends", "python")
+    slow_one = ProgramRequest("never ends", "python")
     code = (
         "from app.chat.prose import slow; slow.SECONDS = 0.1; "
         "slow.parts = lambda text, _: [None for _ in iter(int, 1 if 'never' in text else 0)]; slow.main()"
@@ -61,18 +66,18 @@ def test_a_job_that_takes_too_long_ends_the_process_and_the_others_are_done(
         start(process, program, ["-P", "-c", code])
 
     monkeypatch.setattr(module.QProcess, "start", start_another)
-    for job in (Formula("a", False), slow_one, Formula("b", False)):
+    for job in (FormulaRequest("a", False), slow_one, FormulaRequest("b", False)):
         helper.ask(job)
     wait(qtbot, helper)
-    assert isinstance(helper.ask(Formula("a", False)), Picture)
-    assert isinstance(helper.ask(Formula("b", False)), Picture)
+    assert isinstance(helper.ask(FormulaRequest("a", False)), Picture)
+    assert isinstance(helper.ask(FormulaRequest("b", False)), Picture)
     assert helper.ask(slow_one) is None
     assert not helper.is_pending(slow_one)  # that nothing can come of it is known, too
     assert helper.starts == 2
 
 
 def test_what_was_asked_for_last_does_not_wait_for_all_before(qtbot: QtBot, helper: Aside) -> None:
-    jobs = [Formula(f"x_{number}", False) for number in range(20)]
+    jobs = [FormulaRequest(f"x_{number}", False) for number in range(20)]
     helper.ask(jobs[0])
     qtbot.waitUntil(lambda: not helper.is_pending(jobs[0]), timeout=60_000)
     for job in jobs[1:]:
@@ -85,7 +90,11 @@ def test_what_was_asked_for_last_does_not_wait_for_all_before(qtbot: QtBot, help
 
 def test_what_cannot_end_well_is_never_begun(helper: Aside) -> None:
     deep = MOST_NESTED + 1
-    for job in (Formula("{" * deep + "}" * deep, True), Formula("x" * 5_000, True), Program("x" * 30_000, "make")):
+    for job in (
+        FormulaRequest("{" * deep + "}" * deep, True),
+        FormulaRequest("x" * 5_000, True),
+        ProgramRequest("x" * 30_000, "make"),
+    ):
         assert helper.ask(job) is None
         assert not helper.is_pending(job)
     assert helper.starts == 0
@@ -95,24 +104,24 @@ def test_a_process_that_does_not_start_is_given_up(
     qtbot: QtBot, helper: Aside, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module.sys, "executable", "/nowhere/python")
-    jobs = [Formula(letter, False) for letter in "abc"]
+    jobs = [FormulaRequest(letter, False) for letter in "abc"]
     for job in jobs:
         helper.ask(job)
     wait(qtbot, helper)
     assert [helper.ask(job) for job in jobs] == [None] * 3
-    helper.ask(Formula("d", False))
+    helper.ask(FormulaRequest("d", False))
     assert helper.is_idle
     assert helper.starts == module.MOST_STARTS
 
 
 def test_nobody_needs_it_for_long_and_it_ends(qtbot: QtBot, helper: Aside, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "IDLE_SECONDS", 0.01)
-    helper.ask(Formula("a", False))
+    helper.ask(FormulaRequest("a", False))
     wait(qtbot, helper)
     qtbot.waitUntil(lambda: helper._process is None, timeout=30_000)
-    helper.ask(Formula("b", False))
+    helper.ask(FormulaRequest("b", False))
     wait(qtbot, helper)
-    assert isinstance(helper.ask(Formula("b", False)), Picture)
+    assert isinstance(helper.ask(FormulaRequest("b", False)), Picture)
     assert helper.starts == 2
 
 
@@ -124,9 +133,9 @@ def test_the_bundle_knows_the_option_that_makes_it_the_helper() -> None:
 def test_results_are_kept_within_bounds(helper: Aside, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_KEPT", 10_000)
     for number in range(100):
-        helper._keep(Formula(str(number), False), Picture(b"x" * 1_000, 1, 1, 0))
+        helper._keep(FormulaRequest(str(number), False), Picture(b"x" * 1_000, 1, 1, 0))
     assert 1 < len(helper._known) < 10
-    assert Formula("99", False) in helper._known
+    assert FormulaRequest("99", False) in helper._known
 
 
 def test_the_process_ends_with_its_input_and_knows_neither_qt_nor_torch() -> None:
@@ -136,9 +145,12 @@ def test_the_process_ends_with_its_input_and_knows_neither_qt_nor_torch() -> Non
         "assert not heavy, heavy"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], input=slow.written(Formula("a", True)) + b"nonsense\n", capture_output=True,
-        timeout=60, check=False,
-    )  # fmt: skip
+        [sys.executable, "-c", code],
+        input=slow.written(FormulaRequest("a", True)) + b"nonsense\n",
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     ready, picture, nothing = done.stdout.split(b"\n")[:3]
     assert ready == b""

@@ -305,7 +305,7 @@ def test_preparing_is_done_in_steps_and_asks_for_pictures(qtbot: QtBot) -> None:
     steps = list(prepare("$aa$ and $bb$\n\n$$cc$$"))
     assert len(steps) == 5
     qtbot.waitUntil(lambda: aside().is_idle, timeout=30_000)
-    assert aside().ask(slow.Formula("cc", True)) is not None
+    assert aside().ask(slow.FormulaRequest("cc", True)) is not None
 
 
 def test_a_source_is_shown_until_its_picture_is_there_and_selection_stays(qtbot: QtBot, prose: Prose) -> None:
@@ -350,7 +350,7 @@ def test_all_of_a_long_line_is_laid_out_in_bounded_pieces(
 def test_a_document_is_laid_out_once_however_many_formulas_it_has(
     qtbot: QtBot, prose: Prose, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    qtbot.waitUntil(lambda: aside().ask(slow.Formula("x", False)) is not None, timeout=30_000)
+    qtbot.waitUntil(lambda: aside().ask(slow.FormulaRequest("x", False)) is not None, timeout=30_000)
     sized: list[object] = []
     size = Formulas.intrinsicSize
     monkeypatch.setattr(Formulas, "intrinsicSize", lambda *a: sized.append(a) or size(*a))

@@ -12,6 +12,7 @@ import engine
 from app.cli.main import main
 from engine import SafelightError
 from engine.adapters.writing import save_adapter
+from engine.models.diffusion_gemma.layout import TARGETS
 from tests.engine import tiny
 from tests.engine.adapting import random_adapters
 
@@ -28,7 +29,7 @@ def run(capsys: Capture, *arguments: object) -> tuple[int, str, str]:
 @pytest.fixture
 def places(tmp_path: Path) -> tuple[Path, Path]:
     """A model and an adapter on it."""
-    save_adapter(tmp_path / "tuned", random_adapters(tiny.network()), "tiny", "")
+    save_adapter(tmp_path / "tuned", random_adapters(tiny.network()), TARGETS, "tiny", "")
     return tiny.checkpoint(tmp_path / "tiny"), tmp_path / "tuned"
 
 

@@ -9,18 +9,18 @@ import pytest
 
 from app.cli.main import main
 from engine.doctor import examine as module
-from engine.doctor.report import Check, Report, Section
+from engine.doctor.report import CheckResult, Report, SectionReport
 
 Capture = pytest.CaptureFixture[str]
 ROW = {"part": "experts", "kernel": "gate_up int4-g32", "registers": 95, "spill_bytes": 0, "shared_bytes": 16384}
 
 
 def report(quick: bool, ok: bool) -> Report:
-    environment = Section("environment", checks=[Check("a card", None, "no CUDA device")], seconds=2.0)
+    environment = SectionReport("environment", checks=[CheckResult("a card", None, "no CUDA device")], seconds=2.0)
     environment.take({"fact": "memory", "value": 25.3, "unit": "GB"})
     environment.take({"fact": "driver", "value": None, "unit": ""})
-    kernels = Section("kernels", checks=[Check("linear8 64 x 128", ok, "off by 2.5e-07\x1b[2J")])
-    code = Section("machine code", checks=[Check("gate_up int4-g32 sm_89", True, "within its budget")])
+    kernels = SectionReport("kernels", checks=[CheckResult("linear8 64 x 128", ok, "off by 2.5e-07\x1b[2J")])
+    code = SectionReport("machine code", checks=[CheckResult("gate_up int4-g32 sm_89", True, "within its budget")])
     code.take({"row": {**ROW, "target": "sm_89", "decoding": 2.14, "launches": 30}})
     code.take({"row": {**ROW, "target": "sm_90", "decoding": None}})
     return Report([environment, kernels, code], quick)

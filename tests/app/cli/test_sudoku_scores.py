@@ -12,10 +12,11 @@ from types import SimpleNamespace
 import pytest
 
 import engine
-from app.cli import sudoku_runs, sudoku_scores, terminal
+from app.cli import sudoku_scores, terminal
 from app.cli.main import main
-from app.state.sudoku.scores import SPANS, Result, Scoreboard, Span, make_puzzle, wilson
+from app.state.sudoku.scores import Result, Scoreboard, make_puzzle, wilson
 from engine.tasks import sudoku
+from engine.tasks.sudoku import GIVENS, GivenRange
 
 PUZZLE = "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79"
 FAST = ["--max-steps", "2", "--max-new-tokens", "1"]
@@ -69,7 +70,7 @@ def test_an_evaluation_as_json(capsys: Capture, tmp_path: Path) -> None:
     )
     assert document["finished"] is True
     assert document["sampler"]["max_denoising_steps"] == _loaded[0].generation_defaults.max_denoising_steps
-    made = [make_puzzle(Span(48, 48), 5, index) for index in range(2)]
+    made = [make_puzzle(GivenRange(48, 48), 5, index) for index in range(2)]
     assert [(one["puzzle"], one["solution"]) for one in document["results"]] == [(m.board, m.solution) for m in made]
     for one in document["results"]:
         right = sum(
@@ -104,17 +105,17 @@ def test_the_seed_of_before_the_command_counts_and_puzzles_repeat(capsys: Captur
         return [one["puzzle"] for one in results]
 
     easy = ["sudoku", "--eval", "--bin", "easy", "--count", "2"]
-    expected = [make_puzzle(SPANS["easy"], 3, index).board for index in range(2)]
+    expected = [make_puzzle(GIVENS["easy"], 3, index).board for index in range(2)]
     assert boards("--seed", "3", *easy) == boards(*easy, "--seed", "3") == expected
-    assert make_puzzle(SPANS["easy"], 0, 0).board != expected[0]
+    assert make_puzzle(GIVENS["easy"], 0, 0).board != expected[0]
 
 
 def test_an_adapter_is_named() -> None:
     model = SimpleNamespace(name="base", device="cpu", adapter=SimpleNamespace(name="lora", fingerprint="f00"))
-    batch = sudoku_scores.Batch(model, engine.GenerationConfig(), (SPANS["easy"],), 3, 1)  # type: ignore[arg-type]
+    batch = sudoku_scores.Evaluation(model, engine.GenerationConfig(), (GIVENS["easy"],), 3, 1)  # type: ignore[arg-type]
     document = sudoku_scores.document(batch, scores(2), finished=False)
     assert (document["model"], document["adapter"], document["adapter_fingerprint"]) == ("base", "lora", "f00")
-    assert sudoku_runs.contender(model) == "base + lora"  # type: ignore[arg-type]
+    assert sudoku_scores.contender(model) == "base + lora"  # type: ignore[arg-type]
 
 
 def interrupted_run(real: object, calls: list[int]) -> object:
@@ -221,7 +222,7 @@ def test_the_table_fits_80_columns() -> None:
         screen = io.StringIO()
         console = terminal.console(screen)
         console.width = width
-        console.print(sudoku_runs.table(board, "", width))
+        console.print(sudoku_scores.table(board, "", width))
         text = screen.getvalue()
         assert "…" not in text
         assert "100/100" in text

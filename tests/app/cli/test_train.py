@@ -33,7 +33,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def safelight(*arguments: object) -> int:
     """The subcommand alone, its errors raised."""
     root = Parser(prog="safelight")
-    command.add_parser(root.add_subparsers(parser_class=Parser))
+    command.add(root.add_subparsers(parser_class=Parser))
     args: argparse.Namespace = root.parse_args([str(argument) for argument in arguments])
     return int(args.run(args))
 

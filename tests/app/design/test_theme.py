@@ -15,7 +15,7 @@ from app.design.fonts import canvas_font, px, set_text_percent, sized, text_perc
 from app.design.stylesheet import apply_theme, chrome, stylesheet, system_theme
 from app.design.tokens import DARKROOM, PAPER, Theme, entropy_color, readable_on
 from app.settings import store
-from app.window.appearance import Looks
+from app.window.appearance import Appearance
 
 # Said by the offscreen platform whenever a window is shown.
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support propagateSizeHints")
@@ -226,7 +226,7 @@ def test_every_size_of_the_sheets_follows(theme, restored):  # noqa: ARG001
 
 
 def test_text_on_screen_grows_at_once_and_stays_so(restored, qtbot, settings: QSettings):  # noqa: ARG001
-    looks = Looks(settings)
+    looks = Appearance(settings)
     window = QWidget()
     qtbot.addWidget(window)
     column = QVBoxLayout(window)
@@ -243,4 +243,4 @@ def test_text_on_screen_grows_at_once_and_stays_so(restored, qtbot, settings: QS
     large = [widget.fontMetrics().height() for widget in (title, button)]
     assert [round(after / before) for before, after in zip(small, large, strict=True)] == [2, 2]
     assert store.read_preferences(settings).text_percent == 200
-    assert Looks(settings).preferences.text_percent == text_percent() == 200
+    assert Appearance(settings).preferences.text_percent == text_percent() == 200

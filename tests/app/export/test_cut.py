@@ -14,7 +14,7 @@ from PySide6.QtCore import QSettings
 
 from app.export import packing
 from app.export.options import Options
-from app.export.pictures import Sheet, Style
+from app.export.pictures import PictureSheet, PictureStyle
 from app.export.writing import export
 from app.inspector.export_dialog import ExportDialog
 from app.player.player import Player
@@ -121,7 +121,7 @@ def test_a_block_is_packed_in_pieces(large: Trace, monkeypatch: pytest.MonkeyPat
 
 def test_laying_out_a_picture_reads_no_frame_again(several: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
     replay = Replay(several)
-    sheet = Sheet(several, replay, range(len(replay.frames)), Style.of(Options("gif")))
+    sheet = PictureSheet(several, replay, range(len(replay.frames)), PictureStyle.of(Options("gif")))
     for share in sheet.measure():
         if np.isclose(share, 1.0):  # all frames were gone through, and the layout is what is left
             monkeypatch.setattr(replay, "snapshot", None)

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("qapp")
 def call(*words: str) -> int:
     root = Parser(prog="safelight")
     commands = root.add_subparsers(parser_class=Parser)
-    export.add_parser(commands)
+    export.add(commands)
     args: argparse.Namespace = root.parse_args(["export", *words])
     return int(args.run(args))
 

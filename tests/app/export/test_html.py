@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.canvas.paint import glyph_of
+from app.canvas.glyphs import glyph_of
 from app.export import html
 from app.export.options import Options
 from app.state.run.canvas import CellState

@@ -17,7 +17,7 @@ from app.design.tokens import DARKROOM, PAPER
 from app.export import video
 from app.export.gif import as_pillow
 from app.export.options import Options, chosen, frames_of, parse_steps, spread
-from app.export.pictures import Sheet, Style, shapely, wrap
+from app.export.pictures import PictureSheet, PictureStyle, shapely, wrap
 from app.state.run.replay import Replay
 from engine import SafelightError, Trace
 
@@ -62,7 +62,7 @@ def test_gif_has_a_frame_for_each_of_the_runs(several: Trace, tmp_path: Path) ->
 def test_gif_frames_are_the_pictures(layer: Any, real: Trace, tmp_path: Path) -> None:
     options = Options("gif", theme="paper", layer=layer)
     replay = Replay(real)
-    sheet = Sheet(real, replay, chosen(replay, options), Style.of(options))
+    sheet = PictureSheet(real, replay, chosen(replay, options), PictureStyle.of(options))
     list(sheet.measure())
     with Image.open(whole(real, tmp_path / "run.gif", options)) as image:
         for place in (0, 3, len(replay.frames) - 1):

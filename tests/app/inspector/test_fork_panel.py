@@ -13,6 +13,7 @@ from app.inspector.forks.spans import merged
 from app.player.player import NOTHING, Player
 from app.system.i18n import use
 from engine import Fork, Mark
+from engine.config import LARGEST_SEED
 from tests.app.inspector.made_up import LENGTH, STEPS, Recorded, asked, run
 from tests.app.marked import Brackets, unmarked
 
@@ -97,6 +98,8 @@ def test_settings_and_seed_are_told_only_where_they_differ(panel):
     panel.boxes["entropy_bound"].setValue(0.4)
     panel.seed.setValue(11)
     assert panel.draft() == Fork(0, 2, seed=11, settings=(("entropy_bound", 0.4),))
+    panel.seed.setValue(LARGEST_SEED)
+    assert panel.draft() == Fork(0, 2, seed=LARGEST_SEED, settings=(("entropy_bound", 0.4),))
 
 
 def test_typed_text_must_be_one_token(panel, player):

@@ -10,7 +10,7 @@ from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QColor, QMouseEvent
 
 from app.design.tokens import DARKROOM, PAPER, entropy_color
-from app.inspector.influence.scale import Influence, Scale
+from app.inspector.influence.scale import Scale, ShownInfluence
 from app.inspector.influence.view import InfluenceView
 from app.inspector.words import in_nats, power_of_ten, tick
 from app.player.player import Player
@@ -47,11 +47,11 @@ def influence(qtbot, player) -> InfluenceView:
 
 
 def test_a_position_has_no_influence_on_itself():
-    found = Influence(1, 5, 6, KL, 1)
+    found = ShownInfluence(1, 5, 6, KL, 1)
     assert found.most == 0.5
     assert found.moved(2) == [(3, 0.5), (2, 0.02)]
     assert found.moved(9) == [(3, 0.5), (2, 0.02), (4, 0.001)]
-    nothing = Influence(1, 5, 5, np.zeros(6), 1)
+    nothing = ShownInfluence(1, 5, 5, np.zeros(6), 1)
     assert (nothing.most, nothing.moved(9)) == (0.0, [])
 
 
@@ -159,17 +159,17 @@ FAR = np.array([1e-7, 0.0, 2e-6, 1e-4, 3e-6, 0.5])
 
 
 def test_the_scale_is_chosen_by_the_spread():
-    near = Influence(1, 5, 6, KL, 1)
+    near = ShownInfluence(1, 5, 6, KL, 1)
     assert near.scale == Scale(0.5)
-    far = Influence(1, 5, 6, FAR, 1)
+    far = ShownInfluence(1, 5, 6, FAR, 1)
     assert far.scale == Scale(0.5, -7)
-    assert Influence(1, 5, 5, np.zeros(6), 1).scale == Scale(0.0)
+    assert ShownInfluence(1, 5, 5, np.zeros(6), 1).scale == Scale(0.0)
 
 
 def test_the_changed_position_has_no_part_in_the_scale():
     kl = FAR.copy()
     kl[1] = 90.0
-    assert Influence(1, 5, 6, kl, 1).scale == Scale(0.5, -7)
+    assert ShownInfluence(1, 5, 6, kl, 1).scale == Scale(0.5, -7)
 
 
 def test_a_logarithmic_scale_tells_small_figures_apart():
@@ -184,7 +184,7 @@ def test_a_logarithmic_scale_tells_small_figures_apart():
 def test_at_most_seven_powers_of_ten_are_shown():
     kl = np.full(9, 1e-11)
     kl[0] = 0.5
-    assert Influence(3, 5, 6, kl, 3).scale.low == -7
+    assert ShownInfluence(3, 5, 6, kl, 3).scale.low == -7
 
 
 def test_the_scale_is_told_in_words_over_the_map(influence):

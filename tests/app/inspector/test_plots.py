@@ -87,7 +87,7 @@ def test_frames_stand_at_their_steps(parts):
 def test_a_click_goes_there(parts, qtbot):
     sheet = parts.sheet
     for place in (1, 3, 8, 10):
-        x = sheet._pixel(parts.plots.x_of(parts.player.replay.frames[place]))
+        x = sheet.pixel(parts.plots.x_of(parts.player.replay.frames[place]))
         qtbot.mouseClick(sheet, Qt.MouseButton.LeftButton, pos=QPoint(round(x), 60))
         assert parts.player.place == place
 
@@ -100,7 +100,7 @@ def test_the_mark_is_at_the_frame_and_nowhere_else(parts, theme):
     middle = round(sheet._areas[0].center().y())
 
     def marked(image: QImage, place: int) -> bool:
-        x = round(sheet._pixel(parts.plots.x_of(parts.player.replay.frames[place])))
+        x = round(sheet.pixel(parts.plots.x_of(parts.player.replay.frames[place])))
         return any(image.pixelColor(x + by, middle) == QColor(theme.accent) for by in (-1, 0))
 
     for place in (2, 9, 4):
@@ -111,7 +111,7 @@ def test_the_mark_is_at_the_frame_and_nowhere_else(parts, theme):
 
 def test_moving_the_mark_draws_no_plot(parts, monkeypatch):
     drawn: list[bool] = []
-    monkeypatch.setattr(parts.sheet, "take", lambda *_: drawn.append(True))
+    monkeypatch.setattr(parts.sheet, "draw", lambda *_: drawn.append(True))
     for place in range(12):
         parts.player.go(place)
         parts.plots.grab()

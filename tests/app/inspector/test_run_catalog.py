@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pytestqt.qtbot import QtBot
 
 from app.inspector import run_catalog
-from app.inspector.run_catalog import KeptRuns
+from app.inspector.run_catalog import KeptRuns, RunCatalog
 from engine.trace import TraceError, read_header
 from engine.trace.format import frame, opening
 from tests.engine.traces import header, made_up, write
@@ -19,6 +22,7 @@ from tests.engine.traces import header, made_up, write
 
 def kept(folder: Path, *names: str) -> None:
     """Good files, the first the newest."""
+    folder.mkdir(exist_ok=True)
     for age, name in enumerate(names):
         write(folder / f"{name}.sltrace", made_up(), header())
         os.utime(folder / f"{name}.sltrace", (1e9 - age, 1e9 - age))
@@ -93,3 +97,100 @@ def test_a_long_prompt_is_opened_by_its_name(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="too long a prompt to be listed"):
         read_header(tmp_path / "long.sltrace", 4000)
     assert len(read_header(tmp_path / "long.sltrace")[0].prompt) == 5000
+
+
+# ---------------------------------------------------------------- off the GUI thread
+
+
+@pytest.fixture
+def catalog(qapp: object, tmp_path: Path) -> Iterator[RunCatalog]:  # noqa: ARG001 - signals need one
+    kept(tmp_path / "gallery", "first")
+    made = RunCatalog(tmp_path, [tmp_path / "gallery" / "first.sltrace"])
+    yield made
+    made.close()
+
+
+class SlowHeaders:
+    """``read_header`` that waits for ``gate`` before each file, and notes in which thread it was."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Semaphore(0)
+        self.threads: set[threading.Thread] = set()
+
+    def __call__(self, path: Path, most: int) -> Any:
+        self.threads.add(threading.current_thread())
+        assert self.gate.acquire(timeout=30)
+        return read_header(path, most)
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowHeaders]:
+    made = SlowHeaders()
+    monkeypatch.setattr(run_catalog, "read_header", made)
+    yield made
+    made.gate.release(100)
+
+
+def recent(catalog: RunCatalog) -> list[str]:
+    return [Path(key).stem for _, key in catalog.recent]
+
+
+def test_headers_are_read_in_a_thread_and_told_as_they_come(
+    qtbot: QtBot, tmp_path: Path, catalog: RunCatalog, slow: SlowHeaders
+) -> None:
+    kept(tmp_path, "one", "two")
+    catalog.look()
+    assert recent(catalog) == []
+    for found in (["one"], ["one", "two"]):
+        with qtbot.waitSignal(catalog.changed):
+            slow.gate.release()
+        assert recent(catalog) == found
+    with qtbot.waitSignal(catalog.changed):
+        slow.gate.release()
+    assert [Path(key).stem for _, key in catalog.gallery] == ["first"]
+    qtbot.waitUntil(lambda: not catalog.is_looking)
+    assert threading.current_thread() not in slow.threads
+    assert len(slow.threads) == 1
+
+
+def test_a_look_during_another_follows_it_and_known_files_are_not_read_again(
+    qtbot: QtBot, tmp_path: Path, catalog: RunCatalog, slow: SlowHeaders
+) -> None:
+    kept(tmp_path, "one")
+    catalog.look()
+    qtbot.waitUntil(lambda: bool(slow.threads))
+    kept(tmp_path, "newest")
+    os.utime(tmp_path / "newest.sltrace", (2e9, 2e9))
+    catalog.look()
+    catalog.look()
+    slow.gate.release(3)  # one, the gallery's, the newest
+    qtbot.waitUntil(lambda: not catalog.is_looking)
+    assert recent(catalog) == ["newest", "one"]
+    (tmp_path / "newest.sltrace").unlink()
+    with qtbot.waitSignal(catalog.changed):
+        catalog.look()
+    assert recent(catalog) == ["one"]
+
+
+def test_problems_are_told_once(qtbot: QtBot, tmp_path: Path, catalog: RunCatalog) -> None:
+    (tmp_path / "rubbish.sltrace").write_bytes(b"rubbish")
+    told: list[list[str]] = []
+    catalog.failed.connect(told.append)
+    for _ in range(2):
+        catalog.look()
+        qtbot.waitUntil(lambda: not catalog.is_looking)
+    assert len(told) == 1
+    assert "rubbish" in told[0][0]
+
+
+def test_closing_ends_the_thread_in_the_middle_of_a_look(
+    qtbot: QtBot, tmp_path: Path, catalog: RunCatalog, slow: SlowHeaders
+) -> None:
+    kept(tmp_path, "one", "two")
+    catalog.look()
+    qtbot.waitUntil(lambda: bool(slow.threads))
+    slow.gate.release()  # of the one that is being read; the next is not begun
+    catalog.close()
+    assert not catalog.is_alive
+    catalog.look()
+    assert not catalog.is_alive

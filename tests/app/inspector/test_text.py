@@ -9,7 +9,7 @@ from PySide6.QtGui import QMouseEvent, QTextCursor
 from app.design.tokens import DARKROOM, PAPER, color
 from app.inspector.cell.text import RenderedText
 from app.player.player import Player
-from app.state.run.text_map import Reading, read, shown, units
+from app.state.run.text_map import TextMap, read, shown, units
 from engine import SKILLS, SafelightError, Trace, generate, load_model
 from tests.app.inspector import made_up
 
@@ -20,7 +20,7 @@ def special(token: int) -> bool:
     return token in (0, 1)
 
 
-def read_pieces(*tokens: int) -> Reading:
+def read_pieces(*tokens: int) -> TextMap:
     return read(tokens, PIECES.__getitem__, special)
 
 

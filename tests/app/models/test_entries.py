@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from app.models.actions import actions
-from app.models.entries import FOLDERS, Entry, entries
+from app.models.entries import FOLDERS, ModelEntry, entries
 from app.models.jobs import JobKind, JobProgress, Phase
+from app.models.row_actions import actions
 from app.models.words import amount, disk_line, duration, progress_line
 from engine import EMBEDDED, PUBLISHED
 from engine.hub.record import Record, RemoteFile
 
 
-def by_key(folder: Path, *local: Path) -> dict[str, Entry]:
+def by_key(folder: Path, *local: Path) -> dict[str, ModelEntry]:
     return {entry.key: entry for entry in entries(folder, local)}
 
 
@@ -137,8 +137,8 @@ def test_sizes_follow_no_links_out_and_stop_in_time(tmp_path: Path, monkeypatch:
     assert by_key(tmp_path / "inside")[str(place)].bytes_here == 0
 
 
-def entry(**given: Any) -> Entry:
-    return Entry(
+def entry(**given: Any) -> ModelEntry:
+    return ModelEntry(
         **({"key": "k", "group": "stored", "state": "ready", "title": "T", "purpose": "", "folder": Path()} | given)
     )
 
@@ -161,7 +161,7 @@ def entry(**given: Any) -> Entry:
     ],
 )
 def test_what_can_be_done(
-    thing: Entry, job: tuple[JobKind, Phase] | None, loaded: bool, expected: tuple[str, ...]
+    thing: ModelEntry, job: tuple[JobKind, Phase] | None, loaded: bool, expected: tuple[str, ...]
 ) -> None:
     assert actions(thing, job, loaded=loaded, can_convert=True) == expected
     without = actions(thing, job, loaded=loaded, can_convert=False)

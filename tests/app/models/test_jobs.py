@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 import app.models.jobs
-from app.models.jobs import Control, Job, JobEnded, JobProgress, Jobs
+from app.models.jobs import Control, JobEnded, JobProgress, Jobs, ModelJob
 from engine import SafelightError
 
 
@@ -35,10 +35,10 @@ def waiting(gate: threading.Event) -> object:
 def test_heavy_jobs_wait_for_each_other_and_light_ones_do_not(qtbot: QtBot, jobs: Jobs) -> None:
     gate, ended = threading.Event(), []
     jobs.ended.connect(lambda e: ended.append((e.key, e.result)))
-    assert jobs.submit(Job("a", "download", waiting(gate)))
-    assert jobs.submit(Job("b", "convert", lambda _control: "b done"))
-    assert not jobs.submit(Job("a", "download", waiting(gate)))
-    assert jobs.submit(Job("a", "plan", lambda _control: "counted"))
+    assert jobs.submit(ModelJob("a", "download", waiting(gate)))
+    assert jobs.submit(ModelJob("b", "convert", lambda _control: "b done"))
+    assert not jobs.submit(ModelJob("a", "download", waiting(gate)))
+    assert jobs.submit(ModelJob("a", "plan", lambda _control: "counted"))
     assert (jobs.phase("a", "download"), jobs.phase("b", "convert")) == ("running", "queued")
     assert jobs.heavy_keys == ("a", "b")
     qtbot.waitUntil(lambda: ended == [("a", "counted")])
@@ -50,8 +50,8 @@ def test_heavy_jobs_wait_for_each_other_and_light_ones_do_not(qtbot: QtBot, jobs
 def test_stopping_what_runs_and_what_waits(qtbot: QtBot, jobs: Jobs) -> None:
     gate, ended = threading.Event(), []
     jobs.ended.connect(ended.append)
-    jobs.submit(Job("a", "download", waiting(gate)))
-    jobs.submit(Job("b", "download", waiting(gate)))
+    jobs.submit(ModelJob("a", "download", waiting(gate)))
+    jobs.submit(ModelJob("b", "download", waiting(gate)))
     jobs.cancel("b")
     assert [(e.key, e.stopped) for e in ended] == [("b", True)]
     jobs.pause("a")
@@ -70,8 +70,8 @@ def test_what_a_job_raises_comes_back(qtbot: QtBot, jobs: Jobs) -> None:
     def unknown(_control: Control) -> object:
         raise ValueError("a\nb")
 
-    jobs.submit(Job("a", "download", known))
-    jobs.submit(Job("b", "download", unknown))
+    jobs.submit(ModelJob("a", "download", known))
+    jobs.submit(ModelJob("b", "download", unknown))
     qtbot.waitUntil(lambda: len(ended) == 2)
     assert (str(ended[0].failure), ended[0].details) == ("the disk is full; make room", "")
     assert str(ended[1].failure) == "Something went wrong: a b"
@@ -89,7 +89,7 @@ def test_reports_are_bounded(qtbot: QtBot, jobs: Jobs) -> None:
         return None
 
     with qtbot.waitSignal(jobs.ended):
-        jobs.submit(Job("a", "download", busy))
+        jobs.submit(ModelJob("a", "download", busy))
     assert told[-1].share == 1.0
     assert len(told) < 100
 
@@ -97,11 +97,11 @@ def test_reports_are_bounded(qtbot: QtBot, jobs: Jobs) -> None:
 def test_shutdown_pauses_and_forgets(qapp: QApplication, jobs: Jobs) -> None:
     ended: list[JobEnded] = []
     jobs.ended.connect(ended.append)
-    jobs.submit(Job("a", "download", waiting(threading.Event())))
-    jobs.submit(Job("b", "download", waiting(threading.Event())))
+    jobs.submit(ModelJob("a", "download", waiting(threading.Event())))
+    jobs.submit(ModelJob("b", "download", waiting(threading.Event())))
     jobs.shutdown()
     assert not jobs.is_alive
-    assert not jobs.submit(Job("c", "plan", lambda _control: None))
+    assert not jobs.submit(ModelJob("c", "plan", lambda _control: None))
     qapp.processEvents()  # what was still on its way arrives now, and is not passed on
     assert ended == []
 
@@ -118,7 +118,7 @@ def test_a_job_that_cannot_be_stopped_is_left_behind(qtbot: QtBot, jobs: Jobs, m
         control.tell(1.0, now=True)
         return None
 
-    jobs.submit(Job("a", "token", hang))
+    jobs.submit(ModelJob("a", "token", hang))
     assert begun.wait(20)
     jobs.shutdown()
     assert jobs.is_alive
@@ -141,7 +141,7 @@ def test_closing_stops_a_job_that_looks_at_one_flag(qapp: QApplication, jobs: Jo
         seen.append(control.cancel.is_set())
         return None
 
-    jobs.submit(Job("a", "verify", work))
+    jobs.submit(ModelJob("a", "verify", work))
     assert begun.wait(20)
     jobs.shutdown()
     assert seen == [False]

@@ -19,15 +19,15 @@ from pytestqt.qtbot import QtBot
 
 import app.models.page
 import engine.hub.client
-from app.models.actions import Action
 from app.models.hub_token import TokenStore
 from app.models.jobs import Jobs
 from app.models.page import ModelsPage
+from app.models.row_actions import Action
 from app.models.rows import ModelRow
 from engine import EMBEDDED, SKILLS, PublishedModel
 from engine.catalog import resolve
 from engine.hub.client import Patience
-from engine.weights.loader import quantize
+from engine.models.folder import quantize
 from tests.engine.hub.server import Hub, serving
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.models import tasks
-from app.models.entries import Entry, entries
+from app.models.entries import ModelEntry, entries
 from app.models.hub_token import TokenStore
 from app.models.jobs import Control
 from engine import SafelightError
@@ -26,7 +26,7 @@ def do(job: tasks.Work) -> object:
     return job(Control("k", "delete", lambda _progress: None))
 
 
-def only(folder: Path) -> Entry:
+def only(folder: Path) -> ModelEntry:
     (found,) = (entry for entry in entries(folder, ()) if entry.group == "stored")
     return found
 
@@ -75,7 +75,7 @@ def test_cancelling_a_conversion_removes_what_it_wrote(folder: Path) -> None:
     with pytest.raises(SafelightError, match=r"holds 'thesis.txt', which is none of ours and stays"):
         do(tasks.discard(only(folder), folder))
     assert [path.name for path in place.iterdir()] == ["thesis.txt"]
-    entry = Entry("k", "stored", "unpacked", "x", "", place)
+    entry = ModelEntry("k", "stored", "unpacked", "x", "", place)
     with pytest.raises(SafelightError, match="is no conversion of ours"):
         do(tasks.discard(entry, folder))
     (place / "thesis.txt").rename(place / "safelight-store.partial.json")

@@ -17,7 +17,7 @@ from app.settings.preferences import SECTIONS, Act, Preferences
 from app.settings.strip import SettingsStrip
 from app.settings.values import SettingsValues
 from app.system.folders import default_data_folder
-from app.window.appearance import Looks
+from app.window.appearance import Appearance
 
 T = TypeVar("T", bound=QWidget)
 
@@ -196,7 +196,7 @@ def test_the_strip_follows_what_the_dialog_changed(qtbot: QtBot, opened: Opened)
 
 def test_width_goes_with_the_size_of_text(qtbot: QtBot, settings: QSettings, qapp: QApplication) -> None:
     sheet, font = qapp.styleSheet(), qapp.font()
-    looks = Looks(settings)
+    looks = Appearance(settings)
     strip = SettingsStrip(SettingsValues())
     qtbot.addWidget(strip)
     strip.show()

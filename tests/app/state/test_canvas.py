@@ -23,6 +23,7 @@ from engine import (
     generate,
     load_model,
 )
+from engine.trace import Draft
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +86,7 @@ def test_any_portions_give_the_same_state(name, request):
             portion, rest = rest[:size], rest[size:]
             for event in portion:
                 state.fold(event)
-            _ = state.draft_tokens(), state.current and state.current.states(calm=True)  # looking changes nothing
+            _ = state.current and state.current.states(calm=True)  # looking changes nothing
         assert [picture(block) for block in state.blocks] == [picture(block) for block in whole.blocks]
         assert state.finished is whole.finished
         assert state.prompt_tokens == whole.prompt_tokens
@@ -164,8 +165,8 @@ def test_the_end_is_the_runs_own(name, request):
     state = CanvasState.of(events)
     finished = events[-1]
     assert isinstance(finished, GenerationFinished)
-    assert state.final_tokens() == finished.tokens.tolist()
-    assert state.draft_tokens() == finished.tokens.tolist()
+    assert state.finished is finished
+    assert Draft.of(events).tokens() == finished.tokens.tolist()
     assert len(state.blocks) == finished.blocks
     for block in state.blocks:
         states = block.states(calm=True)
@@ -175,20 +176,21 @@ def test_the_end_is_the_runs_own(name, request):
 
 
 def test_the_draft_is_committed_text_and_the_guess(long_run):
-    state = CanvasState()
+    state, draft = CanvasState(), Draft(())
     committed: list[int] = []
     for event in long_run:
         state.fold(event)
+        draft.fold(event)
         if isinstance(event, CanvasCommitted):
             committed += event.tokens[: event.text_length].tolist()
-            assert state.draft_tokens() == committed
+            assert draft.tokens() == committed
         elif isinstance(event, CanvasStarted):
-            assert state.draft_tokens() == committed  # noise is no draft
+            assert draft.tokens() == committed  # noise is no draft
             assert state.current.block_index == event.block_index
         elif isinstance(event, StepFinished):
-            assert state.draft_tokens() == committed + event.argmax_canvas.tolist()
+            assert draft.tokens() == committed + event.argmax_canvas.tolist()
         if not isinstance(event, GenerationFinished):
-            assert state.final_tokens() is None
+            assert state.finished is None
 
 
 def test_a_copy_is_a_snapshot(run):
@@ -244,9 +246,9 @@ def test_cancelled_run_keeps_its_draft(run):
     first = next(index for index, event in enumerate(run) if isinstance(event, CanvasCommitted))
     events = [*run[:first], GenerationFinished("cancelled", np.empty(0, dtype=np.int32), 0, first, 0.1)]
     state = CanvasState.of(events)
-    assert state.final_tokens() == []
+    assert state.finished is events[-1]
     assert not state.current.committed
-    assert state.draft_tokens() == steps_of(run, 0)[-1].argmax_canvas.tolist()
+    assert Draft.of(events).tokens() == steps_of(run, 0)[-1].argmax_canvas.tolist()
 
 
 def test_stats_know_nothing_before_the_run():

@@ -1,93 +1,48 @@
-"""What fits into the context, and the texts that files become."""
+"""What is said of a conversation that does not fit into the context, and the texts that files become."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import gettext
+from collections.abc import Iterator
 
 import pytest
 
 from app.state.chat.attachment import Attachment, fence_for, with_attachments
-from app.state.chat.context_window import Fit, Message, fit
+from app.state.chat.context_window import problem, remark
+from app.system import i18n
+from engine.text.context_window import Fit, fit
+from tests.app.marked import Brackets
+
+ALL = Fit((), 0, 53, 100, 20)
+TOO_LONG = Fit((), 2, 9, 10, 4, "too long")
 
 
-class Counter:
-    """A word is a token, a message costs two more; counts its calls."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-
-    def __call__(self, messages: Sequence[Message]) -> int:
-        self.calls += 1
-        return sum(len(message["content"].split()) + 2 for message in messages)
-
-
-def conversation(turns: int, *, system: bool = False) -> list[Message]:
-    """Turns of 16 tokens, then a prompt of 5."""
-    told = [{"role": "system", "content": "be brief"}] if system else []
-    for turn in range(turns):
-        told.append({"role": "user", "content": f"question {turn} of mine"})
-        told.append({"role": "assistant", "content": f"answer {turn} " + "word " * 6})
-    return [*told, {"role": "user", "content": "and so on"}]
-
-
-def by_hand(messages: list[Message], limit: int, reserve: int) -> Fit:
-    """The same by trying one after the other."""
-    head = 1 if messages[0]["role"] == "system" else 0
-    count = Counter()
-    for dropped in range((len(messages) - head - 1) // 2 + 1):
-        kept = (*messages[:head], *messages[head + 2 * dropped :])
-        if count(kept) <= limit - reserve:
-            return Fit(kept, dropped, count(kept), limit, reserve)
-    raise AssertionError("nothing fits")
-
-
-@pytest.mark.parametrize("system", [False, True])
-def test_the_oldest_turns_go_first_and_no_more_than_needed(system: bool) -> None:
-    messages = conversation(23, system=system)
-    for limit in range(20, 420, 3):
-        assert fit(messages, Counter(), limit, 10) == by_hand(messages, limit, 10)
-
-
-def test_a_conversation_that_fits_is_counted_once() -> None:
-    count = Counter()
-    messages = conversation(3)
-    found = fit(messages, count, 100, 20)
-    assert (found.kept, found.dropped_turns, found.tokens, found.remark) == (tuple(messages), 0, 53, "")
-    assert count.calls == 1
-
-
-def test_a_long_conversation_is_counted_rarely() -> None:
-    count = Counter()
-    found = fit(conversation(500), count, 2000, 100)
-    assert found.dropped_turns == 500 - 118
-    assert count.calls <= 11
+def test_nothing_is_said_where_all_fits_or_nothing_is_known() -> None:
+    assert [remark(ALL), problem(ALL), remark(None), problem(None)] == [""] * 4
 
 
 def test_the_remark_says_how_much_is_left_out() -> None:
-    assert fit(conversation(2), Counter(), 25, 0).remark == "The oldest turn no longer fits and will be left out."
-    said = fit(conversation(4), Counter(), 25, 0).remark
-    assert said == "The oldest 3 turns no longer fit and will be left out."
+    assert remark(Fit((), 1, 20, 25, 0)) == "The oldest turn no longer fits and will be left out."
+    assert remark(Fit((), 3, 20, 25, 0)) == "The oldest 3 turns no longer fit and will be left out."
 
 
-def test_a_prompt_that_is_too_long_is_a_problem_and_nothing_is_lost() -> None:
-    messages = conversation(2, system=True)
-    found = fit(messages, Counter(), 10, 4)
-    assert found.kept == (messages[0], messages[-1])
-    assert (found.tokens, found.dropped_turns) == (9, 2)
-    assert found.problem == found.remark
-    assert "takes 9 tokens and the answer up to 4, but the context has 10" in found.problem
-    assert "Shorten the prompt" in found.problem
+def test_a_problem_is_more_than_what_is_left_out() -> None:
+    assert remark(TOO_LONG) == problem(TOO_LONG) == "too long"
 
 
-def test_an_answer_larger_than_the_context_says_which_setting_to_lower() -> None:
-    assert "Lower “New tokens at most”" in fit(conversation(0), Counter(), 64, 64).problem
+@pytest.fixture
+def brackets() -> Iterator[None]:
+    i18n.use(Brackets())
+    yield
+    i18n.use(gettext.NullTranslations())
 
 
-def test_odd_orders_lose_nothing() -> None:
-    odd = [{"role": "assistant", "content": "hello"}, *conversation(1)]
-    assert fit(odd, Counter(), 1000, 0).kept == tuple(odd)
-    assert fit(odd, Counter(), 22, 0).kept == tuple(odd[1:])
-    assert fit([], Counter(), 10, 0) == Fit((), 0, 0, 10, 0)
+@pytest.mark.usefixtures("brackets")
+def test_what_does_not_fit_is_said_in_the_language_in_use() -> None:
+    found = fit([{"role": "user", "content": "a b c"}], lambda _: 3, 4, 4)
+    assert problem(found) == f"⟦{found.problem}⟧"
+    assert remark(found) == problem(found)
+    assert problem(ALL) == remark(ALL) == ""  # a catalogue's entry for nothing is its header
 
 
 def test_files_come_before_the_prompt_under_their_names() -> None:

@@ -8,8 +8,9 @@ import json
 
 import pytest
 
-from app.state.sudoku.scores import BINS, SPANS, Request, Result, Scoreboard, Span, make_puzzle, make_task, wilson
+from app.state.sudoku.scores import Request, Result, Scoreboard, make_puzzle, make_task, wilson
 from engine.tasks import sudoku
+from engine.tasks.sudoku import BINS, GIVENS, GivenRange
 
 SOLUTION = "534678912672195348198342567859761423426853791713924856961537284287419635345286179"
 
@@ -63,11 +64,11 @@ def test_a_puzzle_is_a_function_of_seed_bin_and_number() -> None:
 
 
 def test_spans_are_bins_and_say_what_they_are() -> None:
-    for name, span in SPANS.items():
+    for name, span in GIVENS.items():
         for givens in (span.low, span.high):
             assert sudoku.bin_of("1" * givens + "0" * (81 - givens)) == name
-    assert (str(Span(30, 39)), str(Span(36, 36))) == ("30-39", "36")
-    assert sudoku.givens(make_puzzle(Span(44, 44), 0, 0).board) == 44
+    assert (str(GivenRange(30, 39)), str(GivenRange(36, 36))) == ("30-39", "36")
+    assert sudoku.givens(make_puzzle(GivenRange(44, 44), 0, 0).board) == 44
 
 
 @pytest.mark.parametrize("wrong", [((), 1), (("easy", "easy"), 1), (("tricky",), 1), (BINS, 0)])

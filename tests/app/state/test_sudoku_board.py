@@ -7,9 +7,10 @@ from itertools import product
 
 import pytest
 
-from app.state.sudoku.board import BINS, BLANK, EMPTY, HISTORY, RANGES, SIZE, Board, Entry, check, generate, solutions
+from app.state.sudoku.board import BLANK, EMPTY, HISTORY, SIZE, Board, BoardEntry, check, generate, solutions
 from app.state.sudoku.pasting import MOST_TEXT, PasteError, read
 from engine.tasks import sudoku
+from engine.tasks.sudoku import BINS, GIVENS
 from tests.looping import looped
 
 PUZZLE = "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79"
@@ -50,7 +51,7 @@ def test_the_bins(givens, expected):
 
 
 def test_digits_are_written_and_cleared_and_every_change_can_be_undone():
-    entry = Entry().go(40).put("5").move(1, 0).put("7").put(BLANK).clear()
+    entry = BoardEntry().go(40).put("5").move(1, 0).put("7").put(BLANK).clear()
     assert (entry.board[40], entry.board[41], entry.cursor) == ("5", BLANK, 41)
     assert len(entry.past) == 3  # clearing what is clear is no change
     entry = entry.undo()
@@ -68,27 +69,27 @@ def test_digits_are_written_and_cleared_and_every_change_can_be_undone():
 
 
 def test_another_change_ends_what_could_be_done_again():
-    entry = Entry().put("1").undo().put("2")
+    entry = BoardEntry().put("1").undo().put("2")
     assert not entry.can_redo
     assert entry.undo().board == EMPTY
 
 
 def test_a_paste_is_one_change_and_clearing_all_another():
-    entry = Entry().put("9").replace(BOARD).clear_all()
+    entry = BoardEntry().put("9").replace(BOARD).clear_all()
     assert entry.board == EMPTY
     assert entry.undo().board == BOARD
-    assert entry.undo().undo().board == Entry().put("9").board
+    assert entry.undo().undo().board == BoardEntry().put("9").board
 
 
 def test_the_history_is_bounded():
-    entry = Entry()
+    entry = BoardEntry()
     for change in range(HISTORY + 50):
         entry = entry.put("12"[change % 2])
     assert len(entry.past) == HISTORY
 
 
 def test_the_cursor_stops_at_the_edges_and_is_no_change():
-    entry = Entry().move(-1, -1)
+    entry = BoardEntry().move(-1, -1)
     assert entry.cursor == 0
     assert entry.move(20, 3).cursor == 35
     assert entry.go(80).move(1, 1).cursor == 80
@@ -101,7 +102,7 @@ def test_the_cursor_stops_at_the_edges_and_is_no_change():
 @pytest.mark.parametrize("digit", ["", "a", "10", "٣"])
 def test_only_digits_are_written(digit):
     with pytest.raises(ValueError, match="81 digits"):
-        Entry().put(digit)
+        BoardEntry().put(digit)
 
 
 # ---------------------------------------------------------------------------------------------------------- pasting
@@ -202,9 +203,9 @@ def test_the_solver_gives_up_in_time():
 
 @pytest.mark.parametrize("bin", BINS)
 def test_a_generated_puzzle_has_one_solution_and_is_held_out(bin):
-    low, high = RANGES[bin]
+    givens = GIVENS[bin]
     board = generate(bin, random.Random(3))
-    assert low <= board.givens <= high
+    assert givens.low <= board.givens <= givens.high
     assert board.bin == bin
     assert check(board).kind == "one"
     assert sudoku.is_held_out(solutions(board.cells)[0])

@@ -21,7 +21,7 @@ from engine import (
     StepFinished,
 )
 from engine.tasks import sudoku
-from tests.app.conftest import END, FakeEngine
+from tests.fake_engine import END, FakeEngine
 
 LENGTH = 96
 BREAK = 12
@@ -59,8 +59,8 @@ class SolverEngine(FakeEngine):
         self.adapters: list[str | None] = []  # put on and taken off, in order
         self.defaults = GenerationConfig(max_new_tokens=LENGTH, eos_token_ids=(END,))
 
-    def load(self, path: str, progress: Any = None, threads: int = 0) -> Any:
-        made = super().load(path, progress, threads)
+    def load_model(self, path: str, progress: Any = None, threads: int = 0) -> Any:
+        made = super().load_model(path, progress, threads)
         self.loads.append(path)
         made.tokenizer = DigitTokenizer()
         made.config = SimpleNamespace(
@@ -71,14 +71,12 @@ class SolverEngine(FakeEngine):
         return made
 
     def load_adapter(self, model: Any, path: str) -> None:
-        """As ``engine.load_adapter``."""
         if path == "bad":
             raise SafelightError("bad is not an adapter's folder: it has no adapter_config.json")
         self.adapters.append(path)
         model.adapter = SimpleNamespace(title=f"the {path} adapter", fingerprint="1", name=path)
 
     def unload_adapter(self, model: Any) -> None:
-        """As ``engine.unload_adapter``."""
         self.adapters.append(None)
         model.adapter = None
 

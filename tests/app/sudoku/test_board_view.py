@@ -15,9 +15,9 @@ from app.canvas.geometry import Rect
 from app.design.tokens import DARKROOM, PAPER, color
 from app.state.run.canvas import CellState
 from app.state.sudoku.board import EMPTY, SIZE, Board
-from app.state.sudoku.solve_frame import Mark, ShownCell, SolveFrame, frame
+from app.state.sudoku.solve_frame import PencilMark, ShownCell, SolveFrame, frame
 from app.sudoku.board.geometry import MARGIN, BoardGeometry
-from app.sudoku.board.glyphs import Glyphs
+from app.sudoku.board.glyphs import BoardGlyphs
 from app.sudoku.board.legend import BoardLegend
 from app.sudoku.board.paint import paint_sample, texts
 from app.sudoku.board.view import BoardView
@@ -291,7 +291,7 @@ def test_a_board_that_waits_takes_no_digits(view, qtbot):
 PLAIN = ShownCell(CellState.SETTLED, "7", "7", "", (), None, 0, False, False, False)
 KINDS = {
     "noise": PLAIN._replace(state=CellState.NOISE, text=NOISE, digit=""),
-    "marks": PLAIN._replace(state=CellState.NOISE, digit="", marks=(Mark("7", 0.4), Mark("2", 0.3))),
+    "marks": PLAIN._replace(state=CellState.NOISE, digit="", marks=(PencilMark("7", 0.4), PencilMark("2", 0.3))),
     "candidate": PLAIN._replace(state=CellState.CANDIDATE),
     "accepted": PLAIN._replace(state=CellState.ACCEPTED),
     "remelted": PLAIN._replace(state=CellState.REMELTED),
@@ -308,7 +308,7 @@ def sample(cell: ShownCell, theme, size: int) -> QImage:
     image = QImage(size, size, QImage.Format.Format_RGB32)
     painter = QPainter(image)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-    paint_sample(painter, Rect(0, 0, size, size), cell, theme, Glyphs())
+    paint_sample(painter, Rect(0, 0, size, size), cell, theme, BoardGlyphs())
     painter.end()
     return image
 
@@ -337,7 +337,7 @@ def test_states_differ_in_shape_and_not_in_colour_alone():
 def test_a_pencil_mark_is_as_large_as_it_is_likely_and_has_its_place():
     grid = BoardGeometry.within(560, 560)
     marks = {2: {"1": 0.45, "9": 0.3, "5": 0.05}, 3: {"6": 0.9, "1": 0.1}}
-    drawn = texts(grid, shown(Script().step(SOLVED, set(), marks)), DARKROOM, Glyphs())
+    drawn = texts(grid, shown(Script().step(SOLVED, set(), marks)), DARKROOM, BoardGlyphs())
 
     def of_cell(index: int) -> dict[str, tuple[int, float, float]]:
         found = [item for item in drawn if grid.cell_at(item.x, item.y) == index]
@@ -361,7 +361,7 @@ def middle_of(grid: BoardGeometry, cell: int) -> tuple[float, float]:
 @pytest.mark.usefixtures("qapp")
 def test_both_digits_of_a_changed_given_can_be_read():
     grid = BoardGeometry.within(560, 560)
-    drawn = texts(grid, shown(Script().step("9" + SOLVED[1:], {0}, {})), DARKROOM, Glyphs())
+    drawn = texts(grid, shown(Script().step("9" + SOLVED[1:], {0}, {})), DARKROOM, BoardGlyphs())
     first = {item.text: item for item in drawn if grid.cell_at(item.x, item.y) == 0}
     assert set(first) == {"5", "9"}
     assert abs(first["5"].x - first["9"].x) > (first["5"].face.size + first["9"].face.size) * 0.3

@@ -14,10 +14,11 @@ from PySide6.QtGui import QAccessible, QColor, QImage
 from PySide6.QtWidgets import QAbstractButton, QFileDialog, QSpinBox
 
 from app.design.tokens import DARKROOM, PAPER
-from app.state.sudoku.scores import BINS, Request, Result, wilson
+from app.state.sudoku.scores import Request, Result, wilson
 from app.sudoku.scores.plot import pens, ticks
 from app.sudoku.scores.view import ScoreboardView
 from app.sudoku.scores.words import heads
+from engine.tasks.sudoku import BINS
 
 SOLUTION = "534678912672195348198342567859761423426853791713924856961537284287419635345286179"
 WRONG = "1" + SOLUTION[1:]

@@ -7,7 +7,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel, QLineEdit, QPlainTextEdit, QPushButton, QSpinBox, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.window.action import Action, Actions
+from app.design.action import Action, Actions
 from app.window.shortcuts import ShortcutSheet
 
 

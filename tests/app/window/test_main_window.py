@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,99 +9,61 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import QSettings, Qt
-from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import (
     QAbstractScrollArea,
     QAbstractSpinBox,
     QApplication,
-    QDialog,
     QLabel,
-    QPlainTextEdit,
-    QPushButton,
     QWidget,
 )
 from pytestqt.qtbot import QtBot
 
-from app.design.notice import DetailsDialog
 from app.window.main_window import MainWindow
 from engine import SKILLS, SUDOKU
-from engine.tasks import skills, sudoku
 
 Open = Callable[..., MainWindow]
 
 
 def idle(qtbot: QtBot, window: MainWindow) -> None:
-    qtbot.waitUntil(lambda: window.session.active is None)
+    qtbot.waitUntil(lambda: window.context.session.active is None)
 
 
 def ask(qtbot: QtBot, window: MainWindow, text: str) -> None:
-    window.page.composer.edit.setPlainText(text)
-    qtbot.keyClick(window.page.composer.edit, Qt.Key.Key_Return)
+    window.pages.chat().page.composer.edit.setPlainText(text)
+    qtbot.keyClick(window.pages.chat().page.composer.edit, Qt.Key.Key_Return)
 
 
 def test_sending_waits_for_the_model_and_says_so(qtbot: QtBot, open_window: Open) -> None:
     window = open_window(model=None)
-    composer = window.page.composer
+    composer = window.pages.chat().page.composer
     assert not composer.send.isEnabled()
     assert composer.hint.text() == "No model is loaded. Choose one above"
     ask(qtbot, window, "hello")
     assert composer.text == "hello"
-    assert window.session.chat.turns == []
-    window.load(SKILLS)
+    assert window.context.session.chat.turns == []
+    window.context.load(SKILLS)
     assert composer.hint.text() == "Loading Safelight Skills: starting the engine"
     assert composer.send.toolTip() == composer.hint.text()
-    assert window.progress.isVisible()
-    qtbot.waitUntil(lambda: window.model is not None)
+    assert window.indicators.progress.isVisible()
+    qtbot.waitUntil(lambda: window.context.model is not None)
     assert composer.send.isEnabled()
-    assert not window.progress.isVisible()
+    assert not window.indicators.progress.isVisible()
     assert window.topbar.facts.text() == "1.6 M parameters · CPU"
-
-
-def test_an_answer_is_the_canvas_and_settles_into_text(qtbot: QtBot, open_window: Open, fake: Any) -> None:
-    window = open_window()
-    fake.hold, fake.blocks = True, 2
-    ask(qtbot, window, "hello")
-    assert window.page.composer.text == ""
-    view = window.page.turns[0].answer
-    answer = window.session.chat.turns[0].answer
-    fake.gate.release(4)
-    qtbot.waitUntil(lambda: answer.stats.total_steps == 4)
-    assert len(view.canvases) == 2
-    assert all(canvas.isVisible() for canvas in view.canvases)
-    assert not view.text.isVisible()
-    assert view.stop.isVisible()
-    assert view.status.text().startswith("Block 2 · step 1 of at most 48 · 1 of 8 accepted")
-    assert window.page.composer.hint.text() == "The answer is developing; Esc stops it"
-    fake.gate.release(10)
-    idle(qtbot, window)
-    assert view.text.isVisible()
-    assert view.text.text() == answer.text != ""
-    assert not any(canvas.isVisible() for canvas in view.canvases)
-    assert not view.stop.isVisible()
-    assert view.status.text().startswith("Done in 6 steps over 2 blocks")
-    view.canvas_toggle.click()
-    assert all(canvas.isVisible() for canvas in view.canvases)
-    assert view.canvases[0].block is not None
-    assert not view.text.isVisible()
-    view.canvas_toggle.click()
-    assert view.text.isVisible()
-    view.copy.click()
-    assert QGuiApplication.clipboard().text() == answer.text
 
 
 def test_escape_stops_and_keeps_what_there_is(qtbot: QtBot, open_window: Open, fake: Any) -> None:
     window = open_window()
     fake.hold, fake.steps = True, 1000
     ask(qtbot, window, "hello")
-    answer = window.session.chat.turns[0].answer
+    answer = window.context.session.chat.turns[0].answer
     fake.gate.release(2)
     qtbot.waitUntil(lambda: answer.stats.total_steps == 2)
-    qtbot.keyClick(window.page.composer.edit, Qt.Key.Key_Escape)
+    qtbot.keyClick(window.pages.chat().page.composer.edit, Qt.Key.Key_Escape)
     fake.gate.release(1000)
     idle(qtbot, window)
     assert answer.status == "stopped"
     assert answer.stats.total_steps == 2
-    view = window.page.turns[0].answer
+    view = window.pages.chat().page.turns[0].answer
     assert view.canvases[0].isVisible()
     assert answer.text
     assert view.status.text().startswith("Stopped after 2 steps")
@@ -112,7 +73,7 @@ def test_regenerate_keeps_versions(qtbot: QtBot, open_window: Open, fake: Any) -
     window = open_window(seed=40)
     ask(qtbot, window, "hello")
     idle(qtbot, window)
-    view = window.page.turns[0].answer
+    view = window.pages.chat().page.turns[0].answer
     assert not view.place.isVisible()
     qtbot.keyClick(window, Qt.Key.Key_R, Qt.KeyboardModifier.ControlModifier)
     idle(qtbot, window)
@@ -122,128 +83,20 @@ def test_regenerate_keeps_versions(qtbot: QtBot, open_window: Open, fake: Any) -
     assert view.place.text() == "3/3"
     view.before.click()
     assert view.place.text() == "2/3"
-    assert view.text.text() == window.session.chat.turns[0].answers.items[1].text
+    assert view.text.text() == window.context.session.chat.turns[0].answers.items[1].text
     assert "seed 41" in view.status.text()
     view.after.click()
     assert not view.after.isEnabled()
 
 
-def test_an_earlier_answer_can_be_repeated_and_begins_a_branch(qtbot: QtBot, open_window: Open, fake: Any) -> None:
-    window = open_window()
-    for text in ("one", "two"):
-        ask(qtbot, window, text)
-        idle(qtbot, window)
-    chat = window.session.chat
-    assert [message["content"] for message in fake.prompts[-1]] == ["one", chat.turns[0].answer.text, "two"]
-    first = window.page.turns[0].answer
-    first.again.click()
-    idle(qtbot, window)
-    assert [message["content"] for message in fake.prompts[-1]] == ["one"]
-    assert [view.turn.prompt for view in window.page.turns] == ["one"]
-    first.before.click()
-    assert [view.turn.prompt for view in window.page.turns] == ["one", "two"]
-
-
-def test_an_empty_prompt_gets_a_hint(qtbot: QtBot, open_window: Open) -> None:
-    window = open_window()
-    ask(qtbot, window, "  ")
-    assert window.page.composer.hint.text() == "Write something first."
-    assert window.session.chat.turns == []
-    window.page.composer.edit.setPlainText("x")
-    assert "Enter sends" in window.page.composer.hint.text()
-
-
-def test_shift_enter_starts_a_new_line(qtbot: QtBot, open_window: Open) -> None:
-    window = open_window()
-    edit = window.page.composer.edit
-    height = edit.height()
-    qtbot.keyClicks(edit, "one")
-    qtbot.keyClick(edit, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
-    qtbot.keyClicks(edit, "two")
-    assert window.page.composer.text == "one\ntwo"
-    qtbot.waitUntil(lambda: edit.height() > height)
-
-
-def test_a_prompt_that_does_not_fit_stays_in_the_composer(qtbot: QtBot, open_window: Open) -> None:
-    window = open_window()
-    ask(qtbot, window, "x" * 401)
-    qtbot.waitUntil(window.page.notice.isVisible)
-    assert window.page.notice.message.text().endswith("Shorten the prompt")
-    assert not window.page.notice.details.isVisible()
-    assert window.page.composer.text == "x" * 401
-    assert window.session.chat.turns == []
-    assert window.page.welcome.isVisible()
-
-
-def test_a_failed_run_is_told_with_details_and_the_app_goes_on(qtbot: QtBot, open_window: Open, fake: Any) -> None:
-    window = open_window()
-    fake.fail_at = 1
-    ask(qtbot, window, "hello")
-    idle(qtbot, window)
-    notice = window.page.notice
-    assert notice.message.text() == (
-        "Something went wrong: the graphics card fell out. Try again; the details may tell why."
-    )
-    notice.details.click()
-    dialog = window.findChild(DetailsDialog)
-    assert isinstance(dialog, QDialog)
-    assert "Traceback" in dialog.findChild(QPlainTextEdit).toPlainText()
-    for button in dialog.findChildren(QPushButton):
-        if button.text() == "Copy":
-            button.click()
-    assert "RuntimeError" in QGuiApplication.clipboard().text()
-    dialog.accept()
-    assert window.page.turns[0].answer.canvases[0].isVisible()
-    fake.fail_at = None
-    ask(qtbot, window, "again")
-    idle(qtbot, window)
-    assert window.session.chat.turns[1].answer.status == "done"
-    assert not notice.isVisible()
-
-
 def test_a_model_that_does_not_load_is_told(qtbot: QtBot, open_window: Open) -> None:
     window = open_window(model=None)
-    window.load("missing")
-    qtbot.waitUntil(window.page.notice.isVisible)
-    assert window.page.notice.message.text() == "there is no model at missing"
-    assert window.page.composer.hint.text() == "No model is loaded. Choose one above"
-    window.load(SKILLS)
-    qtbot.waitUntil(lambda: window.model is not None)
-
-
-def test_an_empty_answer_is_said(qtbot: QtBot, open_window: Open, fake: Any) -> None:
-    window = open_window()
-    fake.text_length = 0
-    ask(qtbot, window, "hello")
-    idle(qtbot, window)
-    assert window.page.turns[0].answer.remarks.text().startswith("The model ended without writing anything.")
-    assert window.page.turns[0].answer.remarks.isVisible()
-
-
-def test_suggestions_are_sent_and_fit_the_model(qtbot: QtBot, open_window: Open, fake: Any) -> None:
-    window = open_window()
-    chips = window.page.suggestions.chips
-    assert len(chips) == len(skills.suggestions())
-    window.page.composer.edit.setPlainText("half a thought")
-    chips[0].click()
-    idle(qtbot, window)
-    assert fake.prompts[-1][-1]["content"] == "What can you do?"
-    assert window.page.composer.text == "half a thought"
-    window.load(SUDOKU)
-    qtbot.waitUntil(lambda: window.model is not None)
-    assert len(window.page.suggestions.prompts) == 3
-    assert sudoku.givens(sudoku.parse(window.page.suggestions.prompts[0])) == 44
-
-
-def test_a_puzzle_is_normalised_and_other_text_is_refused(qtbot: QtBot, open_window: Open, fake: Any) -> None:
-    window = open_window(SUDOKU)
-    ask(qtbot, window, "hello there")
-    assert "only reads Sudoku puzzles" in window.page.composer.hint.text()
-    assert window.page.composer.text == "hello there"
-    board = sudoku.generate(random.Random(1), 40, 40).board
-    ask(qtbot, window, board.replace("0", "."))
-    idle(qtbot, window)
-    assert fake.prompts[-1][-1]["content"] == sudoku.to_prompt(board)
+    window.context.load("missing")
+    qtbot.waitUntil(window.pages.chat().page.notice.isVisible)
+    assert window.pages.chat().page.notice.message.text() == "there is no model at missing"
+    assert window.pages.chat().page.composer.hint.text() == "No model is loaded. Choose one above"
+    window.context.load(SKILLS)
+    qtbot.waitUntil(lambda: window.context.model is not None)
 
 
 def test_another_model_stops_the_answer_first(qtbot: QtBot, open_window: Open, fake: Any) -> None:
@@ -251,13 +104,13 @@ def test_another_model_stops_the_answer_first(qtbot: QtBot, open_window: Open, f
     fake.hold, fake.steps = True, 1000
     ask(qtbot, window, "hello")
     fake.gate.release(1)
-    qtbot.waitUntil(lambda: window.session.chat.turns[0].answer.stats.total_steps == 1)
-    window.load(SUDOKU)
+    qtbot.waitUntil(lambda: window.context.session.chat.turns[0].answer.stats.total_steps == 1)
+    window.context.load(SUDOKU)
     fake.gate.release(1000)
-    qtbot.waitUntil(lambda: window.model is not None)
-    assert window.model is not None
-    assert window.model.name == SUDOKU
-    assert window.session.chat.turns[0].answer.status == "stopped"
+    qtbot.waitUntil(lambda: window.context.model is not None)
+    assert window.context.model is not None
+    assert window.context.model.name == SUDOKU
+    assert window.context.session.chat.turns[0].answer.status == "stopped"
     assert window.topbar.chooser.currentData() == SUDOKU
 
 
@@ -276,10 +129,10 @@ def test_settings_reach_the_run_and_persist(qtbot: QtBot, open_window: Open, fak
     assert settings.value("sampler/t_max") is None
     other = open_window()
     assert other.strip.boxes["entropy_bound"].value() == 0.5
-    assert other.values.seed == 99
-    assert other.values.layer == "entropy"
+    assert other.context.values.seed == 99
+    assert other.context.values.layer == "entropy"
     other.strip.reset.click()
-    assert other.values.overrides == {}
+    assert other.context.values.overrides == {}
     assert other.strip.boxes["entropy_bound"].value() == fake.defaults.entropy_bound
     assert not other.strip.reset.isEnabled()
 
@@ -296,9 +149,9 @@ def test_spoiled_settings_are_left_out(open_window: Open, settings: QSettings) -
     settings.setValue("canvas/layer", "smell")
     settings.setValue("window/theme", "neon")
     window = open_window()
-    assert window.values.overrides == {}
-    assert window.values.layer == "state"
-    assert window.looks.choice == "system"
+    assert window.context.values.overrides == {}
+    assert window.context.values.layer == "state"
+    assert window.appearance.choice == "system"
 
 
 def test_temperatures_that_do_not_go_together_block_sending(qtbot: QtBot, open_window: Open) -> None:
@@ -307,27 +160,27 @@ def test_temperatures_that_do_not_go_together_block_sending(qtbot: QtBot, open_w
     window.strip.boxes["t_min"].setValue(2.0)
     assert window.strip.problem.isVisible()
     assert "Raise the start or lower the end" in window.strip.problem.text()
-    assert not window.page.composer.send.isEnabled()
+    assert not window.pages.chat().page.composer.send.isEnabled()
     ask(qtbot, window, "hello")
-    assert window.session.chat.turns == []
+    assert window.context.session.chat.turns == []
     window.strip.boxes["t_max"].setValue(2.5)
     assert not window.strip.problem.isVisible()
-    assert window.page.composer.send.isEnabled()
+    assert window.pages.chat().page.composer.send.isEnabled()
 
 
 def test_shortcuts(qtbot: QtBot, open_window: Open) -> None:
     window = open_window()
     control = Qt.KeyboardModifier.ControlModifier
-    edit = window.page.composer.edit
+    edit = window.pages.chat().page.composer.edit
     window.topbar.chooser.setFocus()
     qtbot.keyClick(window, Qt.Key.Key_L, control)
     assert edit.hasFocus()
     qtbot.keyClick(window, Qt.Key.Key_S, control | Qt.KeyboardModifier.ShiftModifier)
     assert window.strip.isVisible()
-    themes = [window.looks.choice]
+    themes = [window.appearance.choice]
     for _ in range(3):
         qtbot.keyClick(window, Qt.Key.Key_T, control)
-        themes.append(window.looks.choice)
+        themes.append(window.appearance.choice)
     assert themes == ["system", "darkroom", "paper", "system"]
     qtbot.keyClick(window, Qt.Key.Key_M, control)
     assert window.topbar.chooser.view().isVisible()
@@ -352,8 +205,8 @@ def test_every_control_has_a_name_and_tab_reaches_it(qtbot: QtBot, open_window: 
     window.topbar.strip.setChecked(True)
     ask(qtbot, window, "hello")
     idle(qtbot, window)
-    window.page.notice.show_message("Look", "details")
-    window.page.turns[0].answer.canvas_toggle.click()
+    window.pages.chat().page.notice.show_message("Look", "details")
+    window.pages.chat().page.turns[0].answer.canvas_toggle.click()
     controls = focusable(window)
     unnamed = [widget for widget in controls if not widget.accessibleName()]
     assert not unnamed
@@ -389,7 +242,7 @@ def test_labels_never_read_markup(qtbot: QtBot, open_window: Open) -> None:
     window = open_window()
     ask(qtbot, window, "<b>bold</b>")
     idle(qtbot, window)
-    assert window.page.turns[0].prompt.text() == "<b>bold</b>"
+    assert window.pages.chat().page.turns[0].prompt.text() == "<b>bold</b>"
     assert all(label.textFormat() == Qt.TextFormat.PlainText for label in window.findChildren(QLabel))
 
 

@@ -6,8 +6,8 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from pytestqt.qtbot import QtBot
 
+from app.design.action import Action, Actions
 from app.design.tokens import DARKROOM, PAPER
-from app.window.action import Action, Actions
 from app.window.fuzzy import folded, ranked, score
 from app.window.palette import REASON, Palette
 

@@ -32,9 +32,9 @@ CONTROL = Qt.KeyboardModifier.ControlModifier
 
 
 def ask(qtbot: QtBot, window: MainWindow, text: str) -> None:
-    window.page.composer.set_text(text)
-    qtbot.keyClick(window.page.composer.edit, Qt.Key.Key_Return)
-    qtbot.waitUntil(lambda: window.session.active is None)
+    window.pages.chat().page.composer.set_text(text)
+    qtbot.keyClick(window.pages.chat().page.composer.edit, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: window.context.session.active is None)
 
 
 def dialog(window: MainWindow, kind: type) -> Any:
@@ -50,12 +50,13 @@ def test_every_word_on_screen_can_be_translated(
     try:
         window = open_window()
         ask(qtbot, window, "hello")
-        window.models.refresh()
-        window.page.notice.show_undo("", lambda: None)
-        data = ["Safelight", "hello", window.session.chat.turns[0].answer.text, window.topbar.chooser.currentText()]
+        window.pages.models().page.refresh()
+        window.pages.chat().page.notice.show_undo("", lambda: None)
+        (turn,) = window.context.session.chat.turns
+        data = ["Safelight", "hello", turn.answer.text, window.topbar.chooser.currentText()]
         data += [model.title for model in (*EMBEDDED, *PUBLISHED)]
         data += [
-            str(window.folders.models),
+            str(window.context.folders.models),
             "CPU",
             "cpu",
             "float32",
@@ -69,7 +70,7 @@ def test_every_word_on_screen_can_be_translated(
             "hf_",
         ]
         data += ["Scroll Left", "Scroll Right"]  # Qt's own catalogue has these
-        texts = window.page.suggestions.prompts
+        texts = window.pages.chat().page.suggestions.prompts
         found = unmarked(window, [*data, *texts])
         assert not found, "\n".join(found)
     finally:
@@ -89,9 +90,9 @@ def test_the_palette_finds_and_runs(qtbot: QtBot, open_window: Open) -> None:
     palette = dialog(window, Palette)
     qtbot.keyClicks(palette.field, "go models")
     qtbot.keyClick(palette.field, Qt.Key.Key_Return)
-    qtbot.waitUntil(lambda: window.stack.currentWidget() is window.models)
+    qtbot.waitUntil(lambda: window.pages.stack.currentWidget() is window.pages.models().page)
     qtbot.keyClick(window, Qt.Key.Key_1, CONTROL)
-    assert window.stack.currentWidget() is window.page
+    assert window.pages.stack.currentWidget() is window.pages.chat().page
     assert window.topbar.pages["chat"].isChecked()
     assert not window.topbar.pages["models"].isChecked()
 
@@ -110,18 +111,19 @@ def test_settings_hold_at_once_and_stay(qtbot: QtBot, open_window: Open, setting
     window = open_window()
     qtbot.keyClick(window, Qt.Key.Key_Comma, CONTROL)
     opened = dialog(window, SettingsDialog)
-    before = window.page.composer.edit.fontMetrics().height()
+    before = window.pages.chat().page.composer.edit.fontMetrics().height()
     opened.controls["text_percent"].setValue(150)
-    assert window.page.composer.edit.fontMetrics().height() > before
+    assert window.pages.chat().page.composer.edit.fontMetrics().height() > before
     opened.controls["offline"].setChecked(True)
-    assert window.preferences.offline
+    assert window.context.preferences.offline
     opened.controls["layer"].setCurrentIndex(1)
     opened.controls["layer"].activated.emit(1)
-    assert window.values.layer == window.strip.layer.currentData() == "entropy"
+    assert window.context.values.layer == window.strip.layer.currentData() == "entropy"
     opened.accept()
     other = open_window()
-    assert (other.preferences.text_percent, other.preferences.offline, other.values.layer) == (150, True, "entropy")
-    other.step_text(-50)
+    kept = other.context.preferences
+    assert (kept.text_percent, kept.offline, other.context.values.layer) == (150, True, "entropy")
+    other.appearance.step_text(-50)
     assert settings.value("window/text_percent") in (None, 100)
 
 
@@ -134,7 +136,7 @@ def test_threads_hold_for_the_models_that_are_loaded_next(qtbot: QtBot, open_win
     opened.accept()
     assert window.status.text("device") == "CPU, 1 thread"
     for loading in (window, open_window(None)):
-        loading.load(SKILLS)
+        loading.context.load(SKILLS)
         qtbot.waitUntil(lambda shown=loading: shown.status.text("device") == "CPU, 3 threads")
     assert settings.value("engine/threads") in (3, "3")
 
@@ -142,50 +144,53 @@ def test_threads_hold_for_the_models_that_are_loaded_next(qtbot: QtBot, open_win
 def test_diagnostics_tell_no_prompt(qtbot: QtBot, open_window: Open) -> None:
     window = open_window()
     ask(qtbot, window, "my secret")
-    assert window.asking.act("copy_diagnostics") == "Copied"
+    assert window.dialogs.act("copy_diagnostics") == "Copied"
     told = QGuiApplication.clipboard().text()
     assert "Safelight Skills" in told
+    assert "Device: cpu (no CUDA device is available)" in told.splitlines()
+    assert "Kernels: plain torch: the weights are not packed" in told.splitlines()
+    assert "Why this device: no CUDA device is available." in window.status.labels["device"].toolTip()
     assert "secret" not in told
     assert str(Path.home()) not in told
 
 
 def test_a_preset_is_taken_marked_as_changed_and_kept_with_the_conversation(qtbot: QtBot, open_window: Open) -> None:
     window = open_window()
-    picker = window.presets
+    picker = window.pages.chat().presets
     picker.setCurrentIndex(picker.findData("careful"))
     picker.activated.emit(picker.currentIndex())
-    assert window.values.overrides == {"entropy_bound": 0.05, "max_denoising_steps": 96}
+    assert window.context.values.overrides == {"entropy_bound": 0.05, "max_denoising_steps": 96}
     assert window.strip.boxes["entropy_bound"].value() == 0.05
     ask(qtbot, window, "hello")
-    assert window.session.chat.turns[0].answer.config.max_denoising_steps == 96
+    assert window.context.session.chat.turns[0].answer.config.max_denoising_steps == 96
     window.strip.boxes["entropy_bound"].setValue(0.2)
     assert picker.currentText() == "Careful, changed"
-    first = window.session.conversation
-    window.shelf.begin()
+    first = window.context.session.conversation
+    window.conversations.begin()
     assert first is not None
-    assert window.session.library.conversation(first).preset == "careful"
+    assert window.context.session.library.conversation(first).preset == "careful"
 
 
 def test_the_model_can_be_unloaded_and_loaded_again(qtbot: QtBot, open_window: Open) -> None:
     window = open_window()
-    window.models.unload_asked.emit()
-    qtbot.waitUntil(lambda: window.model is None)
-    assert window.page.composer.hint.text() == "No model is loaded. Choose one above"
-    window.models.load_asked.emit(SKILLS)
-    qtbot.waitUntil(lambda: window.model is not None)
+    window.pages.models().page.unload_asked.emit()
+    qtbot.waitUntil(lambda: window.context.model is None)
+    assert window.pages.chat().page.composer.hint.text() == "No model is loaded. Choose one above"
+    window.pages.models().page.load_asked.emit(SKILLS)
+    qtbot.waitUntil(lambda: window.context.model is not None)
 
 
 def test_a_fault_anywhere_is_told_and_the_app_goes_on(qtbot: QtBot, open_window: Open) -> None:
     window = open_window()
     faults = CrashHandler()
-    faults.happened.connect(window.say)
+    faults.happened.connect(window.context.say)
     faults.install()
     try:
         with qtbot.captureExceptions():
             faults.take(RuntimeError("a slot fell over"), "in a test")
-        assert "a slot fell over" in window.page.notice.message.text()
+        assert "a slot fell over" in window.pages.chat().page.notice.message.text()
         ask(qtbot, window, "hello")
-        assert window.session.chat.turns[0].answer.status == "done"
+        assert window.context.session.chat.turns[0].answer.status == "done"
     finally:
         faults.remove()
 
@@ -195,10 +200,10 @@ def test_a_damaged_library_is_set_aside_and_said(qtbot: QtBot, open_window: Open
     folder.mkdir(parents=True)
     (folder / "library.sqlite").write_bytes(b"no database at all " * 100)
     window = open_window()
-    assert window.page.notice.isVisible()
+    assert window.pages.chat().page.notice.isVisible()
     assert [path.name for path in folder.glob("library-damaged-*")]
     ask(qtbot, window, "hello")
-    assert len(window.session.library.summaries()) == 1
+    assert len(window.context.session.library.summaries()) == 1
 
 
 def test_a_library_of_a_newer_version_is_left_alone_and_the_app_works(qtbot: QtBot, open_window: Open) -> None:
@@ -210,9 +215,9 @@ def test_a_library_of_a_newer_version_is_left_alone_and_the_app_works(qtbot: QtB
     connection.close()
     written = (folder / "library.sqlite").read_bytes()
     window = open_window()
-    assert window.page.notice.message.text().endswith("Until then, conversations are not kept.")
+    assert window.pages.chat().page.notice.message.text().endswith("Until then, conversations are not kept.")
     ask(qtbot, window, "hello")
-    assert len(window.session.library.summaries()) == 1
+    assert len(window.context.session.library.summaries()) == 1
     assert (folder / "library.sqlite").read_bytes() == written
 
 
@@ -227,16 +232,16 @@ def test_a_data_folder_that_cannot_be_made_stops_nobody(tmp_path: Path) -> None:
 def test_the_window_can_be_closed_in_the_middle_of_an_answer(qtbot: QtBot, open_window: Open, fake: Any) -> None:
     window = open_window()
     fake.hold = True
-    window.page.composer.set_text("hello")
-    qtbot.keyClick(window.page.composer.edit, Qt.Key.Key_Return)
+    window.pages.chat().page.composer.set_text("hello")
+    qtbot.keyClick(window.pages.chat().page.composer.edit, Qt.Key.Key_Return)
     fake.gate.release(2)
-    qtbot.waitUntil(lambda: window.session.chat.turns[0].answer.stats.total_steps == 2)
-    draft = window.model.decode(window.session.chat.turns[0].answer.draft_tokens()).text  # type: ignore[union-attr]
+    qtbot.waitUntil(lambda: window.context.session.chat.turns[0].answer.stats.total_steps == 2)
+    draft = window.context.model.decode(window.context.session.chat.turns[0].answer.draft_tokens()).text  # type: ignore[union-attr]
     step = threading.Timer(0.2, fake.gate.release, [1000])  # a step that takes its time while the window closes
     step.start()
     window.close()
     step.join()
     again = open_window()
-    again.reopen()
-    answer = again.session.chat.turns[0].answer
+    again.reopening.reopen()
+    answer = again.context.session.chat.turns[0].answer
     assert (answer.text, answer.status) == (draft, "stopped")

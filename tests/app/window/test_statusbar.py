@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 from app.state.run.stats import RunStats
 from app.system import memory_use
 from app.window.statusbar import FIELDS, StatusBar, fit, seconds_text
-from tests.app.conftest import FakeEngine
+from tests.fake_engine import FakeEngine
 
 
 @pytest.fixture
@@ -57,6 +57,16 @@ def test_every_figure_is_named_and_explained(bar: StatusBar) -> None:
         assert shown.accessibleName() == f"{field.label}, {bar.text(field.name)}"
         assert field.meaning in shown.toolTip()
         assert bar.text(field.name) in bar.accessibleDescription()
+
+
+def test_the_device_says_why_it_was_chosen_and_what_computes(bar: StatusBar) -> None:
+    bar.show_model("Skills", "cpu", 4, "no CUDA device is available", "packed CPU kernels")
+    tip = bar.labels["device"].toolTip()
+    assert tip.startswith("Device, CPU, 4 threads. ")
+    assert tip.endswith(" Why this device: no CUDA device is available. What computes: packed CPU kernels.")
+    assert "Why this device" not in bar.labels["model"].toolTip()
+    bar.show_model("Skills", "cpu", 4)
+    assert "Why this device" not in bar.labels["device"].toolTip()
 
 
 def test_nothing_known_shows_nothing(bar: StatusBar) -> None:

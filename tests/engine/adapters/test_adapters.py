@@ -12,13 +12,16 @@ from torch.nn import functional as F
 
 from engine import GenerationConfig, Model, SafelightError, load_adapter, load_model, unload_adapter
 from engine.adapters.lora import LayerAdapter
-from engine.adapters.targets import attach, new_adapters, targets
+from engine.adapters.targets import attach, new_adapters
 from engine.adapters.writing import save_adapter
+from engine.decoding.program_cache import ProgramCache
 from engine.decoding.step_program import StepProgram
 from engine.fingerprint import fingerprint
+from engine.layers.adapted import linear
 from engine.layers.kv_cache import PIECE
+from engine.models.diffusion_gemma.layout import TARGETS
+from engine.models.folder import quantize
 from engine.quant import unpack
-from engine.weights.loader import quantize
 from tests.engine import packing, tiny
 from tests.engine.adapting import SCALING, random_adapters
 from tests.engine.golden.reference import Reference, Shape, build, save
@@ -145,7 +148,7 @@ def test_over_packed_layers(quantization: str, tmp_path: Path) -> None:
     source = packing.released(tmp_path / "base")
     packed = load_model(source, dtype="float32", quantization=quantization)
     plain = load_model(source, dtype="float32", quantization="none")
-    for path, layer in targets(packed.network).items():
+    for path, layer in TARGETS.layers(packed.network).items():
         plain.network.get_submodule(path).weight.copy_(unpack(layer.weight.packed))  # type: ignore[union-attr, operator]
     for path in ("experts.gate_up_proj", "experts.down_proj"):
         for index in range(len(plain.network.layers)):
@@ -153,7 +156,7 @@ def test_over_packed_layers(quantization: str, tmp_path: Path) -> None:
             plain.network.get_parameter(name).copy_(unpack(packed.network.get_submodule(name).packed))  # type: ignore[arg-type]
     plain.network.embed_tokens.weight.copy_(unpack(packed.network.embed_tokens.weight.packed))
     adapters = random_adapters(packed.network)
-    save_adapter(tmp_path / "lora", adapters, "base", fingerprint(source), torch.float32)
+    save_adapter(tmp_path / "lora", adapters, TARGETS, "base", fingerprint(source), torch.float32)
     bare = outputs(packed)
     for model in (packed, plain):
         load_adapter(model, tmp_path / "lora")
@@ -167,9 +170,8 @@ def test_over_packed_layers(quantization: str, tmp_path: Path) -> None:
     x = torch.randn(4, layer.weight.shape[1], generator=torch.Generator().manual_seed(3))  # type: ignore[union-attr, index]
     weight = unpack(layer.weight.packed)  # type: ignore[union-attr, arg-type]
     for text, part in ((0, adapter.denoise), (4, adapter.causal)):
-        packed.network.rows.text = text
         expected = F.linear(x, weight + SCALING * part.up @ part.down)
-        torch.testing.assert_close(layer(x), expected, atol=2e-4, rtol=1e-4)
+        torch.testing.assert_close(linear(layer, x, text), expected, atol=2e-4, rtol=1e-4)
 
 
 def test_on_a_store_of_its_base(tmp_path: Path) -> None:
@@ -178,7 +180,7 @@ def test_on_a_store_of_its_base(tmp_path: Path) -> None:
     quantize(source, tmp_path / "small", "nf4", torch.device("cpu"))
     for name, base_name in (("good", "base"), ("bad", "another")):
         adapters = random_adapters(packing.packable())
-        save_adapter(tmp_path / name, adapters, base_name, fingerprint(source))
+        save_adapter(tmp_path / name, adapters, TARGETS, base_name, fingerprint(source))
     model = load_model(tmp_path / "small")
     load_adapter(model, tmp_path / "good")
     with pytest.raises(SafelightError, match="made for another, not for base; load that model first"):
@@ -219,20 +221,15 @@ def test_text_and_canvas_in_one_pass_equal_two() -> None:
 
 def test_a_program_of_before_is_dropped(base: Path, tmp_path: Path) -> None:
     """What was captured without an adapter would go on without it."""
-
-    class Kept:
-        drops = 0
-
-        def drop(self) -> None:
-            Kept.drops += 1
-
     tuned_by_peft(tmp_path)
     model = load_model(base, dtype="float32")
-    object.__setattr__(model, "last_program", Kept())
+    before = ProgramCache.of(model)
     load_adapter(model, tmp_path)
-    assert Kept.drops == 1
+    adapted = ProgramCache.of(model)
+    assert adapted is not before
+    assert ProgramCache.of(model) is adapted
     unload_adapter(model)
-    assert Kept.drops == 2
+    assert ProgramCache.of(model) is not adapted
 
 
 # --- ours in peft ------------------------------------------------------------------------------------------------
@@ -244,7 +241,7 @@ def test_ours_load_in_peft(ranks: tuple[int, int], base: Path, tmp_path: Path) -
 
     model = load_model(base, dtype="float32")
     adapters = random_adapters(model.network, causal=ranks[0], denoise=ranks[1])
-    save_adapter(tmp_path, adapters, "base", fingerprint(base), torch.float32)
+    save_adapter(tmp_path, adapters, TARGETS, "base", fingerprint(base), torch.float32)
     theirs = PeftModel.from_pretrained(build(SHAPE, seed=5), str(tmp_path)).eval()
     handles = attach(model.network, adapters)
     assert largest(model, theirs) <= TOLERANCE
@@ -260,17 +257,19 @@ def test_ours_load_in_peft(ranks: tuple[int, int], base: Path, tmp_path: Path) -
 def test_fresh_adapters_change_nothing(base: Path) -> None:
     model = load_model(base, dtype="float32")
     plain = outputs(model)
-    adapters = new_adapters(model.network, 4, 2, torch.Generator().manual_seed(1))
+    adapters = new_adapters(model.network, TARGETS, 4, 2, torch.Generator().manual_seed(1))
     attach(model.network, adapters)
     assert all(agree(plain, outputs(model)))
-    assert adapters.keys() == targets(model.network).keys()
+    assert adapters.keys() == TARGETS.layers(model.network).keys()
     assert all(parameter.requires_grad for adapter in adapters.values() for parameter in adapter.parameters())
     assert adapters["self_conditioning.up_proj"].causal is None
     wide = torch.cat([a.denoise.down.flatten() for a in adapters.values() if a.denoise is not None])
     assert 0.1 < wide.std() < 0.3  # inputs of 32 to 64
-    assert {m for a in new_adapters(model.network, 0, 2, torch.Generator()).values() for m in (a.denoise,)} == {None}
+    assert {
+        m for a in new_adapters(model.network, TARGETS, 0, 2, torch.Generator()).values() for m in (a.denoise,)
+    } == {None}
 
 
 def test_nothing_to_save_is_told(tmp_path: Path) -> None:
     with pytest.raises(SafelightError, match="no adapter to save"):
-        save_adapter(tmp_path, {"layers.0.mlp.up_proj": LayerAdapter(None, None)}, "base", "")
+        save_adapter(tmp_path, {"layers.0.mlp.up_proj": LayerAdapter(None, None)}, TARGETS, "base", "")

@@ -17,6 +17,9 @@ from engine import BASE, SKILLS, GenerationConfig, Model, SafelightError, load_a
 from engine.adapters import reading
 from engine.adapters.writing import save_adapter
 from engine.fingerprint import fingerprint
+from engine.layers.adapted import addition
+from engine.models import adapting
+from engine.models.diffusion_gemma.layout import TARGETS
 from engine.training.export import write_checkpoint
 from tests.engine import tiny
 from tests.engine.adapting import random_adapters
@@ -153,7 +156,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A sound adapter; nothing in it says on which model it was trained."""
     folder = tmp_path_factory.mktemp("saved")
-    save_adapter(folder, random_adapters(tiny.network(), causal=4, denoise=4), "", "")
+    save_adapter(folder, random_adapters(tiny.network(), causal=4, denoise=4), TARGETS, "", "")
     return folder
 
 
@@ -172,18 +175,19 @@ def test_what_is_wrong_is_told_and_changes_nothing(fault: str, saved: Path, load
     spoil, words = FAULTS[fault]
     spoil(tmp_path)
     before = loaded.adapter
-    hooks = sum(len(module._forward_hooks) for module in loaded.network.modules())
+    adapted = [module for module in loaded.network.modules() if addition(module) is not None]
     with pytest.raises(SafelightError, match=words) as error:
         load_adapter(loaded, tmp_path)
     assert str(tmp_path) in str(error.value)
     assert loaded.adapter is before
-    assert hooks == sum(len(module._forward_hooks) for module in loaded.network.modules()) == 23
+    assert adapted == [module for module in loaded.network.modules() if addition(module) is not None]
+    assert len(adapted) == 23
 
 
 def test_one_that_does_not_fit_is_told_before_it_is_read(
     saved: Path, loaded: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "free_bytes", lambda _: 1_000)
+    monkeypatch.setattr(adapting, "free_bytes", lambda _: 1_000)
     monkeypatch.setattr(reading.Checkpoint, "read", lambda *_: pytest.fail("it was read"))
     with pytest.raises(SafelightError, match=r"takes 0.0 GB and cpu has 0.0 GB free; close other programs, or"):
         load_adapter(loaded, saved)
@@ -191,10 +195,10 @@ def test_one_that_does_not_fit_is_told_before_it_is_read(
 
 def test_another_version_of_the_base_is_told(base: Path, loaded: Model, tmp_path: Path) -> None:
     name = base.name
-    save_adapter(tmp_path, random_adapters(loaded.network), name, "ab" * 32)
+    save_adapter(tmp_path, random_adapters(loaded.network), TARGETS, name, "ab" * 32)
     with pytest.raises(SafelightError, match=f"made for another {name} .*abababab, not {fingerprint(base)[:8]}"):
         load_adapter(loaded, tmp_path)
-    save_adapter(tmp_path, random_adapters(loaded.network), name, "")  # left open
+    save_adapter(tmp_path, random_adapters(loaded.network), TARGETS, name, "")  # left open
     assert load_adapter(loaded, tmp_path).rank == 5
 
 
@@ -202,7 +206,7 @@ def test_a_copy_of_the_base_is_the_base(tmp_path: Path) -> None:
     """Where the fingerprint is right, the name does not matter."""
     for name in ("one", "two"):
         write_checkpoint(tiny.network(), tmp_path / name, GenerationConfig())
-    save_adapter(tmp_path / "lora", random_adapters(tiny.network()), BASE, fingerprint(tmp_path / "one"))
+    save_adapter(tmp_path / "lora", random_adapters(tiny.network()), TARGETS, BASE, fingerprint(tmp_path / "one"))
     load_adapter(load_model(tmp_path / "two"), tmp_path / "lora")
 
 
@@ -219,7 +223,7 @@ def test_a_place_without_an_adapter(place: str, words: str, loaded: Model, tmp_p
         load_adapter(loaded, tmp_path / place)
 
 
-def test_hooks_are_on_linear_layers_alone(loaded: Model) -> None:
-    hooked = [module for module in loaded.network.modules() if module._forward_hooks]
-    assert hooked
-    assert all(isinstance(module, nn.Linear) for module in hooked)
+def test_adapters_are_on_linear_layers_alone(loaded: Model) -> None:
+    adapted = [module for module in loaded.network.modules() if addition(module) is not None]
+    assert adapted
+    assert all(isinstance(module, nn.Linear) for module in adapted)

@@ -115,7 +115,7 @@ def test_it_is_so_where_the_cache_holds_another_text(model: Counting, shared: in
         for piece in torch.tensor([*said[:shared], *tokens(9, 9).tolist()]).tensor_split((12, 22, 32)):
             if len(piece):
                 model.prefill(piece, cache)
-                cache.name(piece.tolist())
+                cache.record_ids(piece.tolist())
         assert_goes_on(go_on(model, run, Fork(block, 1), cache=cache), run, block)
         cache.truncate(0)
 

@@ -22,8 +22,8 @@ from engine import (
     generate,
     infill,
 )
-from engine.events import Tokens
 from engine.layers.kv_cache import KVCache
+from engine.types import Tokens
 from tests.engine.decoding.test_generate import facts, steps
 from tests.engine.decoding.test_reuse import Counting
 from tests.engine.decoding.test_step_program import OnDevice, tame

@@ -23,9 +23,12 @@ from engine import (
     generate,
 )
 from engine.decoding import sampling
-from engine.decoding.protocols import commit
-from engine.decoding.step_program import NOISE, StepProgram, Told
-from engine.decoding.steppers import DeviceStepper, LastProgram, Sampler
+from engine.decoding.device_stepper import DeviceStepper
+from engine.decoding.prefill import commit
+from engine.decoding.program_cache import ProgramCache
+from engine.decoding.protocols import Passes
+from engine.decoding.sampler import Sampler
+from engine.decoding.step_program import NOISE, StepFacts, StepProgram
 from engine.kernels.reference_step import draw_tokens
 from engine.layers.kv_cache import PIECE, SLACK, KVCache
 from engine.models.diffusion_gemma.network import DiffusionGemma
@@ -59,7 +62,7 @@ def steps_of(
     config: GenerationConfig,
     pinned: Tensor | None = None,
     committed: Tensor | None = None,
-) -> list[Told]:
+) -> list[StepFacts]:
     program.begin(canvas, pinned, config, committed)
     told = []
     for step in range(config.max_denoising_steps):
@@ -67,7 +70,7 @@ def steps_of(
         if step == 0 and committed is not None:
             program.cache.advance(len(committed))
         found = program.collect(step)
-        told.append(Told(*(part.clone() if isinstance(part, Tensor) else part for part in found)))
+        told.append(StepFacts(*(part.clone() if isinstance(part, Tensor) else part for part in found)))
     return told
 
 
@@ -75,7 +78,7 @@ def assert_agree(
     network: DiffusionGemma,
     program: StepProgram,
     canvas: Tensor,
-    told: list[Told],
+    told: list[StepFacts],
     config: GenerationConfig,
     *,
     scale: object = None,
@@ -192,12 +195,22 @@ def test_the_facts_of_a_step_survive_the_launch_of_the_next() -> None:
     assert torch.equal(first.entropy, kept[1])
 
 
+class RunsAside(ProgramCache):
+    """As on a GPU, where a step is launched before the last one is looked at."""
+
+    def get(self, network: DiffusionGemma, cache: KVCache, sampler: Sampler) -> StepProgram:
+        program = super().get(network, cache, sampler)
+        program.runs_aside = True
+        return program
+
+
 @dataclass
 class OnDevice:
     """A model whose steps are programs, here without a device of their own."""
 
     network: DiffusionGemma
-    last_program: LastProgram = field(default_factory=LastProgram)
+    has_step_program = True
+    derived: dict[type, object] = field(default_factory=lambda: {ProgramCache: RunsAside()})
     read: list[int] = field(default_factory=list)  # tokens of each causal pass
 
     def __getattr__(self, name: str) -> object:
@@ -206,11 +219,6 @@ class OnDevice:
     def prefill(self, ids: Tensor, cache: KVCache) -> Tensor:
         self.read.append(len(ids))
         return self.network.prefill(ids, cache)
-
-    def step_program(self, cache: KVCache, sampler: Sampler) -> StepProgram:
-        program = self.last_program.get(self.network, cache, sampler)
-        program.runs_aside = True
-        return program
 
 
 def generation(
@@ -230,18 +238,17 @@ def run(model: OnDevice, prompt: Tensor | None = None, cache: KVCache | None = N
 
 def test_no_step_is_taken_in_vain_where_none_runs_aside() -> None:
     """A step on a CPU takes seconds: none begins before the last one's event was looked at."""
-    model = OnDevice(network())
     launched: list[int] = []
 
-    class InPlace(OnDevice):
-        def step_program(self, cache: KVCache, sampler: Sampler) -> StepProgram:
-            program = self.last_program.get(self.network, cache, sampler)
+    class InPlace(ProgramCache):
+        def get(self, network: DiffusionGemma, cache: KVCache, sampler: Sampler) -> StepProgram:
+            program = super().get(network, cache, sampler)
             real = program.launch
             program.launch = lambda index: (launched.append(index), real(index))[1]  # type: ignore[method-assign]
             return program
 
     seen = 0
-    for event in generation(InPlace(model.network), max_new_tokens=CANVAS):
+    for event in generation(OnDevice(network(), derived={ProgramCache: InPlace()}), max_new_tokens=CANVAS):
         if isinstance(event, StepFinished):
             seen += 1
             assert len(launched) == seen
@@ -311,7 +318,7 @@ def tame() -> DiffusionGemma:
     return made
 
 
-def assert_same_steps(found: list[Told], wanted: list[Told]) -> None:
+def assert_same_steps(found: list[StepFacts], wanted: list[StepFacts]) -> None:
     assert len(found) == len(wanted)
     for step, (one, other) in enumerate(zip(found, wanted, strict=True)):
         torch.testing.assert_close(one.entropy, other.entropy, rtol=0, atol=TOLERANCE * 4**step)
@@ -372,8 +379,8 @@ def test_a_generation_tells_the_same_as_one_that_commits_apart(
     assert sum(model.read) == prompt  # no canvas was read in a pass of its own
     with monkeypatch.context() as patch:
 
-        def at_once(self: DeviceStepper, ids: Tensor) -> None:
-            commit(apart, ids, self.program.cache)  # type: ignore[arg-type]
+        def at_once(self: DeviceStepper, ids: Tensor) -> Passes[None]:
+            yield from commit(ids, self.program.cache)
 
         patch.setattr(DeviceStepper, "commit", at_once)
         apart = OnDevice(model.network)
@@ -483,7 +490,7 @@ def sampler(network: DiffusionGemma, **changes: object) -> Sampler:
 
 
 def test_the_last_program_serves_again_where_it_can() -> None:
-    made, last = network(), LastProgram()
+    made, last = network(), ProgramCache()
     cache, other = made.new_cache(), made.new_cache()
     program = last.get(made, cache, sampler(made))
     assert last.get(made, cache, sampler(made, max_denoising_steps=3, entropy_bound=0.0)) is program
@@ -497,7 +504,7 @@ def test_the_last_program_serves_again_where_it_can() -> None:
 
 
 def test_a_program_does_not_keep_its_cache_alive() -> None:
-    made, last = network(), LastProgram()
+    made, last = network(), ProgramCache()
     cache = made.new_cache()
     program = last.get(made, cache, sampler(made))
     gone = weakref.ref(cache)
@@ -522,7 +529,7 @@ def test_runs_on_one_program_are_what_each_is_on_its_own() -> None:
             run(model, tokens(length), cache, **changes),
             run(OnDevice(model.network), tokens(length), **changes),
         )
-        made.append(model.last_program._program)
+        made.append(ProgramCache.of(model)._program)
         assert facts(found) == facts(wanted)
     assert made[0] is made[1] is made[2]
 
@@ -558,7 +565,7 @@ def test_graphs_are_captured_where_they_are_missing_and_change_nothing(monkeypat
     ):
         captured.clear()
         cache.truncate(0)
-        program = model.last_program.get(model.network, cache, sampler(model.network))
+        program = ProgramCache.of(model).get(model.network, cache, sampler(model.network))
         program.captures = True
         found = run(model, tokens(length), cache, **changes)
         assert captured == wanted

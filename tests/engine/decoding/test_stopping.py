@@ -31,11 +31,21 @@ SURE, UNSURE = torch.tensor([0.0, 0.001, 0.002]), torch.tensor([0.0, 0.0, 0.03])
 def test_stable_and_confident(
     threshold: int, history: list[torch.Tensor], entropy: torch.Tensor, finished: bool
 ) -> None:
-    assert StableAndConfident(threshold, 0.005)(history, entropy) is finished
+    assert bool(StableAndConfident(threshold, 0.005)(history, entropy)) is finished
 
 
 def test_the_threshold_itself_is_not_below_it() -> None:
     entropy = torch.full((4,), 0.25)
-    assert StableAndConfident(0, 0.25)([A], entropy) is False
-    assert StableAndConfident(0, 0.2500001)([A], entropy) is True
-    assert StableAndConfident(0, 0.0)([A], torch.zeros(4)) is False  # zero runs every step
+    assert not StableAndConfident(0, 0.25)([A], entropy)
+    assert StableAndConfident(0, 0.2500001)([A], entropy)
+    assert not StableAndConfident(0, 0.0)([A], torch.zeros(4))  # zero runs every step
+
+
+def test_each_canvas_of_a_batch_stops_by_itself() -> None:
+    both = [torch.stack([A, B]), torch.stack([A, A]), torch.stack([A, A])]
+    entropy = torch.stack([SURE, SURE])
+    assert StableAndConfident(2, 0.005)(both, entropy).tolist() == [True, False]
+    assert StableAndConfident(1, 0.005)(both, entropy).tolist() == [True, True]
+    assert StableAndConfident(1, 0.005)(both, torch.stack([UNSURE, SURE])).tolist() == [False, True]
+    assert StableAndConfident(0, 0.005)(both, torch.stack([SURE, UNSURE])).tolist() == [True, False]
+    assert StableAndConfident(3, 0.005)(both, entropy).tolist() == [False, False]

@@ -9,22 +9,22 @@ from pathlib import Path
 import pytest
 
 from engine.doctor import examine
-from engine.doctor.report import Check, Report, Section
+from engine.doctor.report import CheckResult, Report, SectionReport
 from engine.doctor.sections import SECTIONS, SectionPlan, planned
 
 CHILD = """
 import os, sys, time
-from engine.doctor.telling import Teller
+from engine.doctor.reporter import Reporter
 
-def look(teller: Teller, device: str, quick: bool) -> None:
+def run(reporter: Reporter, device: str, quick: bool) -> None:
     print("a library prints")
-    teller.fact("device", "cpu")
-    teller.fact("interpreting", os.environ.get("TRITON_INTERPRET"))
-    teller.check("sound", lambda: (True, device))
+    reporter.fact("device", "cpu")
+    reporter.fact("interpreting", os.environ.get("TRITON_INTERPRET"))
+    reporter.check("sound", lambda: (True, device))
     if not quick:
         {what}
-    teller.check("behind", lambda: (True, "reached"))
-    teller.left_out("elsewhere", "not here")
+    reporter.check("behind", lambda: (True, "reached"))
+    reporter.left_out("elsewhere", "not here")
 """
 
 
@@ -43,7 +43,7 @@ def section(folder: Path, monkeypatch: pytest.MonkeyPatch, what: str, **changes:
     return plan
 
 
-def by_name(found: Section) -> dict[str, Check]:
+def by_name(found: SectionReport) -> dict[str, CheckResult]:
     assert len({check.name for check in found.checks}) == len(found.checks)
     return {check.name: check for check in found.checks}
 
@@ -51,10 +51,10 @@ def by_name(found: Section) -> dict[str, Check]:
 @pytest.mark.parametrize(
     ("what", "name", "said"),
     [
-        ("teller.check('bad', lambda: (False, 'off by 3%'))", "bad", "off by 3%"),
-        ("teller.check('bad', lambda: 1 / 0)", "bad", "ZeroDivisionError: division by zero"),
-        ("teller.check('bad', lambda: os.abort())", "bad", "the process ended with SIGABRT: a library prints"),
-        ("teller.check('bad', lambda: sys.exit('no more'))", "bad", "the process ended with status 1: no more"),
+        ("reporter.check('bad', lambda: (False, 'off by 3%'))", "bad", "off by 3%"),
+        ("reporter.check('bad', lambda: 1 / 0)", "bad", "ZeroDivisionError: division by zero"),
+        ("reporter.check('bad', lambda: os.abort())", "bad", "the process ended with SIGABRT: a library prints"),
+        ("reporter.check('bad', lambda: sys.exit('no more'))", "bad", "the process ended with status 1: no more"),
     ],
 )
 def test_one_check_fails_and_the_others_are_made(
@@ -74,16 +74,16 @@ def test_one_check_fails_and_the_others_are_made(
 
 def test_a_device_that_is_lost_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a process computes after such an error means nothing: another one goes on."""
-    what = "teller.check('bad', lambda: exec('raise RuntimeError(\"CUDA error: an illegal memory access\")'))"
+    what = "reporter.check('bad', lambda: exec('raise RuntimeError(\"CUDA error: an illegal memory access\")'))"
     found = examine.run_section(section(tmp_path, monkeypatch, what), "cpu", False, lambda _: None)
     assert "illegal memory access" in by_name(found)["bad"].said
     assert by_name(found)["behind"].ok
 
 
 def test_one_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = section(tmp_path, monkeypatch, "teller.check('bad', lambda: time.sleep(60))", seconds=1.5)
+    plan = section(tmp_path, monkeypatch, "reporter.check('bad', lambda: time.sleep(60))", seconds=1.5)
     found = examine.run_section(plan, "cpu", False, lambda _: None)
-    assert by_name(found)["bad"] == Check("bad", False, "it was not done after 1.5 s")
+    assert by_name(found)["bad"] == CheckResult("bad", False, "it was not done after 1.5 s")
     assert found.seconds < 30
 
 
@@ -109,9 +109,9 @@ def test_kernels_are_interpreted_on_a_cpu_alone(
 def test_quick_leaves_out_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[tuple[str, str]] = []
 
-    def run(plan: SectionPlan, device: str, quick: bool, _: object) -> Section:
+    def run(plan: SectionPlan, device: str, quick: bool, _: object) -> SectionReport:
         ran.append((plan.name, device))
-        found = Section(plan.name, checks=[Check("one", True, "")])
+        found = SectionReport(plan.name, checks=[CheckResult("one", True, "")])
         found.take({"fact": "device", "value": "cuda:0", "unit": ""})
         assert quick
         return found
@@ -119,7 +119,7 @@ def test_quick_leaves_out_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(examine, "run_section", run)
     report = examine.examine(True, lambda _: None)
     assert ran == [("environment", "cpu"), ("kernels", "cuda:0"), ("steps", "cuda:0"), ("speed", "cuda:0")]
-    assert report.sections[-1].checks == [Check("machine code", None, "left out by --quick")]
+    assert report.sections[-1].checks == [CheckResult("machine code", None, "left out by --quick")]
     assert report.sections[-1].status == "not checked"
     assert report.verdict == "Everything checked is right."
     assert report.as_dict()["ok"] is True

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from engine.doctor.budgets import Budget, decoding, matrix_opcode
+from engine.doctor.budgets import CodeBudget, decoding, matrix_opcode
 from engine.doctor.machine_code import MachineCode, used
 
 PLAIN = """\
@@ -40,7 +40,7 @@ CODE = MachineCode(
     ptx="cp.async.wait_group 2;\nld.global.b16\ncp.async.wait_group 0;",
     sass=PLAIN,
 )
-FITTING = Budget(
+FITTING = CodeBudget(
     registers=96,
     programs=4,
     matrix_units="H",
@@ -85,7 +85,7 @@ def test_registers_of_products_under_way_are_followed() -> None:
     assert pipelined(1).products_in_flight == [1, 1]
     assert pipelined(0).overwritten == pipelined(1).overwritten == []
     assert pipelined(2).overwritten == [0x00, 0x30]
-    assert Budget().faults(pipelined(2), 90, 0.0) == ["registers of products under way are written at 0x0"]
+    assert CodeBudget().faults(pipelined(2), 90, 0.0) == ["registers of products under way are written at 0x0"]
 
 
 def test_registers_and_spills_are_read() -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import DiffusionGemmaConfig, DiffusionGemmaForBlockDiffusion, DynamicCache
 from transformers.utils import logging
 
-from engine.training.data.alphabet import write_tokenizer
+from engine.training.data.corpus import write_tokenizer
 
 logging.disable_progress_bar()  # the bar of save_pretrained leaves a thread behind
 

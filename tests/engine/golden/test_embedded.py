@@ -8,8 +8,9 @@ import pytest
 import torch
 from transformers import DiffusionGemmaConfig, DiffusionGemmaForBlockDiffusion, PreTrainedTokenizerFast
 
-from engine import EMBEDDED, EmbeddedModel, Model, ModelConfig, StepFinished, generate, load_model
-from engine.weights.safetensors import VISION as VISION_TENSORS
+from engine import EMBEDDED, EmbeddedModel, Model, StepFinished, generate, load_model
+from engine.models.diffusion_gemma.config import read_config
+from engine.models.diffusion_gemma.layout import VISION as VISION_TENSORS
 from engine.weights.safetensors import Checkpoint
 from tests.engine.golden.reference import VISION, Reference
 
@@ -57,7 +58,7 @@ def test_transformers_reads_the_config(embedded: EmbeddedModel, ours: Model) -> 
     config = DiffusionGemmaConfig.from_pretrained(embedded.folder)
     assert config.canvas_length == ours.config.canvas_length
     # What transformers writes back is what we read in the first place.
-    assert ModelConfig.from_dict(json.loads(config.to_json_string(use_diff=False))) == ours.config
+    assert read_config(json.loads(config.to_json_string(use_diff=False))) == ours.config
 
 
 def test_every_step_of_a_generation_gives_the_same_logits(ours: Model, theirs: DiffusionGemmaForBlockDiffusion) -> None:

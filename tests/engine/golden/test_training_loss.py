@@ -11,13 +11,14 @@ from torch.nn import functional as F
 from transformers import DiffusionGemmaForBlockDiffusion, DynamicCache
 
 from engine import load_model
-from engine.adapters.lora_config import tensor_name
+from engine.adapters.config import tensor_name
 from engine.adapters.reading import AdapterFiles
-from engine.adapters.targets import Place, attach, peft_name
+from engine.adapters.targets import Place, attach
+from engine.models.diffusion_gemma.layout import TARGETS as LAYERS
+from engine.models.diffusion_gemma.layout import released_name
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from engine.training.data.rollout import Batch
+from engine.training.data.rollout import TrainingBatch
 from engine.training.loss import Draws, uniform_loss
-from engine.weights.safetensors import checkpoint_name
 from tests.engine.golden.reference import VOCABULARY, Shape, build, save
 
 # peft asks transformers by a name that transformers has replaced.
@@ -35,7 +36,7 @@ TARGETS = (
 )
 
 
-def example(shape: Shape, conditioned: tuple[bool, ...]) -> tuple[Batch, Draws]:
+def example(shape: Shape, conditioned: tuple[bool, ...]) -> tuple[TrainingBatch, Draws]:
     """Random tokens; the answers end with 0, 3 and 6 end tokens."""
     draws = torch.Generator().manual_seed(4)
     ids = torch.randint(2, VOCABULARY, (ROWS, shape.prompt_length), generator=draws)
@@ -44,10 +45,12 @@ def example(shape: Shape, conditioned: tuple[bool, ...]) -> tuple[Batch, Draws]:
         target[row, shape.canvas_length - 3 * row :] = EOS
     noise = torch.randint(VOCABULARY, target.shape, generator=draws)
     canvas = torch.where(torch.rand(target.shape, generator=draws) < 0.5, target, noise)
-    return Batch(ids, torch.ones_like(ids, dtype=torch.bool), target), Draws(canvas, torch.tensor(conditioned))
+    return TrainingBatch(ids, torch.ones_like(ids, dtype=torch.bool), target), Draws(canvas, torch.tensor(conditioned))
 
 
-def reference_losses(model: DiffusionGemmaForBlockDiffusion, batch: Batch, draws: Draws) -> tuple[Tensor, Tensor]:
+def reference_losses(
+    model: DiffusionGemmaForBlockDiffusion, batch: TrainingBatch, draws: Draws
+) -> tuple[Tensor, Tensor]:
     """Of the canvases and of the clean text, as transformers computes logits."""
     cache = DynamicCache(config=model.config.get_text_config(decoder=True))
     model.model.encoder(input_ids=batch.ids, past_key_values=cache)
@@ -77,7 +80,7 @@ def close(ours: Tensor | None, theirs: Tensor | None, name: str) -> None:
     torch.testing.assert_close(ours, theirs, atol=2e-5, rtol=2e-3, msg=lambda text: f"{name}: {text}")
 
 
-def run(network: DiffusionGemma, batch: Batch, draws: Draws, recompute: bool) -> tuple[Tensor, Tensor]:
+def run(network: DiffusionGemma, batch: TrainingBatch, draws: Draws, recompute: bool) -> tuple[Tensor, Tensor]:
     loss = uniform_loss(network, batch, draws, EOS, recompute=recompute)
     assert loss.causal is not None
     loss.total.backward()
@@ -104,7 +107,7 @@ def test_gradients_to_the_weights(name: str, rows: str, tmp_path: Path) -> None:
         if path.startswith("self_conditioning.") and not any(CONDITIONED[rows]):
             assert parameter.grad is None
             continue
-        close(parameter.grad, gradients[checkpoint_name(path)], path)
+        close(parameter.grad, gradients[released_name(path)], path)
         compared += 1
     assert compared > 40
 
@@ -123,7 +126,7 @@ def test_gradients_to_peft_matrices(rows: str, recompute: bool, tmp_path: Path) 
     for matrix in matrices.values():
         matrix.data.normal_(std=0.3 * matrix.shape[1] ** -0.5, generator=draws)
     made.save_pretrained(str(tmp_path / "adapter"))
-    adapters = AdapterFiles.open(tmp_path / "adapter").read(network)
+    adapters = AdapterFiles.open(tmp_path / "adapter").read(network, LAYERS, network.device, network.dtype, 10**9)
     for adapter in adapters.values():
         adapter.requires_grad_(True)
     attach(network, adapters)
@@ -139,7 +142,7 @@ def test_gradients_to_peft_matrices(rows: str, recompute: bool, tmp_path: Path) 
         for mode, part in (("causal", adapter.causal), ("denoise", adapter.denoise)):
             if part is None:
                 continue
-            module = peft_name(Place(path, mode))  # type: ignore[arg-type]
+            module = LAYERS.peft_name(Place(path, mode))  # type: ignore[arg-type]
             for letter, matrix in (("A", part.down), ("B", part.up)):
                 name = tensor_name(module, letter)
                 compared.add(name)

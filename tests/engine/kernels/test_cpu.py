@@ -12,11 +12,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from engine import GenerationFinished, generate, load_model
-from engine.decoding.sampler import Sampler
 from engine.kernels import cpu, cpu_decode, cpu_int4, cpu_threads, cpu_vocabulary, reference, reference_step
 from engine.layers.packed_linear import PackedExperts
+from engine.models.folder import quantize
 from engine.quant import INT4, INT4_G64, INT8, NF4, Packed, Scheme, pack, to_blocks, unpack
-from engine.weights.loader import quantize
 from tests.engine.packing import released
 from tests.engine.tiny import tokens
 
@@ -309,10 +308,9 @@ def test_a_packed_model_takes_programs_on_a_cpu(tmp_path: Path) -> None:
     events = list(generate(model, tokens(5).tolist(), model.generation_defaults.replace(eos_token_ids=()), cache=cache))
     assert isinstance(events[-1], GenerationFinished)
     assert len(events[-1].tokens) == 30
-    sampler = Sampler.of(model.config, model.generation_defaults, model.device, 0)
-    assert model.step_program(cache, sampler) is not None
+    assert model.has_step_program
     plain = load_model(tmp_path, device="cpu", dtype="bfloat16", quantization="none")
-    assert plain.step_program(plain.new_cache(), sampler) is None
+    assert not plain.has_step_program
 
 
 def test_another_malloc_has_nothing_to_give_back(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,11 +12,12 @@ from engine.decoding.step_program import StepProgram
 from engine.layers.kv_cache import KERNEL_PIECE, KVCache
 from engine.memory import footprint
 from engine.models.diffusion_gemma.network import DiffusionGemma
+from engine.models.registry import config_in
 from engine.quant import PRECISIONS
 from tests.engine.kernels.card import Memory, pretend
 
 CONTEXT, GB = 32_768, 10**9
-CONFIG = catalog.shape("26b-a4b").config
+CONFIG = config_in(catalog.shape("26b-a4b").folder)
 CANVAS = CONFIG.canvas_length
 
 
@@ -34,7 +35,9 @@ def fill(cache: KVCache, length: int) -> None:
 
 
 def plan_of(context: int, precision: str = "int4") -> dict[str, int]:
-    return footprint.parts(CONFIG, footprint.Way(torch.bfloat16, PRECISIONS[precision], False, True), context)
+    return footprint.parts(
+        DiffusionGemma, CONFIG, footprint.Mode(torch.bfloat16, PRECISIONS[precision], False, True), context
+    )
 
 
 @pytest.fixture
@@ -125,7 +128,7 @@ def test_segments_lose_no_more_of_the_weights_than_the_plan_says(
     pretend(monkeypatch)
     network, _ = empty(CONFIG, PRECISIONS[precision])
     memory = load(network, monkeypatch)
-    held = sum(footprint.weights(CONFIG, PRECISIONS[precision], torch.bfloat16).values())
+    held = sum(footprint.weights(DiffusionGemma, CONFIG, PRECISIONS[precision], torch.bfloat16).values())
     assert memory.live == pytest.approx(held, rel=1e-4)  # norms stacked besides
     assert memory.most_reserved - held <= memory.live // 20  # moving takes a layer more
     assert memory.reserved - held <= footprint.segments(CONFIG, held)

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import torch
 
+from engine.checks.operands import other_scales
 from engine.doctor import kernel_section, step_section
 from engine.doctor.kernel_checks import kernel_checks
-from engine.doctor.operands import other_scales
-from engine.doctor.shapes import Shape, tiny
-from engine.doctor.telling import Teller
+from engine.doctor.reporter import Reporter
+from engine.doctor.shapes import CheckShape, tiny
 from engine.kernels import attention, linear_w8a16, norms
 from engine.models.diffusion_gemma import fused
 
@@ -40,14 +40,14 @@ def _same_threads() -> Any:
 
 def told(module: Any, *, quick: bool = False, skip: frozenset[str] = frozenset()) -> dict[str, tuple[Any, str]]:
     out = io.StringIO()
-    module.look(Teller(out, skip), "cpu", quick)
+    module.run(Reporter(out, skip), "cpu", quick)
     records = [json.loads(line) for line in out.getvalue().splitlines()]
     return {record["check"]: (record["ok"], record["said"]) for record in records if "check" in record}
 
 
 def dear() -> frozenset[str]:
     """Checks that take long."""
-    shape = Shape(tiny(), torch.device("cpu"), torch.float32, (0, 40))
+    shape = CheckShape(tiny(), torch.device("cpu"), torch.float32, (0, 40))
     names = [name for name, _ in kernel_checks(shape)]
     assert len(set(names)) == len(names)  # by its name a check is passed over in a second process
     return frozenset(name for name in names if not name.startswith(CHEAP))

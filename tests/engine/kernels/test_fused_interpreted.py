@@ -11,7 +11,7 @@ from torch import Tensor
 from engine import kernels
 from engine.adapters.targets import attach
 from engine.config import GenerationConfig
-from engine.decoding.step_program import StepProgram, Told
+from engine.decoding.step_program import StepFacts, StepProgram
 from engine.kernels.launches import counting
 from engine.kernels.table import AMPERE
 from engine.layers.attention import Span
@@ -51,10 +51,10 @@ def test_fused_layers(length: int, text: int, quantization: str) -> None:
     if text:
         x = torch.cat([made.embed(tokens(text, seed=2)), canvas])
         made.prefill(tokens(text, seed=2), plain)
-    extends = [plain.onlooker(index) for index in range(len(made.layers))]
+    extends = [plain.writer(index) for index in range(len(made.layers))]
     want = made.run(canvas[None], positions[text:], {}, extends)[0]
     spans = {
-        kind: Span(torch.tensor(bounds, dtype=torch.int32), text, WINDOW if kind == "sliding_attention" else None)
+        kind: Span(torch.tensor([bounds], dtype=torch.int32), text, WINDOW if kind == "sliding_attention" else None)
         for kind, bounds in cache.spans(CANVAS, text).items()
     }
     with torch.inference_mode():
@@ -80,16 +80,16 @@ def program_on(made: DiffusionGemma) -> tuple[StepProgram, KVCache]:
     return program, cache
 
 
-def steps(program: StepProgram, count: int = 2) -> list[Told]:
+def steps(program: StepProgram, count: int = 2) -> list[StepFacts]:
     told = []
     for step in range(count):
         program.launch(step)
         found = program.collect(step)
-        told.append(Told(*(part.clone() if isinstance(part, Tensor) else part for part in found)))
+        told.append(StepFacts(*(part.clone() if isinstance(part, Tensor) else part for part in found)))
     return told
 
 
-def assert_alike(told: list[Told], wanted: list[Told]) -> None:
+def assert_alike(told: list[StepFacts], wanted: list[StepFacts]) -> None:
     for found, plain in zip(told, wanted, strict=True):
         for name in ("argmax", "candidates", "accepted", "next_canvas"):
             assert torch.equal(getattr(found, name), getattr(plain, name)), name
@@ -139,7 +139,7 @@ def test_linears_that_round_their_inputs_do_so_where_they_are_joined() -> None:
     fused, other = FusedLayers(made), FusedLayers(exact)
     x = torch.randn(CANVAS, made.config.hidden_size, generator=torch.Generator().manual_seed(1))
     ropes = made.ropes(torch.arange(CANVAS), x.dtype)
-    span = Span(torch.tensor([0, CANVAS], dtype=torch.int32), 0, None)
+    span = Span(torch.tensor([[0, CANVAS]], dtype=torch.int32), 0, None)
 
     def outputs(layers: FusedLayers, index: int, joined: bool = True) -> list[Tensor]:
         layer, cache = layers.layers[index], layers.network.new_cache()
@@ -148,7 +148,11 @@ def test_linears_that_round_their_inputs_do_so_where_they_are_joined() -> None:
             layer = dataclasses.replace(layer, projections=None, gate_up=None)
         buffers = cache.buffers(index)
         queries = layers.queries(layer, x, ropes[made.config.layers[index]], span, buffers)
-        return [layers.dense(layer.block.mlp, layer.gate_up, x), queries, *(part[:, :, :CANVAS] for part in buffers)]
+        return [
+            layers.dense(layer.block.mlp, layer.gate_up, x, span.text_rows),
+            queries,
+            *(part[:, :, :CANVAS] for part in buffers),
+        ]
 
     for index in range(len(fused.layers)):
         plain, unrounded = outputs(fused, index, joined=False), outputs(other, index)

@@ -21,9 +21,10 @@ from engine.kernels import norms
 from engine.kernels.launches import counting
 from engine.kernels.linear_w8a16 import Cut
 from engine.models.diffusion_gemma.fused import FusedLayers
+from engine.models.registry import config_in
 from engine.quant import PRECISIONS
 
-REAL = catalog.shape("26b-a4b").config
+REAL = config_in(catalog.shape("26b-a4b").folder)
 
 
 @pytest.fixture(scope="module")

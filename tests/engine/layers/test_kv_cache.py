@@ -8,11 +8,10 @@ import pytest
 import torch
 
 from engine import catalog
-from engine.config import ModelConfig
 from engine.errors import SafelightError
-from engine.files import read_json
 from engine.layers.kv_cache import KERNEL_PIECE, PIECE, SLACK, KVCache
 from engine.models.diffusion_gemma.network import DiffusionGemma
+from engine.models.registry import config_in
 from tests.engine.tiny import CANVAS, FULL, SLIDING, WINDOW, network, tokens
 from tests.looping import looped
 
@@ -145,7 +144,7 @@ def test_spans_tell_where_a_canvas_and_what_it_sees_lie(model: DiffusionGemma, p
     for index, layer in enumerate(model.config.layers):
         shape = (1, layer.num_key_value_heads, CANVAS, layer.head_dim)
         new_keys, new_values = torch.rand(shape), torch.rand(shape)
-        seen_keys, seen_values = cache.onlooker(index)(new_keys, new_values)
+        seen_keys, seen_values = cache.writer(index)(new_keys, new_values)
         keys, values = cache.buffers(index)
         first, end = spans[layer.kind]
         assert torch.equal(keys[:, :, first:end], seen_keys)
@@ -169,7 +168,7 @@ def test_spans_of_a_canvas_behind_text_that_is_still_to_be_committed(model: Diff
 @pytest.mark.parametrize("context", [0, 900, 5000])
 def test_text_and_canvases_committed_with_the_next_find_room_in_place(context: int, piece: int) -> None:
     """In the real shape, without memory; sliding layers can still be cut back by the slack."""
-    config = ModelConfig.from_dict(read_json(catalog.resolve("26b-a4b", shapes=True) / "config.json"))
+    config = config_in(catalog.resolve("26b-a4b", shapes=True))
     canvas, blocks = config.canvas_length, 20
     cache = KVCache(config, torch.device("meta"), torch.bfloat16, piece)
     cache.reserve(context + blocks * canvas)

@@ -16,18 +16,17 @@ from torch.profiler import ProfilerActivity, profile
 from engine import GenerationConfig, SafelightError, catalog, kernels
 from engine.config import LayerConfig, ModelConfig
 from engine.decoding.generate import generate
-from engine.decoding.sampler import Sampler
-from engine.decoding.step_program import StepProgram
-from engine.decoding.steppers import LastProgram
 from engine.files import read_json
-from engine.layers.kv_cache import KVCache, cache_bytes
+from engine.layers.kv_cache import cache_bytes
 from engine.layers.packed_linear import install
 from engine.memory import footprint
 from engine.memory import plan as planning
-from engine.memory.plan import plan, require_room
+from engine.memory.device import choose
+from engine.memory.plan import require_room
 from engine.models.diffusion_gemma.network import DiffusionGemma
+from engine.models.folder import plan, quantize
+from engine.models.registry import config_in
 from engine.quant import INT4, INT8, PRECISIONS, Precision
-from engine.weights.loader import quantize
 from tests.engine import packing
 from tests.engine.tiny import CONFIG, FULL, SLIDING, checkpoint, network, tokens
 
@@ -132,18 +131,18 @@ def test_what_a_context_has_taken_already_counts_as_free(free: Any, monkeypatch:
 
 
 def pretend_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
-    place = planning.choose("cpu", "bfloat16")
+    place = choose("cpu", "bfloat16")
     there = dataclasses.replace(place, device=torch.device("cuda", 0))
-    monkeypatch.setattr(planning, "choose", lambda *_: there)
+    monkeypatch.setattr("engine.models.folder.choose", lambda *_: there)
     monkeypatch.setattr(kernels, "why_plain", lambda _: None)
 
 
 def test_the_shape_is_the_published_one() -> None:
-    config = catalog.shape(REAL).config
+    config = config_in(catalog.shape(REAL).folder)
     assert [index for index, layer in enumerate(config.layers) if not layer.is_sliding] == [5, 11, 17, 23, 29]
     assert (config.layers[0].head_dim, config.layers[5].head_dim) == (256, 512)
     assert (config.layers[0].num_key_value_heads, config.layers[5].num_key_value_heads) == (8, 2)
-    counted = sum(footprint.weights(config, Precision(), torch.bfloat16).values()) / 2
+    counted = sum(footprint.weights(DiffusionGemma, config, Precision(), torch.bfloat16).values()) / 2
     assert counted == pytest.approx(25.82e9 - 0.58e9, rel=0.005)  # all parameters without the vision tower's
     with pytest.raises(SafelightError, match="there is no shape '9b'; use one of: 26b-a4b"):
         catalog.shape("9b")
@@ -190,7 +189,7 @@ def test_packed_weights_are_the_networks_to_the_byte(name: str) -> None:
     if PRECISIONS[name].is_packed:
         install(made, PRECISIONS[name], torch.bfloat16)
     real = sum(t.nbytes for t in (*made.parameters(), *made.buffers()))
-    assert sum(footprint.weights(config, PRECISIONS[name], torch.bfloat16).values()) == real
+    assert sum(footprint.weights(DiffusionGemma, config, PRECISIONS[name], torch.bfloat16).values()) == real
 
 
 def stored_bytes(folder: Path) -> int:
@@ -218,7 +217,9 @@ def test_a_published_int4_checkpoint_is_counted_as_it_is_loaded(tmp_path: Path, 
     found = plan(tmp_path / "int4", 50)
     assert found.precision == Precision(INT4, INT4, INT8, INT8)
     config = packing.packable().config
-    assert {part: found.parts[part] for part in WEIGHTS} == footprint.weights(config, found.precision, torch.bfloat16)
+    assert {part: found.parts[part] for part in WEIGHTS} == footprint.weights(
+        DiffusionGemma, config, found.precision, torch.bfloat16
+    )
     (tmp_path / "int4" / "model.safetensors").unlink()
     assert plan(tmp_path / "int4", 50).parts == found.parts
 
@@ -261,13 +262,11 @@ class ByProgram:
     """A network whose steps are a program's, as a loaded packed model's are."""
 
     def __init__(self, network: DiffusionGemma) -> None:
-        self.network, self.last_program = network, LastProgram()
+        self.network, self.has_step_program = network, True
+        self.derived: dict[type, Any] = {}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.network, name)
-
-    def step_program(self, cache: KVCache, sampler: Sampler) -> StepProgram:
-        return self.last_program.get(self.network, cache, sampler)
 
 
 def measured_peak(config: ModelConfig, precision: Precision, dtype: torch.dtype, context: int) -> int:
@@ -316,8 +315,8 @@ def test_activations_and_workspace_cover_what_a_run_holds(
     monkeypatch.setattr(footprint, "available_threads", lambda: 1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
     config = dataclasses.replace(MIDDLE, **changes)
-    way = footprint.Way(dtype, PRECISIONS[precision], on_cpu=True, has_kernels=False)
-    parts = footprint.parts(config, way, context)
+    mode = footprint.Mode(dtype, PRECISIONS[precision], on_cpu=True, has_kernels=False)
+    parts = footprint.parts(DiffusionGemma, config, mode, context)
     peak = measured_peak(config, PRECISIONS[precision], dtype, context)
     assert 0.99 * peak <= parts["activations"] + parts["workspace"] <= 1.4 * peak
 

@@ -10,8 +10,7 @@ import pytest
 from engine import BASE, EMBEDDED, SKILLS, SUDOKU, GenerationConfig, Model, SafelightError, load_model
 from engine.text.chat_template import ChatTemplate, Message
 from engine.text.tokenizer import Tokenizer
-from engine.training.data.alphabet import CHARACTERS, SPECIAL
-from engine.training.data.corpus import prompt_text
+from engine.training.data.corpus import CHARACTERS, SPECIAL, prompt_text
 from tests.engine.tiny import checkpoint
 
 USER: list[Message] = [{"role": "user", "content": "Hi"}]

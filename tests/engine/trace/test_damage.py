@@ -31,7 +31,7 @@ from engine import (
     open_trace,
 )
 from engine.trace.codec import COMM, DONE, STEP, Codec
-from engine.trace.format import HEAD, OPENING, VERSION, DamagedError, Head, frame, opening, unpack
+from engine.trace.format import HEAD, OPENING, VERSION, Head, PayloadError, frame, opening, unpack
 from tests.engine.traces import assert_same, bits, header, is_tenth, letter, letters, made_up, record, write
 
 COUNTING = next(one.path for one in gallery() if one.path.stem == "count")  # a real run of three blocks
@@ -356,7 +356,7 @@ def test_a_head_that_claims_what_cannot_be_ends_the_trace(opened: Opened, name: 
 
 @pytest.mark.parametrize("stored", [zlib.compress(bytes(9))[:-4], zlib.compress(bytes(9)) + b"m", zlib.compress(b"")])
 def test_a_stream_must_end_where_it_says(stored: bytes) -> None:
-    with pytest.raises(DamagedError, match="another size"):
+    with pytest.raises(PayloadError, match="another size"):
         unpack(Head(b"STEP", len(stored), 9, 0, 0, zlib.crc32(stored), 0), stored, 100)
 
 

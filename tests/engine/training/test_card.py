@@ -20,9 +20,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from engine.errors import SafelightError
 from engine.training import producers, train, trainer
-from engine.training.data.rollout import Batch
+from engine.training.data.rollout import TrainingBatch
 from engine.training.minimal import minimal_puzzles
-from engine.training.producers import Plan, Producers
+from engine.training.producers import Producers, RowPlan
 from engine.training.recipes.embedded import CARD_RECIPES, RECIPES, Recipe
 from engine.training.trainer import Trainer
 
@@ -57,16 +57,16 @@ class Ahead:
 
     opened = closed = 0
 
-    def __init__(self, plan: Plan, device: torch.device) -> None:
+    def __init__(self, plan: RowPlan, device: torch.device) -> None:
         self.plan, self.blocks, self.sources, self.device = plan, plan.blocks(), plan.open(), device
         self.waited = 0.0
         type(self).opened += 1
 
-    def draw(self, index: int, count: int) -> Batch:
+    def draw(self, index: int, count: int) -> TrainingBatch:
         asked, block = next(self.blocks)
         batch = self.plan.make(self.sources[index], index, block)
         assert (asked, len(batch.ids)) == (index, count)
-        return Batch(batch.ids.to(self.device), batch.present.to(self.device), batch.target.to(self.device))
+        return TrainingBatch(batch.ids.to(self.device), batch.present.to(self.device), batch.target.to(self.device))
 
     def set_step(self, step: int) -> None:
         pass
@@ -92,7 +92,7 @@ def ahead(monkeypatch: pytest.MonkeyPatch) -> type[Ahead]:
 
 def test_blocks_come_in_the_order_of_their_use_also_from_the_middle() -> None:
     def first(step: int, count: int) -> list[tuple[int, int]]:
-        return list(itertools.islice(Plan(tiny("base"), False, 0, Path(), step).blocks(), count))
+        return list(itertools.islice(RowPlan(tiny("base"), False, 0, Path(), step).blocks(), count))
 
     fills = [(0, 0), (1, 0), (2, 0)]
     assert first(0, 9) == [*fills, (0, 1), (1, 1), (2, 1), (0, 2), (0, 3), (1, 2)]  # the second feed every other step
@@ -105,7 +105,7 @@ def test_blocks_come_in_the_order_of_their_use_also_from_the_middle() -> None:
 def test_processes_make_the_rows_that_are_made_here_and_end(puzzles: str, tmp_path: Path) -> None:
     """Two processes; one is then killed, which is told in a line, and none is left behind."""
     path = folder_with(puzzles, tmp_path) / "puzzles.txt"
-    plan = Plan(tiny("base"), False, 7, path, 3)
+    plan = RowPlan(tiny("base"), False, 7, path, 3)
     sources = plan.open()
     rows = Producers(plan, torch.device("cpu"))
     processes = list(rows.processes)
@@ -167,12 +167,12 @@ def test_a_step_reads_nothing_back_and_stays_on_its_device(
         for param in runner.named.values():
             param.grad = torch.zeros_like(param)
 
-    def make_on_card(self: Ahead, index: int, count: int) -> Batch:
+    def make_on_card(self: Ahead, index: int, count: int) -> TrainingBatch:
         feed, width = self.plan.feeds()[index], self.sources[index].prompt_length
         assert feed.rows == count
         wide = torch.zeros(count, width, dtype=torch.long, device="cuda")
         target = torch.ones(count, self.plan.recipe.canvas_length, dtype=torch.long, device="cuda")
-        return Batch(wide, wide == 0, target)
+        return TrainingBatch(wide, wide == 0, target)
 
     monkeypatch.setattr(trainer, "DiffusionGemma", OnCard)
     monkeypatch.setattr(torch, "Generator", Elsewhere)

@@ -19,13 +19,14 @@ import engine
 from engine import GenerationConfig, SafelightError, kernels
 from engine.adapters.targets import attach, new_adapters
 from engine.layers.packed_linear import PackedLinear, packed_weights
+from engine.models.diffusion_gemma.layout import TARGETS
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.quant import INT4, INT8, NF4, Scheme, pack, unpack
 from engine.tasks import sudoku
 from engine.training import finetune
 from engine.training.data.corpus import SudokuSource
 from engine.training.data.puzzles import Examples, FilePuzzles, Format, read_pairs, split
-from engine.training.data.rollout import Batch
+from engine.training.data.rollout import TrainingBatch
 from engine.training.data.states import WalkStates
 from engine.training.evaluate import measure
 from engine.training.export import write_checkpoint
@@ -59,7 +60,7 @@ EXACT = {"atol": 1e-6, "rtol": 1e-5}
 def trained(model: DiffusionGemma, causal: int = 2, seed: int = 3) -> list[nn.Parameter]:
     """Attach adapters whose matrices are all random; returns these, in order."""
     draws = torch.Generator().manual_seed(seed)
-    adapters = new_adapters(model, 3, causal, draws)
+    adapters = new_adapters(model, TARGETS, 3, causal, draws)
     attach(model, adapters)
     found = [p for adapter in adapters.values() for p in adapter.parameters()]
     for parameter in found:
@@ -67,13 +68,13 @@ def trained(model: DiffusionGemma, causal: int = 2, seed: int = 3) -> list[nn.Pa
     return found
 
 
-def batch_of(count: int, length: int = 14, padded: bool = False) -> Batch:
+def batch_of(count: int, length: int = 14, padded: bool = False) -> TrainingBatch:
     present = torch.ones(count, length, dtype=torch.bool)
     if padded:
         present[0, :3] = False
     target = torch.stack([tokens(CANVAS, 30 + row) for row in range(count)])
     target[:, CANVAS - 3 :] = 1
-    return Batch(torch.stack([tokens(length, row) for row in range(count)]), present, target)
+    return TrainingBatch(torch.stack([tokens(length, row) for row in range(count)]), present, target)
 
 
 # --- gradients through packed weights ------------------------------------------------------------------------------

@@ -12,9 +12,17 @@ from safetensors.torch import load_file
 
 from engine.decoding import sampling
 from engine.tasks import skills, sudoku
-from engine.training.data.alphabet import CHARACTERS, SPECIAL, build_tokenizer
-from engine.training.data.corpus import EOS, SHORT_PROMPT, SkillSource, SudokuSource, prompt_text
-from engine.training.data.rollout import Batch, Pool
+from engine.training.data.corpus import (
+    CHARACTERS,
+    EOS,
+    SHORT_PROMPT,
+    SPECIAL,
+    SkillSource,
+    SudokuSource,
+    build_tokenizer,
+    prompt_text,
+)
+from engine.training.data.rollout import Pool, TrainingBatch
 from engine.training.loss import weights
 from engine.training.minimal import minimal_puzzles
 from engine.training.network import encode, predict
@@ -108,7 +116,7 @@ def test_alphabet_round_trip() -> None:
     assert tokenizer.encode("".join(SPECIAL)).ids == list(range(len(SPECIAL)))
 
 
-def texts(batch: Batch) -> list[tuple[str, str]]:
+def texts(batch: TrainingBatch) -> list[tuple[str, str]]:
     """Prompt and answer of each row; padding only on the left, end tokens only on the right."""
     tokenizer, found = build_tokenizer(), []
     for ids, present, target in zip(batch.ids, batch.present, batch.target, strict=True):

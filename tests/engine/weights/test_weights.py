@@ -17,11 +17,11 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from engine import Model, SafelightError, load_model
+from engine import Model, SafelightError, load_model, store_files
+from engine.models.folder import quantize
 from engine.quant import PRECISIONS, pack, unpack
 from engine.weights import packed_store as stores
-from engine.weights import saving, store_files
-from engine.weights.loader import quantize
+from engine.weights import saving
 from tests.engine.packing import GROUP, SCHEME, packable, published, released, set_quantization
 from tests.engine.tiny import change_weights, tokens
 
@@ -450,10 +450,10 @@ def test_a_disk_that_fills_up_loses_nothing(
 MEMORY = """
 import resource, sys, torch
 from pathlib import Path
-from engine.weights import loader
+from engine.models.folder import quantize
 torch.set_num_threads(1)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-loader.quantize(Path(sys.argv[1]), Path(sys.argv[2]), "int4", torch.device("cpu"))
+quantize(Path(sys.argv[1]), Path(sys.argv[2]), "int4", torch.device("cpu"))
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
 """
 

@@ -33,13 +33,14 @@ def _subject() -> tuple[Model, dict[str, bytes], dict[str, Tensor]]:
     """A tiny model, a sound adapter's files, and the model's weights."""
     from engine import load_model
     from engine.adapters.writing import save_adapter
+    from engine.models.diffusion_gemma.layout import TARGETS
     from tests.engine import tiny
     from tests.engine.adapting import random_adapters
 
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         model = load_model(tiny.checkpoint(folder / "base"), device="cpu", dtype="float32")
-        save_adapter(folder / "lora", random_adapters(tiny.network(), causal=RANK, denoise=RANK), "", "")
+        save_adapter(folder / "lora", random_adapters(tiny.network(), causal=RANK, denoise=RANK), TARGETS, "", "")
         files = {name: (folder / "lora" / name).read_bytes() for name in (CONFIG, TENSORS)}
     return model, files, {name: weight.clone() for name, weight in model.network.state_dict().items()}
 
@@ -82,12 +83,14 @@ def _make(random: Random, folder: Path) -> Attempt:
     def attempt() -> None:
         import torch
 
+        from engine.layers.adapted import addition
+
         before = model.network.state_dict()
         try:
             load_adapter(model, folder)
         finally:
             unload_adapter(model)
-            assert not any(module._forward_hooks for module in model.network.modules())
+            assert not any(addition(module) for module in model.network.modules())
             assert all(torch.equal(before[name], weight) for name, weight in weights.items())
 
     return attempt

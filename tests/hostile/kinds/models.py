@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from engine import EMBEDDED, GenerationConfig, ModelConfig
+from engine import EMBEDDED, GenerationConfig
 from engine.catalog import ASSETS
 from engine.files import read_json
 from engine.text.chat_template import ChatTemplate
@@ -62,13 +62,15 @@ def _make_configs(random: Random, folder: Path) -> Attempt:
 
     def attempt() -> None:
         if step == 0:  # as loading a model begins
-            ModelConfig.from_dict(read_json(folder / "config.json"))
+            from engine.models.registry import config_in
+
+            config_in(folder)
             GenerationConfig.from_dict(read_json(folder / "generation_config.json"))
         elif step == 1:  # as a stored run and the settings are read
             config = GenerationConfig().replace(**changes)
             hash(config), config.temperature(0), json.dumps(dataclasses.asdict(config), allow_nan=False)
         else:  # as ``safelight plan`` and the page of models count
-            from engine.memory.plan import plan
+            from engine.models.folder import plan
 
             json.dumps(plan(folder, context, quantization).as_dict(), allow_nan=False)
 

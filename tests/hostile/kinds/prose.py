@@ -296,11 +296,11 @@ def _make_paste(random: Random, _folder: Path) -> Attempt:
 
         from app.chat.composer.composer import Composer
         from app.chat.messages.prompt_editor import PromptEditor
+        from app.design.action import Action, Actions
         from app.design.tokens import DARKROOM
         from app.presets.form import PresetForm
         from app.presets.preset import Preset
         from app.state.sudoku.pasting import PasteError, read
-        from app.window.action import Action, Actions
         from app.window.palette import Palette
         from app.window.sidebar.search_field import SearchField
         from engine import GenerationConfig

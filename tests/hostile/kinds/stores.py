@@ -28,7 +28,7 @@ def _models() -> dict[str, Files]:
     import torch
 
     from engine import SafelightError
-    from engine.weights.loader import quantize
+    from engine.models.folder import quantize
     from tests.engine.packing import published, released
 
     cancel, cpu = threading.Event(), torch.device("cpu")
@@ -71,17 +71,14 @@ def _use(random: Random, folder: Path) -> Attempt:
     """The ways that a folder of a model is taken: its headers alone, a plan, or a whole load."""
     import torch
 
-    from engine import ModelConfig, load_model
-    from engine.files import read_json
-    from engine.memory.plan import plan
-    from engine.weights.loader import open_weights, quantize
+    from engine import load_model
+    from engine.models.folder import ModelFolder, plan, quantize
 
     way = random.randrange(6)
 
     def attempt() -> None:
         if way < 3:
-            config = ModelConfig.from_dict(read_json(folder / "config.json"))
-            open_weights(folder, config, "auto", torch.device("meta"), None)
+            ModelFolder.open(folder).weights("auto", torch.device("meta"), None)
         elif way == 3:
             plan(folder, 100, device="cpu")
         elif way == 4:
@@ -139,7 +136,7 @@ def _make_half(random: Random, folder: Path) -> Attempt:
     """A conversion into a folder that a stranger prepared."""
     import torch
 
-    from engine.weights.loader import quantize
+    from engine.models.folder import quantize
 
     source = _write(folder / "source", _models()["source"])
     files = dict(_models()["half"])

@@ -1,0 +1,216 @@
+"""The widget under every grid of cells: pointing, selecting, tool tips, and the tint of what has just changed.
+
+Knows neither what stands in the cells nor how they are painted; ``CanvasView`` and the Sudoku board do.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from PySide6.QtCore import QEvent, QRect, Qt, QVariantAnimation, Signal
+from PySide6.QtGui import QFocusEvent, QHelpEvent, QMouseEvent, QPainter, QPaintEvent
+from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+
+from app.canvas.geometry import Rect
+from app.design.tokens import DARKROOM, FADE_MS, Theme
+from app.state.run.canvas import CellState
+
+TINT_LEVELS = 5
+"""Repaints of a fade: a step each 30 ms is smooth enough, and leaves the processor to the model."""
+
+
+class Grid(Protocol):
+    """Where the cells of a grid stand, in logical pixels."""
+
+    @property
+    def count(self) -> int: ...
+
+    @property
+    def columns(self) -> int: ...
+
+    def rect_of(self, index: int) -> Rect: ...
+
+    def cell_at(self, x: float, y: float) -> int: ...
+
+
+class GridView(QWidget):
+    """A grid of cells, painted by ``_paint`` of who derives from it; -1 stands for no cell."""
+
+    cellHovered = Signal(int)  # noqa: N815 - Qt's way of naming
+    cellSelected = Signal(int)  # noqa: N815
+    selecting_buttons: tuple[Qt.MouseButton, ...] = (Qt.MouseButton.LeftButton,)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = DARKROOM
+        self._reduced_motion = False
+        self._selected = -1
+        self._hovered = -1
+        self._tinted: Mapping[int, CellState] = {}  # what has just changed, and to what
+        self._tint = 0.0  # 1 just after the change, falling to 0
+        self._fade = QVariantAnimation(self)
+        self._fade.setDuration(FADE_MS)
+        self._fade.setStartValue(1.0)
+        self._fade.setEndValue(0.0)
+        self._fade.valueChanged.connect(self._on_fade)
+        self.setMouseTracking(True)
+        self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+
+    def _grow_by_width(self, vertical: QSizePolicy.Policy) -> None:
+        """Take all the width there is; the height follows from it."""
+        policy = QSizePolicy(QSizePolicy.Policy.Expanding, vertical)
+        policy.setHeightForWidth(True)
+        self.setSizePolicy(policy)
+
+    # ---------------------------------------------------------------- what a cell is
+
+    @property
+    def grid(self) -> Grid:
+        """Where the cells stand at the present size."""
+        raise NotImplementedError
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether nothing can be entered now."""
+        return True
+
+    def cell_name(self, index: int) -> str:
+        """A cell in one sentence, for assistive technology. Raises IndexError outside the grid."""
+        raise NotImplementedError
+
+    def cell_value(self, _index: int) -> str:
+        """What is written in a cell, where it is a field; empty otherwise."""
+        return ""
+
+    def cell_details(self, index: int) -> list[str]:
+        """What else is known of a cell, a line for each fact."""
+        raise NotImplementedError
+
+    def cell_text(self, index: int) -> list[str]:
+        """A cell in words, the lines of its tool tip. Raises IndexError outside the grid."""
+        return [self.cell_name(index), *self.cell_details(index)]
+
+    # ---------------------------------------------------------------- appearance and motion
+
+    def set_theme(self, theme: Theme) -> None:
+        if theme != self._theme:
+            self._theme = theme
+            self.update()
+
+    def set_reduced_motion(self, reduced: bool) -> None:
+        """Without fading, from now on; a tint that is under way ends."""
+        self._reduced_motion = reduced
+        if reduced and self._tinted:
+            self._stop_fade()
+            self.update()
+
+    def _start_fade(self, changed: Mapping[int, CellState]) -> None:
+        """Tint these cells, and let the tint go. Where nothing has changed an earlier tint goes on."""
+        if changed and not self._reduced_motion:
+            self._tinted, self._tint = changed, 1.0
+            self._fade.stop()
+            self._fade.start()
+
+    def _stop_fade(self) -> None:
+        self._fade.stop()
+        self._tinted, self._tint = {}, 0.0
+
+    def _on_fade(self, value: float) -> None:
+        level = math.ceil(value * TINT_LEVELS) / TINT_LEVELS
+        if level != self._tint:
+            self._tint = level
+            self._update_cells(self._tinted)
+
+    def _update_cells(self, _indices: Iterable[int]) -> None:
+        """Have some cells painted again: all of them here."""
+        self.update()
+
+    # ---------------------------------------------------------------- pointing and selecting
+
+    @property
+    def selected(self) -> int:
+        """The selected cell; -1 for none."""
+        return self._selected
+
+    @selected.setter
+    def selected(self, index: int) -> None:
+        self._select(index)
+
+    @property
+    def hovered(self) -> int:
+        """The cell under the pointer, here or in another view of the same cells; -1 for none."""
+        return self._hovered
+
+    @hovered.setter
+    def hovered(self, index: int) -> None:
+        self._hover(index)
+
+    def _select(self, index: int) -> None:
+        index = index if 0 <= index < self.grid.count else -1
+        if index != self._selected:
+            if min(index, self._selected) < 0:
+                self.update()  # the ring around the whole grid comes or goes
+            self._update_cells((index, self._selected))
+            self._selected = index
+            self.cellSelected.emit(index)
+
+    def _hover(self, index: int) -> None:
+        if index != self._hovered:
+            self._update_cells((index, self._hovered))
+            self._hovered = index
+            self.cellHovered.emit(index)
+
+    def _cell_under(self, event: QMouseEvent) -> int:
+        return self.grid.cell_at(event.position().x(), event.position().y())
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        self._hover(self._cell_under(event))
+
+    def leaveEvent(self, event: QEvent) -> None:
+        self._hover(-1)
+        super().leaveEvent(event)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        if event.button() in self.selecting_buttons:
+            self._select(self._cell_under(event))
+        else:
+            super().mousePressEvent(event)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        super().focusInEvent(event)
+        self.update()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
+        self.update()
+
+    def event(self, event: QEvent) -> bool:
+        if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
+            index = self.grid.cell_at(event.pos().x(), event.pos().y())
+            if index < 0:
+                QToolTip.hideText()
+                event.ignore()
+            else:
+                lines = "<br>".join(html.escape(line) for line in self.cell_text(index))
+                QToolTip.showText(event.globalPos(), f"<qt>{lines}</qt>", self, QRect(*self.grid.rect_of(index)))
+            return True
+        return super().event(event)
+
+    # ---------------------------------------------------------------- painting
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        try:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            painter.setRenderHint(QPainter.RenderHint.TextAntialiasing)
+            self._paint(painter, event.rect())
+        finally:
+            painter.end()  # Qt does not survive a painter that outlives its event
+
+    def _paint(self, painter: QPainter, area: QRect) -> None:
+        """Paint what lies in ``area``, the background too."""
+        raise NotImplementedError

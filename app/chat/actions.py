@@ -1,0 +1,39 @@
+"""What the chat page can do, by name, with its keys."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.context import AppContext, Lazy
+from app.design.action import Action
+from app.system.i18n import tr
+
+if TYPE_CHECKING:
+    from app.chat.controller import ChatController
+
+
+def actions(context: AppContext, page: Lazy[ChatController]) -> list[Action]:
+    """About asking, and the answers of the conversation on show."""
+    section, session = tr("Asking"), context.session
+
+    def repeats() -> str:
+        return context.reason_to_wait() if session.chat.turns else tr("There is no answer yet")
+
+    def inspects() -> str:
+        turns = session.chat.turns
+        return "" if turns and turns[-1].answer.has_trace else tr("There is no answer yet, or its run was not kept")
+
+    def runs() -> str:
+        return "" if context.is_busy else tr("No answer is developing")
+
+    def attach() -> None:
+        page().page.composer.choose_files()
+
+    return [
+        Action("write", tr("Write a prompt"), section, lambda: page().enter(), ("Ctrl+L",)),
+        Action("attach", tr("Attach text files"), section, attach, ("Ctrl+Shift+A",)),
+        Action("stop", tr("Stop the answer"), section, context.stop, ("Escape",), runs),
+        Action("again", tr("Regenerate the last answer"), section, lambda: page().again_last(), ("Ctrl+R",), repeats),
+        Action("inspect", tr("Inspect the last answer"), section, lambda: page().inspect_last(), ("Ctrl+I",), inspects),
+        Action("presets", tr("Edit the presets"), section, lambda: page().edit_presets(), ("Ctrl+E",)),
+    ]

@@ -1,0 +1,32 @@
+"""How conversations and their canvases are to be shown, the same for all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.canvas.view import CanvasView
+from app.design.fonts import canvas_font, text_percent
+from app.design.tokens import Theme
+
+
+@dataclass(frozen=True)
+class ViewOptions:
+    """Theme and the user's choices of view."""
+
+    theme: Theme
+    calm: bool
+    layer: str
+    reduced_motion: bool
+    percent: int = 0  # the size of text; 0 takes the present one
+
+    def __post_init__(self) -> None:
+        if not self.percent:
+            object.__setattr__(self, "percent", text_percent())
+
+    def apply(self, view: CanvasView) -> None:
+        """Dress one canvas."""
+        view.set_theme(self.theme)
+        view.set_font(canvas_font())
+        view.set_calm(self.calm)
+        view.set_layer("entropy" if self.layer == "entropy" else "state")
+        view.set_reduced_motion(self.reduced_motion)

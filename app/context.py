@@ -1,0 +1,286 @@
+"""What every page is handed: the model, the engine, the settings, the session; and how one part reaches the others.
+
+Whoever shows something listens to the signals here. Nobody below the window knows the window.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
+
+from PySide6.QtCore import QObject, QSettings, Signal, Slot
+from PySide6.QtWidgets import QApplication, QStyle, QWidget
+
+from app.bridge.engine_thread import EngineLink
+from app.design.notice import Notice
+from app.design.tokens import DARKROOM, Theme
+from app.library import Library
+from app.session.session import Session
+from app.settings import store
+from app.system.folders import Folders
+from app.system.i18n import tr
+from engine import EMBEDDED, SKILLS, Recording
+from engine.service import (
+    AdapterChanged,
+    LoadedModel,
+    LoadFailed,
+    LoadProgress,
+    ModelLoaded,
+    ModelUnloaded,
+    ServiceReply,
+    TraceNotKept,
+)
+
+CHAT, INSPECTOR, SUDOKU, MODELS = PAGES = ("chat", "inspector", "sudoku", "models")
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Page(Protocol):
+    """A page's controller. It listens to the context's signals by itself, from when it is made."""
+
+    @property
+    def widget(self) -> QWidget:
+        """What the window shows."""
+
+    @property
+    def notice(self) -> Notice | None:
+        """Where it says what went wrong; None leaves that to the window."""
+
+    def enter(self) -> None:
+        """It has come on top."""
+
+
+class Lazy(Generic[T_co]):
+    """Something that is made when it is first asked for."""
+
+    def __init__(self, make: Callable[[], T_co]) -> None:
+        self._make = make
+        self._made: T_co | None = None
+
+    def __call__(self) -> T_co:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    @property
+    def made(self) -> T_co | None:
+        """What was made; None before."""
+        return self._made
+
+
+class Busy(Protocol):
+    """Who may have something under way in the engine that others wait for."""
+
+    def reason_to_wait(self) -> str:
+        """What is under way, in a sentence; empty where nothing is."""
+
+    def stop(self) -> None:
+        """Stop it within one denoising step."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Loading:
+    """A model on its way: ``share`` of the stage is done, 0 to 1, and 0 also where that is not known."""
+
+    path_or_id: str
+    title: str
+    stage: str
+    share: float = 0.0
+
+    @property
+    def text(self) -> str:
+        """How far it is, in a sentence."""
+        percent = f", {self.share:.0%}" if self.share else ""
+        return tr("Loading {model}: {stage}", model=self.title, stage=f"{self.stage.lower()}{percent}")
+
+
+def platform_reduces_motion() -> bool:
+    """Whether the desktop asks for no animations."""
+    return QApplication.style().styleHint(QStyle.StyleHint.SH_Widget_Animation_Duration) == 0
+
+
+class AppContext(QObject):
+    """One engine with one model at a time, one session, one set of settings. Must be closed before it is destroyed.
+
+    ``seed`` is the fixed seed of this session; None keeps the user's own setting.
+    """
+
+    arrived = Signal(object)  # list[ServiceReply], folded here already
+    model_changed = Signal()  # another model is there, or on its way, or none
+    busy_changed = Signal()  # ``reason_to_wait`` may tell something else, also of how far a model is
+    settings_changed = Signal()  # ``values`` hold something else
+    theme_changed = Signal()
+    offline_changed = Signal()
+    models_changed = Signal()  # ``models`` lists something else
+    said = Signal(str, str)  # what went wrong in a sentence, and details
+    page_asked = Signal(str)
+    inspect_asked = Signal(object, bool)  # a Recording, or the Path of one; whether it is under way
+
+    def __init__(
+        self, backend: EngineLink, settings: QSettings, library: Library, folders: Folders, seed: int | None = None
+    ) -> None:
+        super().__init__()
+        self.backend, self.settings, self.library, self.folders = backend, settings, library, folders
+        self._reduces_motion = platform_reduces_motion()
+        self.values = store.read_values(settings, self._reduces_motion)
+        self.preferences = store.read_preferences(settings)
+        self._given_seed = seed
+        if seed is not None:
+            self.values.seed = seed
+        self.theme: Theme = DARKROOM
+        self.model: LoadedModel | None = None
+        self.loading: Loading | None = None
+        self.models: Sequence[tuple[str, str]] = ()  # what can be loaded: paths or ids, and titles
+        self._busy: list[Busy] = []
+        self._endings = contextlib.ExitStack()  # from the last to the first; each is done, whatever becomes of another
+        backend.pace_ms = self.values.pace_ms
+        backend.threads = self.preferences.threads
+        self.session = Session(library, backend, self.values)
+        self.register_busy(self.session)
+        self.at_end(self.session.close)
+        self.at_end(backend.shutdown)
+        self.at_end(self.stop)
+        self.session.failed.connect(self.say)
+        self.session.ended.connect(self.busy_changed)
+        backend.arrived.connect(self.take)
+
+    # ---------------------------------------------------------------- from one part to the others
+
+    @Slot(str, str)
+    def say(self, message: str, details: str = "") -> None:
+        """Tell the user what went wrong."""
+        self.said.emit(message, details)
+
+    @Slot(str)
+    def show_page(self, page: str) -> None:
+        """Bring one of ``PAGES`` on top."""
+        self.page_asked.emit(page)
+
+    def inspect(self, run: Recording | Path, *, is_live: bool = False) -> None:
+        """Look into a run in the inspector, from its beginning; ``is_live`` where it is still under way."""
+        self.inspect_asked.emit(run, is_live)
+
+    def offer_models(self, models: Sequence[tuple[str, str]]) -> None:
+        """What can be loaded besides the embedded models: folders, with titles."""
+        self.models = models
+        self.models_changed.emit()
+
+    def wear(self, theme: Theme) -> None:
+        """Let everything be drawn in these colours."""
+        self.theme = theme
+        self.theme_changed.emit()
+
+    def at_end(self, ending: Callable[[], object]) -> None:
+        """Do this when the app ends, before what was given earlier, whichever way it ends."""
+        self._endings.callback(ending)
+
+    def close(self) -> None:
+        """Stop what is under way, end every thread, and store what there is. May be called again."""
+        self._endings.close()
+
+    # ---------------------------------------------------------------- the model
+
+    @Slot(str)
+    def load(self, path_or_id: str = SKILLS) -> None:
+        """Load a model in the engine's thread; an answer under way is stopped."""
+        self.backend.load(path_or_id, self.expect(path_or_id).title)
+
+    def expect(self, path_or_id: str) -> Loading:
+        """Let everybody know that a model is going to be loaded."""
+        known = {**dict(self.models), **{model.id: model.title for model in EMBEDDED}}
+        title = known.get(path_or_id, Path(path_or_id).name)
+        self.loading = Loading(path_or_id, title, tr("Starting the engine"))
+        self._change_model(None)
+        return self.loading
+
+    @Slot()
+    def unload(self) -> None:
+        """Let go of the model and its memory; of one on its way, too."""
+        self.loading = None
+        self.backend.unload()
+
+    def _change_model(self, model: LoadedModel | None) -> None:
+        self.model = model
+        self.model_changed.emit()
+        self.busy_changed.emit()
+
+    # ---------------------------------------------------------------- what arrives
+
+    @Slot(object)
+    def take(self, replies: list[ServiceReply]) -> None:
+        """Fold everything that was pending, then let it be drawn once."""
+        for reply in replies:
+            self._fold(reply)
+        self.session.take(replies)
+        self.arrived.emit(replies)
+        self.busy_changed.emit()
+
+    def _fold(self, reply: ServiceReply) -> None:
+        """Of another model than the one that was asked for last nothing is taken."""
+        wanted = "" if self.loading is None else self.loading.path_or_id
+        match reply:
+            case LoadProgress(stage, share) if self.loading is not None:
+                self.loading = dataclasses.replace(self.loading, stage=tr(stage), share=share)
+            case ModelLoaded(model) if model.path_or_id == wanted:
+                self.loading = None
+                self._change_model(model)
+            case LoadFailed(path_or_id, text, details) if path_or_id == wanted:
+                self.loading = None
+                self._change_model(None)
+                self.say(tr(text), details)
+            case ModelUnloaded() if self.loading is None:
+                self._change_model(None)
+            case AdapterChanged(_, _, text, details) if text:
+                self.say(tr(text), details)
+            case AdapterChanged(path_or_id, title) if self.model is not None:
+                self.model = dataclasses.replace(self.model, adapter=path_or_id, adapter_title=title)
+            case TraceNotKept(text):
+                self.say(tr(text))
+
+    # ---------------------------------------------------------------- what is possible now
+
+    def register_busy(self, busy: Busy) -> None:
+        """Ask this one, too, what is under way."""
+        self._busy.append(busy)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is under way in the engine."""
+        return any(busy.reason_to_wait() for busy in self._busy)
+
+    def reason_to_wait(self) -> str:
+        """Why nothing can be asked now, in a sentence; empty if something can."""
+        reason = next(filter(None, (busy.reason_to_wait() for busy in self._busy)), "")
+        if reason:
+            return reason
+        if self.model is None:
+            return self.loading.text if self.loading is not None else tr("No model is loaded. Choose one above")
+        return self.values.problem(self.model.defaults)
+
+    @Slot()
+    def stop(self) -> None:
+        """Stop what is under way within one denoising step."""
+        for busy in self._busy:
+            if busy.reason_to_wait():
+                busy.stop()
+
+    # ---------------------------------------------------------------- settings
+
+    @Slot()
+    def apply_values(self) -> None:
+        """``values`` were changed: store them and let them hold."""
+        keep_seed = self._given_seed is not None and self.values.seed == self._given_seed
+        store.write_values(self.settings, self.values, self._reduces_motion, keep_seed=keep_seed)
+        self.backend.pace_ms = self.values.pace_ms
+        self.settings_changed.emit()
+        self.busy_changed.emit()
+
+    def set_offline(self, offline: bool) -> None:
+        """Allow or refuse every use of the network."""
+        self.preferences.offline = offline
+        store.write_preference(self.settings, self.preferences, "offline")
+        self.offline_changed.emit()

@@ -1,0 +1,17 @@
+"""What the inspector can do, by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.context import AppContext, Lazy
+from app.design.action import Action
+from app.system.i18n import tr
+
+if TYPE_CHECKING:
+    from app.inspector.controller import InspectorController
+
+
+def actions(_context: AppContext, page: Lazy[InspectorController]) -> list[Action]:
+    """About recorded runs; the keys within a run are the page's own."""
+    return [Action("open-run", tr("Open a recorded run"), tr("Asking"), lambda: page().ask_file())]

@@ -1,0 +1,52 @@
+"""What the models page asks for: loading and letting go; and what of the app it shows."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QObject, Slot
+
+from app.context import AppContext
+from app.models.jobs import Jobs
+from app.models.page import ModelsPage
+
+
+class ModelsController(QObject):
+    """Lists nothing before the first ``refresh``."""
+
+    notice = None  # what is said elsewhere stands under the page; what its jobs say stands in it
+
+    def __init__(self, context: AppContext) -> None:
+        super().__init__()
+        self._context = context
+        self.jobs = Jobs()
+        self.widget = self.page = page = ModelsPage(self.jobs, context.folders.models, context.settings)
+        context.at_end(page.shutdown)
+        page.load_asked.connect(context.load)
+        page.unload_asked.connect(context.unload)
+        page.models_changed.connect(context.offer_models)
+        context.model_changed.connect(self._show_model)
+        context.offline_changed.connect(self._show_offline)
+        self._show_model()
+        self._show_offline()
+
+    def enter(self) -> None:
+        """The disk is looked at again."""
+        self.page.refresh()
+        self.page.setFocus()
+
+    def refresh(self) -> None:
+        """Look at the disk and at the memory again."""
+        self.page.refresh()
+
+    @Slot()
+    def _show_model(self) -> None:
+        model = self._context.model
+        self.page.show_loaded(None if model is None else model.path_or_id)
+
+    @Slot()
+    def _show_offline(self) -> None:
+        self.page.set_offline(self._context.preferences.offline)
+
+
+def build(context: AppContext) -> ModelsController:
+    """The models page."""
+    return ModelsController(context)

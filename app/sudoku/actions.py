@@ -1,0 +1,44 @@
+"""What the Sudoku page can do, by name, with its keys. Each goes to the page first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.context import AppContext, Lazy
+from app.design.action import Action
+from app.system.i18n import tr
+
+if TYPE_CHECKING:
+    from app.sudoku.controller import SudokuController
+    from engine.tasks.sudoku import Bin
+
+
+def actions(_context: AppContext, page: Lazy[SudokuController]) -> list[Action]:
+    """About puzzles, contenders and the scoreboard."""
+    section = tr("Sudoku")
+
+    def solve() -> None:
+        page().show("one")
+        page().solve()
+
+    def both() -> None:
+        page().show("beside")
+        page().solve_both()
+
+    def fresh(bin: Bin) -> None:
+        page().show("one")
+        page().new_puzzle(bin)
+
+    def free() -> str:
+        return page.made.reason_to_wait() if page.made is not None else ""
+
+    return [
+        Action("sudoku-solve", tr("Solve the puzzle"), section, solve, ("F5",), free),
+        Action("sudoku-easy", tr("New easy puzzle"), section, lambda: fresh("easy"), ("Alt+1",), free),
+        Action("sudoku-medium", tr("New medium puzzle"), section, lambda: fresh("medium"), ("Alt+2",), free),
+        Action("sudoku-hard", tr("New hard puzzle"), section, lambda: fresh("hard"), ("Alt+3",), free),
+        Action("sudoku-clamp", tr("Clamp the givens, or no longer"), section, lambda: page().toggle_clamp()),
+        Action("sudoku-beside", tr("Two models side by side"), section, lambda: page().show("beside")),
+        Action("sudoku-both", tr("Solve the puzzle side by side"), section, both, ("Shift+F5",), free),
+        Action("sudoku-scores", tr("Sudoku scoreboard"), section, lambda: page().show("scores")),
+    ]

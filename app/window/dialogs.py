@@ -1,0 +1,101 @@
+"""What opens over the window: the settings, the palette, the sheet of shortcuts; and what the settings' buttons do."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QObject, QUrl, Slot
+from PySide6.QtGui import QDesktopServices, QGuiApplication
+from PySide6.QtWidgets import QFileDialog, QWidget
+
+from app.context import AppContext
+from app.design.action import Actions
+from app.settings.dialog import SettingsDialog
+from app.settings.preferences import listed
+from app.system import diagnostics
+from app.system.folders import ensure
+from app.system.i18n import tr
+from app.window.appearance import Appearance
+from app.window.palette import Palette
+from app.window.shortcuts import ShortcutSheet
+from engine import SafelightError
+
+
+class Dialogs(QObject):
+    """Each opens over ``parent`` and goes when it is closed."""
+
+    def __init__(self, context: AppContext, appearance: Appearance, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._context, self._appearance, self._parent = context, appearance, parent
+        self.actions = Actions()  # what the palette and the sheet offer
+
+    @Slot()
+    def open_folder(self) -> None:
+        """Load a model from a folder of the user's choice."""
+        folder = QFileDialog.getExistingDirectory(self._parent, tr("Open a model folder"))
+        if folder:
+            self._context.load(folder)
+
+    @Slot()
+    def open_settings(self) -> None:
+        """Open the settings; they hold at once."""
+        context = self._context
+        opened = SettingsDialog(context.preferences, context.values, context.settings, self._parent)
+        opened.changed.connect(self._preference_changed)
+        opened.asked.connect(lambda name: opened.say(name, self.act(name)))
+        opened.finished.connect(opened.deleteLater)
+        opened.open()
+
+    @Slot()
+    def open_palette(self) -> None:
+        """Find an action by its name."""
+        opened = Palette(self.actions, self._context.theme, self._parent)
+        opened.finished.connect(opened.deleteLater)
+        opened.ask()
+
+    @Slot()
+    def open_shortcuts(self) -> None:
+        """Show every key."""
+        opened = ShortcutSheet(self.actions, self._parent)
+        opened.finished.connect(opened.deleteLater)
+        opened.open()
+
+    # ---------------------------------------------------------------- the settings
+
+    @Slot(str)
+    def _preference_changed(self, name: str) -> None:
+        context = self._context
+        match name:
+            case "theme":
+                self._appearance.choose(context.preferences.theme)
+            case "text_percent":
+                self._appearance.set_text_percent(context.preferences.text_percent)
+            case "offline":
+                context.set_offline(context.preferences.offline)
+            case "threads":
+                context.backend.threads = context.preferences.threads
+            case _ if hasattr(context.values, name):
+                context.apply_values()
+
+    def act(self, name: str) -> str:
+        """Do what a button of the settings says; returns how it went, in a sentence."""
+        match name:
+            case "open_logs":
+                try:
+                    folder = ensure(self._context.folders.logs)
+                except SafelightError as error:
+                    return str(error)
+                QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder)))
+                return tr("Opened {folder}", folder=folder)
+            case "copy_diagnostics":
+                QGuiApplication.clipboard().setText(self.diagnostics())
+                return tr("Copied")
+            case "show_shortcuts":
+                self.open_shortcuts()
+        return ""
+
+    def diagnostics(self) -> str:
+        """The report for the clipboard."""
+        context, facts = self._context, diagnostics.Facts()
+        model = context.model
+        if model is not None:
+            facts = diagnostics.Facts(model.title, model.device, model.kernels, model.device_reason)
+        return diagnostics.report(listed(context.preferences, context.values), context.folders, facts)

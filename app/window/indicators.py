@@ -1,0 +1,108 @@
+"""What the window's edges show: the model and how far it is, memory, the run's figures, what is not saved."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QObject, QTimer, Slot
+from PySide6.QtWidgets import QProgressBar
+
+from app.chat.words import parameters
+from app.context import AppContext
+from app.settings.strip import SettingsStrip
+from app.system import memory_use
+from app.system.i18n import tr
+from app.window.statusbar import StatusBar
+from app.window.topbar import TopBar
+from engine.service import MemoryUsed, ServiceReply
+
+MEMORY_MS = 2000  # between two looks at the process's memory
+
+
+class Indicators(QObject):
+    """Keeps a top bar, a strip of settings, a status bar and ``progress`` up to date."""
+
+    def __init__(self, context: AppContext, topbar: TopBar, strip: SettingsStrip, status: StatusBar) -> None:
+        super().__init__()
+        self._context, self._topbar, self._strip, self._status = context, topbar, strip, status
+        self.progress = QProgressBar()
+        self.progress.setTextVisible(False)
+        self.progress.setAccessibleName(tr("Loading the model"))
+        self._memory = QTimer(self)
+        self._memory.timeout.connect(self._show_memory)
+        context.model_changed.connect(self.show_model)
+        context.busy_changed.connect(self._show_progress)
+        context.settings_changed.connect(strip.refresh)
+        context.models_changed.connect(self._offer_models)
+        context.offline_changed.connect(self._show_offline)
+        context.arrived.connect(self._take)
+        context.session.path_changed.connect(self._show_run)
+        context.session.saving.problem_changed.connect(status.show_unsaved)
+        self.show_model()
+        self._show_progress()
+        self._show_offline()
+
+    def watch_memory(self) -> None:
+        """Show the process's memory from now on."""
+        self._memory.start(MEMORY_MS)
+        self._show_memory()
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._memory.stop()
+
+    # ---------------------------------------------------------------- the model
+
+    @Slot()
+    def show_model(self) -> None:
+        """Show which model is there, or on its way."""
+        model, loading = self._context.model, self._context.loading
+        if model is not None:
+            self._topbar.show_model(model.path_or_id, model.title)
+            self._topbar.facts.setText(f"{parameters(model.parameter_count)} · {model.device.upper()}")
+            self._strip.show_values(model.defaults)
+            self._status.show_model(model.title, model.device, model.threads, model.device_reason, model.kernels)
+            return
+        self._topbar.show_model(*(("", "") if loading is None else (loading.path_or_id, loading.title)))
+        self._topbar.facts.clear()
+        self._status.show_model(None)
+
+    @Slot()
+    def _show_progress(self) -> None:
+        loading = self._context.loading
+        self.progress.setVisible(loading is not None)
+        if loading is not None:
+            unknown = loading.share == 0.0 and not self._context.values.reduced_motion
+            self.progress.setRange(0, 0 if unknown else 100)  # an empty range makes the bar move to and fro
+            self.progress.setValue(round(100 * loading.share))
+
+    @Slot()
+    def _offer_models(self) -> None:
+        self._topbar.offer_models(self._context.models)
+
+    @Slot()
+    def _show_offline(self) -> None:
+        self._status.show_offline(self._context.preferences.offline)
+
+    # ---------------------------------------------------------------- figures
+
+    @Slot(object)
+    def _take(self, replies: list[ServiceReply]) -> None:
+        for reply in replies:
+            if isinstance(reply, MemoryUsed):
+                self._status.show_memory(reply.used, reply.total, "cuda")
+        active = self._context.session.active
+        if active is not None:
+            self._status.show_run(active.stats)
+
+    @Slot()
+    def _show_run(self) -> None:
+        """The figures of the run under way, or of the last one of the conversation on show."""
+        session = self._context.session
+        turns = session.chat.turns
+        answer = session.active or (turns[-1].answer if turns else None)
+        self._status.show_run(None if answer is None else answer.stats)
+
+    @Slot()
+    def _show_memory(self) -> None:
+        model = self._context.model
+        if model is None or not model.device.startswith("cuda"):
+            self._status.show_memory(memory_use.used_bytes(), memory_use.total_bytes(), "cpu")

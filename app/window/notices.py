@@ -1,0 +1,57 @@
+"""Where the user is told what went wrong: over the composer or, on other pages, under them."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QObject, Slot
+
+from app.design.notice import Notice
+from app.window.pages import Pages
+
+
+class Notices(QObject):
+    """Nothing that is said is lost.
+
+    What is said during the start is kept until there is a place to say it, and stays beside what follows.
+    """
+
+    def __init__(self, pages: Pages) -> None:
+        super().__init__()
+        self._pages = pages
+        self.notice = Notice()  # under the pages
+        self._has_place = False
+        self._said_at_start: list[tuple[str, str]] | None = []  # messages and details; None once the start is over
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether what is said stays beside what follows."""
+        return self._said_at_start is not None
+
+    @Slot(str, str)
+    def say(self, message: str, details: str = "") -> None:
+        """Show what went wrong, in a sentence; ``details`` may hold a traceback."""
+        if self._said_at_start is None:
+            self._show(message, details)
+        elif (message, details) not in self._said_at_start:
+            self._said_at_start.append((message, details))
+            self._show_said_at_start()
+
+    def begin(self) -> None:
+        """From now on there is a place for it."""
+        self._has_place = True
+        self._show_said_at_start()
+
+    @Slot()
+    def end_start(self) -> None:
+        """From now on a message takes the place of the one before."""
+        self._said_at_start = None
+
+    def _show_said_at_start(self) -> None:
+        if self._has_place and self._said_at_start:
+            messages, details = zip(*self._said_at_start, strict=True)
+            several = " ".join(f"{message.rstrip('.')}." for message in messages)
+            self._show(messages[0] if len(messages) == 1 else several, "\n".join(filter(None, details)))
+
+    def _show(self, message: str, details: str) -> None:
+        page = self._pages.current
+        own = None if page is None else page.notice
+        (own or self.notice).show_message(message, details)

@@ -1,0 +1,116 @@
+"""Checks of the kernels before and behind the layers' products: router, embeddings, rope tables, a step's end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from engine.checks.operands import other_scales
+from engine.checks.oracle import EXACT, OracleCheck, Outputs, Work
+from engine.checks.product_checks import tolerance
+from engine.decoding import sampling
+from engine.kernels import reference_step as plain
+from engine.kernels.reference_step import VocabularyResult
+from engine.layers.rope import cos_sin
+from engine.quant import Packed, unpack
+
+Route = Callable[[Tensor, Tensor, Tensor, int], Outputs]
+EmbedRows = Callable[[Tensor, Packed, Tensor, int, float, float], Tensor]
+RopeTables = Callable[[Tensor, int, int, Tensor, torch.dtype], Outputs]
+Settle = Callable[[VocabularyResult, Tensor, Tensor, Tensor], Outputs]
+EPS = 1e-6
+
+
+def router_check(run: Route, x: Tensor, weight: Tensor, expert_scales: Tensor, top_k: int) -> OracleCheck:
+    """``route``: x (N, H), weight (E, H), scales (E,). In bf16 a fiftieth of the choices may fall otherwise."""
+
+    def oracle(x: Tensor, weight: Tensor, expert_scales: Tensor) -> Work:
+        def outputs() -> Outputs:
+            scores = F.linear(x.float(), weight.float()).to(x.dtype).float()
+            best, chosen = scores.softmax(-1).sort(dim=-1, descending=True, stable=True)
+            shares = best[:, :top_k] / best[:, :top_k].sum(-1, keepdim=True)
+            return shares * expert_scales.float()[chosen[:, :top_k]], chosen[:, :top_k]
+
+        return outputs
+
+    return OracleCheck(
+        run=lambda: run(x, weight, expert_scales, top_k),
+        oracle=oracle(x, weight, expert_scales),
+        mixups={
+            "the neighbouring expert's scale": oracle(x, weight, expert_scales.roll(1)),
+            "the neighbouring expert's row": oracle(x, weight.roll(1, 0), expert_scales),
+            "the neighbouring input": oracle(x.roll(1, -1), weight, expert_scales),
+        },
+        tolerances=(tolerance(x.dtype), 0.02 if x.dtype == torch.bfloat16 else EXACT),
+    )
+
+
+def embed_rows_check(run: EmbedRows, ids: Tensor, table: Packed, fed: Tensor, text: int) -> OracleCheck:
+    """``embed_rows``: ids (T,), a packed table (V, H), fed (T - text, H)."""
+    scale = fed.shape[1] ** 0.5
+
+    def oracle(ids: Tensor, table: Packed, fed: Tensor) -> Work:
+        def outputs() -> Outputs:
+            rows = unpack(table.part(ids)) * scale
+            return (torch.cat([rows[:text], plain.norm(rows[text:] + fed.float(), None, EPS)]),)
+
+        return outputs
+
+    return OracleCheck(
+        run=lambda: (run(ids, table, fed, text, scale, EPS),),
+        oracle=oracle(ids, table, fed),
+        mixups={
+            "the neighbouring token": oracle(ids.roll(1), table, fed),
+            "the neighbouring tokens' scales": oracle(ids, other_scales(table), fed),
+            "another row's self-conditioning": oracle(ids, table, fed.roll(1, 0)),
+        },
+        tolerances=(tolerance(fed.dtype),),
+    )
+
+
+def rope_check(run: RopeTables, frequencies: Tensor, start: int, count: int, dtype: torch.dtype) -> OracleCheck:
+    """``rope_tables``: frequencies (D / 2,) and positions from ``start`` on, far out as well."""
+    device = frequencies.device
+
+    def oracle(start: int) -> Work:
+        return lambda: cos_sin(torch.arange(start, start + count, device=device), frequencies, torch.float32)
+
+    return OracleCheck(
+        run=lambda: run(torch.tensor([start + 3], device=device), -3, count, frequencies, dtype),
+        oracle=oracle(start),
+        mixups={"the place behind": oracle(start + 1), "the place before": oracle(start - 1)},
+        tolerances=(tolerance(dtype), tolerance(dtype)),
+    )
+
+
+def settle_check(run: Settle, found: VocabularyResult, noise: Tensor, previous: Tensor) -> OracleCheck:
+    """``settle``: accepted, re-noised and judged; tells tokens (4, C), the next canvas, flags and counters."""
+    limits = torch.tensor([float(found.entropy.sum()) / 8, 1.0, 100.0], device=noise.device)
+
+    def oracle(found: VocabularyResult, noise: Tensor) -> Work:
+        def outputs() -> Outputs:
+            accepted = sampling.accept_mask(found.entropy, limits[0])
+            following = sampling.renoise(found.candidate, accepted, noise)
+            unchanged = 3 if torch.equal(found.argmax, previous) else 0
+            told = torch.stack([found.argmax, found.candidate, accepted.long(), following])
+            counts = torch.tensor([unchanged >= 1, int(found.nonfinite), unchanged, 5, 31])
+            return told, following, counts.to(noise.device)
+
+        return outputs
+
+    def mixed(**changes: Tensor) -> VocabularyResult:
+        return VocabularyResult(**{**vars(found), **changes})
+
+    return OracleCheck(
+        run=lambda: run(found, noise, limits, previous.clone()),
+        oracle=oracle(found, noise),
+        mixups={
+            "another position's entropy": oracle(mixed(entropy=found.entropy.roll(1)), noise),
+            "another position's candidate": oracle(mixed(candidate=found.candidate.roll(1)), noise),
+            "another position's noise": oracle(found, noise.roll(1)),
+        },
+        tolerances=(EXACT, EXACT, EXACT),
+    )

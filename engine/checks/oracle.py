@@ -1,0 +1,108 @@
+"""Holds a kernel against its oracle: its error, the same bits each time, and no operands mixed up.
+
+A small error alone proves little where operands are alike. So an oracle is also given operands that a wrong kernel
+might have taken, such as the scales of the neighbouring rows; these results must be much further from the right one
+than the tolerance, or the check could not tell them from rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+Outputs = tuple[Tensor, ...]
+Work = Callable[[], Outputs]
+MARGIN = 5.0  # times the tolerance, that mixed-up operands must be off by at least
+ROW, COLUMN = 4.0, 6.0  # times the tolerance, that the worst row and column may be off by
+LIKE = 3.0  # times nearer to a mix-up's result than to the right one
+EXACT = 1e-12  # a tolerance
+
+
+@dataclass(frozen=True)
+class OracleCheck:
+    """A kernel and its oracle on the same operands."""
+
+    run: Work
+    oracle: Work  # in fp32
+    mixups: Mapping[str, Work]  # what was taken by mistake -> what the oracle says then
+    tolerances: tuple[float, ...]  # an output: relative; for whole numbers the share that may differ
+
+
+@dataclass(frozen=True)
+class OracleResult:
+    """How a kernel stands."""
+
+    ok: bool
+    error: float  # relative, of the output nearest its tolerance
+    said: str  # in words
+
+
+def judge(check: OracleCheck, repeats: int, with_mixups: bool = True) -> OracleResult:
+    """Run a kernel ``repeats`` times and hold it against its oracle."""
+    want = check.oracle()
+    if want[0].is_cuda:
+        _poison(want[0].device)
+    found = tuple(output.clone() for output in check.run())
+    error, strain = _furthest(found, want, check.tolerances)
+    differing = sum(not _same(found, check.run()) for _ in range(repeats - 1))
+    if strain > 1.0:
+        return OracleResult(False, error, f"off by {error:.2%} from the oracle{_suspect(check, found, error)}")
+    if differing:
+        return OracleResult(False, error, f"other bits in {differing} of {repeats - 1} repeats")
+    said = f"off by {error:.2g}"
+    if repeats > 1:
+        said += f", same bits {repeats} times"
+    if with_mixups and check.mixups:
+        distances = {name: _furthest(work(), want, check.tolerances) for name, work in check.mixups.items()}
+        name, (distance, nearest) = min(distances.items(), key=lambda item: item[1][1])
+        if nearest < MARGIN:
+            said += f", but {name} would be off by {distance:.2%} only: nothing is proven"
+            return OracleResult(False, error, said)
+        said += f"; {name} would be off by {distance:.2g}"
+    return OracleResult(True, error, said)
+
+
+def distance(found: Tensor, want: Tensor) -> float:
+    """How far an output is off: relative to the whole; a row or a column may be off by more. Infinite if not finite."""
+    if found.shape != want.shape:
+        return float("inf")
+    if not want.is_floating_point():
+        return float((found.long() != want.long()).double().mean())
+    found, want = (x.double().reshape(-1, x.shape[-1]) for x in (found, want))
+    gap = found - want
+    usual = want.square().mean().sqrt().clamp_min(1e-30)  # a row or column may happen to be small
+    whole = gap.square().mean().sqrt() / usual
+    row = gap.square().mean(dim=1).sqrt().max() / usual / ROW
+    column = gap.square().mean(dim=0).sqrt().max() / usual / COLUMN
+    worst = float(torch.stack([whole, row, column]).max())
+    return worst if worst == worst else float("inf")
+
+
+def _furthest(found: Outputs, want: Outputs, tolerances: tuple[float, ...]) -> tuple[float, float]:
+    """Distance of the output that is furthest beyond its tolerance, and how many times that it is."""
+    distances = [
+        (distance(one, other), tolerance) for one, other, tolerance in zip(found, want, tolerances, strict=True)
+    ]
+    return max(((off, off / tolerance) for off, tolerance in distances), key=lambda each: each[1])
+
+
+def _suspect(check: OracleCheck, found: Outputs, error: float) -> str:
+    """Which mix-up explains the result much better than the right operands do, if one does."""
+    for name, work in check.mixups.items():
+        if _furthest(found, work(), check.tolerances)[0] <= error / LIKE:
+            return f"; it is much like what {name} would give"
+    return ""
+
+
+def _same(found: Outputs, again: Outputs) -> bool:
+    return all(torch.equal(one, other) for one, other in zip(found, again, strict=True))
+
+
+def _poison(device: torch.device) -> None:
+    """Leave numbers that are none in the memory where results will lie: what is never written shows."""
+    for size in (1 << 28, 1 << 26, 1 << 24, 1 << 22, 1 << 19):
+        kept = [torch.full((size // 4,), float("nan"), device=device) for _ in range(3)]
+        del kept

@@ -1,0 +1,76 @@
+"""The check of the vocabulary stage: best token, draw, entropy, logarithm of the sum, soft embedding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from engine.checks.operands import other_scales
+from engine.checks.oracle import EXACT, OracleCheck, Outputs, Work
+from engine.checks.product_checks import tolerance
+from engine.kernels import reference_step as plain
+from engine.kernels.reference_step import VocabularyResult
+from engine.quant import BF16, Activations, Packed
+
+Stage = Callable[..., VocabularyResult]
+CAP = 30.0
+
+
+def vocabulary_check(
+    run: Stage,
+    hidden: Tensor,
+    table: Packed,
+    forbidden: Tensor | None = None,
+    pinned: Tensor | None = None,
+    rough: tuple[float, float] = (0.02, 0.05),
+    activations: Activations = BF16,
+) -> OracleCheck:
+    """``vocabulary_stage``: hidden (C, H), a packed table (V, H). The oracle rounds ``activations``, too.
+
+    In bf16 two tokens may be nearly alike: ``rough`` are the shares of best tokens and of draws that may differ.
+    """
+    device = hidden.device
+
+    def work(stage: Stage, hidden: Tensor, table: Packed, step: int = 3) -> Work:
+        def outputs() -> Outputs:
+            found = stage(
+                hidden,
+                table,
+                temperature=torch.tensor([0.6], device=device),
+                draw=torch.tensor([(1 << 40) + 7, step], device=device),
+                cap=CAP,
+                embed_scale=hidden.shape[1] ** 0.5,
+                forbidden=forbidden,
+                pinned=pinned,
+                activations=activations,
+            )
+            return (
+                found.argmax,
+                found.candidate,
+                found.entropy[None],
+                found.logsumexp[None],
+                found.soft,
+                found.nonfinite,
+            )
+
+        return outputs
+
+    states = hidden.float()
+    is_rough = hidden.dtype == torch.bfloat16
+    return OracleCheck(
+        run=work(run, hidden, table),
+        oracle=work(plain.vocabulary_stage, states, table),
+        mixups={
+            "the neighbouring tokens' scales": work(plain.vocabulary_stage, states, other_scales(table)),
+            "the neighbouring position": work(plain.vocabulary_stage, states.roll(1, 0), table),
+            "another step's draw": work(plain.vocabulary_stage, states, table, step=4),
+        },
+        tolerances=(
+            *(rough if is_rough else (EXACT, EXACT)),
+            *((0.005, 0.005) if is_rough else (1e-4, 1e-4)),
+            tolerance(hidden.dtype),
+            EXACT,
+        ),
+    )

@@ -1,0 +1,123 @@
+"""Denoising steps as a program on the device, and the choice between that and the plain way."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from engine.decoding import sampling
+from engine.decoding.plain_stepper import PlainStepper
+from engine.decoding.program_cache import HasStepProgram, ProgramCache, choices_of
+from engine.decoding.protocols import BlockDenoiser, LaunchStep, Passes
+from engine.decoding.sampler import Edits, Sampler, non_finite, to_host
+from engine.decoding.step_program import StepProgram
+from engine.decoding.stepper import Step, Stepper
+from engine.layers.kv_cache import KVCache
+
+
+def stepper_for(model: BlockDenoiser, cache: KVCache, sampler: Sampler) -> Stepper:
+    """The device's program where the model has one, else the plain way."""
+    if isinstance(model, HasStepProgram) and model.has_step_program:
+        return DeviceStepper(model, cache, sampler)
+    return PlainStepper(model.dtype, cache, sampler)
+
+
+class DeviceStepper:
+    """Steps of a ``StepProgram``; on a GPU the next one runs while this one's event is looked at.
+
+    A finished canvas is committed by the first step of the next.
+    """
+
+    commits_with_step = True
+
+    def __init__(self, model: HasStepProgram, cache: KVCache, sampler: Sampler) -> None:
+        self.model, self.cache, self.sampler = model, cache, sampler
+        self.program = ProgramCache.of(model).get(model.network, cache, sampler)
+        self.finished: Tensor | None = None
+        self.launched = False  # whether the next step is on its way
+        self.program.seed(sampler.generator.initial_seed())
+
+    def commit(self, ids: Tensor) -> Passes[None]:
+        if self.finished is not None:  # nobody begins a canvas behind it: any one does
+            with self.program.undone():
+                self.program.begin(self.finished, None, self.sampler.config, self.finished)
+                yield LaunchStep(self.program, 0)
+            self._advance()
+        self.finished = ids
+
+    def begin(self, block: int, canvas: Tensor) -> Passes[None]:
+        self.block = block
+        self.program.begin(canvas, self.sampler.pinned_ids(block), self.sampler.config, self.finished)
+        yield from self._launch(0)
+        self._advance()
+
+    def step(self, index: int, ahead: bool = True) -> Passes[Step]:
+        if not self.launched:
+            yield from self._launch(index)
+        facts = self.program.collect(index)
+        self.launched = False
+        if not facts.finite:
+            raise non_finite(self.block, index)
+        if (
+            ahead
+            and self.program.runs_aside
+            and not facts.converged
+            and index + 1 < self.sampler.config.max_denoising_steps
+        ):
+            yield from self._launch(index + 1)
+        return Step(
+            to_host(facts.argmax),
+            to_host(facts.candidates),
+            facts.entropy.numpy().copy(),
+            facts.accepted.numpy(),
+            to_host(facts.next_canvas),
+            facts.converged,
+            () if facts.top is None else (to_host(facts.top[0]), facts.top[1].numpy().copy()),
+        )
+
+    def seed(self, seed: int) -> None:
+        self.sampler.generator.manual_seed(seed)
+        self.program.seed(seed)
+
+    def skip_canvas(self) -> None:
+        self.sampler.noise()
+
+    def skip_step(self) -> None:
+        program = self.program
+        sampling.uniform_tokens((program.length,), program.choices, program.generator)
+        program.draw[1] += 1
+
+    def adopt(self, sampler: Sampler) -> None:
+        """Takes another program where other tokens may be sampled; the random streams go on."""
+        if choices_of(sampler) != choices_of(self.sampler):
+            drawn, draw = self.program.generator.get_state(), self.program.draw.clone()
+            del self.program  # its memory first
+            program = ProgramCache.of(self.model).get(self.model.network, self.cache, sampler)
+            program.generator.set_state(drawn)
+            program.draw.copy_(draw)
+            self.program = program
+        self.sampler = sampler
+
+    def change(self, sampler: Sampler, edits: Edits) -> None:
+        """Begins the canvas anew as it stands, with what the steps before have left."""
+        canvas = sampler.amended(self.program.canvas, self.block, edits)
+        left = [part.clone() for part in _left_by_steps(self.program)]
+        self.adopt(sampler)
+        self.program.begin(canvas, sampler.pinned_ids(self.block), sampler.config)
+        for part, kept in zip(_left_by_steps(self.program), left, strict=True):
+            part.copy_(kept)
+
+    def _advance(self) -> None:
+        """What was to be committed is part of the text now."""
+        if self.finished is not None:
+            self.cache.advance(len(self.finished))
+            self.cache.record_ids(self.finished.tolist())
+            self.finished = None
+
+    def _launch(self, index: int) -> Passes[None]:
+        yield LaunchStep(self.program, index)
+        self.launched = True
+
+
+def _left_by_steps(program: StepProgram) -> tuple[Tensor, ...]:
+    """What a canvas's steps hand on to the next, beside the canvas itself."""
+    return program.soft, program.previous, program.unchanged, program.step

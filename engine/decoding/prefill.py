@@ -1,0 +1,63 @@
+"""Brings text into a cache: what it holds already is used again, the rest is read a piece at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from engine.decoding.protocols import Passes, Prefill
+from engine.layers.kv_cache import KVCache
+from engine.types import Cancel
+
+
+def reuse_prefix(cache: KVCache, texts: Sequence[Tensor]) -> int:
+    """Cut the cache back to what it shares with the texts, one after the other.
+
+    The first one may be kept in part, the others are kept whole or not at all: a canvas is always read in one go, so
+    that its numbers come out the same each time.
+
+    Returns:
+        How many tokens stay.
+    """
+    ids = [token for text in texts for token in text.tolist()]
+    kept = cache.keep_prefix(ids)
+    edge = len(texts[0])
+    for text in texts[1:]:
+        if edge + len(text) > kept:
+            break
+        edge += len(text)
+    return kept if kept <= edge else cache.keep_prefix(ids[:edge])
+
+
+def prefill(texts: Sequence[Tensor], cache: KVCache, cancel: Cancel | None = None) -> Passes[bool]:
+    """Append what the cache lacks of the texts, of which it holds the beginning and nothing else.
+
+    Returns:
+        As ``commit``.
+    """
+    held, lacking = cache.length, list[Tensor]()
+    for text in texts:
+        lacking += [text[held:]]
+        held = max(0, held - len(text))
+    return (yield from _append(lacking, cache, cancel))
+
+
+def commit(ids: Tensor, cache: KVCache, cancel: Cancel | None = None) -> Passes[bool]:
+    """Append tokens (T,), T >= 0, to the cache, a piece at a time.
+
+    Returns:
+        False where ``cancel`` was set between two pieces; the cache then holds those before.
+    """
+    return (yield from _append([ids], cache, cancel))
+
+
+def _append(texts: Sequence[Tensor], cache: KVCache, cancel: Cancel | None) -> Passes[bool]:
+    size = cache.piece
+    pieces = [text[start : start + size] for text in texts for start in range(0, len(text), size)]
+    for number, piece in enumerate(pieces):
+        if number and cancel is not None and cancel.is_set():
+            return False
+        yield Prefill(piece, cache)
+        cache.record_ids(piece.tolist())
+    return True

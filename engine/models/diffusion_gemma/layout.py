@@ -1,0 +1,34 @@
+"""How DiffusionGemma's published files name its tensors, and which of its layers may have an adapter.
+
+In transformers' DiffusionGemma the two modes are two stacks of modules that share their weights: ``model.encoder.
+language_model`` reads text, ``model.decoder`` denoises. Their weights are stored once, under the decoder's names, but
+for the scalars of the layers, of which each mode has its own. PEFT wraps each module by its own name.
+"""
+
+from __future__ import annotations
+
+import re
+
+from engine.adapters.targets import Targets
+from engine.weights.layout import Names
+
+DECODER = "model.decoder."
+ENCODER = "model.encoder.language_model."
+VISION = ("model.encoder.vision_tower.", "model.encoder.embed_vision.")  # not read: images are not supported yet
+
+
+def released_name(parameter: str) -> str:
+    """The released name of one of our parameters."""
+    if parameter.endswith(".causal_layer_scalar"):
+        return ENCODER + parameter.replace("causal_layer_scalar", "layer_scalar")
+    return DECODER + parameter
+
+
+NAMES = Names(released_name, VISION)
+TARGETS = Targets(
+    re.compile(
+        r"layers\.\d+\.(self_attn\.[qkvo]_proj|mlp\.(gate|up|down)_proj)|self_conditioning\.(gate|up|down)_proj"
+    ),
+    prefixes=((ENCODER, "causal"), (DECODER, "denoise")),
+    canvas_only="self_conditioning.",
+)

@@ -1,0 +1,150 @@
+"""A model's folder, its config and headers read once: what it would take, its weights, and its conversion."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from engine import catalog, store_files
+from engine.config import ModelConfig
+from engine.errors import SafelightError
+from engine.files import read_json
+from engine.memory.device import choose
+from engine.memory.plan import Plan, Subject, count
+from engine.models.diffusion_gemma.network import DiffusionGemma
+from engine.models.registry import Family, family_of
+from engine.quant import DEFAULT, INT8, PRECISIONS, Precision
+from engine.types import Cancel, Progress
+from engine.weights import compressed_tensors, packed_store
+from engine.weights.loader import StoredWeights, Weights, check_quantization
+
+
+@dataclass(frozen=True)
+class ModelFolder:
+    """A folder of a checkpoint in any layout that loads, or with a ``config.json`` alone."""
+
+    path: Path
+    raw: dict[str, Any]  # its config.json
+    family: Family
+    config: ModelConfig
+
+    @staticmethod
+    def open(path: Path) -> ModelFolder:
+        """
+        Raises:
+            SafelightError: its ``config.json`` is missing or damaged, or of no family that is known.
+        """
+        raw = read_json(path / "config.json")
+        family = family_of(raw)
+        return ModelFolder(path, raw, family, family.read_config(raw))
+
+    @cached_property
+    def stored(self) -> StoredWeights:
+        """The headers of its weights, read when they are first asked for.
+
+        Raises:
+            SafelightError: there are no weights, or they cannot be read.
+        """
+        return StoredWeights.open(self.path, self.raw.get("quantization_config"))
+
+    def weights(
+        self, quantization: str, device: torch.device, dtype: torch.dtype | None, unpacked: Precision | None = None
+    ) -> Weights[DiffusionGemma]:
+        """Its weights, checked against its config and not read yet.
+
+        Args:
+            quantization, unpacked: as ``StoredWeights.precision_for`` takes them.
+            dtype: of what is not packed; None keeps the checkpoint's.
+
+        Raises:
+            SafelightError: an unknown or impossible quantization, or a checkpoint that does not fit its config.
+        """
+        check_quantization(quantization)
+        precision = self.stored.precision_for(quantization, unpacked)
+        with torch.device("meta"):
+            network = self.family.build(self.config)
+        return self.stored.fit(network, self.family.names, precision, device, dtype)
+
+    def plan(
+        self, context: int | None = None, quantization: str = "auto", device: str = "auto", dtype: str = "auto"
+    ) -> Plan:
+        """Count what it would take; see ``plan``."""
+        check_quantization(quantization)
+        place = choose(device, dtype)
+        stored, notes = self._described(quantization)
+        model = Subject(self.path.name, self.config, self.family.build, stored, tuple(notes))
+        return count(model, place, context, quantization, dtype)
+
+    def _described(self, quantization: str) -> tuple[Precision | None, list[str]]:
+        """How the weights are packed already (None: they are not), and what to say of the checkpoint."""
+        vision = "images are not supported yet: the vision part is skipped and counts 0"
+        is_store = packed_store.is_store(self.path) or (self.path / store_files.PARTIAL).exists()
+        if is_store or any(self.path.glob("*.safetensors")):
+            # On the meta device: headers are checked, and nothing is allocated.
+            found = self.weights(quantization, torch.device("meta"), None)
+            return self.stored.precision, [vision] if found.skipped else []
+        notes = ["counted from config.json; the weights are not here yet"]
+        if self.raw.get("vision_config"):
+            notes.append(vision)
+        if self.raw.get("quantization_config") is None:
+            return None, notes
+        scheme = compressed_tensors.read_scheme(self.raw["quantization_config"])
+        if quantization != "auto" and PRECISIONS[quantization].experts != scheme:
+            raise SafelightError(f"{self.path} is packed as {scheme}; use quantization auto, or a checkpoint in bf16")
+        notes.append(f"experts and attention are taken to be {scheme}, the rest 8-bit")
+        return Precision(scheme, scheme, INT8, INT8), notes
+
+
+def plan(
+    path_or_id: str | Path,
+    context: int | None = None,
+    quantization: str = "auto",
+    device: str = "auto",
+    dtype: str = "auto",
+) -> Plan:
+    """Count what a model would take, from its headers and config.json alone.
+
+    Args:
+        path_or_id: an embedded model's id, a known shape's ("26b-a4b"), or a folder: of a checkpoint in any layout that
+            loads, or with a config.json alone.
+        context: tokens of committed text, 1 or more; None takes 32 768, or what the model has.
+        quantization: "auto" keeps packed weights as they are, and others unpacked if they fit and else in the default
+            precision; or a name of ``PRECISIONS``.
+        device, dtype: as ``load_model`` takes them; the number type "auto" is bf16 on CUDA and for packed weights.
+
+    Raises:
+        SafelightError: there is no such model or device, the checkpoint is damaged, or an argument is out of range.
+    """
+    check_quantization(quantization)
+    return ModelFolder.open(catalog.resolve(path_or_id, shapes=True)).plan(context, quantization, device, dtype)
+
+
+def quantize(
+    source: Path,
+    destination: Path,
+    quantization: str,
+    device: torch.device,
+    progress: Progress | None = None,
+    cancel: Cancel | None = None,
+) -> packed_store.Manifest:
+    """Convert a checkpoint into a packed store; see ``packed_store.write_store``.
+
+    Args:
+        quantization: a name of ``PRECISIONS`` other than "none"; "auto" keeps what is packed already and takes the
+            default otherwise.
+
+    Raises:
+        SafelightError: the source is no model, or is a store already; the destination cannot be used.
+    """
+    if quantization == "none":
+        raise SafelightError("a packed store needs a quantization; use auto, nf4, int4 or int4-g64")
+    weights = ModelFolder.open(source).weights(quantization, device, None, PRECISIONS[DEFAULT])
+    if weights.manifest is not None:
+        raise SafelightError(f"{source} is packed already; load it as it is")
+    return packed_store.write_store(
+        weights.checkpoint, weights.layout, weights.state, weights.precision, destination, progress, cancel
+    )

@@ -1,0 +1,56 @@
+"""Runs models for whoever asks: a window, a server, a test. Knows neither Qt nor HTTP; torch comes with a model.
+
+Requests go in as plain data and replies come out as plain data, those of a run with its id.
+"""
+
+from __future__ import annotations
+
+from engine.service.backend import Backend
+from engine.service.capabilities import Capabilities
+from engine.service.local import LocalBackend
+from engine.service.replies import (
+    AdapterChanged,
+    InfluenceMeasured,
+    LoadedModel,
+    LoadFailed,
+    LoadProgress,
+    LoadReply,
+    LoadStarted,
+    MemoryUsed,
+    ModelLoaded,
+    ModelUnloaded,
+    RunAdvanced,
+    RunEnded,
+    RunReply,
+    RunStarted,
+    ServiceReply,
+    TraceNotKept,
+)
+from engine.service.requests import AdapterRequest, InfluenceRequest, LoadRequest, RunKind, RunRequest
+
+__all__ = [
+    "AdapterChanged",
+    "AdapterRequest",
+    "Backend",
+    "Capabilities",
+    "InfluenceMeasured",
+    "InfluenceRequest",
+    "LoadFailed",
+    "LoadProgress",
+    "LoadReply",
+    "LoadRequest",
+    "LoadStarted",
+    "LoadedModel",
+    "LocalBackend",
+    "MemoryUsed",
+    "ModelLoaded",
+    "ModelUnloaded",
+    "RunAdvanced",
+    "RunEnded",
+    "RunKind",
+    "RunReply",
+    "RunRequest",
+    "RunStarted",
+    "ServiceReply",
+    "TraceNotKept",
+]

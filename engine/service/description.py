@@ -1,0 +1,50 @@
+"""What is told of a loaded model."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from engine import catalog
+from engine.service.capabilities import Capabilities
+from engine.service.replies import LoadedModel
+from engine.service.requests import LoadRequest
+from engine.text.message import Message
+from engine.text.reply import read_reply
+from engine.trace.header import ModelIdentity
+
+if TYPE_CHECKING:
+    from engine.models.model import Model
+
+
+def describe(model: Model, request: LoadRequest, identity: ModelIdentity, capabilities: Capabilities) -> LoadedModel:
+    """What can be known of it from outside."""
+    return LoadedModel(
+        path_or_id=request.path_or_id,
+        title=request.title,
+        name=model.name,
+        defaults=model.generation_defaults,
+        canvas_length=model.config.canvas_length,
+        parameter_count=model.parameter_count,
+        device=str(model.device),
+        load_seconds=model.load_seconds,
+        vocab_size=model.config.vocab_size,
+        piece=model.tokenizer.piece,
+        is_special=model.tokenizer.is_special,
+        decode=functools.partial(read_reply, model.tokenizer),
+        count_tokens=functools.partial(count_tokens, model),
+        encode=model.tokenizer.encode,
+        fingerprint=identity.fingerprint,
+        context=model.config.max_position_embeddings,
+        threads=model.threads,
+        kernels=model.compute_path,
+        device_reason=model.placement.reason,
+        capabilities=capabilities,
+        traits=catalog.traits(model.name),
+    )
+
+
+def count_tokens(model: Model, messages: Sequence[Message]) -> int:
+    """Of a conversation as the model's template writes it."""
+    return model.tokenizer.count(model.chat_template.render(messages))

@@ -1,0 +1,292 @@
+"""One model on this machine: it is loaded, adapted and run here, and every run is taken down."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine.config import GenerationConfig
+from engine.errors import SafelightError
+from engine.events import CanvasCommitted, Event, GenerationFinished
+from engine.service.capabilities import Capabilities
+from engine.service.description import count_tokens, describe
+from engine.service.failures import in_words
+from engine.service.recorder import Recorder
+from engine.service.replies import (
+    AdapterChanged,
+    InfluenceMeasured,
+    LoadFailed,
+    LoadProgress,
+    LoadReply,
+    LoadStarted,
+    MemoryUsed,
+    ModelLoaded,
+    ModelUnloaded,
+    RunAdvanced,
+    RunEnded,
+    RunReply,
+    RunStarted,
+)
+from engine.service.requests import AdapterRequest, InfluenceRequest, LoadRequest, RunRequest
+from engine.text.context_window import fit
+from engine.text.message import Message
+from engine.trace.header import TraceHeader
+from engine.trace.identity import identify_model
+
+if TYPE_CHECKING:
+    import threading
+
+    from engine.decoding.influence import Influence
+    from engine.layers.kv_cache import KVCache
+    from engine.models.model import Model
+
+LEAST_PROGRESS = 0.01  # share of a load that is told of
+CAPABILITIES = Capabilities(steps=True, forks=True, infill=True, influence=True, adapters=True)
+
+
+class _AbandonedError(Exception):
+    """Raised inside a load that nobody waits for any more."""
+
+
+class _RefusedError(Exception):
+    """A run that cannot begin; its argument says why."""
+
+
+class LocalBackend:
+    """A ``Backend``.
+
+    What calls the engine is at the end of the class. Each of these methods imports torch when it is first called, so
+    that a window can be painted before; a test's stand-in takes their place.
+
+    Args:
+        traces: the folder where runs are kept; None keeps none.
+    """
+
+    def __init__(self, traces: Path | None = None) -> None:
+        self._model: Model | None = None
+        self._cache: KVCache | None = None  # of the last run: what a prompt shares with it is not read again
+        self._recorder = Recorder(traces)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return CAPABILITIES
+
+    # ---------------------------------------------------------------- the model
+
+    def load(self, request: LoadRequest, tell: Callable[[LoadReply], None]) -> None:
+        if request.cancel.is_set():
+            return
+        self._model = self._cache = None
+        tell(LoadStarted(request.title))
+        tell(LoadProgress("Starting the engine", 0.0))
+        told = 0.0
+
+        def progress(share: float) -> None:
+            nonlocal told
+            if request.cancel.is_set():
+                raise _AbandonedError
+            if share - told >= LEAST_PROGRESS or share >= 1.0:
+                told = share
+                tell(LoadProgress("Reading the weights", share))
+
+        try:
+            model = self.load_model(request.path_or_id, progress, request.threads)
+            identity = identify_model(model, request.path_or_id, request.title)
+            loaded = describe(model, request, identity, self.capabilities)
+        except _AbandonedError:
+            return
+        except SafelightError as error:
+            tell(LoadFailed(request.path_or_id, str(error)))
+        except Exception as error:  # the app must go on, whatever the libraries below raise
+            tell(LoadFailed(request.path_or_id, in_words(error), traceback.format_exc()))
+        else:
+            self._model = model
+            self._recorder.model_loaded(identity)
+            for used in self._memory(model):
+                tell(used)
+            tell(ModelLoaded(loaded))
+
+    def unload(self) -> ModelUnloaded:
+        self._model = self._cache = None
+        return ModelUnloaded()
+
+    def set_adapter(self, request: AdapterRequest) -> AdapterChanged:
+        path = request.path_or_id
+        try:
+            model = self._require_model()
+            if path is None:
+                self.unload_adapter(model)
+            else:
+                self.load_adapter(model, path)
+        except SafelightError as error:
+            return AdapterChanged(path, message=str(error))
+        except Exception as error:  # as above
+            self._cache = None
+            return AdapterChanged(path, message=in_words(error), details=traceback.format_exc())
+        self._cache = None  # what it holds was read without this adapter
+        adapter = model.adapter
+        self._recorder.adapter_changed(adapter)
+        return AdapterChanged(path, "" if adapter is None else adapter.title)
+
+    def count_tokens(self, messages: Sequence[Message]) -> int:
+        return count_tokens(self._require_model(), messages)
+
+    def _require_model(self) -> Model:
+        if self._model is None:
+            raise SafelightError("no model is loaded; choose one first")
+        return self._model
+
+    def _own_cache(self, model: Model) -> KVCache:
+        """The cache of the last run, or a new one."""
+        if self._cache is None:
+            self._cache = model.new_cache()
+        return self._cache
+
+    @staticmethod
+    def _memory(model: Model) -> Iterator[MemoryUsed]:
+        found = model.device_memory()
+        if found is not None:
+            yield MemoryUsed(*found)
+
+    # ---------------------------------------------------------------- runs
+
+    def run(self, request: RunRequest) -> Iterator[RunReply]:
+        if request.kind == "puzzle" and request.cancel.is_set():
+            yield RunEnded(request.run_id)  # of several that wait, those that were given up are not begun
+            return
+        message = details = ""
+        try:
+            yield from self._run(request)
+        except _RefusedError as error:
+            message = error.args[0]
+        except SafelightError as error:
+            message = str(error)
+        except Exception as error:  # as above
+            self._cache = None
+            message, details = in_words(error), traceback.format_exc()
+        except GeneratorExit:
+            self._recorder.end("The run was given up.")
+            raise
+        self._recorder.end(message)
+        yield from self._recorder.news()
+        yield RunEnded(request.run_id, message, details)
+
+    def _run(self, request: RunRequest) -> Iterator[RunReply]:
+        model = self._require_model()
+        messages = self._fitting(model, request) if request.kind == "chat" else request.messages
+        if request.source is not None:
+            ids = self._prompt_of(model, request.source.header)
+        else:
+            ids = model.chat_ids(messages, enable_thinking=request.think)
+        trace = self._recorder.begin(request, messages, ids, model.tokenizer)
+        yield from self._recorder.news()
+        yield RunStarted(request.run_id, trace)
+        for event in self._events(model, request, ids, trace.config):
+            self._recorder.append(event)  # before it is told
+            yield from self._recorder.news()
+            if isinstance(event, CanvasCommitted):
+                yield from self._memory(model)
+            yield RunAdvanced(request.run_id, event)
+
+    @staticmethod
+    def _fitting(model: Model, request: RunRequest) -> tuple[Message, ...]:
+        """What of a conversation fits.
+
+        Counted here, in the thread of the runs, as a stranger's template and tokenizer take their time.
+        """
+        context = model.config.max_position_embeddings
+        found = fit(request.messages, lambda messages: count_tokens(model, messages), context, request.reserve)
+        if found.problem:
+            raise _RefusedError(found.problem)
+        return tuple(dict(message) for message in found.kept)
+
+    @staticmethod
+    def _prompt_of(model: Model, header: TraceHeader) -> Sequence[int]:
+        """What a recorded run was asked, as tokens."""
+        return header.prompt_ids or model.chat_ids(header.messages, enable_thinking=header.think)
+
+    def _events(
+        self, model: Model, request: RunRequest, ids: Sequence[int], config: GenerationConfig
+    ) -> Iterator[Event]:
+        source, cancel, cache = request.source, request.cancel, self._own_cache(model)
+        if source is None:
+            return self.generate(model, ids, config, request.seed, cancel, cache)
+        from engine.decoding.generate import fork, infill  # imports torch
+
+        committed = source.committed
+        rows, steps = [event.tokens for event in committed], [event.steps for event in committed]
+        if request.kind == "infill":
+            run = infill(model, ids, config, request.seed, rows, request.marks, cancel, cache)
+            return with_unmarked(run, source.events, {mark.block for mark in request.marks})
+        known = request.changes[-1].block
+        return fork(model, ids, config, request.seed, rows[:known], steps[: known + 1], request.changes, cancel, cache)
+
+    # ---------------------------------------------------------------- influence
+
+    def measure(self, request: InfluenceRequest) -> InfluenceMeasured:
+        try:
+            return InfluenceMeasured(request, self._influence(self._require_model(), request))
+        except SafelightError as error:
+            return InfluenceMeasured(request, None, str(error))
+        except Exception as error:  # as above
+            self._cache = None
+            return InfluenceMeasured(request, None, in_words(error))
+
+    def _influence(self, model: Model, request: InfluenceRequest) -> Influence:
+        from engine.decoding.influence import influence  # imports torch
+
+        return influence(
+            model,
+            self._prompt_of(model, request.trace.header),
+            [event.tokens for event in request.trace.committed if event.block_index < request.block],
+            request.canvas,
+            request.position,
+            request.token,
+            cache=self._own_cache(model),
+            temperature=request.temperature,
+        )
+
+    # ---------------------------------------------------------------- the engine; each imports torch
+
+    def load_model(self, path_or_id: str, progress: Callable[[float], None], threads: int) -> Model:
+        from engine.models.model import load_model
+
+        return load_model(path_or_id, progress=progress, threads=threads)
+
+    def load_adapter(self, model: Model, path_or_id: str) -> None:
+        from engine.models.adapting import load_adapter
+
+        load_adapter(model, path_or_id)
+
+    def unload_adapter(self, model: Model) -> None:
+        from engine.models.adapting import unload_adapter
+
+        unload_adapter(model)
+
+    def generate(
+        self,
+        model: Model,
+        ids: Sequence[int],
+        config: GenerationConfig,
+        seed: int,
+        cancel: threading.Event,
+        cache: KVCache,
+    ) -> Iterator[Event]:
+        from engine.decoding.generate import generate
+
+        return generate(model, ids, config, seed, cancel, cache)
+
+
+def with_unmarked(run: Iterable[Event], before: Iterable[Event], marked: Collection[int]) -> Iterator[Event]:
+    """An infilling's events with those of the blocks that it left alone, in the order of the blocks."""
+    kept = [
+        event for event in before if (block := getattr(event, "block_index", None)) is not None and block not in marked
+    ]
+    for event in run:
+        ends = isinstance(event, GenerationFinished)
+        here = getattr(event, "block_index", None)
+        while kept and (ends or (here is not None and kept[0].block_index < here)):  # type: ignore[union-attr]
+            yield kept.pop(0)
+        yield event

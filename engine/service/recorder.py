@@ -1,0 +1,164 @@
+"""Takes down every run: in memory for the view, and in a file of its own where there is a folder for traces.
+
+A file that cannot be written stops no run; it is said once, until one can be written again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine.config import GenerationConfig
+from engine.errors import Sentence
+from engine.events import Event
+from engine.service.replies import TraceNotKept
+from engine.service.requests import RunRequest
+from engine.text.message import Message
+from engine.text.reply import read_reply
+from engine.trace.folder import make_private, prune_traces
+from engine.trace.format import SUFFIX, TraceError
+from engine.trace.header import ModelIdentity, Parent, TraceHeader
+from engine.trace.live import Trace
+from engine.trace.recording import Recording
+from engine.trace.writer import TraceWriter
+
+if TYPE_CHECKING:
+    from engine.adapters.slot import Adapter
+    from engine.text.tokenizer import Tokenizer
+
+TOP_K = 8  # candidates a position that every run reports
+RUNS_TO_PRUNE = 100  # the folder is looked through after the first run and after each of these
+
+
+def reporting_candidates(config: GenerationConfig) -> GenerationConfig:
+    """The settings with enough candidates reported; what is sampled stays the same."""
+    return config if config.top_k >= TOP_K else config.replace(top_k=TOP_K)
+
+
+class Recorder:
+    """One run at a time, in one thread.
+
+    Args:
+        folder: where the traces are kept; None keeps them in memory only.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self._model: ModelIdentity | None = None
+        self._trace: Trace | None = None
+        self._writer: TraceWriter | None = None
+        self._news: list[TraceNotKept] = []
+        self._has_told = False
+        self._is_ready = False  # the folder is there, and nobody else's to read
+        self._runs = 0
+
+    def model_loaded(self, model: ModelIdentity) -> None:
+        """The runs that follow are this model's."""
+        self._model = model
+
+    def adapter_changed(self, adapter: Adapter | None) -> None:
+        """The runs that follow are the model's with this adapter, or with none."""
+        if self._model is not None:
+            name, fingerprint = ("", "") if adapter is None else (adapter.title, adapter.fingerprint)
+            self._model = dataclasses.replace(self._model, adapter=name, adapter_fingerprint=fingerprint)
+
+    def begin(
+        self, request: RunRequest, messages: tuple[Message, ...], ids: Sequence[int], tokenizer: Tokenizer
+    ) -> Trace:
+        """A run begins. Of a fork the blocks before the change are taken down as they were.
+
+        Args:
+            messages: those of the request that are told to the model.
+            ids: the same as tokens.
+
+        Returns:
+            Its trace, which grows from now on.
+        """
+        prompt_ids = tuple(int(token) for token in ids)
+        if request.source is None:
+            header = TraceHeader(
+                model=self._model or ModelIdentity(""),
+                prompt=messages[-1]["content"],
+                config=reporting_candidates(request.config),
+                seed=request.seed,
+                messages=messages,
+                prompt_ids=prompt_ids,
+                think=request.think,
+            )
+            return self._open(header, tokenizer, keep=request.keep)
+        newest = request.changes[-1] if request.changes else None
+        block = newest.block if newest is not None else min(mark.block for mark in request.marks)
+        before = request.source.header
+        header = dataclasses.replace(
+            before,
+            model=self._model or before.model,
+            prompt_ids=prompt_ids,
+            parent=Parent(before.id, block, newest.step if newest is not None else 0),
+            changes=request.changes,
+            marks=request.marks,
+            **TraceHeader.fresh(),
+        )
+        trace = self._open(header, tokenizer, keep=request.keep)
+        if newest is not None:
+            self._copy(request.source, block)
+        return trace
+
+    def _open(self, header: TraceHeader, tokenizer: Tokenizer, *, keep: bool) -> Trace:
+        decode = functools.partial(read_reply, tokenizer)
+        self._trace = Trace(header=header, piece=tokenizer.piece, is_special=tokenizer.is_special, decode=decode)
+        if self._folder is not None and keep:
+            path = self._folder / f"{header.id}{SUFFIX}"
+            self._writer = TraceWriter(path, header, tokenizer.piece, tokenizer.is_special, decode)
+            self._trace.path = path
+        return self._trace
+
+    def _copy(self, source: Recording, block: int) -> None:
+        """The events of a run before a block."""
+        for index, entry in enumerate(source.entries):
+            if entry.kind in ("canvas", "step", "commit") and entry.block < block:
+                self.append(source.event(index))
+
+    def append(self, event: Event) -> None:
+        """Take down the run's next event."""
+        if self._trace is not None:
+            self._trace.append(event)
+        self._write(lambda writer: writer.append(event))
+
+    def end(self, failure: str = "") -> None:
+        """The run is over; ``failure`` says why it ended early. Does nothing where none is under way."""
+        if self._trace is not None and failure:
+            self._trace.fail(failure)
+        self._write(lambda writer: writer.close(failure))
+        if self._writer is not None and self._folder is not None:
+            self._has_told = False
+            if self._runs % RUNS_TO_PRUNE == 0:
+                prune_traces(self._folder)
+            self._runs += 1
+        self._trace = self._writer = None
+
+    def news(self) -> list[TraceNotKept]:
+        """What there is to tell since it was asked last."""
+        news, self._news = self._news, []
+        return news
+
+    def _write(self, write: Callable[[TraceWriter], None]) -> None:
+        if self._writer is None or self._folder is None:
+            return
+        try:
+            if not self._is_ready or not self._folder.exists():
+                make_private(self._folder)
+                self._is_ready = True
+            write(self._writer)
+        except Exception as error:  # whatever it is, the run goes on
+            self._writer = None
+            if self._trace is not None:
+                self._trace.path = None
+            why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+            problem = why if isinstance(error, TraceError) else f"{self._folder} ({why})"
+            if not self._has_told:
+                self._has_told = True
+                pattern = "Runs are not kept for replay now: {problem}."
+                self._news.append(TraceNotKept(Sentence(pattern, problem=problem.rstrip("."))))

@@ -1,0 +1,85 @@
+"""What a backend is asked: plain data. Knows neither Qt nor torch."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import Literal
+
+from engine.config import GenerationConfig
+from engine.forks import Fork, Mark
+from engine.text.message import Message
+from engine.trace.header import new_id
+from engine.trace.recording import Recording
+
+RunKind = Literal["chat", "puzzle", "fork", "infill"]
+
+
+@dataclass(frozen=True)
+class LoadRequest:
+    """A model to load; ``cancel`` abandons it."""
+
+    path_or_id: str
+    title: str
+    threads: int = 0  # of the processor; 0 goes by the model
+    cancel: threading.Event = field(default_factory=threading.Event, compare=False)
+
+
+@dataclass(frozen=True, eq=False)
+class RunRequest:
+    """One generation; ``cancel`` stops it within one denoising step.
+
+    A chat or a puzzle answers ``messages``. A fork goes on from ``source`` otherwise, by ``changes``; an infill writes
+    the ``marks`` in the settled text of ``source`` anew. Those two take the prompt and the settings of ``source``, and
+    a fork its seed, too: see ``RunRequest.fork`` and ``RunRequest.infill``.
+    """
+
+    kind: RunKind
+    messages: tuple[Message, ...]
+    config: GenerationConfig
+    seed: int
+    think: bool = False  # the model may think before it answers, where its template knows how
+    reserve: int = 0  # of a chat: tokens to hold back for the answer; older turns are left out until it has that room
+    keep: bool = True  # the trace as a file, where the backend keeps files
+    source: Recording | None = None
+    changes: tuple[Fork, ...] = ()  # all that were made on the way of ``source``, the newest last
+    marks: tuple[Mark, ...] = ()
+    run_id: str = field(default_factory=new_id)
+    cancel: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        if (self.kind in ("fork", "infill")) != (self.source is not None):
+            raise ValueError("a fork and an infill go on from a source; a chat and a puzzle have none")
+
+    @staticmethod
+    def fork(source: Recording, changes: tuple[Fork, ...]) -> RunRequest:
+        """Go on from a recorded run by all changes that were made on its way, the newest last."""
+        header = source.header
+        return RunRequest(
+            "fork", header.messages, header.config, header.seed, header.think, source=source, changes=changes
+        )
+
+    @staticmethod
+    def infill(source: Recording, marks: tuple[Mark, ...], seed: int) -> RunRequest:
+        """Write spans of a recorded run's settled text anew, with a seed of its own."""
+        header = source.header
+        return RunRequest("infill", header.messages, header.config, seed, header.think, source=source, marks=marks)
+
+
+@dataclass(frozen=True)
+class AdapterRequest:
+    """An adapter for the loaded model in place of the one that is there: a folder, an embedded one's id, or none."""
+
+    path_or_id: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class InfluenceRequest:
+    """How far one token of a canvas moves the others, behind the text of a run's first blocks."""
+
+    trace: Recording
+    block: int
+    canvas: tuple[int, ...]
+    position: int
+    token: int
+    temperature: float

@@ -1,0 +1,88 @@
+"""What of a conversation fits into a model's context. Knows no tokenizer: whoever asks brings the counting along."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from engine.errors import Sentence
+from engine.text.message import Message
+
+Count = Callable[[Sequence[Message]], int]
+"""Tokens of a whole conversation as the model's template writes it; it takes its time, so it is asked rarely."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The messages to send. All numbers but ``dropped_turns`` are tokens.
+
+    ``tokens`` counts what is kept, ``reserve`` is held back for the answer, ``limit`` is the whole context. With a
+    ``problem`` nothing can be sent, and ``kept`` is the least that could have been.
+    """
+
+    kept: tuple[Message, ...]
+    dropped_turns: int
+    tokens: int
+    limit: int
+    reserve: int
+    problem: str = ""
+
+
+def fit(messages: Sequence[Message], count: Count, limit: int, reserve: int) -> Fit:
+    """Leave out the oldest turns until the rest and the answer fit.
+
+    System messages at the front and the last message always stay. A turn is a user's message with what answered it.
+    ``count`` is called once when everything fits, and about log2(turns) + 2 times when it does not.
+    """
+    if not messages:
+        return Fit((), 0, 0, limit, reserve)
+    head, turns, last = _split(messages)
+    room = limit - reserve
+
+    def without(dropped: int) -> tuple[Message, ...]:
+        return (*head, *(message for turn in turns[dropped:] for message in turn), last)
+
+    tokens = count(without(0))
+    if tokens <= room:
+        return Fit(without(0), 0, tokens, limit, reserve)
+    too_few, enough = 0, len(turns)  # turns to drop: the first does not fit, the second is to be shown to
+    least = count(without(enough)) if turns else tokens
+    if least > room:
+        return Fit(without(enough), enough, least, limit, reserve, _problem(least, limit, reserve))
+    tokens = least
+    while enough - too_few > 1:
+        middle = (too_few + enough) // 2
+        found = count(without(middle))
+        if found <= room:
+            enough, tokens = middle, found
+        else:
+            too_few = middle
+    return Fit(without(enough), enough, tokens, limit, reserve)
+
+
+def _split(messages: Sequence[Message]) -> tuple[list[Message], list[list[Message]], Message]:
+    """System messages at the front, the turns in between, the last message."""
+    earlier = list(messages[:-1])
+    begin = next((place for place, message in enumerate(earlier) if message["role"] != "system"), len(earlier))
+    turns: list[list[Message]] = []
+    for message in earlier[begin:]:
+        if message["role"] == "user" or not turns:
+            turns.append([])
+        turns[-1].append(message)
+    return earlier[:begin], turns, messages[-1]
+
+
+def _problem(tokens: int, limit: int, reserve: int) -> str:
+    if reserve >= limit:
+        return Sentence(
+            "An answer of {reserve} tokens does not fit into a context of {limit}. Lower “New tokens at most”.",
+            reserve=f"{reserve:,}",
+            limit=f"{limit:,}",
+        )
+    return Sentence(
+        "The prompt takes {tokens} tokens and the answer up to {reserve}, but the context has {limit}. "
+        "Shorten the prompt or remove a file.",
+        tokens=f"{tokens:,}",
+        reserve=f"{reserve:,}",
+        limit=f"{limit:,}",
+    )

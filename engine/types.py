@@ -1,0 +1,27 @@
+"""What crosses the engine's rooms. Needs no torch at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Tokens: TypeAlias = NDArray[np.int32]
+"""Token ids on the CPU."""
+
+Row: TypeAlias = "Sequence[int] | Tokens | Tensor"
+"""Token ids as callers give them."""
+
+Progress: TypeAlias = Callable[[float], None]
+"""Called with the share that is done, 0 to 1."""
+
+
+class Cancel(Protocol):
+    """A flag looked at between steps; ``threading.Event`` is one."""
+
+    def is_set(self) -> bool: ...

@@ -1,0 +1,130 @@
+"""What every grid of cells does by itself, on a grid of nine letters that is neither a canvas nor a board."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from dataclasses import dataclass
+
+import pytest
+from PySide6.QtCore import QAbstractAnimation, QEvent, QPoint, QPointF, QRect, Qt
+from PySide6.QtGui import QAccessible, QColor, QHelpEvent, QMouseEvent, QPainter
+from PySide6.QtWidgets import QToolTip
+from pytestqt.qtbot import QtBot
+
+from app.canvas.accessibility import expose_cells
+from app.canvas.geometry import Rect
+from app.canvas.grid_view import GridView
+from app.state.run.canvas import CellState
+
+# Said by the offscreen platform whenever a window or a tool tip is shown.
+pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
+
+SIDE = 40
+
+
+@dataclass(frozen=True)
+class Letters:
+    """Three by three."""
+
+    count: int = 9
+    columns: int = 3
+
+    def rect_of(self, index: int) -> Rect:
+        return Rect(index % 3 * SIDE, index // 3 * SIDE, SIDE, SIDE)
+
+    def cell_at(self, x: float, y: float) -> int:
+        column, row = int(x // SIDE), int(y // SIDE)
+        return 3 * row + column if 0 <= column < 3 and 0 <= row < 3 else -1
+
+
+class LetterView(GridView):
+    @property
+    def grid(self) -> Letters:
+        return Letters()
+
+    def cell_name(self, index: int) -> str:
+        return "abcdefghi"[index]
+
+    def cell_value(self, index: int) -> str:
+        return self.cell_name(index).upper()
+
+    def cell_details(self, index: int) -> list[str]:
+        return [f"<{index}>", "a letter"]
+
+    def _paint(self, painter: QPainter, area: QRect) -> None:
+        painter.fillRect(area, QColor.fromRgbF(self._tint, 0.0, 0.0))
+
+
+@pytest.fixture
+def view(qtbot: QtBot) -> LetterView:
+    made = LetterView()
+    qtbot.addWidget(made)
+    made.resize(3 * SIDE, 3 * SIDE)
+    made.show()
+    return made
+
+
+def move(view: LetterView, x: int, y: int) -> None:
+    none = Qt.MouseButton.NoButton
+    where = QPointF(x, y)
+    view.mouseMoveEvent(QMouseEvent(QEvent.Type.MouseMove, where, where, none, none, Qt.KeyboardModifier.NoModifier))
+
+
+def test_pointing_and_selecting(view: LetterView, qtbot: QtBot) -> None:
+    hovered: list[int] = []
+    selected: list[int] = []
+    view.cellHovered.connect(hovered.append)
+    view.cellSelected.connect(selected.append)
+    for x, y in ((50, 10), (52, 12), (10, 90), (500, 10)):
+        move(view, x, y)
+    view.leaveEvent(QEvent(QEvent.Type.Leave))
+    assert hovered == [1, 6, -1]
+    qtbot.mouseClick(view, Qt.MouseButton.LeftButton, pos=QPoint(50, 50))
+    qtbot.mouseClick(view, Qt.MouseButton.RightButton, pos=QPoint(10, 10))
+    view.selected = 8
+    view.selected = 9  # outside
+    assert selected == [4, 8, -1]
+
+
+def test_a_tool_tip_has_a_cells_words_as_they_are(view: LetterView) -> None:
+    view.event(QHelpEvent(QEvent.Type.ToolTip, QPoint(10, 10), view.mapToGlobal(QPoint(10, 10))))
+    assert QToolTip.text() == "<qt>a<br>&lt;0&gt;<br>a letter</qt>"
+    QToolTip.hideText()
+
+
+def test_a_tint_fades_unless_motion_is_reduced(view: LetterView, qtbot: QtBot) -> None:
+    fade = view.findChild(QAbstractAnimation)
+    view._start_fade({})
+    assert fade.state() == QAbstractAnimation.State.Stopped
+    view._start_fade({4: CellState.ACCEPTED})
+    assert view.grab().toImage().pixelColor(5, 5).red() > 0
+    qtbot.waitUntil(lambda: fade.state() == QAbstractAnimation.State.Stopped)
+    assert view.grab().toImage().pixelColor(5, 5).red() == 0
+    view._start_fade({4: CellState.ACCEPTED})
+    view.set_reduced_motion(True)
+    assert fade.state() == QAbstractAnimation.State.Stopped
+    assert view.grab().toImage().pixelColor(5, 5).red() == 0
+
+
+def test_a_table_for_assistive_technology(view: LetterView) -> None:
+    expose_cells(view)
+    table = QAccessible.queryAccessibleInterface(view)
+    assert table.role() == QAccessible.Role.Table
+    assert table.childCount() == 9
+    cell = table.child(4)
+    texts = [cell.text(kind) for kind in (QAccessible.Text.Name, QAccessible.Text.Value, QAccessible.Text.Description)]
+    assert texts == ["e", "E", "<4>, a letter"]
+    assert cell.state().readOnly
+    view.selected = 4
+    assert table.focusChild() is cell
+
+
+@pytest.mark.usefixtures("qapp")
+def test_an_exposed_grid_is_freed() -> None:
+    view = LetterView()
+    expose_cells(view)
+    gone = weakref.ref(view)
+    del view
+    gc.collect()
+    assert gone() is None

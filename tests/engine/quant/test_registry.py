@@ -1,0 +1,124 @@
+"""A scheme that nothing else knows: packed, stored, planned for, loaded and multiplied, with no other file changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from engine import load_model
+from engine.kernels import reference
+from engine.kernels.table import AMPERE, CPU, ROWS, find, schemes
+from engine.layers.packed_linear import PackedExperts, PackedLinear, PackedTokenTable
+from engine.models.diffusion_gemma.network import DiffusionGemma
+from engine.models.folder import plan, quantize
+from engine.quant import INT8, PRECISIONS, SCHEMES, Packed, Precision, Scheme, pack, register, unpack
+from engine.quant.scheme import TensorSpec
+from tests.engine.packing import packable, released
+from tests.engine.tiny import tokens
+
+
+class Toy(Scheme):
+    """Codes -7 to 7, a byte each, times an fp8 scale over 32 inputs, times an fp32 scale of the whole matrix."""
+
+    bits: ClassVar[int] = 8
+    codes_dtype: ClassVar[torch.dtype] = torch.int8
+    scale_dtype: ClassVar[torch.dtype] = torch.float8_e4m3fn
+    spread: ClassVar[float] = 73.3
+    unit: ClassVar[int] = 32
+    has_global_scale: ClassVar[bool] = True
+
+    def global_scale(self, matrix: Tensor) -> Tensor:
+        return matrix.abs().amax().float() / 448  # the largest fp8 number
+
+    def scales(self, extreme: Tensor) -> Tensor:
+        return extreme.abs() / 7
+
+    def encode(self, scaled: Tensor) -> Tensor:
+        return scaled.round().clamp(-7, 7).to(torch.int8)
+
+    def decode(self, packed: Packed) -> Tensor:
+        return packed.codes.float()
+
+
+@pytest.fixture
+def toy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scheme]:
+    scheme = register(Toy("toy", 32))
+    monkeypatch.setitem(PRECISIONS, "toy", Precision(scheme, scheme, scheme, scheme))
+    yield scheme
+    del SCHEMES["toy"]
+
+
+def test_it_packs_and_unpacks(toy: Scheme) -> None:
+    weight = (
+        torch.randn(3, 48, 96, generator=torch.Generator().manual_seed(0)) * torch.tensor([1, 30, 0.01])[:, None, None]
+    )
+    packed = pack(weight, toy)
+    assert {part: TensorSpec(tuple(t.shape), t.dtype) for part, t in packed.tensors.items()} == toy.tensors((3, 48, 96))
+    assert packed.shape == (3, 48, 96)
+    assert sum(tensor.nbytes for tensor in packed.tensors.values()) == toy.packed_bytes((3, 48, 96))
+    for expert in range(3):
+        alone, meant = pack(weight[expert], toy), unpack(packed[expert])
+        assert torch.equal(meant, unpack(alone))
+        assert torch.equal(unpack(packed[expert].rows(16, 32)), meant[16:32])
+        assert (meant - weight[expert]).norm() < 0.1 * weight[expert].norm()
+    assert Precision.from_dict(PRECISIONS["toy"].as_dict()) == PRECISIONS["toy"]
+
+
+def test_the_plain_path_serves_it(toy: Scheme) -> None:
+    for capability in (CPU, AMPERE):
+        assert find("linear", toy, capability) is reference.linear
+        assert find("experts", toy, capability) is reference.experts
+        assert find("expectation", toy, capability) is reference.expectation
+    assert toy not in schemes("linear", "triton") + schemes("experts", "cpu")
+
+
+def test_it_loads_runs_and_is_stored(toy: Scheme, tmp_path: Path) -> None:
+    source = released(tmp_path / "released")
+    direct = load_model(source, device="cpu", dtype="float32", quantization="toy")
+    assert {type(module) for module in direct.network.modules()} >= {PackedExperts, PackedLinear, PackedTokenTable}
+    plain = load_model(source, device="cpu", dtype="float32", quantization="none")
+    state = plain.network.state_dict()
+    for name, weight in load_file(source / "model.safetensors").items():
+        path = name.removeprefix("model.decoder.")
+        if path in state and PRECISIONS["toy"].scheme(path.removesuffix(".weight")) and weight.dim() > 1:
+            state[path].copy_(unpack(pack(weight, toy)))
+
+    def logits(network: DiffusionGemma) -> Tensor:
+        cache = network.new_cache()
+        with torch.inference_mode():
+            hidden = network.prefill(tokens(20), cache)
+            first = network.denoise(tokens(10, seed=1), cache)
+            second = network.denoise(tokens(10, seed=2), cache, first)
+        return torch.cat([hidden.flatten(), first.flatten(), second.flatten()])
+
+    found = logits(direct.network)
+    torch.testing.assert_close(found, logits(plain.network), atol=1e-3, rtol=1e-3)
+    quantize(source, tmp_path / "store", "toy", torch.device("cpu"))
+    stored = load_model(tmp_path / "store", device="cpu", dtype="float32")
+    assert stored.precision == PRECISIONS["toy"]
+    assert torch.equal(logits(stored.network), found)
+
+
+def test_it_is_planned_for(toy: Scheme, tmp_path: Path) -> None:
+    folder = released(tmp_path / "released")
+    config = packable().config
+    experts, hidden, width = config.num_experts, config.hidden_size, config.moe_intermediate_size
+    shapes = ((experts, 2 * width, hidden), (experts, hidden, width))
+    found = plan(folder, 32, "toy", device="cpu")
+    assert found.precision == PRECISIONS["toy"]
+    assert found.parts["experts"] == len(config.layers) * sum(toy.packed_bytes(shape) for shape in shapes)
+
+
+def test_the_plain_functions_fit_everything() -> None:
+    """Whatever a later row needs, no operation is without a function."""
+    for operation in {row.operation for row in ROWS}:
+        last = [row for row in ROWS if row.operation == operation][-1]
+        assert (last.schemes, last.needs) == (None, None)
+        assert last.function.startswith("reference")
+    assert INT8 in schemes("linear", "triton")

@@ -1,0 +1,77 @@
+"""A run after an adapter is put on, changed or taken off is one with a new cache: what was read before is stale."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import engine
+from engine import Event, GenerationConfig, PrefillFinished
+from engine.adapters.writing import save_adapter
+from engine.models.diffusion_gemma.layout import TARGETS
+from engine.models.folder import quantize
+from engine.service import AdapterRequest, LoadRequest, LocalBackend, RunAdvanced, RunEnded, RunRequest
+from tests.engine import packing, tiny
+from tests.engine.adapting import random_adapters
+from tests.engine.decoding.test_generate import facts
+
+MESSAGES = ({"role": "user", "content": "Sort 17 3 42 9 and say which is the largest."},)
+CONFIG = GenerationConfig(max_new_tokens=2 * tiny.CANVAS, max_denoising_steps=2, eos_token_ids=(), top_k=8)
+
+
+def answered(backend: LocalBackend) -> list[Any]:
+    """The events of one run."""
+    request = RunRequest("chat", MESSAGES, CONFIG, seed=5)
+    replies = list(backend.run(request))
+    assert replies[-1] == RunEnded(request.run_id)
+    return [reply.event for reply in replies if isinstance(reply, RunAdvanced)]
+
+
+def put_on(backend: LocalBackend, adapter: Path | None) -> None:
+    assert backend.set_adapter(AdapterRequest(None if adapter is None else str(adapter))).message == ""
+
+
+def anew(model: Path, adapter: Path | None) -> list[Event]:
+    """The same run of a model just loaded, with a cache of its own."""
+    made = engine.load_model(model, device="cpu")
+    if adapter is not None:
+        engine.load_adapter(made, adapter)
+    return list(engine.generate(made, made.chat_ids(MESSAGES), CONFIG, seed=5))
+
+
+def plain(folder: Path) -> tuple[Path, Any]:
+    return tiny.checkpoint(folder / "plain"), tiny.network()
+
+
+def packed(folder: Path) -> tuple[Path, Any]:
+    """Its steps are taken by a program, which is kept from run to run."""
+    quantize(packing.released(folder / "source"), folder / "packed", "int4", torch.device("cpu"))
+    return folder / "packed", packing.packable()
+
+
+@pytest.mark.parametrize(("make", "ranks"), [(plain, (3, 0)), (packed, (3, 5))], ids=["causal alone", "both, packed"])
+def test_a_run_after_a_change_of_adapter_is_one_with_a_new_cache(
+    make: Any, ranks: tuple[int, int], tmp_path: Path
+) -> None:
+    model, network = make(tmp_path)
+    for seed, name in enumerate(("one", "other")):
+        adapters = random_adapters(network, seed, causal=ranks[0], denoise=ranks[1])
+        save_adapter(tmp_path / name, adapters, TARGETS, "base", "", torch.float32)
+    backend = LocalBackend()
+    backend.load(LoadRequest(str(model), "Tiny"), lambda _: None)
+    seen: list[list[Any]] = []
+    for adapter in (None, tmp_path / "one", tmp_path / "other", None):
+        if seen:
+            put_on(backend, adapter)
+        wanted = anew(model, adapter)
+        first, again = answered(backend), answered(backend)
+        assert facts(first) == facts(wanted)
+        assert facts(again[1:]) == facts(wanted[1:])  # the first event tells how much of the prompt was read
+        reused = [event.reused_tokens for event in (first[0], again[0]) if isinstance(event, PrefillFinished)]
+        assert reused == [0, first[0].prompt_tokens]
+        seen.append(facts(wanted))
+    assert seen[0] == seen[3]
+    assert seen[0] != seen[1] != seen[2] != seen[3]

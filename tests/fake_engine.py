@@ -1,0 +1,149 @@
+"""A backend without tensors, for tests of the service, its thread and the window."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from engine import (
+    CanvasCommitted,
+    CanvasStarted,
+    Event,
+    GenerationConfig,
+    GenerationFinished,
+    PrefillFinished,
+    SafelightError,
+    StepFinished,
+)
+from engine.errors import Sentence
+from engine.service import LocalBackend
+
+LENGTH = 8
+END = 1
+
+
+class FakeTokenizer:
+    """Token 1 ends the text; the others are letters from ``a`` on."""
+
+    def piece(self, token: int) -> str:
+        return "<eos>" if token == END else chr(ord("a") + token % 26)
+
+    def is_special(self, token: int) -> bool:
+        return token == END
+
+    def encode(self, text: str) -> list[int]:
+        """A token a word."""
+        return [2] * len(text.split())
+
+    def count(self, text: str) -> int:
+        return len(self.encode(text))
+
+    def token_id(self, _token: str) -> int | None:
+        return None
+
+    def decode(self, ids: Iterable[int]) -> str:
+        return "".join(self.piece(int(i)) for i in ids if int(i) != END)
+
+
+class FakeEngine(LocalBackend):
+    """A backend whose model is made up.
+
+    ``steps`` denoising steps a block; with ``hold`` set, each waits for ``gate``. ``fail_at`` raises at that step.
+    """
+
+    def __init__(self, traces: Path | None = None) -> None:
+        super().__init__(traces)
+        self.steps = 3
+        self.blocks = 1
+        self.text_length = 5
+        self.reason = "converged"
+        self.hold = False
+        self.gate = threading.Semaphore(0)
+        self.fail_at: int | None = None
+        self.failure: Exception = RuntimeError("the graphics card\nfell out")
+        self.defaults = GenerationConfig(max_new_tokens=LENGTH, eos_token_ids=(END,))
+        self.seeds: list[int] = []
+        self.configs: list[GenerationConfig] = []
+        self.prompts: list[list[dict[str, str]]] = []
+        self.context = 1000
+        self.options: list[dict[str, bool]] = []  # of the chat template
+        self.caches: list[object] = []  # handed to each run
+        self.steps_run = 0
+        self.name = "safelight-skills"
+
+    def load_model(self, path: str, progress: Callable[[float], None] | None = None, threads: int = 0) -> Any:
+        if path == "missing":
+            raise SafelightError("there is no model at missing")
+        if path == "crash":
+            raise RuntimeError("unexpected")
+        if progress is not None:
+            progress(0.5)
+            progress(1.0)
+        return SimpleNamespace(
+            name=path if path.startswith("safelight-") else self.name,
+            tokenizer=FakeTokenizer(),
+            config=SimpleNamespace(canvas_length=LENGTH, vocab_size=64, max_position_embeddings=self.context),
+            generation_defaults=self.defaults,
+            parameter_count=1_600_000,
+            device="cpu",
+            placement=SimpleNamespace(reason=Sentence("no CUDA device is available")),
+            compute_path=Sentence("plain torch: the weights are not packed"),
+            threads=threads or 1,
+            load_seconds=0.1,
+            chat_ids=self.chat_ids,
+            chat_template=SimpleNamespace(render=lambda told: " ".join(message["content"] for message in told)),
+            new_cache=object,
+            device_memory=lambda: (3 * 10**8, 8 * 10**9),
+        )
+
+    def chat_ids(self, messages: Iterable[dict[str, str]], **options: bool) -> list[int]:
+        self.prompts.append([dict(message) for message in messages])
+        self.options.append(options)
+        if len(self.prompts[-1][-1]["content"]) > 400:
+            raise SafelightError("the prompt is 401 tokens long. Shorten the prompt")
+        return [2, 3]
+
+    def generate(
+        self,
+        _model: Any,
+        ids: list[int],
+        config: GenerationConfig,
+        seed: int,
+        cancel: threading.Event,
+        cache: object = None,
+    ) -> Iterator[Event]:
+        self.seeds.append(seed)
+        self.caches.append(cache)
+        self.configs.append(config)
+        rng = np.random.default_rng(seed)
+        yield PrefillFinished(len(ids), 0, 0.01)
+        done: list[int] = []
+        total = 0
+        for block in range(self.blocks):
+            final = rng.integers(2, 28, LENGTH).astype(np.int32)
+            if block == self.blocks - 1:
+                final[self.text_length :] = END
+            yield CanvasStarted(block, rng.integers(2, 28, LENGTH).astype(np.int32), np.zeros(LENGTH, dtype=np.bool_))
+            for step in range(self.steps):
+                if self.hold:
+                    self.gate.acquire()
+                if cancel.is_set():
+                    yield GenerationFinished("cancelled", np.array(done, dtype=np.int32), block, total, 0.1)
+                    return
+                if step == self.fail_at:
+                    raise self.failure
+                self.steps_run += 1
+                total += 1
+                accepted = np.arange(LENGTH) <= 2 * step
+                entropy = np.full(LENGTH, 0.1, dtype=np.float32)
+                canvas = np.where(accepted, final, 5).astype(np.int32)
+                yield StepFinished(block, step, 0.7, final, final, entropy, accepted, canvas, 0.01)
+            length = self.text_length if block == self.blocks - 1 else LENGTH
+            done += final[:length].tolist()
+            yield CanvasCommitted(block, final, length, self.steps, self.reason)  # type: ignore[arg-type]
+        yield GenerationFinished("eos", np.array(done, dtype=np.int32), self.blocks, total, 0.1)
