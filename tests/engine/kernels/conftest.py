@@ -57,16 +57,6 @@ if INTERPRETING and not collect_ignore_glob:
     _patch_once()
 
 
-@pytest.fixture(autouse=True)
-def _functions_are_found_anew() -> Iterator[None]:
-    """The table remembers what it found: a function that a test replaces must be neither missed nor kept."""
-    from engine.kernels.table import find
-
-    find.cache_clear()
-    yield
-    find.cache_clear()
-
-
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """A file for the interpreter is a module only in the process that interprets."""
     if INTERPRETING or not module_path.match(PATTERN):
