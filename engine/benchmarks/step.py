@@ -10,24 +10,21 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor, nn
 
 from engine import kernels
 from engine.benchmarks.generation import device_name, peak_memory_mb
+from engine.benchmarks.random_network import Tell, random_network, silent
+from engine.benchmarks.step_parts import noise, time_parts, timed, watching
 from engine.checks.network_checks import network_checks
 from engine.checks.oracle import judge
 from engine.config import GenerationConfig, ModelConfig
-from engine.decoding.step_program import CAPTURE_ERRORS, StepProgram
+from engine.decoding.step_program import StepProgram
 from engine.errors import SafelightError
-from engine.layers.attention import Attention
-from engine.layers.mlp import GatedMLP
-from engine.layers.packed_linear import PackedWeight, for_processor, install, packed_weights
 from engine.memory.device import Placement
 from engine.memory.plan import device_memory
 from engine.models.diffusion_gemma.network import DiffusionGemma
@@ -36,14 +33,6 @@ from engine.quant import BF16, Activations, Precision
 STEPS = 16  # forced, a canvas
 ROUNDS = 5
 COPY_BYTES = 1 << 30  # of the copy that measures memory bandwidth, on a GPU
-DRAWN_AT_ONCE = 1 << 24  # bytes of random codes
-
-
-Tell = Callable[[str], object]
-
-
-def silent(_: str) -> None:
-    """Tells nobody."""
 
 
 @dataclass(frozen=True)
@@ -78,57 +67,6 @@ class ShapeResult:
     def as_dict(self) -> dict[str, Any]:
         """The result as the command line prints it with ``--json``."""
         return asdict(self)
-
-
-def random_network(
-    config: ModelConfig,
-    precision: Precision,
-    placement: Placement,
-    seed: int = 0,
-    tell: Tell = silent,
-    activations: Activations = BF16,
-) -> DiffusionGemma:
-    """A network of a shape with random weights, packed ones straight from random codes.
-
-    Raises:
-        SafelightError: the device has no room for it.
-    """
-    with torch.device("meta"):
-        network = DiffusionGemma(config)
-    install(network, precision, placement.dtype, activations)
-    try:
-        network = network.to_empty(device=placement.device)
-    except torch.OutOfMemoryError as error:
-        raise SafelightError(f"{placement.device} has no room for these weights; see safelight plan") from error
-    draws = torch.Generator(device=placement.device).manual_seed(seed)
-    for index, block in enumerate(network.layers, 1):
-        for weight in packed_weights(block):
-            _draw(weight, draws)
-        for_processor(block, placement.dtype)
-        tell(f"built {index} of {len(network.layers)} layers")
-    layers = set(packed_weights(network.layers))
-    for weight in packed_weights(network):
-        if weight not in layers:
-            _draw(weight, draws)
-    for name, parameter in network.named_parameters():
-        data = parameter.data = parameter.data.to(placement.dtype)
-        if parameter.dim() > 1:
-            data.normal_(std=parameter.shape[-1] ** -0.5, generator=draws)
-        else:
-            data.fill_(parameter.shape[0] ** -0.25 if name.endswith(("q_norm.weight", "k_norm.weight")) else 1.0)
-    return network.requires_grad_(False).eval()
-
-
-def _draw(weight: PackedWeight, draws: torch.Generator) -> None:
-    """Fill a packed weight with random codes, eight at a time, and scales."""
-    for piece in torch.split(weight.codes.view(-1), DRAWN_AT_ONCE):
-        eights = torch.empty(-(-len(piece) // 8), dtype=torch.int64, device=piece.device)
-        eights.random_(-(2**63), None, generator=draws)
-        piece.copy_(eights.view(piece.dtype)[: len(piece)])
-        if piece.dtype == torch.int8:
-            piece.clamp_(min=-127)
-    # No two alike, so that a kernel that takes another weight's scale is off.
-    weight.scales.uniform_(0.5, 1.5, generator=draws).mul_(weight.shape[-1] ** -0.5 / weight.scheme.spread)
 
 
 def measure_shape(
@@ -181,13 +119,13 @@ def measure_shape(
         turns = range(1 - warms_up, 1 + (rounds or (ROUNDS if warms_up else 1)))  # 0 warms up
         captured = _has_graphs(placement.device)
         watched: dict[str, float] = {}
-        with nullcontext() if captured else _watching(program, watched):
+        with nullcontext() if captured else watching(program, watched):
             times = _time_steps(program, forced, turns, tell)
         first_times = _time_first_steps(program, forced, turns)
         tell("took a first step that commits")
         reached("steps")
         count = len(turns) * steps
-        parts = _time_parts(program, forced) if captured else {part: ms / count for part, ms in watched.items()}
+        parts = time_parts(program, forced) if captured else {part: ms / count for part, ms in watched.items()}
     median = statistics.median(times)
     weight_bytes = sum(t.nbytes for t in [*network.parameters(), *network.buffers()])
     memory, note = peak_memory_mb(placement.device)
@@ -245,7 +183,7 @@ def copy_bandwidth(device: torch.device) -> float:
     size = COPY_BYTES if device.type == "cuda" else COPY_BYTES // 16
     source = torch.zeros(size, dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
-    return 2 * size / (statistics.median(_timed(device, lambda: target.copy_(source), 5)) / 1e3)
+    return 2 * size / (statistics.median(timed(device, lambda: target.copy_(source), 5)) / 1e3)
 
 
 def _forget_peak(device: torch.device) -> None:
@@ -255,30 +193,12 @@ def _forget_peak(device: torch.device) -> None:
         torch.cuda.reset_peak_memory_stats(device)
 
 
-def _timed(device: torch.device, work: Callable[[], object], count: int) -> list[float]:
-    """Milliseconds of each of ``count`` runs, after one that warms up."""
-    work()
-    times = []
-    for _ in range(count):
-        _wait(device)
-        started = time.perf_counter()
-        work()
-        _wait(device)
-        times.append(1e3 * (time.perf_counter() - started))
-    return times
-
-
-def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-
-
 def _time_steps(program: StepProgram, config: GenerationConfig, turns: range, tell: Tell) -> list[float]:
     """Milliseconds of every step, from launch to its facts being on the host. Turn 0 is not counted."""
     times: list[float] = []
     program.seed(0)
     for turn in turns:
-        program.begin(_noise(program), None, config)
+        program.begin(noise(program), None, config)
         for step in range(config.max_denoising_steps):
             ms = _step_ms(program, step)
             if turn:
@@ -291,7 +211,7 @@ def _time_first_steps(program: StepProgram, config: GenerationConfig, turns: ran
     """Milliseconds of a first step that commits a canvas. The cache is never advanced: all see the same context."""
     times = []
     for turn in turns:
-        program.begin(_noise(program), None, config, committed=_noise(program))
+        program.begin(noise(program), None, config, committed=noise(program))
         ms = _step_ms(program, 0)
         if turn:
             times.append(ms)
@@ -306,119 +226,6 @@ def _step_ms(program: StepProgram, step: int) -> float:
     if not told.finite:
         raise SafelightError(f"a step gave logits that are no numbers on {program.network.device}: a kernel is wrong")
     return ms
-
-
-def _noise(program: StepProgram) -> Tensor:
-    choices = program.network.config.vocab_size
-    return torch.randint(choices, (program.length,), device=program.network.device)
-
-
-def _time_parts(program: StepProgram, config: GenerationConfig) -> dict[str, float]:
-    """Milliseconds a step of each part, run by itself on the inputs that it had in a step.
-
-    A part's kernels are captured too, so that launching them costs what it costs inside a step.
-    """
-    network, calls = program.network, _record(program, config)
-    parts: dict[str, float] = {}
-    for part, work in calls.items():
-        parts[part] = statistics.median(_timed(network.device, _replayable(program, work), 5))
-    return parts
-
-
-@contextmanager
-def _watching(program: StepProgram, parts: dict[str, float]) -> Iterator[None]:
-    """Adds up milliseconds of each part in the steps that are taken inside, on a CPU, where nothing runs aside."""
-    started: list[float] = []
-
-    def before(*_: object) -> None:
-        started.append(time.perf_counter())
-
-    def after(part: str) -> Callable[..., None]:
-        def hook(*_: object) -> None:
-            parts[part] = parts.get(part, 0.0) + 1e3 * (time.perf_counter() - started.pop())
-
-        return hook
-
-    def timed(part: str, plain: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        def call(argument: Any) -> Any:
-            before()
-            result = plain(argument)
-            after(part)()
-            return result
-
-        return call
-
-    handles = []
-    for path, module in program.network.named_modules():
-        part = _part(path, module)
-        if part is not None:
-            handles += [module.register_forward_pre_hook(before), module.register_forward_hook(after(part))]
-    methods = {"vocabulary": "vocabulary", "settle": "sampler"}
-    for name, part in methods.items():
-        setattr(program, name, timed(part, getattr(program, name)))
-    yield
-    for handle in handles:
-        handle.remove()
-    for name in methods:
-        delattr(program, name)
-
-
-def _part(path: str, module: nn.Module) -> str | None:
-    """What a module counts as; the router counts to the experts."""
-    if path.endswith((".experts", ".router")):
-        return "experts"
-    return {Attention: "attention", GatedMLP: "dense"}.get(type(module))
-
-
-def _record(program: StepProgram, config: GenerationConfig) -> dict[str, Callable[[], object]]:
-    """A function a part that repeats all its calls of one step; the router counts there where it is called as one."""
-    network, fused = program.network, program.fused
-    found: dict[str, list[Callable[[], object]]] = {}
-    handles = []
-
-    def remember(part: str) -> Callable[..., None]:
-        def hook(module: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
-            found.setdefault(part, []).append(lambda: module.forward(*arguments, **named))
-
-        return hook
-
-    def remembering(part: str) -> Callable[..., Tensor]:
-        plain = getattr(fused, part)
-
-        def call(*arguments: Any) -> Tensor:
-            found.setdefault(part, []).append(lambda: plain(*arguments))
-            result: Tensor = plain(*arguments)
-            return result
-
-        return call
-
-    for path, module in network.named_modules() if fused is None else ():
-        part = _part(path, module)
-        if part is not None:
-            handles.append(module.register_forward_pre_hook(remember(part), with_kwargs=True))
-    methods = () if fused is None else ("attention", "dense", "experts")  # which go past the modules
-    for part in methods:
-        setattr(fused, part, remembering(part))
-    program.begin(_noise(program), None, config)
-    program.run_step()
-    for handle in handles:
-        handle.remove()
-    for part in methods:
-        delattr(fused, part)
-    hidden = torch.randn(program.length, network.config.hidden_size, device=network.device, dtype=network.dtype)
-    found["vocabulary"] = [lambda: program.vocabulary(hidden)]
-    result = program.vocabulary(hidden)
-    found["sampler"] = [lambda: program.settle(result)]
-    return {part: (lambda calls=calls: [call() for call in calls]) for part, calls in found.items()}  # type: ignore[misc]
-
-
-def _replayable(program: StepProgram, work: Callable[[], object]) -> Callable[[], object]:
-    work()
-    graph = torch.cuda.CUDAGraph()
-    graph.register_generator_state(program.generator)  # the sampler draws from it
-    with torch.cuda.graph(graph, capture_error_mode=CAPTURE_ERRORS):
-        work()
-    return graph.replay
 
 
 def _has_graphs(device: torch.device) -> bool:

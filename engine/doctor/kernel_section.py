@@ -11,7 +11,7 @@ from functools import partial
 import torch
 
 from engine import kernels
-from engine.benchmarks.step import random_network
+from engine.benchmarks.random_network import random_network
 from engine.checks.network_checks import network_checks
 from engine.checks.oracle import OracleCheck, judge
 from engine.doctor import interpreter

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from engine import kernels
-from engine.benchmarks.step import random_network
+from engine.benchmarks.random_network import random_network
 from engine.checks.operands import draws
 from engine.config import GenerationConfig, ModelConfig
 from engine.decoding import sampling

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from engine import SafelightError, kernels
 from engine.benchmarks import step
-from engine.benchmarks.step import check_layers, measure_shape, random_network
+from engine.benchmarks.random_network import random_network
+from engine.benchmarks.step import check_layers, measure_shape
 from engine.config import GenerationConfig
 from engine.decoding.step_program import StepProgram
 from engine.layers.packed_linear import PackedLinear, packed_weights

@@ -53,7 +53,7 @@ def by_kernels() -> Iterator[list[int]]:
         patch.setattr(kernels, "run_on", lambda *_: True)
         patch.setattr(attention, "attention", counted)
         patch.setattr(F, "scaled_dot_product_attention", forbidden)
-        patch.setattr(KVCache, "causal_mask", forbidden)
+        patch.setattr("engine.models.diffusion_gemma.network.causal_mask", forbidden)
         patch.setattr(DiffusionGemma, "run", forbidden)
         yield calls
 
