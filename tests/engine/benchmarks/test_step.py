@@ -225,7 +225,7 @@ def test_codes_are_drawn_a_piece_at_a_time(placement: Placement, monkeypatch: py
         sizes.append(self.nbytes)
         return real(self, *arguments, **named)
 
-    monkeypatch.setattr(step, "DRAWN_AT_ONCE", 1000)
+    monkeypatch.setattr("engine.benchmarks.random_network.DRAWN_AT_ONCE", 1000)
     monkeypatch.setattr(Tensor, "random_", watched)
     made = random_network(CONFIG, PRECISION, placement)
     assert max(sizes) == 1000
