@@ -1,9 +1,8 @@
-"""A network of a shape with random weights: no checkpoint is needed, codes and scales are drawn on the device."""
+"""A network of a shape with random packed weights, so that a step can be measured without a checkpoint."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
 
 import torch
 
@@ -16,11 +15,12 @@ from engine.quant import BF16, Activations, Precision
 
 DRAWN_AT_ONCE = 1 << 24  # bytes of random codes
 
-Tell: TypeAlias = Callable[[str], object]
+Report = Callable[[str], object]
+"""Called with a few words on what has been done."""
 
 
 def silent(_: str) -> None:
-    """Tells nobody."""
+    """Reports nothing."""
 
 
 def random_network(
@@ -28,7 +28,7 @@ def random_network(
     precision: Precision,
     placement: Placement,
     seed: int = 0,
-    tell: Tell = silent,
+    report: Report = silent,
     activations: Activations = BF16,
 ) -> DiffusionGemma:
     """A network of a shape with random weights, packed ones straight from random codes.
@@ -48,7 +48,7 @@ def random_network(
         for weight in packed_weights(block):
             _draw(weight, draws)
         for_processor(block, placement.dtype)
-        tell(f"built {index} of {len(network.layers)} layers")
+        report(f"built {index} of {len(network.layers)} layers")
     layers = set(packed_weights(network.layers))
     for weight in packed_weights(network):
         if weight not in layers:

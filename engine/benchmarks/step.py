@@ -10,21 +10,24 @@ from __future__ import annotations
 
 import statistics
 import time
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from engine import kernels
 from engine.benchmarks.generation import device_name, peak_memory_mb
-from engine.benchmarks.random_network import Tell, random_network, silent
-from engine.benchmarks.step_parts import noise, time_parts, timed, watching
+from engine.benchmarks.random_network import Report, random_network, silent
 from engine.checks.network_checks import network_checks
 from engine.checks.oracle import judge
 from engine.config import GenerationConfig, ModelConfig
-from engine.decoding.step_program import StepProgram
+from engine.decoding.step_program import CAPTURE_ERRORS, StepProgram
 from engine.errors import SafelightError
+from engine.layers.attention import Attention
+from engine.layers.mlp import GatedMLP
 from engine.memory.device import Placement
 from engine.memory.plan import device_memory
 from engine.models.diffusion_gemma.network import DiffusionGemma
@@ -78,8 +81,8 @@ def measure_shape(
     steps: int = STEPS,
     rounds: int | None = None,
     plan_bytes: int | None = None,
-    tell: Tell = silent,
-    reached: Tell = silent,
+    report: Report = silent,
+    reached: Report = silent,
     activations: Activations = BF16,
 ) -> ShapeResult:
     """Build a shape, check it against the oracle and time its denoising steps.
@@ -89,7 +92,7 @@ def measure_shape(
         steps: forced steps a canvas. rounds: canvases measured, after one that warms up; None takes 5, and on a CPU one
             alone.
         plan_bytes: what the whole was planned to take, for the result.
-        tell: called with a few words on what has been done.
+        report: called with a few words after each part of the work.
         reached: called with the name of a phase when it has ended: "building", "prefill", "steps".
         activations: which products round their activations to int8.
 
@@ -101,17 +104,17 @@ def measure_shape(
         most = config.max_position_embeddings - config.canvas_length
         raise SafelightError(f"the context must be between 0 and {most} tokens for this shape, not {context}")
     bandwidth = copy_bandwidth(placement.device)
-    network = random_network(config, precision, placement, 0, tell, activations)
+    network = random_network(config, precision, placement, 0, report, activations)
     reached("building")
     with torch.inference_mode():
         errors = check_layers(network, activations)
-        tell("checked its kernels against the oracle")
+        report("checked its kernels against the oracle")
         _forget_peak(placement.device)
         cache = network.new_cache()
         cache.reserve(context + 2 * config.canvas_length)
         for start in range(0, context, cache.piece):
             network.prefill(torch.arange(start, min(start + cache.piece, context)) % config.vocab_size, cache)
-        tell(f"prefilled {context} tokens")
+        report(f"prefilled {context} tokens")
         reached("prefill")
         program = StepProgram(network, cache, config.canvas_length, activations=activations)
         forced = GenerationConfig(max_denoising_steps=steps, confidence_threshold=0.0)
@@ -119,13 +122,13 @@ def measure_shape(
         turns = range(1 - warms_up, 1 + (rounds or (ROUNDS if warms_up else 1)))  # 0 warms up
         captured = _has_graphs(placement.device)
         watched: dict[str, float] = {}
-        with nullcontext() if captured else watching(program, watched):
-            times = _time_steps(program, forced, turns, tell)
+        with nullcontext() if captured else _watching(program, watched):
+            times = _time_steps(program, forced, turns, report)
         first_times = _time_first_steps(program, forced, turns)
-        tell("took a first step that commits")
+        report("took a first step that commits")
         reached("steps")
         count = len(turns) * steps
-        parts = time_parts(program, forced) if captured else {part: ms / count for part, ms in watched.items()}
+        parts = _time_parts(program, forced) if captured else {part: ms / count for part, ms in watched.items()}
     median = statistics.median(times)
     weight_bytes = sum(t.nbytes for t in [*network.parameters(), *network.buffers()])
     memory, note = peak_memory_mb(placement.device)
@@ -183,27 +186,45 @@ def copy_bandwidth(device: torch.device) -> float:
     size = COPY_BYTES if device.type == "cuda" else COPY_BYTES // 16
     source = torch.zeros(size, dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
-    return 2 * size / (statistics.median(timed(device, lambda: target.copy_(source), 5)) / 1e3)
+    return 2 * size / (statistics.median(_timed(device, lambda: target.copy_(source), 5)) / 1e3)
 
 
 def _forget_peak(device: torch.device) -> None:
-    """What copying, building and the oracles took is no part of a run's peak."""
+    """Leave out of a run's peak what copying, building and the oracles took."""
     if device.type == "cuda":
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(device)
 
 
-def _time_steps(program: StepProgram, config: GenerationConfig, turns: range, tell: Tell) -> list[float]:
-    """Milliseconds of every step, from launch to its facts being on the host. Turn 0 is not counted."""
+def _timed(device: torch.device, work: Callable[[], object], count: int) -> list[float]:
+    """Milliseconds of each of ``count`` runs, after one that warms up."""
+    work()
+    times = []
+    for _ in range(count):
+        _wait(device)
+        started = time.perf_counter()
+        work()
+        _wait(device)
+        times.append(1e3 * (time.perf_counter() - started))
+    return times
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def _time_steps(program: StepProgram, config: GenerationConfig, turns: range, report: Report) -> list[float]:
+    """Milliseconds of every step, from launch until its result is on the host. Turn 0 is not counted."""
     times: list[float] = []
     program.seed(0)
     for turn in turns:
-        program.begin(noise(program), None, config)
+        program.begin(_noise(program), None, config)
         for step in range(config.max_denoising_steps):
             ms = _step_ms(program, step)
             if turn:
                 times.append(ms)
-            tell(f"took step {step + 1} of {config.max_denoising_steps}, canvas {turn} of {turns[-1]}, {ms:.0f} ms")
+            report(f"took step {step + 1} of {config.max_denoising_steps}, canvas {turn} of {turns[-1]}, {ms:.0f} ms")
     return times
 
 
@@ -211,7 +232,7 @@ def _time_first_steps(program: StepProgram, config: GenerationConfig, turns: ran
     """Milliseconds of a first step that commits a canvas. The cache is never advanced: all see the same context."""
     times = []
     for turn in turns:
-        program.begin(noise(program), None, config, committed=noise(program))
+        program.begin(_noise(program), None, config, committed=_noise(program))
         ms = _step_ms(program, 0)
         if turn:
             times.append(ms)
@@ -221,11 +242,124 @@ def _time_first_steps(program: StepProgram, config: GenerationConfig, turns: ran
 def _step_ms(program: StepProgram, step: int) -> float:
     started = time.perf_counter()
     program.launch(step)
-    told = program.collect(step)
+    result = program.collect(step)
     ms = 1e3 * (time.perf_counter() - started)
-    if not told.finite:
+    if not result.finite:
         raise SafelightError(f"a step gave logits that are no numbers on {program.network.device}: a kernel is wrong")
     return ms
+
+
+def _noise(program: StepProgram) -> Tensor:
+    choices = program.network.config.vocab_size
+    return torch.randint(choices, (program.length,), device=program.network.device)
+
+
+def _time_parts(program: StepProgram, config: GenerationConfig) -> dict[str, float]:
+    """Milliseconds a step of each part, run alone on its inputs of a step.
+
+    A part's kernels are captured too, so that launching them costs what it costs inside a step.
+    """
+    network, calls = program.network, _record(program, config)
+    parts: dict[str, float] = {}
+    for part, work in calls.items():
+        parts[part] = statistics.median(_timed(network.device, _replayable(program, work), 5))
+    return parts
+
+
+@contextmanager
+def _watching(program: StepProgram, parts: dict[str, float]) -> Iterator[None]:
+    """Adds up milliseconds of each part in the steps that are taken inside, on a CPU, where nothing runs aside."""
+    started: list[float] = []
+
+    def before(*_: object) -> None:
+        started.append(time.perf_counter())
+
+    def after(part: str) -> Callable[..., None]:
+        def hook(*_: object) -> None:
+            parts[part] = parts.get(part, 0.0) + 1e3 * (time.perf_counter() - started.pop())
+
+        return hook
+
+    def timed(part: str, plain: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def call(argument: Any) -> Any:
+            before()
+            result = plain(argument)
+            after(part)()
+            return result
+
+        return call
+
+    handles = []
+    for path, module in program.network.named_modules():
+        part = _part(path, module)
+        if part is not None:
+            handles += [module.register_forward_pre_hook(before), module.register_forward_hook(after(part))]
+    methods = {"vocabulary": "vocabulary", "settle": "sampler"}
+    for name, part in methods.items():
+        setattr(program, name, timed(part, getattr(program, name)))
+    yield
+    for handle in handles:
+        handle.remove()
+    for name in methods:
+        delattr(program, name)
+
+
+def _part(path: str, module: nn.Module) -> str | None:
+    """The part that a module belongs to; the router belongs to the experts."""
+    if path.endswith((".experts", ".router")):
+        return "experts"
+    return {Attention: "attention", GatedMLP: "dense"}.get(type(module))
+
+
+def _record(program: StepProgram, config: GenerationConfig) -> dict[str, Callable[[], object]]:
+    """A function a part that repeats all its calls of one step; the router counts there where it is called as one."""
+    network, fused = program.network, program.fused
+    found: dict[str, list[Callable[[], object]]] = {}
+    handles = []
+
+    def remember(part: str) -> Callable[..., None]:
+        def hook(module: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+            found.setdefault(part, []).append(lambda: module.forward(*arguments, **named))
+
+        return hook
+
+    def remembering(part: str) -> Callable[..., Tensor]:
+        plain = getattr(fused, part)
+
+        def call(*arguments: Any) -> Tensor:
+            found.setdefault(part, []).append(lambda: plain(*arguments))
+            result: Tensor = plain(*arguments)
+            return result
+
+        return call
+
+    for path, module in network.named_modules() if fused is None else ():
+        part = _part(path, module)
+        if part is not None:
+            handles.append(module.register_forward_pre_hook(remember(part), with_kwargs=True))
+    methods = () if fused is None else ("attention", "dense", "experts")  # which go past the modules
+    for part in methods:
+        setattr(fused, part, remembering(part))
+    program.begin(_noise(program), None, config)
+    program.run_step()
+    for handle in handles:
+        handle.remove()
+    for part in methods:
+        delattr(fused, part)
+    hidden = torch.randn(program.length, network.config.hidden_size, device=network.device, dtype=network.dtype)
+    found["vocabulary"] = [lambda: program.vocabulary(hidden)]
+    result = program.vocabulary(hidden)
+    found["sampler"] = [lambda: program.settle(result)]
+    return {part: (lambda calls=calls: [call() for call in calls]) for part, calls in found.items()}  # type: ignore[misc]
+
+
+def _replayable(program: StepProgram, work: Callable[[], object]) -> Callable[[], object]:
+    work()
+    graph = torch.cuda.CUDAGraph()
+    graph.register_generator_state(program.generator)  # the sampler draws from it
+    with torch.cuda.graph(graph, capture_error_mode=CAPTURE_ERRORS):
+        work()
+    return graph.replay
 
 
 def _has_graphs(device: torch.device) -> bool:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from PySide6.QtCore import QSettings
     from pytestqt.qtbot import QtBot
 
+    from app.context import AppContext
     from app.window.main_window import MainWindow
 
 
@@ -24,26 +25,49 @@ def fake() -> FakeEngine:
 
 
 @pytest.fixture
-def open_window(qtbot: QtBot, fake: FakeEngine, settings: QSettings) -> Iterator[Callable[..., MainWindow]]:
-    """Opens windows that are closed again at the end."""
+def open_context(qtbot: QtBot, fake: FakeEngine, settings: QSettings) -> Iterator[Callable[..., AppContext]]:
+    """Opens what pages are handed, without a window; closed again at the end."""
     from app.bridge.engine_thread import EngineLink
-    from app.main import make_window  # the window, and with it Qt, only where a test asks for it
+    from app.main import make_context  # Qt only where a test asks for it
+
+    opened: list[AppContext] = []
+
+    def open_one(model: str | None = SKILLS, seed: int | None = None) -> AppContext:
+        context = make_context(EngineLink(fake), settings, seed)
+        opened.append(context)
+        if model is not None:
+            context.load(model)
+            qtbot.waitUntil(lambda: context.model is not None)
+        return context
+
+    yield open_one
+    fake.gate.release(1000)
+    for context in opened:
+        context.close()
+
+
+@pytest.fixture
+def open_window(
+    qtbot: QtBot, fake: FakeEngine, open_context: Callable[..., AppContext]
+) -> Iterator[Callable[..., MainWindow]]:
+    """Opens windows that are closed again at the end."""
+    from app.window.main_window import MainWindow
 
     opened: list[MainWindow] = []
 
     def open_one(model: str | None = SKILLS, seed: int | None = None) -> MainWindow:
-        window = make_window(EngineLink(fake), settings, seed)
+        context = open_context(None, seed)
+        window = MainWindow(context)
         opened.append(window)
         qtbot.addWidget(window)
         with qtbot.waitSignal(window.firstPainted):
             window.show()
         if model is not None:
-            window.context.load(model)
-            qtbot.waitUntil(lambda: window.context.model is not None)
+            context.load(model)
+            qtbot.waitUntil(lambda: context.model is not None)
         return window
 
     yield open_one
     fake.gate.release(1000)
     for window in opened:
         window.close()
-        window.context.backend.shutdown()

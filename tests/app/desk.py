@@ -1,13 +1,17 @@
-"""A session with a stand-in engine and no window, and what it has told."""
+"""A session with a stand-in engine and no window, what it has told, and what is stored of it."""
 
 from __future__ import annotations
 
+import sqlite3
+from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QObject, Slot
 
 from app.bridge.engine_thread import EngineLink
 from app.library import Library
+from app.library.conversations import Keeper
+from app.session import rescue
 from app.session.session import Session
 from app.settings.values import SettingsValues
 from app.state.chat.conversation import ChatState
@@ -73,3 +77,30 @@ def shape(chat: ChatState) -> list[Any]:
         ]
 
     return turns(chat.first)
+
+
+def stored(folder: Path) -> dict[str, list[Any]]:
+    """All conversations as a start of the app would find them, by title."""
+    library = Library.open(folder)
+    assert rescue.bring_in(library) == "" or library.summaries()
+    found = [(summary.title, shape(Keeper(library).open(summary.id))) for summary in library.summaries()]
+    library.close()
+    assert len(dict(found)) == len(found)
+    return dict(found)
+
+
+class Lock:
+    """Another program's hold of a library's file."""
+
+    def __init__(self, folder: Path) -> None:
+        self._connection = sqlite3.connect(folder / "library.sqlite", isolation_level=None)
+
+    def hold(self) -> None:
+        self._connection.execute("BEGIN EXCLUSIVE")
+
+    def let_go(self) -> None:
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+
+    def close(self) -> None:
+        self._connection.close()

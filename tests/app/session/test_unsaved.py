@@ -7,7 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,26 +17,8 @@ from pytestqt.qtbot import QtBot
 from app.library import Library, LibraryError, opening
 from app.library.conversations import Keeper
 from app.session import rescue, saving
-from app.window.main_window import MainWindow
 from engine import SKILLS, SafelightError
-from tests.app.desk import Desk, shape
-
-
-class Lock:
-    """Another program's hold of a library's file."""
-
-    def __init__(self, folder: Path) -> None:
-        self._connection = sqlite3.connect(folder / "library.sqlite", isolation_level=None)
-
-    def hold(self) -> None:
-        self._connection.execute("BEGIN EXCLUSIVE")
-
-    def let_go(self) -> None:
-        if self._connection.in_transaction:
-            self._connection.execute("ROLLBACK")
-
-    def close(self) -> None:
-        self._connection.close()
+from tests.app.desk import Desk, Lock, shape, stored
 
 
 @pytest.fixture
@@ -71,16 +53,6 @@ def desk(qtbot: QtBot, fake: Any, library: Library) -> Iterator[Desk]:
 def ask(qtbot: QtBot, desk: Desk, prompt: str) -> None:
     desk.session.ask(prompt, (), desk.loaded)
     qtbot.waitUntil(lambda: desk.session.active is None)
-
-
-def stored(folder: Path) -> dict[str, list[Any]]:
-    """All conversations as a start of the app would find them, by title."""
-    library = Library.open(folder)
-    assert rescue.bring_in(library) == "" or library.summaries()
-    found = [(summary.title, shape(Keeper(library).open(summary.id))) for summary in library.summaries()]
-    library.close()
-    assert len(dict(found)) == len(found)
-    return dict(found)
 
 
 def test_an_answer_that_ends_under_a_lock_is_saved_when_the_lock_goes(
@@ -297,48 +269,6 @@ def test_a_start_under_a_lock_shows_what_there_is_and_saves_later(
     second.link.shutdown()
     second.session.close()
     assert stored(library.folder)["one"] == shape(second.session.chat)
-
-
-def test_the_window_says_as_long_as_something_is_not_saved(open_window: Callable[..., MainWindow]) -> None:
-    window = open_window()
-    folder = window.context.session.library.folder
-    assert folder is not None
-    lock = Lock(folder)
-    lock.hold()
-    window.pages.chat().send("hello")
-    assert window.status.text("unsaved") == "Not saved yet"
-    assert "Safelight tries again by itself" in window.pages.chat().page.notice.message.text()
-    window.pages.chat().page.notice.hide()
-    assert window.status.labels["unsaved"].isVisible()
-    lock.let_go()
-    window.context.session.saving.save()
-    assert window.status.text("unsaved") == "All is saved"
-    assert [summary.title for summary in window.context.session.library.summaries()] == ["hello"]
-    lock.close()
-
-
-def test_closing_is_put_off_once_where_nothing_can_be_saved(
-    open_window: Callable[..., MainWindow], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(saving, "CLOSING_SECONDS", 0.1)
-    window = open_window()
-    folder = window.context.session.library.folder
-    assert folder is not None
-
-    def full(path: Path, _text: str, *, private: bool) -> None:
-        raise SafelightError(f"the disk is full, so {path} was not written ({private})")
-
-    lock = Lock(folder)
-    lock.hold()
-    window.pages.chat().send("hello")
-    with monkeypatch.context() as patched:
-        patched.setattr(rescue, "write_text", full)
-        assert not window.close()
-        assert window.isVisible()
-        assert "if you close Safelight once more, it is lost" in window.pages.chat().page.notice.message.text()
-    assert window.close()
-    lock.close()
-    assert list(stored(folder)) == ["hello"]
 
 
 # ------------------------------------------------------------------ two windows

@@ -1,32 +1,33 @@
-"""The Sudoku page in the window with a stand-in engine: solving, stopping, two contenders, adapters, the batch."""
+"""The Sudoku page with a stand-in engine and no window: solving, stopping, two contenders, adapters, the batch."""
 
 from __future__ import annotations
 
 import gettext
 from collections.abc import Callable
+from typing import NamedTuple
 
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFileDialog
 from pytestqt.qtbot import QtBot
 
-from app.context import CHAT, SUDOKU
+from app.context import AppContext, Lazy
+from app.design.action import Actions
 from app.state.sudoku.board import Board
 from app.state.sudoku.scores import Request
+from app.sudoku.actions import actions
 from app.sudoku.board.column import OPEN_FOLDER
 from app.sudoku.contenders import Contender, contenders, usual_pair
-from app.sudoku.controller import SudokuController
+from app.sudoku.controller import SudokuController, build
 from app.sudoku.page import SudokuPage
 from app.sudoku.words import SAMPLE
 from app.system.i18n import use
-from app.window.main_window import MainWindow
 from engine import BASE, SKILLS
 from engine import SUDOKU as MODEL
 from engine.tasks import sudoku
 from tests.app.marked import Brackets, unmarked
 from tests.app.sudoku.solver_engine import POSITIONS, SolverEngine
 
-Open = Callable[..., MainWindow]
 RUN_MS = 60_000
 
 
@@ -35,28 +36,56 @@ def fake() -> SolverEngine:
     return SolverEngine()
 
 
-def solving(window: MainWindow) -> SudokuController:
-    window.context.values.pace_ms = 0
-    window.context.apply_values()
-    window.show_page(SUDOKU)
-    return window.pages.sudoku()
+class Opened(NamedTuple):
+    """The Sudoku page by itself."""
+
+    context: AppContext
+    controller: SudokuController
+    actions: Actions
+    said: list[str]
+
+    @property
+    def page(self) -> SudokuPage:
+        return self.controller.page
 
 
-def idle(qtbot: QtBot, window: MainWindow) -> None:
-    qtbot.waitUntil(lambda: not window.pages.sudoku().is_busy, timeout=RUN_MS)
+Open = Callable[..., Opened]
+
+
+@pytest.fixture
+def open_sudoku(qtbot: QtBot, open_context: Callable[..., AppContext]) -> Open:
+    """Opens the page at full speed."""
+
+    def open_one(model: str | None = MODEL, seed: int | None = None) -> Opened:
+        context = open_context(model, seed)
+        context.values.pace_ms = 0
+        context.apply_values()
+        said: list[str] = []
+        context.said.connect(lambda message, _details: said.append(message))
+        page = Lazy(lambda: build(context))
+        qtbot.addWidget(page().widget)
+        page().widget.resize(1280, 720)
+        page().widget.show()
+        return Opened(context, page(), Actions(actions(context, page)), said)
+
+    return open_one
+
+
+def idle(qtbot: QtBot, opened: Opened) -> None:
+    qtbot.waitUntil(lambda: not opened.controller.is_busy, timeout=RUN_MS)
 
 
 # ---------------------------------------------------------------------------------------------------------- one puzzle
 
 
-def test_one_click_solves_what_stands_there_at_first_sight(qtbot: QtBot, open_window: Open, fake: SolverEngine) -> None:
-    window = open_window(MODEL, seed=7)
-    one = solving(window).page.one
+def test_one_click_solves_what_stands_there_at_first_sight(qtbot: QtBot, open_sudoku: Open, fake: SolverEngine) -> None:
+    opened = open_sudoku(MODEL, seed=7)
+    one = opened.page.one
     assert one.puzzle.cells == SAMPLE
     assert one.column.check.text() == "One solution, 30 givens: medium."
     assert not one.scrub.isEnabled()
     one.column.solve.click()
-    idle(qtbot, window)
+    idle(qtbot, opened)
     assert one.column.verdict.text().startswith("Solved: the puzzle's only solution. 4 steps, ")
     assert one.column.run_facts.text() == "Safelight Sudoku, seed 7"
     assert [value.text() for value in one.column.figures.values] == ["4", "0.50 nats", "81 of 81"]
@@ -69,23 +98,23 @@ def test_one_click_solves_what_stands_there_at_first_sight(qtbot: QtBot, open_wi
 
 
 def test_a_run_is_shown_step_by_step_and_scrubbed_afterwards(
-    qtbot: QtBot, open_window: Open, fake: SolverEngine
+    qtbot: QtBot, open_sudoku: Open, fake: SolverEngine
 ) -> None:
-    window = open_window(MODEL)
-    one = solving(window).page.one
+    opened = open_sudoku(MODEL)
+    one = opened.page.one
     fake.hold, fake.steps = True, 5
     one.column.solve.click()
     qtbot.waitUntil(lambda: one.board.frame is not None)
     assert one.column.stop.isVisible()
     assert not one.column.solve.isVisible()
-    assert window.pages.chat().page.composer.hint.text() == "A puzzle is being solved; Esc stops it"
+    assert opened.context.reason_to_wait() == "A puzzle is being solved; Esc stops it"
     for step in range(1, 4):
         fake.gate.release()
         qtbot.waitUntil(lambda step=step: one.board.frame.steps == step)  # type: ignore[misc]
         assert one.column.figures.values[0].text() == str(step)
     assert not one.column.inspect.isVisible()
     fake.gate.release(10)
-    idle(qtbot, window)
+    idle(qtbot, opened)
     assert one.scrub.frames == 7
     assert one.scrub.words.text() == "Committed after 5 steps"
     one.scrub.slider.setValue(2)
@@ -105,44 +134,23 @@ def test_a_run_is_shown_step_by_step_and_scrubbed_afterwards(
     assert one.board.frame.verdict is not None
 
 
-def test_the_pace_holds_each_step_in_view(qtbot: QtBot, open_window: Open) -> None:
-    window = open_window(MODEL)
-    one = solving(window).page.one
-    window.context.values.pace_ms = 60
-    window.context.apply_values()
+def test_the_pace_holds_each_step_in_view(qtbot: QtBot, open_sudoku: Open) -> None:
+    opened = open_sudoku(MODEL)
+    one = opened.page.one
+    opened.context.values.pace_ms = 60
+    opened.context.apply_values()
     seen: list[int] = []
     one.run.shown.connect(lambda: seen.append(one.run.frame.steps if one.run.frame is not None else -1))
     one.column.solve.click()
-    idle(qtbot, window)
+    idle(qtbot, opened)
     assert {1, 2, 3, 4} <= set(seen)
 
 
-def test_esc_stops_within_a_step_and_the_puzzle_is_still_there(
-    qtbot: QtBot, open_window: Open, fake: SolverEngine
-) -> None:
-    window = open_window(MODEL)
-    one = solving(window).page.one
-    fake.hold, fake.steps = True, 40
-    window.actions_by_name.run("sudoku-solve")
-    fake.gate.release(2)
-    qtbot.waitUntil(lambda: one.board.frame is not None and one.board.frame.steps == 2)
-    qtbot.keyClick(window, Qt.Key.Key_Escape)
-    fake.gate.release(1)
-    idle(qtbot, window)
-    assert one.column.verdict.text().startswith("Stopped before the end. 2 steps, ")
-    one.column.back.click()
-    assert one.board.frame is None
-    assert one.puzzle.cells == SAMPLE
-    assert not one.column.back.isVisible()
-    assert not one.column.verdict.isVisible()
-    assert not one.scrub.isEnabled()
-
-
-def test_typing_takes_the_board_back(qtbot: QtBot, open_window: Open, fake: SolverEngine) -> None:
-    window = open_window(MODEL)
-    one = solving(window).page.one
+def test_typing_takes_the_board_back(qtbot: QtBot, open_sudoku: Open, fake: SolverEngine) -> None:
+    opened = open_sudoku(MODEL)
+    one = opened.page.one
     one.column.solve.click()
-    idle(qtbot, window)
+    idle(qtbot, opened)
     one.board.selected = 2
     qtbot.keyClick(one.board, Qt.Key.Key_4)
     assert one.board.frame is None
@@ -152,7 +160,7 @@ def test_typing_takes_the_board_back(qtbot: QtBot, open_window: Open, fake: Solv
     qtbot.keyClick(one.board, Qt.Key.Key_9)  # a run under way is not disturbed
     assert one.puzzle[2] == "4"
     fake.gate.release(10)
-    idle(qtbot, window)
+    idle(qtbot, opened)
     one.column.undo.click()
     assert one.puzzle.cells == SAMPLE
     one.column.redo.click()
@@ -161,14 +169,14 @@ def test_typing_takes_the_board_back(qtbot: QtBot, open_window: Open, fake: Solv
     assert one.puzzle.is_empty
 
 
-def test_clamped_givens_are_pinned_where_they_stand(qtbot: QtBot, open_window: Open, fake: SolverEngine) -> None:
-    window = open_window(MODEL)
-    page = solving(window).page
-    window.actions_by_name.run("sudoku-clamp")
+def test_clamped_givens_are_pinned_where_they_stand(qtbot: QtBot, open_sudoku: Open, fake: SolverEngine) -> None:
+    opened = open_sudoku(MODEL)
+    page = opened.page
+    opened.actions.run("sudoku-clamp")
     assert page.clamp
     assert page.beside.clamp.isChecked()
     page.one.column.solve.click()
-    idle(qtbot, window)
+    idle(qtbot, opened)
     expected = tuple((POSITIONS[cell], int(given) + 2) for cell, given in enumerate(SAMPLE) if given != "0")
     assert fake.configs[-1].pinned == expected
     assert page.one.column.run_facts.text().endswith(", givens clamped")
@@ -182,120 +190,120 @@ def test_clamped_givens_are_pinned_where_they_stand(qtbot: QtBot, open_window: O
     ],
 )
 def test_what_is_no_puzzle_is_not_run(
-    qtbot: QtBot, open_window: Open, fake: SolverEngine, cells: str, said: str
+    qtbot: QtBot, open_sudoku: Open, fake: SolverEngine, cells: str, said: str
 ) -> None:
-    window = open_window(MODEL)
-    one = solving(window).page.one
+    opened = open_sudoku(MODEL)
+    one = opened.page.one
     one.board.set_puzzle(Board(cells))
     qtbot.waitUntil(lambda: one.column.check.text() == said)
     assert not one.column.solve.isEnabled()
-    window.pages.sudoku().solve()
-    window.pages.sudoku().solve_both()
-    assert not window.pages.sudoku().is_busy
+    opened.controller.solve()
+    opened.controller.solve_both()
+    assert not opened.controller.is_busy
     assert fake.prompts == []
 
 
-def test_a_puzzle_with_many_solutions_runs_and_is_told_so(qtbot: QtBot, open_window: Open) -> None:
-    window = open_window(MODEL)
-    one = solving(window).page.one
+def test_a_puzzle_with_many_solutions_runs_and_is_told_so(qtbot: QtBot, open_sudoku: Open) -> None:
+    opened = open_sudoku(MODEL)
+    one = opened.page.one
     one.board.set_puzzle(Board(SAMPLE[:40] + "0" * 41))
     one.column.solve.click()
-    idle(qtbot, window)
+    idle(qtbot, opened)
     assert one.column.verdict.text().startswith("Valid: one of several solutions.")
 
 
-def test_wrong_cells_are_told(qtbot: QtBot, open_window: Open, fake: SolverEngine) -> None:
+def test_wrong_cells_are_told(qtbot: QtBot, open_sudoku: Open, fake: SolverEngine) -> None:
     fake.wrong = (2, 3)
-    window = open_window(MODEL)
-    one = solving(window).page.one
+    opened = open_sudoku(MODEL)
+    one = opened.page.one
     one.column.solve.click()
-    idle(qtbot, window)
+    idle(qtbot, opened)
     assert one.column.verdict.text().startswith("Not solved: 2 of 51 blanks wrong.")
 
 
-def test_a_failure_is_one_sentence_and_the_page_goes_on(qtbot: QtBot, open_window: Open, fake: SolverEngine) -> None:
-    window = open_window(MODEL)
-    one = solving(window).page.one
+def test_a_failure_is_one_sentence_and_the_page_goes_on(qtbot: QtBot, open_sudoku: Open, fake: SolverEngine) -> None:
+    opened = open_sudoku(MODEL)
+    one = opened.page.one
     fake.fail_at = 2
     one.column.solve.click()
-    idle(qtbot, window)
-    assert window.notices.notice.message.text().startswith("Something went wrong: the graphics card fell out.")
-    assert one.column.verdict.text() == window.notices.notice.message.text()
+    idle(qtbot, opened)
+    assert opened.said[-1].startswith("Something went wrong: the graphics card fell out.")
+    assert one.column.verdict.text() == opened.said[-1]
     fake.fail_at = None
     one.column.solve.click()
-    idle(qtbot, window)
+    idle(qtbot, opened)
     assert one.column.verdict.text().startswith("Solved")
 
 
 # ---------------------------------------------------------------------------------------------------------- models
 
 
-def test_a_model_that_cannot_write_a_board_is_replaced_by_one_click(qtbot: QtBot, open_window: Open) -> None:
-    window = open_window(SKILLS)
-    one = solving(window).page.one
+def test_a_model_that_cannot_write_a_board_is_replaced_by_one_click(qtbot: QtBot, open_sudoku: Open) -> None:
+    opened = open_sudoku(SKILLS)
+    one = opened.page.one
     assert one.column.reason.text() == (
         "Safelight Skills cannot write a board: its canvas holds 64 tokens, and a board takes 90."
     )
     assert one.column.solve.text() == "Load Safelight Sudoku and solve"
     one.column.solve.click()
     assert one.column.reason.text().startswith("Loading Safelight Sudoku: ")
-    idle(qtbot, window)
-    assert window.context.model is not None
-    assert window.context.model.path_or_id == MODEL
+    idle(qtbot, opened)
+    assert opened.context.model is not None
+    assert opened.context.model.path_or_id == MODEL
     assert one.column.verdict.text().startswith("Solved")
     assert one.column.solve.text() == "Solve"
 
 
-def test_without_any_model_one_click_is_enough_too(qtbot: QtBot, open_window: Open) -> None:
-    window = open_window(None)
-    one = solving(window).page.one
+def test_without_any_model_one_click_is_enough_too(qtbot: QtBot, open_sudoku: Open) -> None:
+    opened = open_sudoku(None)
+    one = opened.page.one
     one.column.solve.click()
-    idle(qtbot, window)
+    idle(qtbot, opened)
     assert one.column.verdict.text().startswith("Solved")
 
 
 def test_another_model_of_the_users_choice_ends_what_is_under_way(
-    qtbot: QtBot, open_window: Open, fake: SolverEngine
+    qtbot: QtBot, open_sudoku: Open, fake: SolverEngine
 ) -> None:
-    window = open_window(MODEL)
-    page = solving(window).page
+    opened = open_sudoku(MODEL)
+    page = opened.page
     page.beside.left.offer([Contender(MODEL), Contender("other")], Contender(MODEL))
     page.beside.right.offer([Contender(MODEL), Contender("other")], Contender("other"))
     fake.hold = True
     page.beside.solve.click()
     fake.gate.release()
     qtbot.waitUntil(lambda: page.beside.left.run.frame is not None and page.beside.left.run.frame.steps == 1)
-    window.context.load(SKILLS)
+    opened.context.load(SKILLS)
     fake.gate.release(5)
-    qtbot.waitUntil(lambda: window.context.model is not None)
-    assert not window.pages.sudoku().is_busy
+    qtbot.waitUntil(lambda: opened.context.model is not None)
+    assert not opened.controller.is_busy
     assert fake.loads == [MODEL, SKILLS]
     assert page.beside.left.result.text().startswith("Stopped before the end.")
     assert page.beside.right.result.text() == ""
 
 
 def test_an_adapter_is_put_on_and_taken_off(
-    qtbot: QtBot, open_window: Open, fake: SolverEngine, monkeypatch: pytest.MonkeyPatch
+    qtbot: QtBot, open_sudoku: Open, fake: SolverEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    window = open_window(MODEL)
-    chooser = solving(window).page.one.column.adapter
+    opened = open_sudoku(MODEL)
+    chooser = opened.page.one.column.adapter
     monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *_: "my-adapter")
     chooser.activated.emit(chooser.findData(OPEN_FOLDER))
-    idle(qtbot, window)
-    assert window.context.model is not None
-    assert window.context.model.adapter == "my-adapter"
+    idle(qtbot, opened)
+    assert opened.context.model is not None
+    assert opened.context.model.adapter == "my-adapter"
     assert chooser.currentData() == "my-adapter"
-    window.pages.sudoku().solve()
-    idle(qtbot, window)
-    facts = window.pages.sudoku().page.one.column.run_facts.text()
+    opened.controller.solve()
+    idle(qtbot, opened)
+    facts = opened.page.one.column.run_facts.text()
     assert facts.startswith("Safelight Sudoku with the my-adapter adapter, seed ")
     chooser.activated.emit(0)
-    idle(qtbot, window)
-    assert window.context.model.adapter is None
+    idle(qtbot, opened)
+    assert opened.context.model.adapter is None
     monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *_: "bad")
     chooser.activated.emit(chooser.findData(OPEN_FOLDER))
-    idle(qtbot, window)
-    assert window.notices.notice.message.text().startswith("bad is not an adapter's folder")
+    idle(qtbot, opened)
+    assert opened.said[-1].startswith("bad is not an adapter's folder")
     assert chooser.currentData() == ""
     assert fake.adapters == ["my-adapter", None]
 
@@ -304,19 +312,19 @@ def test_an_adapter_is_put_on_and_taken_off(
 
 
 def test_two_contenders_take_turns_and_are_scrubbed_together(
-    qtbot: QtBot, open_window: Open, fake: SolverEngine
+    qtbot: QtBot, open_sudoku: Open, fake: SolverEngine
 ) -> None:
-    window = open_window(MODEL, seed=11)
-    page = solving(window).page
+    opened = open_sudoku(MODEL, seed=11)
+    page = opened.page
     beside = page.beside
-    window.actions_by_name.run("sudoku-beside")
+    opened.actions.run("sudoku-beside")
     assert beside.isVisible()
     fake.steps_of = {"plain": 9, "tuned": 3}
     beside.left.offer([], Contender("plain"))
     beside.right.offer([], Contender("plain", "lora"))
-    window.actions_by_name.run("sudoku-both")
+    opened.actions.run("sudoku-both")
     assert beside.right.result.text() == "Waits for its turn"
-    idle(qtbot, window)
+    idle(qtbot, opened)
     assert fake.loads == [MODEL, "plain"]
     assert fake.adapters == ["lora"]
     assert fake.seeds == [11, 11]
@@ -325,7 +333,7 @@ def test_two_contenders_take_turns_and_are_scrubbed_together(
     assert beside.scrub.frames == 11
     beside.right.offer([], Contender("tuned"))
     beside.solve.click()
-    idle(qtbot, window)
+    idle(qtbot, opened)
     assert fake.adapters == ["lora", None]  # the left one is without
     beside.scrub.slider.setValue(7)
     assert beside.left.run.player.place == 7
@@ -335,33 +343,33 @@ def test_two_contenders_take_turns_and_are_scrubbed_together(
     beside.scrub.slider.setValue(2)
     assert beside.right.run.player.place == 2
     page.one.new_puzzle("easy")
-    window.pages.sudoku().refresh()
+    opened.controller.refresh()
     assert beside.left.run.trace is None
     assert beside.left.board.board == page.one.puzzle
 
 
-def test_one_contender_twice_has_two_seeds(qtbot: QtBot, open_window: Open, fake: SolverEngine) -> None:
-    window = open_window(MODEL, seed=4)
-    beside = solving(window).page.beside
+def test_one_contender_twice_has_two_seeds(qtbot: QtBot, open_sudoku: Open, fake: SolverEngine) -> None:
+    opened = open_sudoku(MODEL, seed=4)
+    beside = opened.page.beside
     for side in beside.sides:
         side.offer([], Contender(MODEL))
     beside.solve.click()
-    idle(qtbot, window)
+    idle(qtbot, opened)
     assert fake.seeds == [4, 5]
 
 
 @pytest.mark.parametrize("broken", [Contender("missing"), Contender(MODEL, "bad")])
 def test_a_contender_that_cannot_be_had_ends_the_pair(
-    qtbot: QtBot, open_window: Open, fake: SolverEngine, broken: Contender
+    qtbot: QtBot, open_sudoku: Open, fake: SolverEngine, broken: Contender
 ) -> None:
-    window = open_window(MODEL)
-    beside = solving(window).page.beside
-    window.pages.sudoku().show("beside")
+    opened = open_sudoku(MODEL)
+    beside = opened.page.beside
+    opened.controller.show("beside")
     beside.left.offer([], broken)
     beside.right.offer([], Contender(MODEL))
     beside.solve.click()
-    idle(qtbot, window)
-    assert window.notices.notice.isVisible()
+    idle(qtbot, opened)
+    assert opened.said
     assert [side.result.text() for side in beside.sides] == ["", ""]
     assert fake.prompts == []
     assert not any(side.run.is_live for side in beside.sides)
@@ -384,21 +392,21 @@ def test_whom_one_can_choose_from() -> None:
 
 
 def test_a_batch_is_run_at_full_speed_and_counted(
-    qtbot: QtBot, open_window: Open, fake: SolverEngine, monkeypatch: pytest.MonkeyPatch
+    qtbot: QtBot, open_sudoku: Open, fake: SolverEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    window = open_window(MODEL)
-    scores = solving(window).page.scores
-    window.context.values.pace_ms = 500
-    window.context.apply_values()
-    window.pages.sudoku().show("scores")
+    opened = open_sudoku(MODEL)
+    scores = opened.page.scores
+    opened.context.values.pace_ms = 500
+    opened.context.apply_values()
+    opened.controller.show("scores")
     paces: list[int] = []
-    backend = window.context.backend
+    backend = opened.context.backend
     run = backend.run
     monkeypatch.setattr(backend, "run", lambda asked: (paces.append(backend.pace_ms), run(asked)))
     scores.run_asked.emit(Request(("easy", "medium"), 2, 3))
-    idle(qtbot, window)
+    idle(qtbot, opened)
     assert paces == [0] * 4
-    assert window.context.backend.pace_ms == 500
+    assert opened.context.backend.pace_ms == 500
     assert [(row.bin, row.solved, row.count) for row in scores.scores.rows()] == [
         ("easy", 2, 2),
         ("medium", 2, 2),
@@ -407,54 +415,25 @@ def test_a_batch_is_run_at_full_speed_and_counted(
     assert scores.scores.contenders == ["Safelight Sudoku"]
     assert scores.scores.results[0].steps == 4
     assert set(fake.seeds) == {3}
-    assert window.pages.sudoku().page.one.run.run_view is None
+    assert opened.page.one.run.run_view is None
 
 
 def test_puzzles_that_are_made_before_they_are_needed_are_run(
-    qtbot: QtBot, open_window: Open, fake: SolverEngine
+    qtbot: QtBot, open_sudoku: Open, fake: SolverEngine
 ) -> None:
-    window = open_window(MODEL)
-    batch, scores = solving(window).batch, window.pages.sudoku().page.scores
+    opened = open_sudoku(MODEL)
+    batch, scores = opened.controller.batch, opened.page.scores
     fake.hold = True
     scores.run_asked.emit(Request(("easy",), 3, 3))
     for run in range(3):
         qtbot.waitUntil(lambda run=run: len(fake.prompts) == run + 1, timeout=RUN_MS)  # type: ignore[misc]
         qtbot.waitUntil(lambda: batch.puzzles is not None and batch.puzzles.is_ready, timeout=RUN_MS)
         fake.gate.release(fake.steps)
-    idle(qtbot, window)
+    idle(qtbot, opened)
     assert len(scores.scores) == 3
 
 
-def test_a_batch_is_stopped_and_the_page_is_free(qtbot: QtBot, open_window: Open, fake: SolverEngine) -> None:
-    window = open_window(SKILLS)  # another model is loaded for it
-    scores = solving(window).page.scores
-    fake.hold = True
-    scores.run_asked.emit(Request(("easy",), 50, 3))
-    qtbot.waitUntil(lambda: len(fake.prompts) == 1)
-    window.show_page(CHAT)
-    assert window.context.reason_to_wait() == "A puzzle is being solved; Esc stops it"
-    qtbot.keyClick(window, Qt.Key.Key_Escape)
-    fake.gate.release(5)
-    idle(qtbot, window)
-    assert not scores.is_running
-    assert len(scores.scores) == 0
-    assert window.context.reason_to_wait() == ""
-
-
 # ---------------------------------------------------------------------------------------------------------- the rest
-
-
-def test_every_deed_has_a_name_and_goes_to_the_page(open_window: Open) -> None:
-    window = open_window(MODEL)
-    for bin, least, most in (("easy", 40, 50), ("medium", 30, 39), ("hard", 25, 29)):
-        window.show_page(CHAT)
-        assert window.actions_by_name.run(f"sudoku-{bin}") == ""
-        one = window.pages.sudoku().page.one
-        assert one.isVisible()
-        assert least <= one.puzzle.givens <= most
-        assert one.check.kind == "one"
-    window.actions_by_name.run("sudoku-scores")
-    assert window.pages.sudoku().page.scores.isVisible()
 
 
 def test_every_string_is_translated(qtbot: QtBot) -> None:

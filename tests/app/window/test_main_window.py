@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,23 +9,17 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import QSettings, Qt
-from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import (
     QAbstractScrollArea,
     QAbstractSpinBox,
     QApplication,
-    QDialog,
     QLabel,
-    QPlainTextEdit,
-    QPushButton,
     QWidget,
 )
 from pytestqt.qtbot import QtBot
 
-from app.design.notice import DetailsDialog
 from app.window.main_window import MainWindow
 from engine import SKILLS, SUDOKU
-from engine.tasks import skills, sudoku
 
 Open = Callable[..., MainWindow]
 
@@ -56,38 +49,6 @@ def test_sending_waits_for_the_model_and_says_so(qtbot: QtBot, open_window: Open
     assert composer.send.isEnabled()
     assert not window.indicators.progress.isVisible()
     assert window.topbar.facts.text() == "1.6 M parameters · CPU"
-
-
-def test_an_answer_is_the_canvas_and_settles_into_text(qtbot: QtBot, open_window: Open, fake: Any) -> None:
-    window = open_window()
-    fake.hold, fake.blocks = True, 2
-    ask(qtbot, window, "hello")
-    assert window.pages.chat().page.composer.text == ""
-    view = window.pages.chat().page.turns[0].answer
-    answer = window.context.session.chat.turns[0].answer
-    fake.gate.release(4)
-    qtbot.waitUntil(lambda: answer.stats.total_steps == 4)
-    assert len(view.canvases) == 2
-    assert all(canvas.isVisible() for canvas in view.canvases)
-    assert not view.text.isVisible()
-    assert view.stop.isVisible()
-    assert view.status.text().startswith("Block 2 · step 1 of at most 48 · 1 of 8 accepted")
-    assert window.pages.chat().page.composer.hint.text() == "The answer is developing; Esc stops it"
-    fake.gate.release(10)
-    idle(qtbot, window)
-    assert view.text.isVisible()
-    assert view.text.text() == answer.text != ""
-    assert not any(canvas.isVisible() for canvas in view.canvases)
-    assert not view.stop.isVisible()
-    assert view.status.text().startswith("Done in 6 steps over 2 blocks")
-    view.canvas_toggle.click()
-    assert all(canvas.isVisible() for canvas in view.canvases)
-    assert view.canvases[0].block is not None
-    assert not view.text.isVisible()
-    view.canvas_toggle.click()
-    assert view.text.isVisible()
-    view.copy.click()
-    assert QGuiApplication.clipboard().text() == answer.text
 
 
 def test_escape_stops_and_keeps_what_there_is(qtbot: QtBot, open_window: Open, fake: Any) -> None:
@@ -128,79 +89,6 @@ def test_regenerate_keeps_versions(qtbot: QtBot, open_window: Open, fake: Any) -
     assert not view.after.isEnabled()
 
 
-def test_an_earlier_answer_can_be_repeated_and_begins_a_branch(qtbot: QtBot, open_window: Open, fake: Any) -> None:
-    window = open_window()
-    for text in ("one", "two"):
-        ask(qtbot, window, text)
-        idle(qtbot, window)
-    chat = window.context.session.chat
-    assert [message["content"] for message in fake.prompts[-1]] == ["one", chat.turns[0].answer.text, "two"]
-    first = window.pages.chat().page.turns[0].answer
-    first.again.click()
-    idle(qtbot, window)
-    assert [message["content"] for message in fake.prompts[-1]] == ["one"]
-    assert [view.turn.prompt for view in window.pages.chat().page.turns] == ["one"]
-    first.before.click()
-    assert [view.turn.prompt for view in window.pages.chat().page.turns] == ["one", "two"]
-
-
-def test_an_empty_prompt_gets_a_hint(qtbot: QtBot, open_window: Open) -> None:
-    window = open_window()
-    ask(qtbot, window, "  ")
-    assert window.pages.chat().page.composer.hint.text() == "Write something first."
-    assert window.context.session.chat.turns == []
-    window.pages.chat().page.composer.edit.setPlainText("x")
-    assert "Enter sends" in window.pages.chat().page.composer.hint.text()
-
-
-def test_shift_enter_starts_a_new_line(qtbot: QtBot, open_window: Open) -> None:
-    window = open_window()
-    edit = window.pages.chat().page.composer.edit
-    height = edit.height()
-    qtbot.keyClicks(edit, "one")
-    qtbot.keyClick(edit, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
-    qtbot.keyClicks(edit, "two")
-    assert window.pages.chat().page.composer.text == "one\ntwo"
-    qtbot.waitUntil(lambda: edit.height() > height)
-
-
-def test_a_prompt_that_does_not_fit_stays_in_the_composer(qtbot: QtBot, open_window: Open) -> None:
-    window = open_window()
-    ask(qtbot, window, "x" * 401)
-    qtbot.waitUntil(window.pages.chat().page.notice.isVisible)
-    assert window.pages.chat().page.notice.message.text().endswith("Shorten the prompt")
-    assert not window.pages.chat().page.notice.details.isVisible()
-    assert window.pages.chat().page.composer.text == "x" * 401
-    assert window.context.session.chat.turns == []
-    assert window.pages.chat().page.welcome.isVisible()
-
-
-def test_a_failed_run_is_told_with_details_and_the_app_goes_on(qtbot: QtBot, open_window: Open, fake: Any) -> None:
-    window = open_window()
-    fake.fail_at = 1
-    ask(qtbot, window, "hello")
-    idle(qtbot, window)
-    notice = window.pages.chat().page.notice
-    assert notice.message.text() == (
-        "Something went wrong: the graphics card fell out. Try again; the details may tell why."
-    )
-    notice.details.click()
-    dialog = window.findChild(DetailsDialog)
-    assert isinstance(dialog, QDialog)
-    assert "Traceback" in dialog.findChild(QPlainTextEdit).toPlainText()
-    for button in dialog.findChildren(QPushButton):
-        if button.text() == "Copy":
-            button.click()
-    assert "RuntimeError" in QGuiApplication.clipboard().text()
-    dialog.accept()
-    assert window.pages.chat().page.turns[0].answer.canvases[0].isVisible()
-    fake.fail_at = None
-    ask(qtbot, window, "again")
-    idle(qtbot, window)
-    assert window.context.session.chat.turns[1].answer.status == "done"
-    assert not notice.isVisible()
-
-
 def test_a_model_that_does_not_load_is_told(qtbot: QtBot, open_window: Open) -> None:
     window = open_window(model=None)
     window.context.load("missing")
@@ -209,42 +97,6 @@ def test_a_model_that_does_not_load_is_told(qtbot: QtBot, open_window: Open) -> 
     assert window.pages.chat().page.composer.hint.text() == "No model is loaded. Choose one above"
     window.context.load(SKILLS)
     qtbot.waitUntil(lambda: window.context.model is not None)
-
-
-def test_an_empty_answer_is_said(qtbot: QtBot, open_window: Open, fake: Any) -> None:
-    window = open_window()
-    fake.text_length = 0
-    ask(qtbot, window, "hello")
-    idle(qtbot, window)
-    remarks = window.pages.chat().page.turns[0].answer.remarks
-    assert remarks.text().startswith("The model ended without writing anything.")
-    assert remarks.isVisible()
-
-
-def test_suggestions_are_sent_and_fit_the_model(qtbot: QtBot, open_window: Open, fake: Any) -> None:
-    window = open_window()
-    chips = window.pages.chat().page.suggestions.chips
-    assert len(chips) == len(skills.suggestions())
-    window.pages.chat().page.composer.edit.setPlainText("half a thought")
-    chips[0].click()
-    idle(qtbot, window)
-    assert fake.prompts[-1][-1]["content"] == "What can you do?"
-    assert window.pages.chat().page.composer.text == "half a thought"
-    window.context.load(SUDOKU)
-    qtbot.waitUntil(lambda: window.context.model is not None)
-    assert len(window.pages.chat().page.suggestions.prompts) == 3
-    assert sudoku.givens(sudoku.parse(window.pages.chat().page.suggestions.prompts[0])) == 44
-
-
-def test_a_puzzle_is_normalised_and_other_text_is_refused(qtbot: QtBot, open_window: Open, fake: Any) -> None:
-    window = open_window(SUDOKU)
-    ask(qtbot, window, "hello there")
-    assert "only reads Sudoku puzzles" in window.pages.chat().page.composer.hint.text()
-    assert window.pages.chat().page.composer.text == "hello there"
-    board = sudoku.generate(random.Random(1), 40, 40).board
-    ask(qtbot, window, board.replace("0", "."))
-    idle(qtbot, window)
-    assert fake.prompts[-1][-1]["content"] == sudoku.to_prompt(board)
 
 
 def test_another_model_stops_the_answer_first(qtbot: QtBot, open_window: Open, fake: Any) -> None:

@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 from engine import catalog
-from engine.benchmarks import step_parts
+from engine.benchmarks import step
 from engine.config import GenerationConfig
 from engine.decoding.step_launches import StepLaunches, empty, step_launches
 from engine.decoding.step_program import TOP_PIECE, StepProgram
@@ -76,7 +76,7 @@ def test_the_bench_takes_a_fused_step_apart() -> None:
     with torch.inference_mode(), counting():
         network, cache = empty(config, PRECISIONS["int4"])
         program = StepProgram(network, cache, config.canvas_length)
-        parts = step_parts._record(program, GenerationConfig())
+        parts = step._record(program, GenerationConfig())
     launches = {}
     for part, work in parts.items():
         with torch.inference_mode(), counting() as found:

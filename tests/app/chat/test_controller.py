@@ -1,0 +1,203 @@
+"""The chat page with a stand-in engine and no window: asking, failing, suggestions, what the model is for."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QDialog, QPlainTextEdit, QPushButton
+from pytestqt.qtbot import QtBot
+
+from app.chat.controller import ChatController, build
+from app.chat.page import ChatPage
+from app.context import AppContext
+from app.design.notice import DetailsDialog
+from app.session.session import Session
+from engine import SKILLS, SUDOKU
+from engine.tasks import skills, sudoku
+
+
+class Opened(NamedTuple):
+    """The chat page by itself."""
+
+    context: AppContext
+    controller: ChatController
+
+    @property
+    def page(self) -> ChatPage:
+        return self.controller.page
+
+    @property
+    def session(self) -> Session:
+        return self.context.session
+
+
+Open = Callable[..., Opened]
+
+
+@pytest.fixture
+def open_chat(qtbot: QtBot, open_context: Callable[..., AppContext]) -> Open:
+    def open_one(model: str | None = SKILLS) -> Opened:
+        context = open_context(model)
+        controller = build(context)
+        context.said.connect(controller.notice.show_message)
+        qtbot.addWidget(controller.widget)
+        controller.widget.resize(1000, 700)
+        controller.widget.show()
+        return Opened(context, controller)
+
+    return open_one
+
+
+def idle(qtbot: QtBot, chat: Opened) -> None:
+    qtbot.waitUntil(lambda: chat.session.active is None)
+
+
+def ask(qtbot: QtBot, chat: Opened, text: str) -> None:
+    chat.page.composer.edit.setPlainText(text)
+    qtbot.keyClick(chat.page.composer.edit, Qt.Key.Key_Return)
+
+
+def test_an_answer_is_the_canvas_and_settles_into_text(qtbot: QtBot, open_chat: Open, fake: Any) -> None:
+    chat = open_chat()
+    fake.hold, fake.blocks = True, 2
+    ask(qtbot, chat, "hello")
+    assert chat.page.composer.text == ""
+    view = chat.page.turns[0].answer
+    answer = chat.session.chat.turns[0].answer
+    fake.gate.release(4)
+    qtbot.waitUntil(lambda: answer.stats.total_steps == 4)
+    assert len(view.canvases) == 2
+    assert all(canvas.isVisible() for canvas in view.canvases)
+    assert not view.text.isVisible()
+    assert view.stop.isVisible()
+    assert view.status.text().startswith("Block 2 · step 1 of at most 48 · 1 of 8 accepted")
+    assert chat.page.composer.hint.text() == "The answer is developing; Esc stops it"
+    fake.gate.release(10)
+    idle(qtbot, chat)
+    assert view.text.isVisible()
+    assert view.text.text() == answer.text != ""
+    assert not any(canvas.isVisible() for canvas in view.canvases)
+    assert not view.stop.isVisible()
+    assert view.status.text().startswith("Done in 6 steps over 2 blocks")
+    view.canvas_toggle.click()
+    assert all(canvas.isVisible() for canvas in view.canvases)
+    assert view.canvases[0].block is not None
+    assert not view.text.isVisible()
+    view.canvas_toggle.click()
+    assert view.text.isVisible()
+    view.copy.click()
+    assert QGuiApplication.clipboard().text() == answer.text
+
+
+def test_an_earlier_answer_can_be_repeated_and_begins_a_branch(qtbot: QtBot, open_chat: Open, fake: Any) -> None:
+    chat = open_chat()
+    for text in ("one", "two"):
+        ask(qtbot, chat, text)
+        idle(qtbot, chat)
+    asked = chat.session.chat
+    assert [message["content"] for message in fake.prompts[-1]] == ["one", asked.turns[0].answer.text, "two"]
+    first = chat.page.turns[0].answer
+    first.again.click()
+    idle(qtbot, chat)
+    assert [message["content"] for message in fake.prompts[-1]] == ["one"]
+    assert [view.turn.prompt for view in chat.page.turns] == ["one"]
+    first.before.click()
+    assert [view.turn.prompt for view in chat.page.turns] == ["one", "two"]
+
+
+def test_an_empty_prompt_gets_a_hint(qtbot: QtBot, open_chat: Open) -> None:
+    chat = open_chat()
+    ask(qtbot, chat, "  ")
+    assert chat.page.composer.hint.text() == "Write something first."
+    assert chat.session.chat.turns == []
+    chat.page.composer.edit.setPlainText("x")
+    assert "Enter sends" in chat.page.composer.hint.text()
+
+
+def test_shift_enter_starts_a_new_line(qtbot: QtBot, open_chat: Open) -> None:
+    chat = open_chat()
+    edit = chat.page.composer.edit
+    height = edit.height()
+    qtbot.keyClicks(edit, "one")
+    qtbot.keyClick(edit, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
+    qtbot.keyClicks(edit, "two")
+    assert chat.page.composer.text == "one\ntwo"
+    qtbot.waitUntil(lambda: edit.height() > height)
+
+
+def test_a_prompt_that_does_not_fit_stays_in_the_composer(qtbot: QtBot, open_chat: Open) -> None:
+    chat = open_chat()
+    ask(qtbot, chat, "x" * 401)
+    qtbot.waitUntil(chat.page.notice.isVisible)
+    assert chat.page.notice.message.text().endswith("Shorten the prompt")
+    assert not chat.page.notice.details.isVisible()
+    assert chat.page.composer.text == "x" * 401
+    assert chat.session.chat.turns == []
+    assert chat.page.welcome.isVisible()
+
+
+def test_a_failed_run_is_told_with_details_and_the_app_goes_on(qtbot: QtBot, open_chat: Open, fake: Any) -> None:
+    chat = open_chat()
+    fake.fail_at = 1
+    ask(qtbot, chat, "hello")
+    idle(qtbot, chat)
+    notice = chat.page.notice
+    assert notice.message.text() == (
+        "Something went wrong: the graphics card fell out. Try again; the details may tell why."
+    )
+    notice.details.click()
+    dialog = chat.page.findChild(DetailsDialog)
+    assert isinstance(dialog, QDialog)
+    assert "Traceback" in dialog.findChild(QPlainTextEdit).toPlainText()
+    for button in dialog.findChildren(QPushButton):
+        if button.text() == "Copy":
+            button.click()
+    assert "RuntimeError" in QGuiApplication.clipboard().text()
+    dialog.accept()
+    assert chat.page.turns[0].answer.canvases[0].isVisible()
+    fake.fail_at = None
+    ask(qtbot, chat, "again")
+    idle(qtbot, chat)
+    assert chat.session.chat.turns[1].answer.status == "done"
+    assert not notice.isVisible()
+
+
+def test_an_empty_answer_is_said(qtbot: QtBot, open_chat: Open, fake: Any) -> None:
+    chat = open_chat()
+    fake.text_length = 0
+    ask(qtbot, chat, "hello")
+    idle(qtbot, chat)
+    remarks = chat.page.turns[0].answer.remarks
+    assert remarks.text().startswith("The model ended without writing anything.")
+    assert remarks.isVisible()
+
+
+def test_suggestions_are_sent_and_fit_the_model(qtbot: QtBot, open_chat: Open, fake: Any) -> None:
+    chat = open_chat()
+    chips = chat.page.suggestions.chips
+    assert len(chips) == len(skills.suggestions())
+    chat.page.composer.edit.setPlainText("half a thought")
+    chips[0].click()
+    idle(qtbot, chat)
+    assert fake.prompts[-1][-1]["content"] == "What can you do?"
+    assert chat.page.composer.text == "half a thought"
+    chat.context.load(SUDOKU)
+    qtbot.waitUntil(lambda: chat.context.model is not None)
+    assert len(chat.page.suggestions.prompts) == 3
+    assert sudoku.givens(sudoku.parse(chat.page.suggestions.prompts[0])) == 44
+
+
+def test_a_puzzle_is_normalised_and_other_text_is_refused(qtbot: QtBot, open_chat: Open, fake: Any) -> None:
+    chat = open_chat(SUDOKU)
+    ask(qtbot, chat, "hello there")
+    assert "only reads Sudoku puzzles" in chat.page.composer.hint.text()
+    assert chat.page.composer.text == "hello there"
+    board = sudoku.generate(random.Random(1), 40, 40).board
+    ask(qtbot, chat, board.replace("0", "."))
+    idle(qtbot, chat)
+    assert fake.prompts[-1][-1]["content"] == sudoku.to_prompt(board)
