@@ -4,10 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from engine.errors import SafelightError, quoted
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
+
+
+PromptFormat = Literal["text", "sudoku"]
+Suggestions = Literal["general", "skills", "puzzles"]
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What a model is asked and how it is shown. The defaults are those of a model that nothing more is known of."""
+
+    prompt_format: PromptFormat = "text"  # "sudoku": a puzzle of 81 cells, and nothing else
+    suggestions: Suggestions = "general"  # the kind of prompts that are offered
+    canvas_columns: int | None = None  # cells of a row of its canvas; None for as many as fit
+    introduction: str = "Answers begin as noise: tokens are accepted, doubted and drawn again, until the text stands."
+    placeholder: str = "Ask something"  # of an empty composer
 
 
 @dataclass(frozen=True)
@@ -17,6 +33,7 @@ class EmbeddedModel:
     id: str
     title: str
     purpose: str
+    traits: Traits = Traits()
 
     @property
     def folder(self) -> Path:
@@ -63,8 +80,30 @@ class PublishedModel:
 
 
 EMBEDDED = (
-    EmbeddedModel("safelight-skills", "Safelight Skills", "small text tasks and small talk"),
-    EmbeddedModel("safelight-sudoku", "Safelight Sudoku", "solves Sudoku puzzles"),
+    EmbeddedModel(
+        "safelight-skills",
+        "Safelight Skills",
+        "small text tasks and small talk",
+        Traits(
+            suggestions="skills",
+            introduction="A very small model for small text tasks. Its answers begin as noise: tokens are accepted, "
+            "doubted and drawn again, until the text stands.",
+            placeholder="A small task",
+        ),
+    ),
+    EmbeddedModel(
+        "safelight-sudoku",
+        "Safelight Sudoku",
+        "solves Sudoku puzzles",
+        Traits(
+            prompt_format="sudoku",
+            suggestions="puzzles",
+            canvas_columns=10,  # nine digits and the line's end
+            introduction="A very small model that solves Sudoku puzzles. All 81 cells are guessed at once, doubted "
+            "and guessed again; easy puzzles take a few steps, hard ones many, and some fail.",
+            placeholder="81 digits, 0 for a blank",
+        ),
+    ),
     EmbeddedModel(
         "safelight-base", "Safelight Base", "text skills on a longer canvas; what the Sudoku adapter is trained on"
     ),
@@ -94,6 +133,11 @@ PUBLISHED = (
     ),
 )
 SKILLS, SUDOKU, BASE = (model.id for model in EMBEDDED)
+
+
+def traits(name: str) -> Traits:
+    """The traits of the embedded model of that id, else the defaults."""
+    return next((model.traits for model in EMBEDDED if model.id == name), Traits())
 
 
 def shape(id: str) -> Shape:

@@ -43,7 +43,7 @@ def open_regular(path: Path, *, follow_links: bool = True) -> BinaryIO:
 
     Raises:
         SafelightError: it is no regular file, or a link where links are not followed.
-        OSError: it is missing or cannot be read. ValueError's cases (NUL in the path) are told as OSError too.
+        OSError: it is missing or cannot be read. ValueError's cases (NUL in the path) raise OSError too.
     """
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     if not follow_links:

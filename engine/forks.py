@@ -151,7 +151,7 @@ class Mark:
 def chain(changes: Sequence[Fork], change: Fork) -> tuple[Fork, ...]:
     """The changes of a run that is forked: those made up to the place of ``change``, then ``change``.
 
-    What was changed behind that place is left out; it belongs to a course that the run no longer takes.
+    What was changed behind that place is left out; the run no longer comes to it.
     """
     return (*(earlier for earlier in changes if earlier.place <= change.place), change)
 

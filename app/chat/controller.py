@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, Slot
 
 import engine
 from app.chat.page import ChatPage
-from app.chat.prompts import introduction, placeholder, prepare, prepare_with_files, suggestions
+from app.chat.prompts import prepare, prepare_with_files, suggestions
 from app.chat.view_options import ViewOptions
 from app.context import AppContext
 from app.design.notice import Notice
@@ -21,7 +21,7 @@ from app.session.session import reserve
 from app.state.chat.attachment import Attachment, with_attachments
 from app.state.chat.conversation import Turn
 from app.system.i18n import tr
-from engine import SafelightError
+from engine import SafelightError, catalog
 from engine.files import is_bare_name
 
 
@@ -102,7 +102,7 @@ class ChatController(QObject):
             return False
         self.page.notice.hide()
         self.page.follow()
-        return self._try(lambda: self._session.ask(*prepare_with_files(model.name, text, files), model=model))
+        return self._try(lambda: self._session.ask(*prepare_with_files(model.traits, text, files), model=model))
 
     @Slot(object)
     def again(self, turn: Turn) -> None:
@@ -139,7 +139,7 @@ class ChatController(QObject):
         """Ask another version of a prompt."""
         model = self._context.model
         if self._can_ask() and model is not None:
-            self._try(lambda: self._session.edit(turn, prepare(model.name, text), model))
+            self._try(lambda: self._session.edit(turn, prepare(model.traits, text), model))
 
     @Slot(object)
     def delete(self, turn: Turn) -> None:
@@ -220,18 +220,22 @@ class ChatController(QObject):
     def show_model(self) -> None:
         """Say what the model that is there or on its way is for, offer prompts for it, and count by it."""
         model, loading, composer = self._context.model, self._context.loading, self.page.composer
-        name = model.name if model is not None else Path(loading.path_or_id).name if loading is not None else ""
-        if name:
-            self.page.introduce(introduction(name), placeholder(name))
+        if model is not None:
+            self._introduce(model.traits)
+        elif loading is not None:
+            self._introduce(catalog.traits(Path(loading.path_or_id).name))
         if model is None:
             self.page.offer(())
             composer.meter.set_model(None)
             composer.set_token_counter(None)
         else:
-            self.page.offer(suggestions(model.name, random.Random()))
+            self.page.offer(suggestions(model.traits, random.Random()))
             composer.set_token_counter(lambda text: model.count_tokens([{"role": "user", "content": text}]))
             self.presets.set_defaults(model.defaults)
             self._hold_back()
+
+    def _introduce(self, traits: catalog.Traits) -> None:
+        self.page.introduce(tr(traits.introduction), tr(traits.placeholder))
 
     @Slot()
     def show_settings(self) -> None:

@@ -1,4 +1,4 @@
-"""What each model can be asked: suggestions, placeholder and the form its prompt must have. Knows no Qt."""
+"""What a model can be asked, by its traits: suggestions, and the form its prompt must have. Knows no Qt."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from app.state.chat.attachment import Attachment
 from app.system.i18n import tr, trn
-from engine import SKILLS, SUDOKU, SafelightError
+from engine import SafelightError
+from engine.catalog import Traits
 
 
 @dataclass(frozen=True)
@@ -19,24 +20,24 @@ class Suggestion:
     prompt: str
 
 
-def suggestions(model_name: str, rng: random.Random) -> list[Suggestion]:
+def suggestions(traits: Traits, rng: random.Random) -> list[Suggestion]:
     """Prompts that show what a model can do; puzzles are drawn afresh."""
-    if model_name == SUDOKU:
-        from engine.tasks import sudoku  # the tasks are not needed to paint the window
+    match traits.suggestions:
+        case "puzzles":
+            from engine.tasks import sudoku  # the tasks are not needed to paint the window
 
-        return [
-            Suggestion(label, sudoku.to_prompt(sudoku.generate(rng, givens, givens).board)) for label, givens in _bins()
-        ]
-    if model_name == SKILLS:
-        from engine.tasks import skills
+            puzzles = [(label, sudoku.generate(rng, givens, givens)) for label, givens in _bins()]
+            return [Suggestion(label, sudoku.to_prompt(puzzle.board)) for label, puzzle in puzzles]
+        case "skills":
+            from engine.tasks import skills  # as above
 
-        texts: Sequence[str] = skills.suggestions()  # it was trained on these very words, in English
-    else:
-        texts = (
-            tr("Explain in two sentences why the sky is blue."),
-            tr("Write a short poem about a darkroom."),
-            tr("Write a Python function that reverses the words of a sentence."),
-        )
+            texts: Sequence[str] = skills.suggestions()  # it was trained on these very words, in English
+        case "general":
+            texts = (
+                tr("Explain in two sentences why the sky is blue."),
+                tr("Write a short poem about a darkroom."),
+                tr("Write a Python function that reverses the words of a sentence."),
+            )
     return [Suggestion(text, text) for text in texts]
 
 
@@ -49,36 +50,7 @@ def _bins() -> list[tuple[str, int]]:
     ]
 
 
-def placeholder(model_name: str) -> str:
-    """What an empty composer says."""
-    if model_name == SUDOKU:
-        return tr("81 digits, 0 for a blank")
-    if model_name == SKILLS:
-        return tr("A small task")
-    return tr("Ask something")
-
-
-def canvas_columns(model_name: str) -> int | None:
-    """How many cells a row of the canvas has; None for as many as fit."""
-    return 10 if model_name == SUDOKU else None  # nine digits and the line's end
-
-
-def introduction(model_name: str) -> str:
-    """What an empty conversation says of the model."""
-    if model_name == SUDOKU:
-        return tr(
-            "A very small model that solves Sudoku puzzles. All 81 cells are guessed at once, doubted and guessed "
-            "again; easy puzzles take a few steps, hard ones many, and some fail."
-        )
-    if model_name == SKILLS:
-        return tr(
-            "A very small model for small text tasks. Its answers begin as noise: tokens are accepted, doubted and "
-            "drawn again, until the text stands."
-        )
-    return tr("Answers begin as noise: tokens are accepted, doubted and drawn again, until the text stands.")
-
-
-def prepare(model_name: str, text: str) -> str:
+def prepare(traits: Traits, text: str) -> str:
     """The prompt as the model wants to read it.
 
     Raises:
@@ -86,9 +58,9 @@ def prepare(model_name: str, text: str) -> str:
     """
     if not text.strip():
         raise SafelightError(tr("Write something first."))
-    if model_name != SUDOKU:
+    if traits.prompt_format == "text":
         return text.strip()
-    from engine.tasks import sudoku
+    from engine.tasks import sudoku  # as above
 
     try:
         return sudoku.to_prompt(sudoku.parse(text))
@@ -101,7 +73,7 @@ def prepare(model_name: str, text: str) -> str:
 
 
 def prepare_with_files(
-    model_name: str, text: str, attachments: Sequence[Attachment]
+    traits: Traits, text: str, attachments: Sequence[Attachment]
 ) -> tuple[str, tuple[Attachment, ...]]:
     """The prompt and the files to go with it, as the model wants to read them.
 
@@ -111,13 +83,13 @@ def prepare_with_files(
         SafelightError: there is nothing to ask, or it is not what the model reads.
     """
     if not attachments:
-        return prepare(model_name, text), ()
-    if model_name != SUDOKU:
+        return prepare(traits, text), ()
+    if traits.prompt_format == "text":
         if not text.strip():
             raise SafelightError(
                 trn("Write what to do with the file.", "Write what to do with the files.", len(attachments))
             )
-        return prepare(model_name, text), tuple(attachments)
+        return prepare(traits, text), tuple(attachments)
     if text.strip() or len(attachments) > 1:
         raise SafelightError(tr("This model reads one puzzle at a time: write it, or attach one file that holds it."))
-    return prepare(model_name, attachments[0].text), ()
+    return prepare(traits, attachments[0].text), ()

@@ -124,7 +124,7 @@ def _run_shape(args: argparse.Namespace) -> int:
             args.context,
             args.steps or STEPS,
             plan_bytes=needed.total_bytes,
-            tell=_reporter(),
+            report=_reporter(),
             activations=Activations(**dict.fromkeys(args.int8, True)),
         )
         if args.compare:
@@ -141,13 +141,13 @@ def _reporter() -> Callable[[str], None]:
     """Prints progress to standard error, a line a second at most: on a GPU steps take milliseconds."""
     last = time.monotonic()
 
-    def tell(what: str) -> None:
+    def report(what: str) -> None:
         nonlocal last
         if time.monotonic() - last >= LEAST_PAUSE:
             last = time.monotonic()
             terminal.say(what)
 
-    return tell
+    return report
 
 
 def first_paint_seconds() -> float:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from app.cli import options, terminal
 from app.cli.options import number, place
-from app.export.options import FORMATS, FPS_HIGH, FPS_LOW, Format, Options, format_of, frames_of, parse_steps
+from app.export import FORMATS
+from app.export.options import FPS_HIGH, FPS_LOW, Options, format_of, frames_of, parse_steps
 from app.export.run import Share
 from engine import Recording
 from engine.errors import quoted
@@ -21,7 +22,6 @@ examples:
   safelight export run.sltrace step.png --steps 12 --scale 2   one step
   safelight export run.sltrace steps.png --format strip --steps noise,0-2,end
 """
-DRAWN = ("gif", "mp4", "png", "strip")
 
 
 def add(commands: options.Commands) -> None:
@@ -33,7 +33,7 @@ def add(commands: options.Commands) -> None:
     )
     parser.add_argument("trace", type=place, metavar="TRACE", help="a recorded run, or one that was exported as JSON")
     parser.add_argument("out", type=place, metavar="OUT", help="the file to write; its ending chooses the format")
-    parser.add_argument("--format", choices=FORMATS, help="(default: as OUT ends; .png is one step)")
+    parser.add_argument("--format", choices=tuple(FORMATS), help="(default: as OUT ends; .png is one step)")
     parser.add_argument("--no-prompt", action="store_true", help="leave out what was asked")
     parser.add_argument(
         "--speed",
@@ -54,20 +54,20 @@ def add(commands: options.Commands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     out = Path(args.out)
-    format: Format = args.format or format_of(out)
+    format = FORMATS[args.format] if args.format else format_of(out)
     trace = _open(Path(args.trace))
     options = Options(
-        format=format,
+        format=format.name,
         prompt=not args.no_prompt,
         theme=args.theme,
         calm=not args.raw,
         layer="entropy" if args.entropy else "state",
         scale=args.scale,
         fps=args.speed,
-        frames=_frames(trace, args) if format in DRAWN else None,
+        frames=_frames(trace, args) if format.is_drawn else None,
         stacked=args.stacked,
     )
-    painting = _painting() if format in DRAWN else None
+    painting = _painting() if format.is_drawn else None
     from app.export.writing import export
 
     with terminal.note(f"Writing {out} …"):

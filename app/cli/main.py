@@ -110,7 +110,7 @@ def _version() -> str:
 
 
 def _drop_stdout() -> None:
-    """Nobody reads on: let the interpreter's last flush go nowhere instead of complaining."""
+    """The reader has gone: send the interpreter's last flush to nowhere, as it would fail."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

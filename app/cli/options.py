@@ -65,7 +65,7 @@ def place(text: str) -> str:
     except UnicodeError:
         raise argparse.ArgumentTypeError(f"{quoted(text)} cannot be a name here") from None
     except OSError as error:
-        if error.errno not in (errno.ENOENT, errno.ENOTDIR):  # what is missing the command tells, or makes
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR):  # the command itself reports what is missing, or makes it
             raise argparse.ArgumentTypeError(f"{quoted(text)} cannot be used: {error.strerror}") from None
     return found
 

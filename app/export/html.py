@@ -35,14 +35,14 @@ RAMP_STEPS = 32
 HIDDEN_SETTINGS = {"pinned", "seed_canvas", "allowed_tokens"}  # lists of token numbers that say nothing to a reader
 
 
-def write(run: Recording, path: Path, *, prompt: bool = True) -> Share:
-    """Write the page; yields the share done. ``prompt`` False leaves out the prompt and the messages.
+def write(run: Recording, path: Path, options: Options) -> Share:
+    """Write the page; yields the share done. Without the prompt its messages are left out, too.
 
     Raises:
         SafelightError: the run has no canvas, or the file cannot be written.
     """
     replay = Replay(run)
-    chosen(replay, Options("html"))  # there must be something to be seen
+    chosen(replay, options)  # there must be something to be seen
     vocabulary = Vocabulary()
     blocks = []
     for block in range(replay.blocks):
@@ -51,8 +51,8 @@ def write(run: Recording, path: Path, *, prompt: bool = True) -> Share:
     yield 0.9
     notice = missing(replay)
     text = run.reply().text
-    header = header_of(run, prompt=prompt)
-    told = {
+    header = header_of(run, prompt=options.prompt)
+    data = {
         "version": VERSION,
         "model": header.model.title or header.model.name,
         "created": header.created[:10],
@@ -67,9 +67,9 @@ def write(run: Recording, path: Path, *, prompt: bool = True) -> Share:
         "blocks": blocks,
         **_spelling(run, vocabulary),
     }
-    if prompt:
-        told |= {"prompt": header.prompt, "messages": [dict(message) for message in header.messages]}
-    page = _page(told, text)
+    if options.prompt:
+        data |= {"prompt": header.prompt, "messages": [dict(message) for message in header.messages]}
+    page = _page(data, text)
     with replacing(path) as beside:
         beside.write_text(page, encoding="utf-8", newline="\n")
         yield 1.0
@@ -86,7 +86,7 @@ def _resting(share: float, work: Generator[None, None, dict[str, Any]]) -> Gener
         yield share
 
 
-def _page(told: dict[str, Any], text: str) -> str:
+def _page(data: dict[str, Any], text: str) -> str:
     style = _colors() + _read("page.css")
     script = '(() => {\n"use strict";\n' + "\n".join(_read(name) for name in SCRIPTS) + "})();\n"
     policy = (
@@ -95,10 +95,10 @@ def _page(told: dict[str, Any], text: str) -> str:
     )
     parts = {
         "policy": policy,
-        "title": html.escape(f"{_printable(told['model'])} · Safelight"),
+        "title": html.escape(f"{_printable(data['model'])} · Safelight"),
         "style": style,
         "text": html.escape(_printable(text)),
-        "data": safe_json(told),
+        "data": safe_json(data),
         "script": script,
     }
     page = _read("page.html")

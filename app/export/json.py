@@ -25,6 +25,7 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
+from app.export.options import Options
 from app.export.run import Share, header_of
 from engine import (
     CanvasCommitted,
@@ -58,8 +59,8 @@ MASKS = {"pinned_mask", "accepted_mask"}
 FLOATS = {"entropy", "top_probabilities"}
 
 
-def write(run: Recording, path: Path, *, prompt: bool = True) -> Share:
-    """Write a run; yields the share done. ``prompt`` False leaves out all that was asked.
+def write(run: Recording, path: Path, options: Options) -> Share:
+    """Write a run; yields the share done. Without the prompt, all that was asked is left out.
 
     Raises:
         SafelightError: the file cannot be written.
@@ -68,7 +69,7 @@ def write(run: Recording, path: Path, *, prompt: bool = True) -> Share:
         head: dict[str, Any] = {
             "format": FORMAT,
             "version": VERSION,
-            "header": json.loads(header_of(run, prompt=prompt).to_json()),
+            "header": json.loads(header_of(run, prompt=options.prompt).to_json()),
         }
         file.write("{\n")
         _write_parts(file, head)
@@ -103,19 +104,19 @@ def _write_events(file: TextIO, run: Recording, tokens: set[int]) -> Iterator[fl
 
 
 def _event(event: Event, tokens: set[int]) -> dict[str, Any]:
-    told: dict[str, Any] = {"kind": type(event).__name__}
+    record: dict[str, Any] = {"kind": type(event).__name__}
     for each in dataclasses.fields(event):
         value = getattr(event, each.name)
         if isinstance(value, np.ndarray) and value.dtype == np.bool_:
-            told[each.name] = value.astype(int).tolist()
+            record[each.name] = value.astype(int).tolist()
         elif isinstance(value, np.ndarray) and value.dtype == np.float32:
-            told[each.name] = _shortest(value)
+            record[each.name] = _shortest(value)
         elif isinstance(value, np.ndarray):
-            told[each.name] = value.tolist()
+            record[each.name] = value.tolist()
             tokens.update(np.unique(value).tolist())
         else:
-            told[each.name] = _finite(value) if isinstance(value, float) else value
-    return told
+            record[each.name] = _finite(value) if isinstance(value, float) else value
+    return record
 
 
 def _shortest(values: NDArray[np.float32]) -> list[Any]:

@@ -1,24 +1,15 @@
-"""What is to be exported and how, and which frames are meant by a few words. Knows no Qt."""
+"""The options of an export, and the frames that a list of steps names. Knows no Qt."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
+from app.export import FORMATS, ExportFormat
 from app.state.run.replay import NOISE, Frame, Replay
 from engine import SafelightError
 
-Format = Literal["html", "gif", "mp4", "png", "strip", "json"]
-FORMATS: tuple[Format, ...] = get_args(Format)
-SUFFIXES: dict[Format, str] = {
-    "html": ".html",
-    "gif": ".gif",
-    "mp4": ".mp4",
-    "png": ".png",
-    "strip": ".png",
-    "json": ".json",
-}
 FPS_LOW, FPS_HIGH = 0.5, 50.0  # a GIF counts in hundredths of a second, and players slow down what is faster
 STRIP_FRAMES = 6  # of a strip for which no frames are named
 
@@ -27,7 +18,7 @@ STRIP_FRAMES = 6  # of a strip for which no frames are named
 class Options:
     """``frames`` are places in ``Replay.frames``; None takes what fits the format: all, the last, or a few."""
 
-    format: Format = "html"
+    format: str = "html"  # a name in ``FORMATS``
     prompt: bool = True  # whether the prompt is given away
     theme: Literal["darkroom", "paper"] = "darkroom"
     calm: bool = True
@@ -50,12 +41,12 @@ class Options:
             raise SafelightError("no frames are chosen; choose at least one")
 
 
-def format_of(path: Path) -> Format:
-    """The format that a file's name ends like; ``.png`` is one step. Raises SafelightError."""
-    for format, suffix in SUFFIXES.items():
-        if path.suffix.lower() == suffix:
+def format_of(path: Path) -> ExportFormat:
+    """The format of a file's suffix; ``.png`` is one step. Raises SafelightError."""
+    for format in FORMATS.values():
+        if path.suffix.lower() == format.suffix:
             return format
-    known = ", ".join(dict.fromkeys(SUFFIXES.values()))
+    known = ", ".join(dict.fromkeys(format.suffix for format in FORMATS.values()))
     raise SafelightError(f"{path.name} does not end in any of {known}; name the format with --format")
 
 

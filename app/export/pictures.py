@@ -143,7 +143,7 @@ class PictureSheet:
         """A frame in words."""
         block = self.replay.snapshot(place)
         name = [tr("Block {block}", block=block.block_index + 1)] if self.replay.blocks > 1 else []
-        return " · ".join([*name, *_told(block)])
+        return " · ".join([*name, *_caption_words(block)])
 
     # ---------------------------------------------------------------- drawing
 
@@ -210,21 +210,21 @@ class _Glyphs(CellGlyphs):
         self._metrics["label"] = QFontMetricsF(self.label)
 
 
-def _told(block: BlockState) -> list[str]:
+def _caption_words(block: BlockState) -> list[str]:
     if block.committed:
         text = tr("{text} of {length} are text", text=block.text_length, length=block.length)
         return [tr("committed"), trn("{count} step", "{count} steps", block.steps), text]
     if block.step < 0:
         return [tr("noise, before the first step")]
-    told = [
+    words = [
         tr("step {step}", step=block.step),
         tr("accepted {accepted} of {length}", accepted=block.accepted_count, length=block.length),
     ]
     if block.remelted_count:
-        told.append(tr("{count} remelted", count=block.remelted_count))
+        words.append(tr("{count} remelted", count=block.remelted_count))
     if block.mean_entropy is not None:
-        told.append(tr("mean entropy {entropy} nats", entropy=f"{block.mean_entropy:.3f}"))
-    return told
+        words.append(tr("mean entropy {entropy} nats", entropy=f"{block.mean_entropy:.3f}"))
+    return words
 
 
 def shapely(count: int, cell_width: int, cell_height: int) -> int:
@@ -287,7 +287,7 @@ def _even(pixels: int) -> int:
     return pixels + pixels % 2  # video is compressed in squares of two
 
 
-def write_png(run: Recording, path: Path, options: Options) -> Share:
+def write(run: Recording, path: Path, options: Options) -> Share:
     """One frame, or a strip of several, as PNG; yields the share done.
 
     Raises:

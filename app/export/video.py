@@ -69,7 +69,7 @@ def write(run: Recording, path: Path, options: Options) -> Share:
 
 
 class _Feeder:
-    """Writes pictures to ffmpeg in a thread, so that nobody waits for it longer than ``PATIENCE_SECONDS``."""
+    """Writes pictures to ffmpeg in a thread, so that a call waits for it no longer than ``PATIENCE_SECONDS``."""
 
     def __init__(self, encoder: subprocess.Popen[bytes]) -> None:
         self._encoder = encoder

@@ -1,9 +1,11 @@
-"""One call for every format. Imports what a format needs only when it is asked for."""
+"""One call for every format."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 
+from app.export import FORMATS
 from app.export.options import Options
 from app.export.run import Share
 from engine import Recording
@@ -21,24 +23,6 @@ def export(run: Recording, path: Path, options: Options | None = None) -> Share:
             full or the file cannot be written. What was there before stands.
     """
     options = options or Options()
-    match options.format:
-        case "json":
-            from app.export import json
-
-            return (yield from json.write(run, path, prompt=options.prompt))
-        case "html":
-            from app.export import html
-
-            return (yield from html.write(run, path, prompt=options.prompt))
-        case "gif":
-            from app.export import gif
-
-            return (yield from gif.write(run, path, options))
-        case "mp4":
-            from app.export import video
-
-            return (yield from video.write(run, path, options))
-        case "png" | "strip":
-            from app.export import pictures
-
-            return (yield from pictures.write_png(run, path, options))
+    writer = import_module(f"app.export.{FORMATS[options.format].module}")
+    missing: str = yield from writer.write(run, path, options)
+    return missing

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 from pathlib import Path
-from typing import cast
 
 from PySide6.QtCore import QSettings, QStandardPaths, QTimer, Signal, Slot
 from PySide6.QtGui import QCloseEvent
@@ -23,7 +22,8 @@ from PySide6.QtWidgets import (
 
 from app.design.controls import button, label
 from app.design.fonts import px
-from app.export.options import FPS_HIGH, FPS_LOW, SUFFIXES, Format, Options, frames_of, parse_steps
+from app.export import FORMATS, ExportFormat
+from app.export.options import FPS_HIGH, FPS_LOW, Options, frames_of, parse_steps
 from app.export.run import Share
 from app.export.writing import export
 from app.player.player import Player
@@ -36,16 +36,6 @@ from engine import SafelightError
 FOLDER_KEY = "export/folder"
 SLICE_SECONDS = 0.02
 WIDTH = 560  # pixels at 100 %
-DRAWN = ("gif", "mp4", "png", "strip")
-MOVING = ("gif", "mp4")
-FORMAT_WORDS: tuple[tuple[Format, str], ...] = (  # shown through ``tr``
-    ("html", "Web page that replays the run"),
-    ("gif", "Animation (GIF)"),
-    ("mp4", "Video (MP4)"),
-    ("png", "Picture of one step (PNG)"),
-    ("strip", "Strip of steps (PNG)"),
-    ("json", "Data (JSON)"),
-)
 
 
 class ExportDialog(QDialog):
@@ -69,7 +59,7 @@ class ExportDialog(QDialog):
 
     def _make_controls(self) -> None:
         block = self._player.frame.block + 1 if self._player.frame is not None else 1
-        self.format = _choice(tr("Format"), [(value, tr(words)) for value, words in FORMAT_WORDS])
+        self.format = _choice(tr("Format"), [(name, tr(format.title)) for name, format in FORMATS.items()])
         self.which = _choice(
             tr("Steps"),
             [
@@ -169,7 +159,7 @@ class ExportDialog(QDialog):
     def _fit_format(self) -> None:
         """Show what matters to the format, and let the file's name end like it."""
         format = self._format
-        drawn = format in DRAWN
+        drawn = format.is_drawn
         shown = {
             self.which: drawn,
             self.steps: drawn and self.which.currentData() == "named",
@@ -177,32 +167,32 @@ class ExportDialog(QDialog):
             self.view: drawn,
             self.layer: drawn,
             self.scale: drawn,
-            self.direction: format == "strip",
-            self.fps: format in MOVING,
+            self.direction: format.has_direction,
+            self.fps: format.is_moving,
         }
         for control, visible in shown.items():
             self._form.setRowVisible(control, visible)
         path = Path(self.file.text())
-        if path.suffix.lower() in SUFFIXES.values():
-            self.file.setText(str(path.with_suffix(SUFFIXES[format])))
+        if any(path.suffix.lower() == known.suffix for known in FORMATS.values()):
+            self.file.setText(str(path.with_suffix(format.suffix)))
         self._forget_question()
         self.adjustSize()
 
     @property
-    def _format(self) -> Format:
-        return cast(Format, self.format.currentData())
+    def _format(self) -> ExportFormat:
+        return FORMATS[self.format.currentData()]
 
     def options(self) -> Options:
         """What is asked for. Raises SafelightError where a step is named that is not there."""
         return Options(
-            format=self._format,
+            format=self._format.name,
             prompt=self.prompt.isChecked(),
             theme=self.theme.currentData(),
             calm=self.view.currentData() == "calm",
             layer=self.layer.currentData(),
             scale=self.scale.currentData(),
             fps=self.fps.value(),
-            frames=self._frames() if self._format in DRAWN else None,
+            frames=self._frames() if self._format.is_drawn else None,
             stacked=self.direction.currentData(),
         )
 
@@ -217,7 +207,7 @@ class ExportDialog(QDialog):
                 return frames_of(player.replay, player.frame.block)
             case "named":
                 return parse_steps(self.steps.text(), player.replay, player.frame.block)
-        return (player.place,) if self._format == "png" else None
+        return (player.place,) if self._format.name == "png" else None
 
     def _folder(self) -> Path:
         kept = str(self._settings.value(FOLDER_KEY) or "")
@@ -231,11 +221,11 @@ class ExportDialog(QDialog):
         trace = self._player.trace
         name, seed = ("", 0) if trace is None else (trace.model_name, trace.seed)
         model = re.sub(r"[^\w.-]+", "-", name or "run").strip("-.") or "run"
-        return f"{model[:60]}-seed-{seed}{SUFFIXES[self._format]}"
+        return f"{model[:60]}-seed-{seed}{self._format.suffix}"
 
     @Slot()
     def _browse(self) -> None:
-        suffix = SUFFIXES[self._format]
+        suffix = self._format.suffix
         kinds = f"{self.format.currentText().replace('(', '').replace(')', '')} (*{suffix})"
         found = QFileDialog.getSaveFileName(self, tr("Export the run"), self.file.text(), kinds)[0]
         if found:

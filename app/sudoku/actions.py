@@ -9,8 +9,8 @@ from app.design.action import Action
 from app.system.i18n import tr
 
 if TYPE_CHECKING:
-    from app.state.sudoku.board import Bin
     from app.sudoku.controller import SudokuController
+    from engine.tasks.sudoku import Bin
 
 
 def actions(_context: AppContext, page: Lazy[SudokuController]) -> list[Action]:

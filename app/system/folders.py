@@ -27,14 +27,14 @@ class Folders:
 
 def default_data_folder() -> Path:
     """The platform's place for an application's data."""
-    import platformdirs
+    import platformdirs  # at its first use, not with what the window imports
 
     return Path(platformdirs.user_data_path(APP, appauthor=False))
 
 
 def folders(data_folder: str = "") -> Folders:
     """The folders in use; an empty ``data_folder`` takes the platform's own. Creates nothing."""
-    import platformdirs
+    import platformdirs  # at its first use, not with what the window imports
 
     data = Path(data_folder).expanduser() if data_folder else default_data_folder()
     return Folders(data, data / "models", data / "traces", Path(platformdirs.user_log_path(APP, appauthor=False)))

@@ -31,9 +31,8 @@ def use_code(code: str) -> None:
 
 def tr(text: str, /, **values: object) -> str:
     """A string in the language in use, with ``{name}`` filled from ``values``; a ``Sentence`` brings its own."""
-    if isinstance(text, Sentence):
-        text, values = text.pattern, text.values
-    said = _catalogue.gettext(text)
+    pattern, values = (text.pattern, text.values) if isinstance(text, Sentence) else (text, values)
+    said = _catalogue.gettext(pattern)
     return said.format(**values) if values else said
 
 

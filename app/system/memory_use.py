@@ -7,14 +7,14 @@ from app.system.i18n import tr
 
 def used_bytes() -> int:
     """Resident memory of this process."""
-    import psutil
+    import psutil  # at its first use, not with what the window imports
 
     return int(psutil.Process().memory_info().rss)  # type: ignore[no-untyped-call, unused-ignore]
 
 
 def total_bytes() -> int:
     """Memory of the machine."""
-    import psutil
+    import psutil  # at its first use, not with what the window imports
 
     return int(psutil.virtual_memory().total)  # type: ignore[no-untyped-call, unused-ignore]
 

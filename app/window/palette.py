@@ -152,7 +152,7 @@ class Palette(QDialog):
         self.list.selectionModel().currentChanged.connect(self._tell_current)
         self.hint = label("", "caption", wrap=True)
         self.hint.setAccessibleName(tr("Hint"))
-        column = QVBoxLayout(self)
+        column = self._column = QVBoxLayout(self)
         column.setContentsMargins(12, 12, 12, 12)
         column.setSpacing(8)
         for widget in (self.field, self.list, self.hint):
@@ -176,7 +176,7 @@ class Palette(QDialog):
         height = self._row.sizeHint(QStyleOptionViewItem(), QModelIndex()).height()
         self.list.setFixedHeight(max(3, min(ROWS, (room.height() - FROM_TOP - px(120)) // height)) * height + 4)
         self.setFixedWidth(width)
-        self.layout().invalidate()
+        self._column.invalidate()
         self.setFixedHeight(self.sizeHint().height())
         if parent is not None:
             corner = parent.window().geometry().topLeft()

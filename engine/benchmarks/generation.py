@@ -38,7 +38,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class BenchResult:
-    """What was measured. ``None`` where this machine cannot tell."""
+    """What was measured. ``None`` where this machine does not report it."""
 
     model: str
     device: str

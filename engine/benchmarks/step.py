@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from engine import kernels
 from engine.benchmarks.generation import device_name, peak_memory_mb
+from engine.benchmarks.random_network import Report, random_network, silent
 from engine.checks.network_checks import network_checks
 from engine.checks.oracle import judge
 from engine.config import GenerationConfig, ModelConfig
@@ -27,7 +28,6 @@ from engine.decoding.step_program import CAPTURE_ERRORS, StepProgram
 from engine.errors import SafelightError
 from engine.layers.attention import Attention
 from engine.layers.mlp import GatedMLP
-from engine.layers.packed_linear import PackedWeight, for_processor, install, packed_weights
 from engine.memory.device import Placement
 from engine.memory.plan import device_memory
 from engine.models.diffusion_gemma.network import DiffusionGemma
@@ -36,14 +36,6 @@ from engine.quant import BF16, Activations, Precision
 STEPS = 16  # forced, a canvas
 ROUNDS = 5
 COPY_BYTES = 1 << 30  # of the copy that measures memory bandwidth, on a GPU
-DRAWN_AT_ONCE = 1 << 24  # bytes of random codes
-
-
-Tell = Callable[[str], object]
-
-
-def silent(_: str) -> None:
-    """Tells nobody."""
 
 
 @dataclass(frozen=True)
@@ -80,57 +72,6 @@ class ShapeResult:
         return asdict(self)
 
 
-def random_network(
-    config: ModelConfig,
-    precision: Precision,
-    placement: Placement,
-    seed: int = 0,
-    tell: Tell = silent,
-    activations: Activations = BF16,
-) -> DiffusionGemma:
-    """A network of a shape with random weights, packed ones straight from random codes.
-
-    Raises:
-        SafelightError: the device has no room for it.
-    """
-    with torch.device("meta"):
-        network = DiffusionGemma(config)
-    install(network, precision, placement.dtype, activations)
-    try:
-        network = network.to_empty(device=placement.device)
-    except torch.OutOfMemoryError as error:
-        raise SafelightError(f"{placement.device} has no room for these weights; see safelight plan") from error
-    draws = torch.Generator(device=placement.device).manual_seed(seed)
-    for index, block in enumerate(network.layers, 1):
-        for weight in packed_weights(block):
-            _draw(weight, draws)
-        for_processor(block, placement.dtype)
-        tell(f"built {index} of {len(network.layers)} layers")
-    layers = set(packed_weights(network.layers))
-    for weight in packed_weights(network):
-        if weight not in layers:
-            _draw(weight, draws)
-    for name, parameter in network.named_parameters():
-        data = parameter.data = parameter.data.to(placement.dtype)
-        if parameter.dim() > 1:
-            data.normal_(std=parameter.shape[-1] ** -0.5, generator=draws)
-        else:
-            data.fill_(parameter.shape[0] ** -0.25 if name.endswith(("q_norm.weight", "k_norm.weight")) else 1.0)
-    return network.requires_grad_(False).eval()
-
-
-def _draw(weight: PackedWeight, draws: torch.Generator) -> None:
-    """Fill a packed weight with random codes, eight at a time, and scales."""
-    for piece in torch.split(weight.codes.view(-1), DRAWN_AT_ONCE):
-        eights = torch.empty(-(-len(piece) // 8), dtype=torch.int64, device=piece.device)
-        eights.random_(-(2**63), None, generator=draws)
-        piece.copy_(eights.view(piece.dtype)[: len(piece)])
-        if piece.dtype == torch.int8:
-            piece.clamp_(min=-127)
-    # No two alike, so that a kernel that takes another weight's scale is off.
-    weight.scales.uniform_(0.5, 1.5, generator=draws).mul_(weight.shape[-1] ** -0.5 / weight.scheme.spread)
-
-
 def measure_shape(
     name: str,
     config: ModelConfig,
@@ -140,8 +81,8 @@ def measure_shape(
     steps: int = STEPS,
     rounds: int | None = None,
     plan_bytes: int | None = None,
-    tell: Tell = silent,
-    reached: Tell = silent,
+    report: Report = silent,
+    reached: Report = silent,
     activations: Activations = BF16,
 ) -> ShapeResult:
     """Build a shape, check it against the oracle and time its denoising steps.
@@ -151,7 +92,7 @@ def measure_shape(
         steps: forced steps a canvas. rounds: canvases measured, after one that warms up; None takes 5, and on a CPU one
             alone.
         plan_bytes: what the whole was planned to take, for the result.
-        tell: called with a few words on what has been done.
+        report: called with a few words after each part of the work.
         reached: called with the name of a phase when it has ended: "building", "prefill", "steps".
         activations: which products round their activations to int8.
 
@@ -163,17 +104,17 @@ def measure_shape(
         most = config.max_position_embeddings - config.canvas_length
         raise SafelightError(f"the context must be between 0 and {most} tokens for this shape, not {context}")
     bandwidth = copy_bandwidth(placement.device)
-    network = random_network(config, precision, placement, 0, tell, activations)
+    network = random_network(config, precision, placement, 0, report, activations)
     reached("building")
     with torch.inference_mode():
         errors = check_layers(network, activations)
-        tell("checked its kernels against the oracle")
+        report("checked its kernels against the oracle")
         _forget_peak(placement.device)
         cache = network.new_cache()
         cache.reserve(context + 2 * config.canvas_length)
         for start in range(0, context, cache.piece):
             network.prefill(torch.arange(start, min(start + cache.piece, context)) % config.vocab_size, cache)
-        tell(f"prefilled {context} tokens")
+        report(f"prefilled {context} tokens")
         reached("prefill")
         program = StepProgram(network, cache, config.canvas_length, activations=activations)
         forced = GenerationConfig(max_denoising_steps=steps, confidence_threshold=0.0)
@@ -182,9 +123,9 @@ def measure_shape(
         captured = _has_graphs(placement.device)
         watched: dict[str, float] = {}
         with nullcontext() if captured else _watching(program, watched):
-            times = _time_steps(program, forced, turns, tell)
+            times = _time_steps(program, forced, turns, report)
         first_times = _time_first_steps(program, forced, turns)
-        tell("took a first step that commits")
+        report("took a first step that commits")
         reached("steps")
         count = len(turns) * steps
         parts = _time_parts(program, forced) if captured else {part: ms / count for part, ms in watched.items()}
@@ -249,7 +190,7 @@ def copy_bandwidth(device: torch.device) -> float:
 
 
 def _forget_peak(device: torch.device) -> None:
-    """What copying, building and the oracles took is no part of a run's peak."""
+    """Leave out of a run's peak what copying, building and the oracles took."""
     if device.type == "cuda":
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(device)
@@ -273,8 +214,8 @@ def _wait(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def _time_steps(program: StepProgram, config: GenerationConfig, turns: range, tell: Tell) -> list[float]:
-    """Milliseconds of every step, from launch to its facts being on the host. Turn 0 is not counted."""
+def _time_steps(program: StepProgram, config: GenerationConfig, turns: range, report: Report) -> list[float]:
+    """Milliseconds of every step, from launch until its result is on the host. Turn 0 is not counted."""
     times: list[float] = []
     program.seed(0)
     for turn in turns:
@@ -283,7 +224,7 @@ def _time_steps(program: StepProgram, config: GenerationConfig, turns: range, te
             ms = _step_ms(program, step)
             if turn:
                 times.append(ms)
-            tell(f"took step {step + 1} of {config.max_denoising_steps}, canvas {turn} of {turns[-1]}, {ms:.0f} ms")
+            report(f"took step {step + 1} of {config.max_denoising_steps}, canvas {turn} of {turns[-1]}, {ms:.0f} ms")
     return times
 
 
@@ -301,9 +242,9 @@ def _time_first_steps(program: StepProgram, config: GenerationConfig, turns: ran
 def _step_ms(program: StepProgram, step: int) -> float:
     started = time.perf_counter()
     program.launch(step)
-    told = program.collect(step)
+    result = program.collect(step)
     ms = 1e3 * (time.perf_counter() - started)
-    if not told.finite:
+    if not result.finite:
         raise SafelightError(f"a step gave logits that are no numbers on {program.network.device}: a kernel is wrong")
     return ms
 
@@ -314,7 +255,7 @@ def _noise(program: StepProgram) -> Tensor:
 
 
 def _time_parts(program: StepProgram, config: GenerationConfig) -> dict[str, float]:
-    """Milliseconds a step of each part, run by itself on the inputs that it had in a step.
+    """Milliseconds a step of each part, run alone on its inputs of a step.
 
     A part's kernels are captured too, so that launching them costs what it costs inside a step.
     """
@@ -364,7 +305,7 @@ def _watching(program: StepProgram, parts: dict[str, float]) -> Iterator[None]:
 
 
 def _part(path: str, module: nn.Module) -> str | None:
-    """What a module counts as; the router counts to the experts."""
+    """The part that a module belongs to; the router belongs to the experts."""
     if path.endswith((".experts", ".router")):
         return "experts"
     return {Attention: "attention", GatedMLP: "dense"}.get(type(module))

@@ -1,14 +1,14 @@
 """One denoising step as a fixed program over fixed buffers; on CUDA it is captured once and replayed.
 
-The program is the block-diffusion step of ``decoders`` in the kernels' terms: nothing in it depends on a value that
-only the host knows. The text's length, the step, the sampler's knobs and the random streams live on the device; a
-canvas writes its keys and values into the cache's buffers at a place read from there. All that an event tells is left
-in one buffer, with the flag that says whether the canvas has converged, and copied to the host behind the step.
+The program is ``plain_stepper``'s step in the kernels' terms: nothing in it depends on a value that only the host
+knows. The text's length, the step, the sampler's knobs and the random streams live on the device; a canvas writes its
+keys and values into the cache's buffers at a place read from there. All that an event tells is left in one buffer, with
+the flag that says whether the canvas has converged, and copied to the host behind the step.
 
 A canvas's first step may also commit the canvas before it: both go through the layers in one pass, text first, so that
 the weights are read once for the two.
 
-Knows neither files nor events. The plain path of ``decoders`` is its oracle.
+Knows neither files nor events. The plain stepper is its oracle.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class StepProgram:
         self.step = torch.zeros(1, dtype=torch.long, device=device)  # of this canvas
         self.knobs = torch.zeros(6, dtype=torch.float32, device=device)
         kinds: set[str] = {layer.kind for layer in network.config.layers}
-        self.spans = {kind: torch.zeros(2, dtype=torch.int32, device=device) for kind in kinds}
+        self.spans = {kind: torch.zeros(1, 2, dtype=torch.int32, device=device) for kind in kinds}
         self.offsets = torch.arange(-length, length, device=device)  # of all rows from the canvas's first
         self.tokens = torch.zeros(4, length, dtype=torch.long, device=device)
         self.entropy = torch.zeros(length, dtype=torch.float32, device=device)
@@ -150,7 +150,7 @@ class StepProgram:
         self.previous.fill_(-1)
         self.start.fill_(self.cache.length + text)
         for kind, span in self.cache.spans(self.length, text).items():
-            self.spans[kind].copy_(torch.tensor(span, dtype=torch.int32))
+            self.spans[kind].copy_(torch.tensor([span], dtype=torch.int32))
         knobs = (
             config.t_min,
             config.t_max,
@@ -299,7 +299,7 @@ class StepProgram:
     def _writer(self, index: int, offsets: Tensor) -> Extend:
         """``extend`` for a layer: writes all rows behind its stored tokens and returns the whole buffers."""
         keys, values = self.cache.buffers(index)
-        places = self.spans[self.network.config.layers[index].kind][1] - self.length + offsets
+        places = self.spans[self.network.config.layers[index].kind][0, 1] - self.length + offsets
 
         def write(new_keys: Tensor, new_values: Tensor) -> tuple[Tensor, Tensor]:
             keys.index_copy_(2, places, new_keys)

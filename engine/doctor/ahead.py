@@ -50,7 +50,7 @@ def compiled(
         signature: run-time argument -> Triton type, as in ``{"x_ptr": "*bf16", "count": "i32"}``.
         constants: compile-time argument -> value.
         capability: compute capability, 90 for 9.0.
-        disassemble: whether to tell the instructions, which takes half a second.
+        disassemble: whether to list the instructions, which takes half a second.
 
     Raises:
         ValueError: an argument of the kernel is in neither mapping.

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import sys
 
+from engine.doctor.reporter import Reporter
 from engine.doctor.sections import planned
-from engine.doctor.telling import Teller
 
 
 def main(arguments: list[str]) -> int:
@@ -17,7 +17,7 @@ def main(arguments: list[str]) -> int:
     name, device, extent, *skip = arguments
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # libraries print, too
-    planned(name).look(Teller(out, frozenset(skip)), device, extent == "quick")
+    planned(name).run(Reporter(out, frozenset(skip)), device, extent == "quick")
     return 0
 
 

@@ -6,15 +6,15 @@ from functools import partial
 
 from engine.doctor import ahead
 from engine.doctor.budgets import MOST_LAUNCHES, MOST_LAYER_LAUNCHES, TARGETS
+from engine.doctor.reporter import Found, Reporter
 from engine.doctor.shapes import real
-from engine.doctor.telling import Found, Teller
 from engine.quant import PRECISIONS
 
 
-def look(teller: Teller, _device: str, _quick: bool) -> None:
-    """Count and compile; tell a row a kernel and target."""
+def run(reporter: Reporter, _device: str, _quick: bool) -> None:
+    """Count and compile; report a row for each kernel and target."""
     if why := ahead.why_not():
-        teller.left_out("kernels compiled for three cards", why)
+        reporter.left_out("kernels compiled for three cards", why)
         return
     from engine.decoding.step_launches import step_launches
     from engine.doctor.build import Build
@@ -25,20 +25,20 @@ def look(teller: Teller, _device: str, _quick: bool) -> None:
     def counted() -> Found:
         found = step_launches(real(), PRECISIONS["int4"])
         launches.update(found.names)
-        teller.fact("launches of a step", found.step)
-        teller.fact("of a step that commits", found.commit_and_step)
+        reporter.fact("launches of a step", found.step)
+        reporter.fact("of a step that commits", found.commit_and_step)
         for kind, count in found.layers.items():
-            teller.fact(f"of a layer, {kind.replace('_', ' ')}", count)
+            reporter.fact(f"of a layer, {kind.replace('_', ' ')}", count)
         few = max(found.step, found.commit_and_step) <= MOST_LAUNCHES
         few = few and max(found.layers.values()) <= MOST_LAYER_LAUNCHES
         return few, f"{found.step}, at most {MOST_LAUNCHES} allowed, and {MOST_LAYER_LAUNCHES} of a layer"
 
     def compiled(build: Build) -> Found:
         code = build.compile()
-        teller.row(**build.figures(code), launches=launches.get(build.kernel.__name__))
+        reporter.row(**build.figures(code), launches=launches.get(build.kernel.__name__))
         return not (faults := build.faults(code)), "; ".join(faults) or "within its budget"
 
-    teller.check("launches of a step", counted)
+    reporter.check("launches of a step", counted)
     for target in TARGETS:
         for build in step_kernels(target):
-            teller.check(str(build), partial(compiled, build))
+            reporter.check(str(build), partial(compiled, build))

@@ -12,55 +12,55 @@ import psutil
 import torch
 
 from engine import kernels
-from engine.doctor.telling import Found, Teller
+from engine.doctor.reporter import Found, Reporter
 
 PACKAGES = ("safelight", "torch", "triton", "numpy", "safetensors", "tokenizers", "transformers")
 FLAGS = ("avx2", "avx512_f", "avx512_bf16", "avx512_vnni", "amx_int8", "amx_bf16")
 
 
-def look(teller: Teller, _device: str, _quick: bool) -> None:
+def run(reporter: Reporter, _device: str, _quick: bool) -> None:
     """Tell what is here."""
     device = torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
-    teller.fact("device", str(device))
-    teller.fact("system", f"{platform.system()} {platform.release()}, {platform.machine()}")
-    teller.fact("Python", platform.python_version())
+    reporter.fact("device", str(device))
+    reporter.fact("system", f"{platform.system()} {platform.release()}, {platform.machine()}")
+    reporter.fact("Python", platform.python_version())
     for package in PACKAGES:
-        teller.fact(package, _version(package))
-    _tell_processor(teller)
+        reporter.fact(package, _version(package))
+    _processor_facts(reporter)
     smi = _nvidia_smi()
-    teller.fact("driver", smi)
+    reporter.fact("driver", smi)
     if device.type == "cuda":
-        _tell_card(teller, device)
-        teller.check("kernels run on this card", lambda: _runs(device))
+        _card_facts(reporter, device)
+        reporter.check("kernels run on this card", lambda: _runs(device))
     elif smi is not None:
-        teller.check("the card is seen", lambda: (False, f"torch {torch.__version__} sees no CUDA device: {smi}"))
+        reporter.check("the card is seen", lambda: (False, f"torch {torch.__version__} sees no CUDA device: {smi}"))
     else:
-        teller.left_out("a card", f"no CUDA device; {kernels.why_plain(device)}")
+        reporter.left_out("a card", f"no CUDA device; {kernels.why_plain(device)}")
 
 
-def _tell_processor(teller: Teller) -> None:
+def _processor_facts(reporter: Reporter) -> None:
     found = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
     memory = psutil.virtual_memory()  # type: ignore[no-untyped-call, unused-ignore]
     name = found.get("cpu_name") or platform.processor() or platform.machine()
-    teller.fact("processor", f"{name}, {os.cpu_count()} logical cores")
-    teller.fact("processor's units", " ".join(flag for flag in FLAGS if found.get(flag)) or "unknown")
-    teller.fact("what torch uses of it", torch.backends.cpu.get_cpu_capability())
-    teller.fact("memory", round(memory.total / 1e9, 1), "GB")
-    teller.fact("memory free", round(memory.available / 1e9, 1), "GB")
-    teller.fact("C compiler", os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang"))
+    reporter.fact("processor", f"{name}, {os.cpu_count()} logical cores")
+    reporter.fact("processor's units", " ".join(flag for flag in FLAGS if found.get(flag)) or "unknown")
+    reporter.fact("what torch uses of it", torch.backends.cpu.get_cpu_capability())
+    reporter.fact("memory", round(memory.total / 1e9, 1), "GB")
+    reporter.fact("memory free", round(memory.available / 1e9, 1), "GB")
+    reporter.fact("C compiler", os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang"))
 
 
-def _tell_card(teller: Teller, device: torch.device) -> None:
+def _card_facts(reporter: Reporter, device: torch.device) -> None:
     card = torch.cuda.get_device_properties(device)
     free, total = torch.cuda.mem_get_info(device)
-    teller.fact("card", card.name)
-    teller.fact("compute capability", f"{card.major}.{card.minor}")
-    teller.fact("CUDA of torch", torch.version.cuda)
-    teller.fact("multiprocessors", card.multi_processor_count)
-    teller.fact("L2 cache", round(card.L2_cache_size / 1e6, 1), "MB")
-    teller.fact("shared memory of a program", card.shared_memory_per_block_optin >> 10, "KiB")
-    teller.fact("card's memory", round(total / 1e9, 1), "GB")
-    teller.fact("card's memory free", round(free / 1e9, 1), "GB")
+    reporter.fact("card", card.name)
+    reporter.fact("compute capability", f"{card.major}.{card.minor}")
+    reporter.fact("CUDA of torch", torch.version.cuda)
+    reporter.fact("multiprocessors", card.multi_processor_count)
+    reporter.fact("L2 cache", round(card.L2_cache_size / 1e6, 1), "MB")
+    reporter.fact("shared memory of a program", card.shared_memory_per_block_optin >> 10, "KiB")
+    reporter.fact("card's memory", round(total / 1e9, 1), "GB")
+    reporter.fact("card's memory free", round(free / 1e9, 1), "GB")
 
 
 def _runs(device: torch.device) -> Found:
@@ -76,7 +76,7 @@ def _version(package: str) -> str | None:
 
 
 def _nvidia_smi() -> str | None:
-    """Driver, clocks and power limit as the driver's own tool tells them; None without it."""
+    """Driver, clocks and power limit as the driver's own tool gives them; None without it."""
     fields = "name,driver_version,clocks.sm,clocks.mem,clocks.max.sm,power.limit,temperature.gpu"
     try:
         done = subprocess.run(

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import IO
 
 from engine.doctor.report import CheckResult, Report, SectionReport
+from engine.doctor.reporter import LOST
 from engine.doctor.sections import SECTIONS, SectionPlan
-from engine.doctor.telling import LOST
 
 MOST_DEATHS = 5  # of a section's processes
 Progress = Callable[[str], None]
@@ -94,7 +94,7 @@ def _run_process(
 
 
 def _listen(stream: IO[bytes], section: SectionReport, title: str, progress: Progress) -> str | None:
-    """Take what a process tells until it ends; returns the check that had begun and did not end."""
+    """Take what a process reports until it ends; returns the check that had begun and did not end."""
     begun: str | None = None
     progress(f"{title} …")
     for line in stream:

@@ -11,27 +11,27 @@ from functools import partial
 import torch
 
 from engine import kernels
-from engine.benchmarks.step import random_network
+from engine.benchmarks.random_network import random_network
 from engine.checks.network_checks import network_checks
 from engine.checks.oracle import OracleCheck, judge
 from engine.doctor import interpreter
+from engine.doctor.reporter import Found, Reporter
 from engine.doctor.shapes import CheckShape, real, tiny
-from engine.doctor.telling import Found, Teller
 from engine.memory.device import Placement
 from engine.quant import PRECISIONS
 
 REPEATS = 12  # on a card, where a race shows in one run of many; the interpreter has none
 
 
-def look(teller: Teller, device: str, quick: bool) -> None:
+def run(reporter: Reporter, device: str, quick: bool) -> None:
     """Check all kernels; with ``quick`` one shape of each."""
     place = torch.device(device)
     if place.type == "cpu":
         torch.set_num_threads(1)  # on tiny shapes a second one only waits
-        _processor(teller, place)
+        _processor(reporter, place)
     why = kernels.why_plain(place) if place.type == "cuda" else interpreter.why_not()
     if why is not None:
-        teller.left_out("kernels", why)
+        reporter.left_out("kernels", why)
         return
     from engine.doctor.kernel_checks import Make, kernel_checks
 
@@ -51,13 +51,13 @@ def look(teller: Teller, device: str, quick: bool) -> None:
     for name, make in kernel_checks(shape):
         kernel = name.split()[0].rstrip(",")
         if not quick or kernel not in seen:
-            teller.check(name, partial(judged, make))
+            reporter.check(name, partial(judged, make))
         seen.add(kernel)
     where = f"real shapes on {place}" if place.type == "cuda" else "tiny shapes in Triton's interpreter, fp32"
-    teller.fact("checked at", where)
+    reporter.fact("checked at", where)
 
 
-def _processor(teller: Teller, device: torch.device) -> None:
+def _processor(reporter: Reporter, device: torch.device) -> None:
     """What packed weights go through on a CPU, in bf16, in the layers of a tiny network."""
     with torch.inference_mode():
         network = random_network(tiny(), PRECISIONS["int4"], Placement(device, torch.bfloat16, "asked for"))
@@ -69,4 +69,4 @@ def _processor(teller: Teller, device: torch.device) -> None:
         return verdict.ok, verdict.said
 
     for check in checks:
-        teller.check(f"processor's {check.kernel}, {check.where}", partial(judged, check.make))
+        reporter.check(f"processor's {check.kernel}, {check.where}", partial(judged, check.make))

@@ -147,11 +147,11 @@ def _ends(capability: int) -> list[Build]:
     exact = CodeBudget(ptx_without=("cos.approx", "sin.approx"))
     rows = {"H": HIDDEN, "HAS_SCALES": True, "BLOCK": 4096}
     canvas = {"C": 256, "PADDED": 256, "BLOCK": settle.BLOCK}
-    told = {"entropy_ptr": "fp32", "tokens_ptr": "i64"}
+    types = {"entropy_ptr": "fp32", "tokens_ptr": "i64"}
     return [
         Build("ends", "embed_rows", capability, inputs.embed_rows_kernel, rows, few),
         Build("ends", "rope", capability, inputs.rope_kernel, {"HALF": 256}, exact, 4, types={"start_ptr": "i64"}),
-        Build("ends", "settle", capability, settle.settle_kernel, canvas, CodeBudget(), types=told),
+        Build("ends", "settle", capability, settle.settle_kernel, canvas, CodeBudget(), types=types),
     ]
 
 

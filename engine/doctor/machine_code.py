@@ -108,7 +108,7 @@ def used(usage: str) -> tuple[int, int]:
     """Registers and spilled bytes of a thread, from the text of ``--dump-resource-usage``.
 
     Raises:
-        ValueError: the text tells neither.
+        ValueError: the text has neither.
     """
     found = {name: int(value) for name, value in re.findall(r"\b(REG|STACK|LOCAL):(\d+)", usage)}
     if "REG" not in found:

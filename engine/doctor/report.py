@@ -1,4 +1,4 @@
-"""What the sections told, joined: plain data that is printed as a table or as JSON."""
+"""What the sections reported, joined: plain data that is printed as a table or as JSON."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Fact:
 
 @dataclass
 class SectionReport:
-    """What one section's processes told, in its order."""
+    """What one section's processes reported, in its order."""
 
     name: str
     checks: list[CheckResult] = field(default_factory=list)
@@ -48,18 +48,18 @@ class SectionReport:
         return "not checked" if self.checks else "told"
 
     def value(self, name: str) -> str | float | bool | None:
-        """A fact's value; None if it was not told."""
+        """A fact's value; None if it was not reported."""
         return next((fact.value for fact in self.facts if fact.name == name), None)
 
     def take(self, record: dict[str, Any]) -> str | None:
-        """Add what a process told; returns the name of a check that has begun."""
+        """Add what a process reported; returns the name of a check that has begun."""
         match record:
             case {"begin": str(name)}:
                 return name
             case {"check": str(name), "ok": bool() | None as ok, "said": str(said)}:
                 self.checks.append(CheckResult(name, ok, said))
             case {"fact": str(name), "value": value, "unit": str(unit)}:
-                self.facts = [fact for fact in self.facts if fact.name != name]  # a second process tells it again
+                self.facts = [fact for fact in self.facts if fact.name != name]  # a second process reports it again
                 self.facts.append(Fact(name, value, unit))
             case {"row": dict(row)}:
                 self.rows.append(row)

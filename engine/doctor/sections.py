@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib import import_module
 
-from engine.doctor.telling import Teller
+from engine.doctor.reporter import Reporter
 
 
 @dataclass(frozen=True)
 class SectionPlan:
-    """A section before it is run. Its module has ``look(teller, device, quick)``."""
+    """A section before it is run. Its module has ``run(reporter, device, quick)``."""
 
     name: str
     title: str
@@ -22,9 +22,9 @@ class SectionPlan:
     quick: bool = True  # whether it takes part with ``--quick``
     interprets: bool = False  # on a CPU, kernels run in Triton's interpreter
 
-    def look(self, teller: Teller, device: str, quick: bool) -> None:
+    def run(self, reporter: Reporter, device: str, quick: bool) -> None:
         """Run it in this process."""
-        import_module(self.module).look(teller, device, quick)
+        import_module(self.module).run(reporter, device, quick)
 
 
 SECTIONS = (

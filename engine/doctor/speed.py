@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import statistics
 import time
+from functools import partial
 
 import torch
 
 from engine.benchmarks.step import copy_bandwidth
 from engine.catalog import SKILLS
+from engine.doctor.reporter import Found, Reporter
 from engine.doctor.shapes import REAL, real
-from engine.doctor.telling import Found, Teller
 from engine.memory.device import choose
 from engine.memory.plan import device_memory
 from engine.quant import PRECISIONS
@@ -20,19 +21,19 @@ CANVAS = 256
 CONTEXT = 1024
 
 
-def look(teller: Teller, device: str, quick: bool) -> None:
+def run(reporter: Reporter, device: str, quick: bool) -> None:
     """Measure this device."""
     place = torch.device(device)
-    teller.fact("a large copy, read and written", round(copy_bandwidth(place) / 1e9, 1), "GB/s")
-    teller.fact("bf16 matrix product", round(product_rate(place) / 1e9, 1), "GFLOP/s")
+    reporter.fact("a large copy, read and written", round(copy_bandwidth(place) / 1e9, 1), "GB/s")
+    reporter.fact("bf16 matrix product", round(product_rate(place) / 1e9, 1), "GFLOP/s")
     if place.type == "cpu":
-        teller.check("steps of the embedded model", lambda: _embedded(teller))
-        teller.left_out("steps of the real shape", "no GPU; see safelight bench --shape 26b-a4b")
+        reporter.check("steps of the embedded model", lambda: _embedded(reporter))
+        reporter.left_out("steps of the real shape", "no GPU; see safelight bench --shape 26b-a4b")
     elif quick:
-        teller.left_out("steps of the real shape", "left out by --quick")
+        reporter.left_out("steps of the real shape", "left out by --quick")
     else:
         for precision in ("int4", "nf4"):
-            teller.check(f"steps of the real shape, {precision}", lambda name=precision: _real(teller, device, name))  # type: ignore[misc]
+            reporter.check(f"steps of the real shape, {precision}", partial(_real, reporter, device, precision))
 
 
 def product_rate(device: torch.device) -> float:
@@ -49,7 +50,7 @@ def product_rate(device: torch.device) -> float:
     return 2 * CANVAS * SIDE**2 / statistics.median(times[2:])
 
 
-def _embedded(teller: Teller) -> Found:
+def _embedded(reporter: Reporter) -> Found:
     """The skills model, measured as ``safelight bench`` does."""
     from engine.benchmarks.generation import measure
     from engine.models.model import load_model
@@ -58,15 +59,15 @@ def _embedded(teller: Teller) -> Found:
     model = load_model(SKILLS, device="cpu")
     result = measure(model, runs=2)
     work, every = work_of(model.config), available_threads()
-    teller.fact("embedded model's step, median", round(result.step_ms_median, 2), "ms")
-    teller.fact("embedded model's step, 95th percentile", round(result.step_ms_p95, 2), "ms")
-    teller.fact("threads it takes", f"{result.threads} of {every}")
+    reporter.fact("embedded model's step, median", round(result.step_ms_median, 2), "ms")
+    reporter.fact("embedded model's step, 95th percentile", round(result.step_ms_p95, 2), "ms")
+    reporter.fact("threads it takes", f"{result.threads} of {every}")
     least = f"{LEAST_WORK / 1e9:.0f} billion multiplications"
-    teller.fact("because", f"a pass has {work / 1e9:.2f} billion multiplications; more threads pay from {least} on")
+    reporter.fact("because", f"a pass has {work / 1e9:.2f} billion multiplications; more threads pay from {least} on")
     return result.step_ms_median > 0, f"{result.step_ms_median:.1f} ms"
 
 
-def _real(teller: Teller, device: str, precision: str) -> Found:
+def _real(reporter: Reporter, device: str, precision: str) -> Found:
     """Forced steps with random weights, as ``safelight bench --shape`` measures them."""
     from engine.benchmarks.step import measure_shape
 
@@ -78,19 +79,19 @@ def _real(teller: Teller, device: str, precision: str) -> Found:
         phases[phase] = torch.cuda.memory_allocated(placement.device) / 1e9, (taken[0] if taken else 0) / 1e9
         if phase == "steps":
             peak = torch.cuda.max_memory_allocated(placement.device) / 1e9
-            teller.fact(f"{precision}: peak of prefill and steps", round(peak, 2), "GB")
+            reporter.fact(f"{precision}: peak of prefill and steps", round(peak, 2), "GB")
 
     result = measure_shape(REAL, real(), PRECISIONS[precision], placement, CONTEXT, reached=reached)
     named = f"{precision}: "
     for part, ms in {"step, median": result.step_ms_median, "step, p95": result.step_ms_p95}.items():
-        teller.fact(named + part, round(ms, 3), "ms")
-    teller.fact(f"{named}a first step that commits", round(result.commit_and_step_ms_median, 3), "ms")
+        reporter.fact(named + part, round(ms, 3), "ms")
+    reporter.fact(f"{named}a first step that commits", round(result.commit_and_step_ms_median, 3), "ms")
     for part, ms in result.parts_ms.items():
-        teller.fact(f"{named}{part} of a step", round(ms, 3), "ms")
-    teller.fact(f"{named}weights read", round(result.read_gb_s), "GB/s")
-    teller.fact(f"{named}share of the memory floor", round(100 * result.floor_share), "%")
+        reporter.fact(f"{named}{part} of a step", round(ms, 3), "ms")
+    reporter.fact(f"{named}weights read", round(result.read_gb_s), "GB/s")
+    reporter.fact(f"{named}share of the memory floor", round(100 * result.floor_share), "%")
     for phase, (allocated, taken) in phases.items():
-        teller.fact(f"{named}allocated after {phase}", round(allocated, 2), "GB")
-        teller.fact(f"{named}device's memory taken after {phase}", round(taken, 2), "GB")
+        reporter.fact(f"{named}allocated after {phase}", round(allocated, 2), "GB")
+        reporter.fact(f"{named}device's memory taken after {phase}", round(taken, 2), "GB")
     torch.cuda.empty_cache()
     return result.graph, f"{result.step_ms_median:.2f} ms" if result.graph else f"no graph: {result.plain_reason}"

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from engine import kernels
-from engine.benchmarks.step import random_network
+from engine.benchmarks.random_network import random_network
 from engine.checks.operands import draws
 from engine.config import GenerationConfig, ModelConfig
 from engine.decoding import sampling
@@ -21,8 +21,8 @@ from engine.decoding.generate import complete
 from engine.decoding.prefill import commit
 from engine.decoding.step_program import StepFacts, StepProgram
 from engine.doctor import interpreter
+from engine.doctor.reporter import Found, Reporter
 from engine.doctor.shapes import real, tiny
-from engine.doctor.telling import Found, Teller
 from engine.layers.kv_cache import KVCache
 from engine.memory.device import Placement
 from engine.models.diffusion_gemma.network import DiffusionGemma
@@ -37,11 +37,11 @@ AGAIN = 20  # times that the same canvas is run, on a card
 BITS, ROUNDING = 0.0, 1e-4  # nats that entropies may differ by
 
 
-def look(teller: Teller, device: str, quick: bool) -> None:
+def run(reporter: Reporter, device: str, quick: bool) -> None:
     """Run the same canvases both ways."""
     place = torch.device(device)
     if why := kernels.why_plain(place) if place.type == "cuda" else interpreter.why_not():
-        teller.left_out("steps", why)
+        reporter.left_out("steps", why)
         return
     with torch.inference_mode():
         if place.type == "cuda":
@@ -52,13 +52,13 @@ def look(teller: Teller, device: str, quick: bool) -> None:
             torch.set_num_threads(1)
             ways = _Ways(_network(tiny(), place, torch.float32), 30, TINY_STEPS, ROUNDING)
         how = "graph against eager" if place.type == "cuda" else "fused kernels against the plain path"
-        teller.check(f"steps, {how}", ways.alike)
-        teller.check(f"a step that commits, {how}", partial(ways.alike, commits=True))
+        reporter.check(f"steps, {how}", ways.alike)
+        reporter.check(f"a step that commits, {how}", partial(ways.alike, commits=True))
         if place.type == "cuda":
-            teller.check("after the cache's buffers moved", partial(ways.alike, canvases=3 * ROOM))
+            reporter.check("after the cache's buffers moved", partial(ways.alike, canvases=3 * ROOM))
             if not quick:
-                teller.check(f"the same canvas {AGAIN} times", ways.repeated)
-            teller.check("a first step against the plain network", ways.plain)
+                reporter.check(f"the same canvas {AGAIN} times", ways.repeated)
+            reporter.check("a first step against the plain network", ways.plain)
 
 
 def _network(config: ModelConfig, device: torch.device, dtype: torch.dtype) -> DiffusionGemma:
@@ -72,7 +72,7 @@ def _network(config: ModelConfig, device: torch.device, dtype: torch.dtype) -> D
 
 @dataclass(frozen=True)
 class _Ways:
-    """A network and what it is to do."""
+    """A network, and the steps to be taken in two ways."""
 
     network: DiffusionGemma
     length: int  # of the context
@@ -80,7 +80,7 @@ class _Ways:
     tolerance: float  # nats that entropies may differ by between the two ways
 
     def alike(self, commits: bool = False, canvases: int = ROOM) -> Found:
-        """Whether both ways tell the same, also after the cache has moved to have room for more ``canvases``."""
+        """Whether both ways give the same, also after the cache has moved to have room for more ``canvases``."""
         plain, fast = (self.run(is_fast, commits, canvases) for is_fast in (False, True))
         if not all(step.finite for step in plain + fast):
             return False, "logits are not finite"
@@ -90,29 +90,29 @@ class _Ways:
     def run(self, is_fast: bool, commits: bool, canvases: int) -> list[StepFacts]:
         """The steps of one canvas behind the context, and of another if the cache has to move in between."""
         program, cache = self.program(is_fast)
-        told = self.told(program, self.canvas(), self.canvas(seed=2) if commits else None)
+        found = self.steps_of(program, self.canvas(), self.canvas(seed=2) if commits else None)
         if canvases > ROOM:
             cache.reserve(self.length + canvases * program.length)
-            told += self.told(program, self.canvas(seed=3), None)
-        return told
+            found += self.steps_of(program, self.canvas(seed=3), None)
+        return found
 
     def repeated(self) -> Found:
-        """Whether replays of one canvas tell the same bits."""
+        """Whether replays of one canvas give the same bits."""
         program, _cache = self.program(True)
-        first = self.told(program, self.canvas(), None)
+        first = self.steps_of(program, self.canvas(), None)
         for turn in range(1, AGAIN):
             program.seed(SEED)
-            if differing := _first_difference(first, self.told(program, self.canvas(), None), BITS):
+            if differing := _first_difference(first, self.steps_of(program, self.canvas(), None), BITS):
                 return False, f"run {turn}: {differing}"
         return True, "the same bits"
 
     def plain(self) -> Found:
         """Entropies of a first step against the plain network, whose roundings are others."""
         program, cache = self.program(True)
-        told = self.told(program, self.canvas(), None)[0]
+        first = self.steps_of(program, self.canvas(), None)[0]
         logits = self.network.denoise(self.canvas(), cache) / GenerationConfig().temperature(0)
         entropy = sampling.token_entropy(logits)
-        gap = float((told.entropy.to(entropy.device) - entropy).abs().mean())
+        gap = float((first.entropy.to(entropy.device) - entropy).abs().mean())
         return gap < 0.1, f"{gap:.3f} nats apart on average"
 
     def program(self, is_fast: bool) -> tuple[StepProgram, KVCache]:
@@ -131,8 +131,8 @@ class _Ways:
         program.seed(SEED)
         return program, cache
 
-    def told(self, program: StepProgram, canvas: Tensor, committed: Tensor | None) -> list[StepFacts]:
-        """What the steps of one canvas tell."""
+    def steps_of(self, program: StepProgram, canvas: Tensor, committed: Tensor | None) -> list[StepFacts]:
+        """The facts of each step of one canvas."""
         settings = GenerationConfig(max_denoising_steps=self.steps, entropy_bound=2.0, confidence_threshold=0.0)
         program.begin(canvas, None, settings, committed)
         found = []
@@ -140,8 +140,8 @@ class _Ways:
             program.launch(step)
             if step == 0 and committed is not None:
                 program.cache.advance(len(committed))
-            told = program.collect(step)
-            found.append(StepFacts._make(part.clone() if isinstance(part, Tensor) else part for part in told))
+            facts = program.collect(step)
+            found.append(StepFacts._make(part.clone() if isinstance(part, Tensor) else part for part in facts))
         return found
 
     def canvas(self, seed: int = 1) -> Tensor:

@@ -21,7 +21,7 @@ from engine.files import clear, private_folder, read_json
 from engine.hub.names import UNFINISHED, folder_name, repo_of
 from engine.hub.progress import ByteCounter, DownloadProgress, Report, StoppedError
 from engine.hub.record import PART, RECORD, ClosedError, Record, RemoteFile, is_begun, is_own, listed, matches, size_of
-from engine.store_files import MANIFEST  # a packed store vouches for its own files
+from engine.store_files import MANIFEST  # a packed store lists the hashes of its own files
 from engine.types import Cancel
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def download(
     flags = tuple(flag for flag in (pause, cancel) if flag is not None)
     try:
         hub = Hub(repo, endpoint, token, patience or Patience())
-        if begun is not None:  # somebody removed a file of it
+        if begun is not None:  # a file of it was removed
             os.rename(target, work)
         _fetch_missing(hub, work, progress, flags)
         os.rename(work, target)
@@ -145,7 +145,7 @@ def discard(repo: str, folder: Path) -> None:
     """
     target = model_folder(repo, folder)
     work = target.with_name(target.name + UNFINISHED)
-    if not os.path.lexists(work):  # or it was finished once, and somebody removed a file of it
+    if not os.path.lexists(work):  # or it was finished once, and a file of it was removed
         work = target
     if not os.path.lexists(work) or is_verified(work):
         return
@@ -214,7 +214,7 @@ def _fetch_missing(hub: Hub, work: Path, progress: Report | None, flags: tuple[C
         _require_disk(work, record)
     counter = ByteCounter(record.total_bytes, record.done_bytes(work), progress, flags)
     for file in record.missing(work):
-        if size_of(work / file.name) is not None:  # somebody wrote to it
+        if size_of(work / file.name) is not None:  # it was changed
             counter.add(-file.done_bytes(work))
             (work / file.name).unlink()
         _fetch_file(hub, file, record.revision, work, counter)

@@ -1,4 +1,4 @@
-"""What a repository, its files, a revision and a token may look like, whoever gave it. Knows no disk or network."""
+"""Checks the names of repositories, files, revisions and tokens, which are untrusted. Knows no disk or network."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def round_to_int8(x, largest):
 
 @triton.jit
 def quantize_kernel(x_ptr, codes_ptr, scales_ptr, tokens, K: tl.constexpr, GROUPS: tl.constexpr, SIZE: tl.constexpr):
-    """One token. A value that is not finite makes its group's scale NaN, since no code can tell of it."""
+    """One token. A value that is not finite makes its group's scale NaN, since no code can say so."""
     group = tl.arange(0, GROUPS)
     at = group[:, None] * SIZE + tl.arange(0, SIZE)[None, :]
     row = tl.program_id(0).to(tl.int64) * K + at

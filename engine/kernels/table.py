@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from importlib import import_module
+from types import ModuleType
 from typing import Any, Literal, NamedTuple
 
 from engine.quant import INT4, INT4_G64, INT8, NF4, Scheme
@@ -59,15 +60,21 @@ ROWS = (
 )
 
 
-@functools.cache
 def find(operation: str, scheme: Scheme | None, capability: Capability) -> Callable[..., Any]:
     """The function that serves an operation on weights of a scheme; None: not packed, or no weights."""
+    module, name = _served(operation, scheme, capability)
+    found: Callable[..., Any] = getattr(module, name)
+    return found
+
+
+@functools.cache
+def _served(operation: str, scheme: Scheme | None, capability: Capability) -> tuple[ModuleType, str]:
+    """Module and name of that function. Modules are imported when they are first needed: Triton's take a second."""
     for row in ROWS:
         fits_weights = row.schemes is None or scheme in row.schemes
         if row.operation == operation and fits_weights and _fits(capability, row.needs):
             module, _, name = row.function.partition(".")
-            found: Callable[..., Any] = getattr(import_module(f"engine.kernels.{module}"), name)
-            return found
+            return import_module(f"engine.kernels.{module}"), name
     raise LookupError(f"no kernel serves {operation}")
 
 

@@ -24,10 +24,11 @@ Extend = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 @dataclass(frozen=True)
 class Span:
-    """In place of a mask: keys ``bounds[0]`` to ``bounds[1]`` (2,) int32, numbers that only the device knows.
+    """In place of a mask: of each sequence, the keys from ``bounds[..., 0]`` to ``bounds[..., 1]``.
 
-    Queries are the last of them. A canvas looks at its prefix and at itself, so it sees all. Text before it, the first
-    ``text_rows`` queries, sees keys up to its own place, ``window`` at most, also those before ``bounds[0]``.
+    bounds: (B, 2) int32, numbers that only the device knows. Queries are the last of these keys. A canvas looks at its
+    prefix and at itself, so it sees all. Text before it, the first ``text_rows`` queries, sees keys up to its own
+    place, ``window`` at most, also those before the first bound.
     """
 
     bounds: Tensor
@@ -35,8 +36,12 @@ class Span:
     window: int | None = None
 
     def attend(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        """Queries (heads, T, D) on keys and values (kv_heads, S, D) in buffers -> (T, heads * D)."""
-        return kernels.attend(queries, keys, values, self.bounds, self.text_rows, self.window)
+        """Queries (B, heads, T, D) on keys and values (B, kv_heads, S, D) in buffers -> (B, T, heads * D)."""
+        each = [
+            kernels.attend(*sequence, self.text_rows, self.window)
+            for sequence in zip(queries, keys, values, self.bounds, strict=True)
+        ]
+        return each[0][None] if len(each) == 1 else torch.stack(each)
 
 
 def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
@@ -81,7 +86,7 @@ class Attention(nn.Module):
     ) -> Tensor:
         """x (B, T, H); rope two of (T, D); mask broadcastable to (B, heads, T, S), True where allowed -> (B, T, H).
 
-        With a ``Span`` for a mask the batch is one. The first ``text_rows`` of the T are text, the rest a canvas.
+        The first ``text_rows`` of the T are text, the rest a canvas.
         """
         batch, length, _ = x.shape
         cos, sin = rope
@@ -94,6 +99,6 @@ class Attention(nn.Module):
         queries = rotate(self.q_norm(heads(linear(self.q_proj, x, text_rows))), cos, sin)
         keys, values = extend(rotate(self.k_norm(raw_keys), cos, sin), self.v_norm(raw_values))
         if isinstance(mask, Span):
-            return linear(self.o_proj, mask.attend(queries[0], keys[0], values[0]), text_rows)[None]
+            return linear(self.o_proj, mask.attend(queries, keys, values), text_rows)
         mixed = attend(queries, keys, values, mask)
         return linear(self.o_proj, mixed.transpose(1, 2).reshape(batch, length, -1), text_rows)

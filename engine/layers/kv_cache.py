@@ -133,11 +133,9 @@ class KVCache:
             if layer.reserve(tokens):  # on a GPU no longer buffer fits in what it left, and all layers' would be kept
                 torch.cuda.empty_cache()
 
-    def appender(self, index: int) -> Extend:
-        """``extend`` for prefill: what it writes is kept once ``advance`` is called."""
+    def writer(self, index: int) -> Extend:
+        """``extend`` for a layer; what it writes is kept once ``advance`` is called, and else written over."""
         return self._layers[index].extend
-
-    onlooker = appender  # a canvas writes to the same room, and nobody advances
 
     def buffers(self, index: int) -> tuple[Tensor, Tensor]:
         """A layer's whole keys and values, (1, heads, capacity, D); they stay in place as long as ``reserve`` holds."""

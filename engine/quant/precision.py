@@ -54,8 +54,8 @@ class Precision:
         for part, scheme in raw.items():
             is_known = scheme is None or (isinstance(scheme, str) and scheme in SCHEMES)
             if part not in Precision().as_dict() or not is_known:
-                told = f"{quoted(part)} as {quoted(scheme)}"
-                raise SafelightError(f"the weights are packed in a way this version does not know: {told}")
+                found = f"{quoted(part)} as {quoted(scheme)}"
+                raise SafelightError(f"the weights are packed in a way this version does not know: {found}")
         return Precision(**{part: SCHEMES[scheme] for part, scheme in raw.items() if scheme is not None})
 
 

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from engine import catalog
 from engine.service.capabilities import Capabilities
 from engine.service.replies import LoadedModel
 from engine.service.requests import LoadRequest
@@ -37,8 +38,10 @@ def describe(model: Model, request: LoadRequest, identity: ModelIdentity, capabi
         fingerprint=identity.fingerprint,
         context=model.config.max_position_embeddings,
         threads=model.threads,
+        kernels=model.compute_path,
         device_reason=model.placement.reason,
         capabilities=capabilities,
+        traits=catalog.traits(model.name),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from engine.catalog import Traits
 from engine.config import GenerationConfig
 from engine.events import Event
 from engine.service.capabilities import Capabilities
@@ -44,6 +45,7 @@ class LoadedModel:
     adapter: str | None = None  # the folder or id of the adapter that is on it
     adapter_title: str = ""
     capabilities: Capabilities = field(default_factory=Capabilities)
+    traits: Traits = field(default_factory=Traits)
 
 
 @dataclass(frozen=True)

@@ -195,7 +195,7 @@ def _search(
 
 
 def solutions(board: str, limit: int = 2, rng: random.Random | None = None, guesses: int | None = None) -> list[str]:
-    """Up to ``limit`` solutions of a board (two are enough to tell whether it is unique).
+    """Up to ``limit`` solutions of a board (two are enough to see whether it is unique).
 
     Raises:
         GaveUpError: more than ``guesses`` were needed; None allows any number.
@@ -233,7 +233,7 @@ def random_solution(rng: random.Random) -> str:
 def is_held_out(solution: str) -> bool:
     """Whether a filled grid's symmetry class is kept for tests (about one class in sixteen).
 
-    The classes are told apart by an invariant under relabelling, permuted bands, stacks, rows and columns, and
+    The class is found by an invariant under relabelling, permuted bands, stacks, rows and columns, and
     transposition: the cycle lengths of the permutations that take one row (column) of a band (stack) to another.
     """
 
@@ -325,17 +325,17 @@ def read_answer(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """How an answer stands to its puzzle."""
+class Judgement:
+    """Whether an answer solves its puzzle, and what is wrong with it."""
 
     valid: bool  # a complete grid without conflicts that keeps every given
     givens_kept: bool
     conflicts: tuple[tuple[int, int], ...]
 
 
-def judge(board: str, answer: str) -> Verdict:
+def judge(board: str, answer: str) -> Judgement:
     """Judge an 81-character answer against its puzzle."""
     kept = all(given in ("0", cell) for given, cell in zip(board, answer, strict=True))
     clashes = tuple(conflicts(answer))
     filled = all(cell in DIGITS for cell in answer)
-    return Verdict(valid=filled and kept and not clashes, givens_kept=kept, conflicts=clashes)
+    return Judgement(valid=filled and kept and not clashes, givens_kept=kept, conflicts=clashes)

@@ -9,7 +9,7 @@ from typing import Any
 from engine.errors import SafelightError
 from engine.files import read_json, read_text
 from engine.text.message import Message
-from engine.text.template_budget import Budget
+from engine.text.template_budget import TemplateBudget
 from engine.text.template_compiling import MOST_SOURCE, compile_template, render
 
 STEPS, STEPS_PER_MESSAGE, STEPS_PER_CHARACTER = 500_000, 3_000, 4
@@ -50,7 +50,7 @@ class ChatTemplate:
     def render(self, messages: Sequence[Message], **options: Any) -> str:
         """The prompt text up to where the model's turn begins.
 
-        What it may take grows with the messages: a template that needs more is refused.
+        The budget grows with the messages; a template that needs more is refused.
 
         Args:
             messages: oldest first.
@@ -60,7 +60,7 @@ class ChatTemplate:
             SafelightError: the template refuses these messages, or takes too much.
         """
         characters = sum(len(text) for message in messages for text in message.values())
-        budget = Budget(
+        budget = TemplateBudget(
             STEPS + STEPS_PER_MESSAGE * len(messages) + STEPS_PER_CHARACTER * characters,
             LARGEST + LARGEST_PER_CHARACTER * characters,
         )

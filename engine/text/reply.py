@@ -1,7 +1,7 @@
-"""Tokens of an answer to what is read: the thinking, if the model did any, apart from the text. Knows no network.
+"""Splits an answer's tokens into text and thinking. Knows no network.
 
-The template opens a channel by name ("thought") and closes it; what stands between is thinking. Source: the released
-checkpoint's chat template.
+Thinking stands between the tokens that open and close a channel named "thought". Source: the released checkpoint's
+chat template.
 """
 
 from __future__ import annotations

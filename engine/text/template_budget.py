@@ -1,7 +1,7 @@
-"""What rendering a template may cost: steps, and the size of every value that it makes.
+"""The budget of rendering a template: steps, and the size of every value.
 
-A step is about a microsecond: an operation, an item of a list, or 16 characters that are read or written. As whatever
-is made is counted, steps bound the memory as well.
+A step is about a microsecond: an operation, an item of a list, or 16 characters read or written. As all new values are
+counted, steps bound the memory as well.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _CONVERSION = re.compile(r"%(?:\([^()%]*\))?[-+ #0]?[0-9]{0,2}(?:\.[0-9]{0,2})?[
 
 
 class LimitError(Exception):
-    """A template asks for more than one needs; says of what."""
+    """A template exceeds a limit; the message says which."""
 
 
 class Weight(NamedTuple):
-    """A value with all that it holds, as often as it holds it."""
+    """The size of a value with everything in it; a part that is in it twice counts twice."""
 
     size: int  # items and characters
     depth: int
@@ -36,8 +36,8 @@ _ONE = Weight(1, 0, True)
 _OPAQUE = Weight(1, 0, False)
 
 
-class Budget:
-    """Of one rendering.
+class TemplateBudget:
+    """The steps left to one rendering, and the largest value that it may make.
 
     Args:
         steps: how many it may take.
@@ -52,14 +52,14 @@ class Budget:
     def spend(self, steps: int = 1) -> None:
         """
         Raises:
-            LimitError: there are not so many left.
+            LimitError: fewer are left.
         """
         self._left -= steps
         if self._left < 0:
             raise LimitError("it takes more steps than any template needs")
 
     def made(self, value: Any) -> Any:
-        """A new value, or the items of an iterator as a list, once it is paid for."""
+        """Pay for a new value and return it, an iterator as the list of its items."""
         if isinstance(value, str):
             self.spend(1 + len(value) // CHARACTERS)
         elif isinstance(value, _ITERATORS) and not isinstance(value, LoopContext):
@@ -72,7 +72,7 @@ class Budget:
         return value
 
     def look(self, value: Any) -> Any:
-        """Pay for a look at the items of a value, not at what they hold."""
+        """Pay for going through the items of a value, but not into them."""
         length = len(value) if isinstance(value, str | list | tuple | dict | range) else 0
         self.spend(1 + (length // CHARACTERS if isinstance(value, str) else length))
         return value
@@ -95,7 +95,7 @@ class Budget:
         return value
 
     def weigh(self, value: Any) -> Weight:
-        """Paid for where the value is met first.
+        """The size of a value; paid for the first time that it is asked.
 
         Raises:
             LimitError: it is larger or deeper than a value may be.

@@ -1,4 +1,4 @@
-"""A template's source to what renders it: refused where a chat template has no use for it, led through the sandbox."""
+"""Compiles a template: refuses syntax that no chat template needs, and routes operations through the sandbox."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from jinja2 import Template, nodes
 from jinja2.visitor import NodeTransformer
 
 from engine.errors import SafelightError
-from engine.text.template_budget import Budget, LimitError
+from engine.text.template_budget import LimitError, TemplateBudget
 from engine.text.template_sandbox import Sandbox, current
 
 MOST_SOURCE = 2**17  # characters; published templates have up to 30 000
@@ -27,13 +27,13 @@ def _by(name: str, node: nodes.Expr) -> nodes.Filter:
 
 
 class _Rewriting(NodeTransformer):
-    """Leads through our filters what Jinja would compile to plain Python."""
+    """Routes through our filters what Jinja would compile to plain Python."""
 
     def visit_For(self, node: nodes.For) -> nodes.For:
         cost = self._cost(node.body)
         self.generic_visit(node)
         node.body.insert(0, nodes.ExprStmt(cost, lineno=node.lineno))
-        if node.test is not None:  # asked of items for which there is no turn
+        if node.test is not None:  # runs for skipped items, too
             node.test = nodes.And(self._cost([node.test]), node.test, lineno=node.lineno)
         return node
 
@@ -47,7 +47,7 @@ class _Rewriting(NodeTransformer):
 
     @staticmethod
     def _cost(body: list[Any]) -> nodes.Filter:
-        """A turn of a body: all that is in it could be done once."""
+        """The cost of one turn of a body, by the number of its nodes."""
         size = sum(1 for part in body for _ in part.find_all(nodes.Node))
         return _by(" turn", nodes.Const(1 + size // 8, lineno=body[0].lineno if body else 1))
 
@@ -98,7 +98,8 @@ _SANDBOX = Sandbox()
 
 
 def compile_template(source: str) -> Template:
-    """
+    """Compile a template for ``render``.
+
     Raises:
         SafelightError: it is no template, or uses what a chat template has no use for.
     """
@@ -122,8 +123,9 @@ def compile_template(source: str) -> Template:
         raise SafelightError(f"the model's chat template is damaged: {_why(error)}") from error
 
 
-def render(template: Template, budget: Budget, values: dict[str, Any]) -> str:
-    """
+def render(template: Template, budget: TemplateBudget, values: dict[str, Any]) -> str:
+    """Render a template within a budget.
+
     Raises:
         SafelightError: the template refuses the values, or takes too much.
     """

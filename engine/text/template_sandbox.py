@@ -1,4 +1,4 @@
-"""Jinja with a budget: what a stranger's template may use, and where each operation is paid for.
+"""Jinja with a budget: what an untrusted template may use, and where each operation is paid for.
 
 All that a template does passes a filter or test, a call, an operator, an attribute or item, or is written out. What
 Jinja would compile to plain Python instead goes through filters of ours, whose names begin with a space, so that no
@@ -24,11 +24,11 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment, SandboxedFormatter
 from jinja2.tests import TESTS
 from jinja2.utils import Namespace
 
-from engine.text.template_budget import CHARACTERS, Budget, LimitError, check_percent
+from engine.text.template_budget import CHARACTERS, LimitError, TemplateBudget, check_percent
 
 MOST_BITS = 64  # of a whole number that is computed with
 
-current: ContextVar[Budget] = ContextVar("budget")
+current: ContextVar[TemplateBudget] = ContextVar("budget")
 
 # --- what a template may use -------------------------------------------------------------------------------------
 

@@ -98,7 +98,7 @@ class Tokenizer:
 
 @contextmanager
 def _in_words(message: str) -> Iterator[None]:
-    """Tell of any failure of the library, whose panics are no ``Exception``."""
+    """Turn any failure of the library into a message; its panics are no ``Exception``."""
     try:
         yield
     except BaseException as error:

@@ -1,8 +1,8 @@
-"""A stranger's ``tokenizer.json``, reduced to what is known to take time and memory in proportion to the text.
+"""An untrusted ``tokenizer.json``, reduced to what takes time and memory in proportion to the text.
 
-The library that runs it trusts its file: a regular expression may backtrack for hours, padding may ask for more memory
-than there is, which ends the process. So the file is taken apart here, only what a byte-pair tokenizer needs is put
-together again, and nothing else reaches the library. Vocabulary and merges, with up to a million entries, stay bytes.
+The tokenizers library trusts its file: a regular expression may backtrack for hours, padding may ask for more memory
+than there is, which ends the process. So the file is parsed here, and only the parts that a byte-pair tokenizer needs
+are handed to the library. Vocabulary and merges, with up to a million entries, stay bytes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _DECODERS = ("Replace", "ByteFallback", "Fuse", "Metaspace", "ByteLevel", "Strip
 
 
 def read_tokenizer_file(path: Path) -> bytes:
-    """What of the file the library is given.
+    """The parts of the file that the library is given, as JSON.
 
     Raises:
         SafelightError: it is missing, damaged, out of bounds, or another kind of tokenizer.

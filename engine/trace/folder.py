@@ -41,7 +41,7 @@ def make_private(folder: Path) -> None:
     private_folder(folder)
     if os.name == "nt":  # where rights are inherited from the user's own folder
         return
-    with suppress(OSError):  # somebody else's, who has given it to us
+    with suppress(OSError):  # the folder may belong to another user
         if folder.stat().st_mode & 0o077:
             folder.chmod(0o700)
     for path, status in trace_files(folder):

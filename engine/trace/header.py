@@ -157,7 +157,7 @@ class TraceHeader:
         return header, unknown
 
 
-# --- reading JSON that anybody may have written --------------------------------------------------------------------
+# --- reading untrusted JSON ----------------------------------------------------------------------------------------
 
 
 def read_object(payload: bytes) -> dict[str, Any]:

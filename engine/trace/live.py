@@ -105,7 +105,7 @@ class Trace(Recording):
 
     def save(self, path: Path) -> None:
         header = self._header
-        if not header.canvas_length:  # nobody said; the first canvas shows it
+        if not header.canvas_length:  # not given; the first canvas shows it
             length = next((len(event.canvas) for event in self._events if isinstance(event, CanvasStarted)), 0)
             header = dataclasses.replace(header, model=dataclasses.replace(header.model, canvas_length=length))
         texts = (self._piece, self._is_special, self._read)

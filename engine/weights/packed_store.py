@@ -143,7 +143,7 @@ def fill_verified(
     progress: Progress | None = None,
     cancel: Cancel | None = None,
 ) -> None:
-    """As ``checkpoint.fill``, and no tensor is used before its file's hash was found right.
+    """As ``layout.fill``, and no tensor is used before its file's hash was found right.
 
     Files are hashed a few at a time in threads, ahead of the reading, which then finds them in memory.
 

@@ -42,9 +42,9 @@ if __name__ == "__main__":
         print(measure_first_paint())
         sys.exit(0)
     if sys.argv[1:2] == ["--doctor"]:  # a section of ``safelight doctor``, see engine/doctor/examine.py
-        from engine.doctor.child import main as look
+        from engine.doctor.child import main as run_section
 
-        sys.exit(look(sys.argv[2:]))
+        sys.exit(run_section(sys.argv[2:]))
     from app.__main__ import main
 
     sys.exit(main())

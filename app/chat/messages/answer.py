@@ -10,7 +10,6 @@ from app.canvas.view import CanvasView
 from app.chat.messages.fading import Fading
 from app.chat.messages.thinking import Thinking
 from app.chat.messages.versions import VersionSwitch
-from app.chat.prompts import canvas_columns
 from app.chat.prose.widget import PAD, Prose
 from app.chat.view_options import ViewOptions
 from app.chat.words import remarks, status_line, wants_retry
@@ -207,7 +206,7 @@ class AnswerView(QWidget):
         view = CanvasView()
         view.set_piece(self._model.piece, self._model.is_special)
         view.set_vocabulary_size(self._model.vocab_size)
-        view.setColumns(canvas_columns(self._model.name))
+        view.setColumns(self._model.traits.canvas_columns)
         self._options.apply(view)
         view.setAccessibleName(tr("Canvas of block {number}", number=len(self.canvases) + 1))
         self.canvases.append(view)

@@ -102,7 +102,7 @@ class Result:
     contender: str = ""
 
     @cached_property
-    def verdict(self) -> sudoku.Verdict:
+    def verdict(self) -> sudoku.Judgement:
         return sudoku.judge(self.puzzle, self.answer)
 
     @property

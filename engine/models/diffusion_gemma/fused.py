@@ -107,7 +107,7 @@ class FusedLayers:
     ) -> Tensor:
         """x (T, H) -> hidden states after the final norm (T, H); keys and values go into the cache's buffers.
 
-        spans: one a kind of layer, alike in ``text_rows``.
+        spans: one a kind of layer, of one sequence, alike in ``text_rows``.
         """
         config, eps = self.network.config, self.network.config.rms_norm_eps
         normed = norm(x, weight_of(self.layers[0].block.input_layernorm), eps)
@@ -140,7 +140,7 @@ class FusedLayers:
     ) -> Tensor:
         """One layer's attention: normed (T, H) -> (T, H)."""
         queries = self.queries(layer, normed, rope, span, buffers)
-        return linear(layer.block.self_attn.o_proj, span.attend(queries, *_heads(buffers)), span.text_rows)
+        return linear(layer.block.self_attn.o_proj, span.attend(queries[None], *buffers)[0], span.text_rows)
 
     def queries(
         self, layer: _Layer, normed: Tensor, rope: tuple[Tensor, Tensor], span: Span, buffers: tuple[Tensor, Tensor]
@@ -160,7 +160,7 @@ class FusedLayers:
             (weight_of(own.q_norm), weight_of(own.k_norm)),
             rope,
             _heads(buffers),
-            span.bounds[1:],
+            span.bounds[0, 1:],
             self.network.config.rms_norm_eps,
         )
 

@@ -3,7 +3,7 @@
 *Prefill* is causal and appends keys and values to the cache. *Denoise* is bidirectional over the canvas, looks at
 the cache and leaves it as it was. Parameter names are the checkpoint's, under ``model.decoder.``.
 
-Prefill by kernels takes the step's own (``layers/fused``), with text alone in a pass; the plain path is its oracle.
+Prefill by kernels takes the step's own (``fused``), with text alone in a pass; the plain path is its oracle.
 
 Floor of 32 768 tokens of the 26B: experts 94, linear layers 108, attention of full layers 88 and of sliding ones 14
 TFLOP, 303 in all; H100 and H200 0.38 s, RTX 4090 1.8 s, RTX 5090 1.4 s. The weights are read once a piece, 465 GB in
@@ -117,7 +117,7 @@ class DiffusionGemma(nn.Module):
             parts = [self._append(piece, cache) for piece in torch.split(ids, cache.piece)]
             return parts[0] if len(parts) == 1 else torch.cat(parts)
         positions = torch.arange(start, start + count, device=self.device)
-        extends = [cache.appender(index) for index in range(len(self.layers))]
+        extends = [cache.writer(index) for index in range(len(self.layers))]
         kinds: set[str] = {layer.kind for layer in self.config.layers}
         masks: dict[str, Tensor | Span | None] = {kind: cache.causal_mask(kind, count) for kind in kinds}
         hidden = self.run(self.embed(ids)[None], positions, masks, extends, text_rows=count)[0]
@@ -142,7 +142,7 @@ class DiffusionGemma(nn.Module):
         if self_conditioning_logits is not None:
             soft = self.soft_embedding(torch.softmax(self_conditioning_logits, dim=-1, dtype=torch.float32))[None]
         x = self.self_conditioning(self.embed(canvas)[None], soft)
-        extends = [cache.onlooker(index) for index in range(len(self.layers))]
+        extends = [cache.writer(index) for index in range(len(self.layers))]
         return self.head(self.run(x, positions, {}, extends)[0])
 
     # --- parts ---------------------------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ class DiffusionGemma(nn.Module):
     def _append(self, ids: Tensor, cache: KVCache) -> Tensor:
         """``prefill`` by kernels, of one piece: no masks, and keys and values are written and read in their buffers."""
         count, window = ids.shape[0], self.config.sliding_window
-        bounds = {kind: torch.tensor(span, dtype=torch.int32) for kind, span in cache.spans(0, count).items()}
+        bounds = {kind: torch.tensor([span], dtype=torch.int32) for kind, span in cache.spans(0, count).items()}
         spans = {
             kind: Span(bound.to(self.device), count, window if kind == "sliding_attention" else None)
             for kind, bound in bounds.items()

@@ -14,7 +14,7 @@ import random
 from typing import Literal
 
 from engine.tasks.skills import arithmetic, counting, measures, number_words, small_talk, words
-from engine.tasks.skills.skill import MAX_ANSWER, MAX_PROMPT, Example, Parts, Rule, Skill, plain
+from engine.tasks.skills.skill import MAX_ANSWER, MAX_PROMPT, AnswerRule, Example, Parts, Skill, plain
 from engine.tasks.skills.vocabulary import WORDS
 
 __all__ = [
@@ -86,7 +86,7 @@ _SUGGESTIONS: tuple[str, ...] = (
 )
 
 
-def parse(prompt: str) -> tuple[str, Rule, Parts] | None:
+def parse(prompt: str) -> tuple[str, AnswerRule, Parts] | None:
     """The skill whose rule fits a prompt, the rule, and the parts it reads; None for small talk and other text."""
     text = plain(prompt)
     for skill in SKILLS.values():

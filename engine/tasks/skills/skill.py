@@ -30,7 +30,7 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Rule:
+class AnswerRule:
     """How to read one kind of prompt and answer it; ``missing`` stands for the parts a prompt leaves out."""
 
     patterns: tuple[re.Pattern[str], ...]
@@ -49,16 +49,16 @@ class Skill:
     title: str
     generate: Callable[[random.Random], Example]
     weight: float = 1.0
-    rule: Rule | None = None
+    rule: AnswerRule | None = None
 
 
-def rule(*patterns: str, answer: Callable[[Parts], str | None], missing: str = "") -> Rule:
+def rule(*patterns: str, answer: Callable[[Parts], str | None], missing: str = "") -> AnswerRule:
     """A rule for prompts that fully match one of the patterns, in upper or lower case.
 
     Args:
         answer: the right answer from the parts; None where there is none.
     """
-    return Rule(tuple(re.compile(pattern, re.IGNORECASE | re.ASCII) for pattern in patterns), answer, missing)
+    return AnswerRule(tuple(re.compile(pattern, re.IGNORECASE | re.ASCII) for pattern in patterns), answer, missing)
 
 
 def ask(rng: random.Random, skill: str, phrasings: Sequence[str], answer: str, **parts: object) -> Example:

@@ -24,6 +24,7 @@ from app.chat.suggestions import SuggestionBar
 from app.design.text_field import LONGEST, LONGEST_LINE, MOST_LINES, fits
 from app.state.chat.attachment import Attachment
 from engine import SKILLS, SUDOKU, SafelightError
+from engine.catalog import traits
 from engine.tasks import sudoku
 from engine.text.message import Message
 
@@ -400,15 +401,15 @@ def test_tab_takes_prompt_files_attach_presets_send(qtbot: QtBot, composer: Comp
 def test_a_puzzle_may_come_as_a_file() -> None:
     board = sudoku.generate(random.Random(1), 40, 40).board
     file, other = Attachment("puzzle.txt", board), Attachment("a", "x")
-    assert prepare_with_files(SUDOKU, " ", (file,)) == (sudoku.to_prompt(board), ())
+    assert prepare_with_files(traits(SUDOKU), " ", (file,)) == (sudoku.to_prompt(board), ())
     for text, files in (("solve", (file,)), ("", (file, other))):
         with pytest.raises(SafelightError, match="one puzzle at a time"):
-            prepare_with_files(SUDOKU, text, files)
-    assert prepare_with_files(SKILLS, " sum up ", (other,)) == ("sum up", (other,))
+            prepare_with_files(traits(SUDOKU), text, files)
+    assert prepare_with_files(traits(SKILLS), " sum up ", (other,)) == ("sum up", (other,))
     with pytest.raises(SafelightError, match="Write what to do with the file"):
-        prepare_with_files(SKILLS, " ", (other,))
+        prepare_with_files(traits(SKILLS), " ", (other,))
     with pytest.raises(SafelightError, match="Write something first"):
-        prepare_with_files(SKILLS, " ", ())
+        prepare_with_files(traits(SKILLS), " ", ())
 
 
 # ---------------------------------------------------------------- the meter
@@ -517,7 +518,7 @@ def test_suggestions_of_one_name_are_all_offered(qtbot: QtBot) -> None:
     qtbot.addWidget(host)
     bar = SuggestionBar(one_row=False)
     bar.setParent(host)
-    offered = suggestions("some other model", random.Random(1))
+    offered = suggestions(traits("some other model"), random.Random(1))
     bar.offer([*offered, offered[0]])
     bar.setGeometry(0, 0, 140, 300)
     host.show()

@@ -24,6 +24,7 @@ from app.state.chat.attachment import Attachment
 from app.state.chat.conversation import Answer, ChatState, Turn
 from app.state.run.stats import RunFigures
 from engine import Event, GenerationConfig, Reply
+from engine.catalog import Traits
 from engine.service import LoadedModel
 
 OPTIONS = ViewOptions(DARKROOM, calm=True, layer="state", reduced_motion=True)
@@ -39,6 +40,7 @@ def loaded(fake: Any) -> LoadedModel:
         "path_or_id": "safelight-skills",
         "title": "Safelight Skills",
         "name": "safelight-skills",
+        "traits": Traits(),
         "defaults": fake.defaults,
         "vocab_size": 64,
         "piece": lambda token: chr(ord("a") + token % 26),

@@ -16,6 +16,7 @@ from app.cli.main import main, parser
 from app.cli.options import QUANTIZATIONS
 from engine import SKILLS, kernels
 from engine.memory import plan
+from engine.memory.device import choose
 from engine.quant import PRECISIONS
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -65,8 +66,8 @@ def test_the_table_names_every_part_and_what_to_change(capsys: Capture) -> None:
 
 
 def test_on_a_gpu_the_table_names_what_no_tensor_takes(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = dataclasses.replace(plan.choose("cpu", "bfloat16"), device=torch.device("cuda", 0))
-    monkeypatch.setattr(plan, "choose", lambda *_: place)
+    place = dataclasses.replace(choose("cpu", "bfloat16"), device=torch.device("cuda", 0))
+    monkeypatch.setattr("engine.models.folder.choose", lambda *_: place)
     monkeypatch.setattr(kernels, "why_plain", lambda _: None)
     code, out, _ = run(capsys, "26b-a4b", "--context", "32768")
     rows = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line}

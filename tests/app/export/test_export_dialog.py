@@ -12,7 +12,7 @@ from PIL import Image
 from PySide6.QtCore import QSettings
 from PySide6.QtWidgets import QComboBox, QFileDialog
 
-from app.export.options import FORMATS
+from app.export import FORMATS
 from app.inspector.export_dialog import ExportDialog
 from app.player.player import Player
 from app.state.run.replay import Replay

@@ -16,7 +16,7 @@ import engine
 from app.context import INSPECTOR, AppContext
 from app.inspector import run_catalog
 from app.inspector.controller import InspectorController, build
-from engine.trace import ModelIdentity, read_header
+from engine.trace import read_header
 from tests.engine.traces import header, made_up, write
 
 Open = Callable[..., InspectorController]
@@ -107,11 +107,12 @@ def test_a_file_that_cannot_be_read_is_said_once_and_hides_no_other(
 def test_a_run_of_no_model_that_is_there_is_looked_at_but_not_gone_on_from(
     context: AppContext, open_inspector: Open
 ) -> None:
-    made = dataclasses.replace(header(), model=ModelIdentity("another", fingerprint="of other files"))
+    of = header()
+    made = dataclasses.replace(of, model=dataclasses.replace(of.model, fingerprint="of other files"))
     inspector = open_inspector()
     inspector.inspect(write(context.folders.traces / "other.sltrace", made_up(), made))
     assert inspector.page.player.trace is not None
-    assert "load that model" in inspector.refusal()
+    assert "load that model" in inspector.forks.place.text()
     inspector.forks.run.click()
     assert not inspector.is_forking
     assert context.reason_to_wait() == ""

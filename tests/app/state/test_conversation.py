@@ -18,6 +18,7 @@ from app.state.chat.conversation import Answer, ChatState, Turn
 from app.state.chat.versions import Versions
 from app.state.run.stats import RunFigures
 from engine import SKILLS, SUDOKU, GenerationConfig, GenerationFinished, Reply, SafelightError, StepFinished
+from engine.catalog import traits
 from engine.tasks import sudoku
 
 
@@ -276,7 +277,7 @@ def test_parameter_counts(number: int, words: str) -> None:
 
 def test_suggestions_fit_the_model() -> None:
     rng = random.Random(3)
-    puzzles = prompts.suggestions(SUDOKU, rng)
+    puzzles = prompts.suggestions(traits(SUDOKU), rng)
     assert [suggestion.label for suggestion in puzzles] == [
         "Easy puzzle, 44 givens",
         "Medium puzzle, 34 givens",
@@ -286,14 +287,14 @@ def test_suggestions_fit_the_model() -> None:
         board = sudoku.parse(suggestion.prompt)
         assert sudoku.givens(board) == givens
         assert sudoku.is_unique(board)
-    assert "What can you do?" in [suggestion.prompt for suggestion in prompts.suggestions(SKILLS, rng)]
-    assert prompts.suggestions("some-other-model", rng)
+    assert "What can you do?" in [suggestion.prompt for suggestion in prompts.suggestions(traits(SKILLS), rng)]
+    assert prompts.suggestions(traits("some-other-model"), rng)
 
 
 def test_a_puzzle_is_brought_into_the_models_form() -> None:
     board = sudoku.generate(random.Random(1), 40, 40).board
-    assert prompts.prepare(SUDOKU, board.replace("0", ".")) == sudoku.to_prompt(board)
-    assert prompts.prepare(SKILLS, "  hello \n") == "hello"
+    assert prompts.prepare(traits(SUDOKU), board.replace("0", ".")) == sudoku.to_prompt(board)
+    assert prompts.prepare(traits(SKILLS), "  hello \n") == "hello"
 
 
 @pytest.mark.parametrize(
@@ -307,7 +308,7 @@ def test_a_puzzle_is_brought_into_the_models_form() -> None:
 )
 def test_what_cannot_be_asked_is_explained(model: str, text: str, words: str) -> None:
     with pytest.raises(SafelightError, match=words):
-        prompts.prepare(model, text)
+        prompts.prepare(traits(model), text)
 
 
 # ------------------------------------------------------------------------------------------------ settings

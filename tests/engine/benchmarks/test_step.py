@@ -15,7 +15,8 @@ from torch import Tensor
 
 from engine import SafelightError, kernels
 from engine.benchmarks import step
-from engine.benchmarks.step import check_layers, measure_shape, random_network
+from engine.benchmarks.random_network import random_network
+from engine.benchmarks.step import check_layers, measure_shape
 from engine.config import GenerationConfig
 from engine.decoding.step_program import StepProgram
 from engine.layers.packed_linear import PackedLinear, packed_weights
@@ -224,7 +225,7 @@ def test_codes_are_drawn_a_piece_at_a_time(placement: Placement, monkeypatch: py
         sizes.append(self.nbytes)
         return real(self, *arguments, **named)
 
-    monkeypatch.setattr(step, "DRAWN_AT_ONCE", 1000)
+    monkeypatch.setattr("engine.benchmarks.random_network.DRAWN_AT_ONCE", 1000)
     monkeypatch.setattr(Tensor, "random_", watched)
     made = random_network(CONFIG, PRECISION, placement)
     assert max(sizes) == 1000

@@ -66,7 +66,7 @@ def by_history(script: str, threshold: int) -> list[bool]:
     found, rule = [], StableAndConfident(threshold, CONFIDENCE)
     for letter in script:
         history.append(argmax_of(letter))
-        found.append(rule(history, entropy_of(letter)))
+        found.append(bool(rule(history, entropy_of(letter))))
     return found
 
 

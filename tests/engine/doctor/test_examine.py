@@ -14,17 +14,17 @@ from engine.doctor.sections import SECTIONS, SectionPlan, planned
 
 CHILD = """
 import os, sys, time
-from engine.doctor.telling import Teller
+from engine.doctor.reporter import Reporter
 
-def look(teller: Teller, device: str, quick: bool) -> None:
+def run(reporter: Reporter, device: str, quick: bool) -> None:
     print("a library prints")
-    teller.fact("device", "cpu")
-    teller.fact("interpreting", os.environ.get("TRITON_INTERPRET"))
-    teller.check("sound", lambda: (True, device))
+    reporter.fact("device", "cpu")
+    reporter.fact("interpreting", os.environ.get("TRITON_INTERPRET"))
+    reporter.check("sound", lambda: (True, device))
     if not quick:
         {what}
-    teller.check("behind", lambda: (True, "reached"))
-    teller.left_out("elsewhere", "not here")
+    reporter.check("behind", lambda: (True, "reached"))
+    reporter.left_out("elsewhere", "not here")
 """
 
 
@@ -51,10 +51,10 @@ def by_name(found: SectionReport) -> dict[str, CheckResult]:
 @pytest.mark.parametrize(
     ("what", "name", "said"),
     [
-        ("teller.check('bad', lambda: (False, 'off by 3%'))", "bad", "off by 3%"),
-        ("teller.check('bad', lambda: 1 / 0)", "bad", "ZeroDivisionError: division by zero"),
-        ("teller.check('bad', lambda: os.abort())", "bad", "the process ended with SIGABRT: a library prints"),
-        ("teller.check('bad', lambda: sys.exit('no more'))", "bad", "the process ended with status 1: no more"),
+        ("reporter.check('bad', lambda: (False, 'off by 3%'))", "bad", "off by 3%"),
+        ("reporter.check('bad', lambda: 1 / 0)", "bad", "ZeroDivisionError: division by zero"),
+        ("reporter.check('bad', lambda: os.abort())", "bad", "the process ended with SIGABRT: a library prints"),
+        ("reporter.check('bad', lambda: sys.exit('no more'))", "bad", "the process ended with status 1: no more"),
     ],
 )
 def test_one_check_fails_and_the_others_are_made(
@@ -74,14 +74,14 @@ def test_one_check_fails_and_the_others_are_made(
 
 def test_a_device_that_is_lost_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a process computes after such an error means nothing: another one goes on."""
-    what = "teller.check('bad', lambda: exec('raise RuntimeError(\"CUDA error: an illegal memory access\")'))"
+    what = "reporter.check('bad', lambda: exec('raise RuntimeError(\"CUDA error: an illegal memory access\")'))"
     found = examine.run_section(section(tmp_path, monkeypatch, what), "cpu", False, lambda _: None)
     assert "illegal memory access" in by_name(found)["bad"].said
     assert by_name(found)["behind"].ok
 
 
 def test_one_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = section(tmp_path, monkeypatch, "teller.check('bad', lambda: time.sleep(60))", seconds=1.5)
+    plan = section(tmp_path, monkeypatch, "reporter.check('bad', lambda: time.sleep(60))", seconds=1.5)
     found = examine.run_section(plan, "cpu", False, lambda _: None)
     assert by_name(found)["bad"] == CheckResult("bad", False, "it was not done after 1.5 s")
     assert found.seconds < 30

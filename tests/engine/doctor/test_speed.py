@@ -12,7 +12,7 @@ import torch
 
 from engine.benchmarks import step
 from engine.doctor import speed
-from engine.doctor.telling import Teller
+from engine.doctor.reporter import Reporter
 from tests.engine.packing import packable
 
 
@@ -32,7 +32,7 @@ def test_a_step_of_the_real_shape_is_told_with_parts_and_memory(monkeypatch: pyt
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda _: 2e9)
     monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda _: 3e9)
     out = io.StringIO()
-    ok, said = speed._real(Teller(out), "cpu", "int4")
+    ok, said = speed._real(Reporter(out), "cpu", "int4")
     assert (ok, said) == (False, "no graph: the kernels need an NVIDIA GPU")
     facts = {record["fact"]: record["value"] for record in records(out)}
     for name in ("step, median", "experts of a step", "gaps of a step", "weights read", "share of the memory floor"):
@@ -46,7 +46,7 @@ def test_figures_of_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(speed, "copy_bandwidth", lambda _: 5e9)
     monkeypatch.setattr(speed, "_embedded", lambda _: (True, "9 ms"))
     out = io.StringIO()
-    speed.look(Teller(out), "cpu", False)
+    speed.run(Reporter(out), "cpu", False)
     found = records(out)
     assert found[0] == {"fact": "a large copy, read and written", "value": 5.0, "unit": "GB/s"}
     assert found[1]["value"] > 0

@@ -12,8 +12,8 @@ import torch
 from engine.checks.operands import other_scales
 from engine.doctor import kernel_section, step_section
 from engine.doctor.kernel_checks import kernel_checks
+from engine.doctor.reporter import Reporter
 from engine.doctor.shapes import CheckShape, tiny
-from engine.doctor.telling import Teller
 from engine.kernels import attention, linear_w8a16, norms
 from engine.models.diffusion_gemma import fused
 
@@ -40,7 +40,7 @@ def _same_threads() -> Any:
 
 def told(module: Any, *, quick: bool = False, skip: frozenset[str] = frozenset()) -> dict[str, tuple[Any, str]]:
     out = io.StringIO()
-    module.look(Teller(out, skip), "cpu", quick)
+    module.run(Reporter(out, skip), "cpu", quick)
     records = [json.loads(line) for line in out.getvalue().splitlines()]
     return {record["check"]: (record["ok"], record["said"]) for record in records if "check" in record}
 

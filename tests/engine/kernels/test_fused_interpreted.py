@@ -51,10 +51,10 @@ def test_fused_layers(length: int, text: int, quantization: str) -> None:
     if text:
         x = torch.cat([made.embed(tokens(text, seed=2)), canvas])
         made.prefill(tokens(text, seed=2), plain)
-    extends = [plain.onlooker(index) for index in range(len(made.layers))]
+    extends = [plain.writer(index) for index in range(len(made.layers))]
     want = made.run(canvas[None], positions[text:], {}, extends)[0]
     spans = {
-        kind: Span(torch.tensor(bounds, dtype=torch.int32), text, WINDOW if kind == "sliding_attention" else None)
+        kind: Span(torch.tensor([bounds], dtype=torch.int32), text, WINDOW if kind == "sliding_attention" else None)
         for kind, bounds in cache.spans(CANVAS, text).items()
     }
     with torch.inference_mode():
@@ -139,7 +139,7 @@ def test_linears_that_round_their_inputs_do_so_where_they_are_joined() -> None:
     fused, other = FusedLayers(made), FusedLayers(exact)
     x = torch.randn(CANVAS, made.config.hidden_size, generator=torch.Generator().manual_seed(1))
     ropes = made.ropes(torch.arange(CANVAS), x.dtype)
-    span = Span(torch.tensor([0, CANVAS], dtype=torch.int32), 0, None)
+    span = Span(torch.tensor([[0, CANVAS]], dtype=torch.int32), 0, None)
 
     def outputs(layers: FusedLayers, index: int, joined: bool = True) -> list[Tensor]:
         layer, cache = layers.layers[index], layers.network.new_cache()

@@ -142,7 +142,7 @@ def test_spans_tell_where_a_canvas_and_what_it_sees_lie(model: DiffusionGemma, p
     for index, layer in enumerate(model.config.layers):
         shape = (1, layer.num_key_value_heads, CANVAS, layer.head_dim)
         new_keys, new_values = torch.rand(shape), torch.rand(shape)
-        seen_keys, seen_values = cache.onlooker(index)(new_keys, new_values)
+        seen_keys, seen_values = cache.writer(index)(new_keys, new_values)
         keys, values = cache.buffers(index)
         first, end = spans[layer.kind]
         assert torch.equal(keys[:, :, first:end], seen_keys)

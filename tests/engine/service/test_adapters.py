@@ -11,8 +11,9 @@ import torch
 import engine
 from engine import Event, GenerationConfig, PrefillFinished
 from engine.adapters.writing import save_adapter
+from engine.models.diffusion_gemma.layout import TARGETS
+from engine.models.folder import quantize
 from engine.service import AdapterRequest, LoadRequest, LocalBackend, RunAdvanced, RunEnded, RunRequest
-from engine.weights.loader import quantize
 from tests.engine import packing, tiny
 from tests.engine.adapting import random_adapters
 from tests.engine.decoding.test_generate import facts
@@ -58,7 +59,7 @@ def test_a_run_after_a_change_of_adapter_is_one_with_a_new_cache(
     model, network = make(tmp_path)
     for seed, name in enumerate(("one", "other")):
         adapters = random_adapters(network, seed, causal=ranks[0], denoise=ranks[1])
-        save_adapter(tmp_path / name, adapters, "base", "", torch.float32)
+        save_adapter(tmp_path / name, adapters, TARGETS, "base", "", torch.float32)
     backend = LocalBackend()
     backend.load(LoadRequest(str(model), "Tiny"), lambda _: None)
     seen: list[list[Any]] = []

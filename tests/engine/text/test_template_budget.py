@@ -10,7 +10,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from engine import SafelightError
 from engine.text.chat_template import ChatTemplate, Message
-from engine.text.template_budget import Budget, LimitError
+from engine.text.template_budget import LimitError, TemplateBudget
 
 USER: list[Message] = [{"role": "user", "content": "Hi <there>"}]
 
@@ -175,7 +175,7 @@ def test_the_budget_grows_with_the_conversation() -> None:
 
 
 def test_a_value_counts_as_often_as_it_is_held() -> None:
-    budget = Budget(10_000, 1_000)
+    budget = TemplateBudget(10_000, 1_000)
     inner = budget.made(["a" * 98] * 4)
     assert budget.weigh(inner).size == 402
     assert budget.weigh([inner, inner]).size == 806

@@ -1,0 +1,33 @@
+"""The families of models that are known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine import SafelightError
+from engine.decoding.generate import DECODERS
+from engine.files import read_json
+from engine.models import registry
+from engine.models.registry import FAMILIES, config_in, family_of
+from tests.engine import tiny
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
+def test_a_family_names_decoders_that_are_there(family: registry.Family) -> None:
+    assert family.default_decoder in family.decoders
+    assert set(family.decoders) <= DECODERS.keys()
+
+
+def test_a_checkpoint_is_of_the_family_that_its_config_names(tmp_path: Path) -> None:
+    raw = read_json(tiny.checkpoint(tmp_path) / "config.json")
+    assert family_of(raw) is FAMILIES["diffusion_gemma"]
+    assert config_in(tmp_path) == tiny.CONFIG
+
+
+@pytest.mark.parametrize("found", ["llama", "", None, 7, ["diffusion_gemma"]])
+def test_an_unknown_type_is_told_with_those_that_are_known(found: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "FAMILIES", {**FAMILIES, "another": FAMILIES["diffusion_gemma"]})
+    with pytest.raises(SafelightError, match=r"model_type is .*; this engine runs 'diffusion_gemma', 'another'"):
+        family_of({"model_type": found})
