@@ -20,6 +20,7 @@ from engine import (
     SafelightError,
     StepFinished,
 )
+from engine.errors import Sentence
 from engine.service import LocalBackend
 
 LENGTH = 8
@@ -90,7 +91,8 @@ class FakeEngine(LocalBackend):
             generation_defaults=self.defaults,
             parameter_count=1_600_000,
             device="cpu",
-            placement=SimpleNamespace(reason="no CUDA device is available"),
+            placement=SimpleNamespace(reason=Sentence("no CUDA device is available")),
+            compute_path=Sentence("plain torch: the weights are not packed"),
             threads=threads or 1,
             load_seconds=0.1,
             chat_ids=self.chat_ids,

@@ -1,1 +1,1 @@
-"""One module a subcommand of ``safelight``: each adds its parser and runs it. None knows Qt or torch."""
+"""The subcommands of ``safelight``: a module each with ``add(commands)``, listed in ``main.COMMANDS``."""

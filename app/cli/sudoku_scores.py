@@ -24,7 +24,11 @@ if TYPE_CHECKING:
     from engine import Model
 
 COUNT = 50
-NAMES = {"easy": "easy (40 or more)", "medium": "medium (30 to 39)", "hard": "hard (under 30)"}
+NAMES = {
+    "easy": f"easy ({sudoku.GIVENS['easy'].low} or more)",
+    "medium": f"medium ({sudoku.GIVENS['medium'].low} to {sudoku.GIVENS['medium'].high})",
+    "hard": f"hard (under {sudoku.GIVENS['medium'].low})",
+}
 WIDE = 92  # columns that the table takes with the bins' whole names
 PLAIN_LINES = 10  # of progress in all, where no line can be written over
 
@@ -127,7 +131,7 @@ def score(evaluation: Evaluation, scores: Scoreboard) -> bool:
 
 
 def document(evaluation: Evaluation, scores: Scoreboard, *, finished: bool) -> dict[str, Any]:
-    """What was asked for, of whom, and everything that came of it."""
+    """The settings of an evaluation and all of its results."""
     adapter = evaluation.model.adapter
     return {
         **running.who(evaluation.model),
@@ -159,7 +163,7 @@ class Ticker:
             terminal.say(f"{done} of {self._total} puzzles; {rates(scores)}")
 
     def clear(self) -> None:
-        """Take the changing line away."""
+        """Erase the changing line."""
         if self._changes:
             sys.stderr.write(terminal.CLEAR_LINE)
             sys.stderr.flush()

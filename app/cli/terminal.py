@@ -25,7 +25,7 @@ PIPED_COLUMNS = 120
 
 
 def can_style(stream: TextIO) -> bool:
-    """Whether escape codes are welcome on a stream."""
+    """Whether escape codes may be written to a stream."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
@@ -129,7 +129,7 @@ def boards(puzzle: str, answer: str) -> Text:
 
 
 def verdict_in_words(puzzle: str, answer: str) -> str:
-    """How the answer stands, in words."""
+    """The judgement of an answer, in words."""
     verdict = sudoku.judge(puzzle, answer)
     if verdict.valid:
         return "solved"

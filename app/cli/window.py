@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
 
 @contextmanager
 def _leaving_on_ctrl_c() -> Iterator[None]:
-    """Leave at once until the window has a handler of its own: nothing is there yet that could be lost.
+    """Ctrl+C ends the process at once until the window has a handler of its own; nothing can be lost before.
 
     Qt's modules abort where a KeyboardInterrupt comes up while they load.
     """
@@ -82,7 +82,7 @@ def needs_xcb(environment: Mapping[str, str]) -> bool:
 
 
 def require_libraries() -> None:
-    """Load Qt's X11 plugin once, as Qt would abort without a word we could catch.
+    """Load Qt's X11 plugin once: where it does not load, Qt would abort the process.
 
     Raises:
         SafelightError: it does not load; names the packages that usually help.

@@ -1,4 +1,4 @@
-"""What is to be exported and how, and which frames are meant by a few words. Knows no Qt."""
+"""The options of an export, and the frames that a list of steps names. Knows no Qt."""
 
 from __future__ import annotations
 

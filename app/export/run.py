@@ -1,4 +1,4 @@
-"""What is asked of a run that is exported, and the words about it that several formats share. Knows no Qt."""
+"""What several export formats need of a run: its header, its ending, notices. Knows no Qt."""
 
 from __future__ import annotations
 

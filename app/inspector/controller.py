@@ -21,6 +21,7 @@ from app.state.run.comparison import asked
 from app.system.i18n import tr, trn
 from engine import Fork, GalleryTrace, Mark, Recording, SafelightError, TraceHeader
 from engine.service import (
+    Capabilities,
     InfluenceMeasured,
     InfluenceRequest,
     RunAdvanced,
@@ -232,8 +233,14 @@ class InspectorController(QObject):
         """Stop the fork under way."""
         self._context.backend.cancel()
 
-    def refusal(self) -> str:
-        """Why the run on show cannot be gone on from now; empty if it can."""
+    @property
+    def _able(self) -> Capabilities:
+        """What the loaded model can be asked; nothing where there is none."""
+        model = self._context.model
+        return Capabilities() if model is None else model.capabilities
+
+    def refusal(self, *, can: bool) -> str:
+        """Why the run on show cannot be gone on from now; empty if it can. ``can``: the model's backend knows how."""
         model, trace = self._context.model, self.page.player.trace
         if trace is None:
             return ""
@@ -241,6 +248,8 @@ class InspectorController(QObject):
             return tr("A run is under way; Esc stops it.")
         if model is None:
             return tr("Load a model to go on from this run.")
+        if not can:
+            return tr("This cannot be done with {model}.", model=model.title)
         of = trace.header.model
         if of.fingerprint and of.fingerprint != model.fingerprint:
             return tr("This run is of {model}; load that model to go on from it.", model=of.title or of.name)
@@ -251,8 +260,8 @@ class InspectorController(QObject):
         """What can be asked has changed: another model, or a run that began or ended."""
         model = self._context.model
         self.forks.set_encoder(None if model is None else model.encode)
-        self.forks.block(self.refusal())
-        self.influence.set_refusal(self.refusal())
+        self.forks.block(self.refusal(can=self._able.forks))
+        self.influence.set_refusal(self.refusal(can=self._able.influence))
 
     @Slot()
     def _opened(self) -> None:
@@ -326,7 +335,7 @@ class InspectorController(QObject):
             self._start(RunRequest.infill(trace, marks, self._context.values.next_seed()))
 
     def _start(self, request: RunRequest) -> None:
-        refusal = self.refusal()
+        refusal = self.refusal(can=self._able.forks if request.kind == "fork" else self._able.infill)
         if refusal:
             self.forks.say(refusal)
             return
@@ -373,13 +382,13 @@ class InspectorController(QObject):
         ids = [] if model is None or not text else model.encode(text)
         if len(ids) != 1:
             said = tr("{text} is {count} tokens; it must be one.", text=repr(text), count=len(ids))
-            self.influence.show_problem(self.refusal() or said)
+            self.influence.show_problem(self.refusal(can=self._able.influence) or said)
             return
         self._measure(position, ids[0])
 
     @Slot(int, int)
     def _measure(self, position: int, token: int) -> None:
-        player, refusal = self.page.player, self.refusal()
+        player, refusal = self.page.player, self.refusal(can=self._able.influence)
         trace, snapshot, record = player.trace, player.snapshot, player.block
         if refusal or trace is None or snapshot is None or record is None:
             self.influence.show_problem(refusal)

@@ -83,6 +83,8 @@ def usual_pair(offered: list[Contender]) -> tuple[Contender, Contender]:
 
 def obstacle(model: LoadedModel) -> str:
     """Why a model cannot be given a puzzle, in a sentence; empty if it can."""
+    if not model.capabilities.steps:
+        return tr("{model} tells no denoising steps, which a board is drawn from.", model=model.title)
     if model.canvas_length < ANSWER_TOKENS:
         return tr(
             "{model} cannot write a board: its canvas holds {length} tokens, and a board takes {needed}.",

@@ -201,7 +201,7 @@ class SudokuController(QObject):
         page.beside.show_puzzle(one.puzzle, waits or check.text)
         page.beside.show_solving(busy, waits, can_run=not reason and check.runs)
         page.scores.set_busy("" if self.batch.is_on else reason)
-        one.column.adapter.setEnabled(model is not None and not busy and not reason)
+        one.column.adapter.setEnabled(model is not None and model.capabilities.adapters and not busy and not reason)
 
     def _preparing(self) -> str:
         """What a run waits for; empty once it is under way."""

@@ -26,10 +26,12 @@ class Facts:
     model: str = ""  # its title, or its folder
     device: str = ""  # as in "cuda:0, NVIDIA H200, 139.8 GB"
     kernels: str = ""  # which path computes, and why
+    device_reason: str = ""  # why this device
 
 
 def report(settings: Sequence[tuple[str, str]], folders: Folders, facts: Facts) -> str:
     """The whole report, a fact a line; ``settings`` are names and values."""
+    reason = f" ({facts.device_reason})" if facts.device_reason else ""
     lines = ["Safelight diagnostics", ""]
     lines += [f"{name}: {value}" for name, value in versions()]
     lines += [
@@ -37,7 +39,7 @@ def report(settings: Sequence[tuple[str, str]], folders: Folders, facts: Facts) 
         f"Memory: {memory_use.size(memory_use.used_bytes())} of {memory_use.size(memory_use.total_bytes())}",
         "",
         f"Model: {facts.model or 'none'}",
-        f"Device: {facts.device or NOT_KNOWN}",
+        f"Device: {facts.device or NOT_KNOWN}{reason}",
         f"Kernels: {facts.kernels or NOT_KNOWN}",
         "",
         f"Data folder: {folders.data}",

@@ -95,6 +95,7 @@ class Dialogs(QObject):
     def diagnostics(self) -> str:
         """The report for the clipboard."""
         context, facts = self._context, diagnostics.Facts()
-        if context.model is not None:
-            facts = diagnostics.Facts(context.model.title, context.model.device, context.model.kernels)
+        model = context.model
+        if model is not None:
+            facts = diagnostics.Facts(model.title, model.device, model.kernels, model.device_reason)
         return diagnostics.report(listed(context.preferences, context.values), context.folders, facts)

@@ -59,7 +59,7 @@ class Indicators(QObject):
             self._topbar.show_model(model.path_or_id, model.title)
             self._topbar.facts.setText(f"{parameters(model.parameter_count)} · {model.device.upper()}")
             self._strip.show_values(model.defaults)
-            self._status.show_model(model.title, model.device, model.threads)
+            self._status.show_model(model.title, model.device, model.threads, model.device_reason, model.kernels)
             return
         self._topbar.show_model(*(("", "") if loading is None else (loading.path_or_id, loading.title)))
         self._topbar.facts.clear()

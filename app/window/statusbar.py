@@ -99,6 +99,7 @@ class StatusBar(QWidget):
         self.setAccessibleName(tr("Status"))
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.labels: dict[str, QLabel] = {}
+        self._device_tip = ""
         self._said = dict.fromkeys((field.name for field in FIELDS), NOTHING)
         row = QHBoxLayout(self)
         row.setContentsMargins(MARGIN, 1, MARGIN, 0)
@@ -147,12 +148,20 @@ class StatusBar(QWidget):
         else:
             self._say("memory", Said(text, used))
 
-    def show_model(self, title: str | None, device: str = "", threads: int = 0) -> None:
-        """The loaded model and where it computes, on a CPU with so many threads; None when there is none."""
+    def show_model(
+        self, title: str | None, device: str = "", threads: int = 0, reason: str = "", kernels: str = ""
+    ) -> None:
+        """The loaded model and where it computes, on a CPU with so many threads; None when there is none.
+
+        ``reason`` says why there, and ``kernels`` what computes.
+        """
         self._said["model"] = Said(title) if title else NOTHING
         where = device_text(device)
         on = trn("{device}, {count} thread", "{device}, {count} threads", threads, device=where) if threads else where
         self._said["device"] = Said(on, where) if title and device else NOTHING
+        why = [tr("Why this device: {reason}.", reason=tr(reason))] if reason else []
+        how = [tr("What computes: {kernels}.", kernels=tr(kernels))] if kernels else []
+        self._device_tip = " ".join((*why, *how))
         if not device.startswith("cuda"):
             self._said["device_memory"] = NOTHING
         self._fit()
@@ -237,7 +246,8 @@ class StatusBar(QWidget):
             whole = f"{tr(field.label)}, {said.text}"
             told.append(whole)
             made.setAccessibleName(whole)
-            made.setToolTip(f"{whole}. {tr(field.meaning)}")
+            more = f" {self._device_tip}" if field.name == "device" and self._device_tip else ""
+            made.setToolTip(f"{whole}. {tr(field.meaning)}{more}")
             shown = said.text if room >= self._width(field, said.text) else said.least
             if room:
                 made.setText(made.fontMetrics().elidedText(shown, Qt.TextElideMode.ElideMiddle, room))

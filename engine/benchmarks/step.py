@@ -255,7 +255,7 @@ def _noise(program: StepProgram) -> Tensor:
 
 
 def _time_parts(program: StepProgram, config: GenerationConfig) -> dict[str, float]:
-    """Milliseconds a step of each part, run by itself on the inputs that it had in a step.
+    """Milliseconds a step of each part, run alone on its inputs of a step.
 
     A part's kernels are captured too, so that launching them costs what it costs inside a step.
     """
@@ -305,7 +305,7 @@ def _watching(program: StepProgram, parts: dict[str, float]) -> Iterator[None]:
 
 
 def _part(path: str, module: nn.Module) -> str | None:
-    """What a module counts as; the router counts to the experts."""
+    """The part that a module belongs to; the router belongs to the experts."""
     if path.endswith((".experts", ".router")):
         return "experts"
     return {Attention: "attention", GatedMLP: "dense"}.get(type(module))

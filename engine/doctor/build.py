@@ -26,7 +26,7 @@ POINTED = {
     "fp32": (
         *("scales_ptr", "parts_ptr", "soft_parts_ptr", "statistics_ptr", "temperature_ptr"),
         *("x_scales_ptr", "hidden_scales_ptr", "units_ptr"),
-        *("entropy_ptr", "logsumexp_ptr", "told_entropy_ptr", "limits_ptr", "frequencies_ptr"),
+        *("entropy_ptr", "logsumexp_ptr", "out_entropy_ptr", "limits_ptr", "frequencies_ptr"),
     ),
 }
 TYPES = {name: kind for kind, names in POINTED.items() for name in names}

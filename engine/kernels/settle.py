@@ -38,7 +38,7 @@ class Buffers:
 @triton.jit
 def settle_kernel(
     argmax_ptr, candidate_ptr, entropy_ptr, nonfinite_ptr, noise_ptr, limits_ptr,
-    tokens_ptr, told_entropy_ptr, flags_ptr, canvas_ptr, previous_ptr, unchanged_ptr, step_ptr, draw_ptr,
+    tokens_ptr, out_entropy_ptr, flags_ptr, canvas_ptr, previous_ptr, unchanged_ptr, step_ptr, draw_ptr,
     C: tl.constexpr, PADDED: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """All positions. Limits: entropy bound, steps that count as stable, mean entropy that counts as confident."""
@@ -65,7 +65,7 @@ def settle_kernel(
     tl.store(tokens_ptr + C + at, candidate, mask=inside)
     tl.store(tokens_ptr + 2 * C + at, accepted.to(tl.int64), mask=inside)
     tl.store(tokens_ptr + 3 * C + at, following, mask=inside)
-    tl.store(told_entropy_ptr + at, entropy, mask=inside)
+    tl.store(out_entropy_ptr + at, entropy, mask=inside)
     tl.store(canvas_ptr + at, following, mask=inside)
     tl.store(previous_ptr + at, argmax, mask=inside)
     tl.store(flags_ptr, (stable & confident).to(tl.int32))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from engine.errors import SafelightError
+from engine.errors import SafelightError, Sentence
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -28,12 +28,13 @@ def choose(device: str = "auto", dtype: str = "auto") -> Placement:
     """
     if device == "auto":
         if torch.cuda.is_available():
-            chosen, reason = torch.device("cuda", 0), f"{torch.cuda.get_device_name(0)} is available"
+            name = torch.cuda.get_device_name(0)
+            chosen, reason = torch.device("cuda", 0), Sentence("{name} is available", name=name)
         else:
-            chosen, reason = torch.device("cpu"), "no CUDA device is available"
+            chosen, reason = torch.device("cpu"), Sentence("no CUDA device is available")
     else:
         try:
-            chosen, reason = torch.device(device), "asked for"
+            chosen, reason = torch.device(device), Sentence("asked for")
         except RuntimeError:
             raise SafelightError(f"unknown device {device!r}; use auto, cpu, cuda or cuda:N") from None
         if chosen.type not in ("cpu", "cuda"):

@@ -15,7 +15,7 @@ from torch import Tensor
 from engine import catalog, kernels
 from engine.adapters.slot import Adapter, AdapterSlot
 from engine.config import GenerationConfig, ModelConfig
-from engine.errors import SafelightError
+from engine.errors import SafelightError, Sentence
 from engine.files import read_json
 from engine.layers.kv_cache import KVCache
 from engine.layers.packed_linear import packed_weights
@@ -116,6 +116,20 @@ class Model:
         if self.dtype != torch.bfloat16 or not packed:
             return False
         return self.device.type == "cpu" or kernels.why_plain(self.device) is None
+
+    @property
+    def compute_path(self) -> Sentence:
+        """What computes, in words: kernels, or plain torch and why."""
+        if kernels.run_on(self.device, self.dtype):
+            if self.has_step_program:
+                return Sentence("Triton kernels, CUDA graph")
+            return Sentence("Triton kernels for the prompt, plain torch for the steps: the experts are not packed")
+        if self.device.type == "cpu":
+            if self.precision.is_packed:
+                return Sentence("packed CPU kernels")
+            return Sentence("plain torch: the weights are not packed")
+        why = kernels.why_plain(self.device) or "the kernels compute in bfloat16"
+        return Sentence("plain torch: {reason}", reason=why)
 
     def chat_ids(self, messages: Sequence[Message], **options: Any) -> list[int]:
         """Token ids of a conversation up to where the model's answer begins.

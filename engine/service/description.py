@@ -38,6 +38,7 @@ def describe(model: Model, request: LoadRequest, identity: ModelIdentity, capabi
         fingerprint=identity.fingerprint,
         context=model.config.max_position_embeddings,
         threads=model.threads,
+        kernels=model.compute_path,
         device_reason=model.placement.reason,
         capabilities=capabilities,
         traits=catalog.traits(model.name),

@@ -253,7 +253,7 @@ def _figure(value: float) -> float:
 
 
 def _fixed(array: NDArray[Any]) -> NDArray[Any]:
-    """In order in memory, as the engine's arrays are, and not to be written into: readers share it."""
+    """Contiguous and read-only: readers share it."""
     array = np.ascontiguousarray(array)
     array.setflags(write=False)
     return array

@@ -142,7 +142,7 @@ def read_exactly(file: BinaryIO, count: int) -> bytes:
 
 
 class Order:
-    """What may follow what in a run. A fork may leave out blocks: those that it shares, those that it keeps."""
+    """The order of records in a run. A fork may leave out blocks that it shares or keeps."""
 
     def __init__(self, is_fork: bool) -> None:
         self._is_fork = is_fork

@@ -132,7 +132,7 @@ class AdapterTrainer:
 
     @property
     def parameter_count(self) -> int:
-        """Numbers that are trained."""
+        """How many numbers are trained."""
         return sum(p.numel() for p in self.matrices)
 
     def run_steps(self, cancel: Cancel | None = None) -> Iterator[TrainingProgress | TrainingMeasured]:

@@ -51,7 +51,7 @@ def has_bf16(device: torch.device) -> bool:
 
 
 class Trainer:
-    """A run that can be stopped and taken up again at any checkpoint, also on another device and by another recipe.
+    """A run that can be stopped and resumed at any checkpoint, also on another device and by another recipe.
 
     Args:
         folder: of the run; a checkpoint that is in there goes on.
@@ -118,11 +118,11 @@ class Trainer:
 
     @property
     def done(self) -> float:
-        """How much of the recipe's ``whole`` is behind."""
+        """The part of the recipe's ``whole`` that is done."""
         return self.recipe.done(self.step, self.seconds)
 
     def run(self, report_every: int = 20, save_every: float = 60.0) -> None:
-        """All that is left of the run.
+        """Train to the end of the run.
 
         Args:
             report_every: steps from one report to the next.
@@ -148,7 +148,7 @@ class Trainer:
             self.close()
 
     def close(self) -> None:
-        """End what makes the rows."""
+        """End the processes that make rows."""
         self.rows.close()
 
     # --- a step --------------------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ class Trainer:
         return canvas_loss(logits, target), logits
 
     def _report(self, factor: float) -> dict[str, float]:
-        """What a report says; the one place that waits for the device.
+        """The record of a report; the one place that waits for the device.
 
         Raises:
             SafelightError: the loss is not finite.
@@ -236,7 +236,7 @@ class Trainer:
         print(f"resumed at step {self.step}", flush=True)
 
     def _resume_pools(self, tensors: dict[str, Tensor], facts: dict[str, str]) -> None:
-        """Pools and streams as they were; those of another recipe are begun afresh, which costs a few short walks."""
+        """Restore pools and streams; pools of another recipe start anew, which costs a few short walks."""
         for index, pool in enumerate(self.pools):
             if len(tensors[f"pool{index}.step"]) == len(pool.step):
                 for name in POOL:

@@ -188,17 +188,12 @@ def test_the_details_of_a_fork_that_failed_are_reached(
     ask(qtbot, window, "Reverse the word robot.")
     asked: list[RunRequest] = []
     monkeypatch.setattr(window.context.backend, "run", asked.append)
-    window.show_page("inspector")
-    inspector.inspect(window.context.session.chat.turns[-1].answer.trace)
+    window.pages.chat().inspect(window.context.session.chat.turns[-1])
     inspector.forks.run.click()
     (request,) = asked
     assert inspector.is_forking
-    window.context.take(
-        [
-            RunEnded("of another run", "no"),
-            RunEnded(request.run_id, "The fork could not be made.", "Traceback: a detail"),
-        ]
-    )
+    failed = RunEnded(request.run_id, "The fork could not be made.", "Traceback: a detail")
+    window.context.take([RunEnded("of another run", "no"), failed])
     assert not inspector.is_forking
     assert inspector.forks.problem.text() == "The fork could not be made."
     assert window.notices.notice.isVisible()

@@ -97,7 +97,7 @@ class SudokuSource:
         self.prompt_length = 96
 
     def state(self) -> dict[str, Any]:
-        """Where the random stream stands, as plain JSON."""
+        """State of the random stream, as plain JSON."""
         return dict(self.rng.bit_generator.state)
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -160,7 +160,7 @@ class SkillSource:
             self.prompt_length += skills.MAX_ANSWER // canvas_length * canvas_length
 
     def state(self) -> list[Any]:
-        """Where the random stream stands, as plain JSON."""
+        """State of the random stream, as plain JSON."""
         return list(self.rng.getstate())
 
     def restore(self, state: list[Any]) -> None:

@@ -28,7 +28,7 @@ FIELD = re.compile(r"[,;\t ]+")
 
 
 class Puzzles(Protocol):
-    """A stream of puzzles that can be taken up where it was left."""
+    """A stream of puzzles that can be resumed."""
 
     def puzzle(self) -> Pair: ...
     def state(self) -> dict[str, Any]: ...
@@ -46,7 +46,7 @@ class FilePuzzles:
         return self.pairs[int(self.rng.integers(len(self.pairs)))]
 
     def state(self) -> dict[str, Any]:
-        """Where the random stream stands, as plain JSON."""
+        """State of the random stream, as plain JSON."""
         return dict(self.rng.bit_generator.state)
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -99,7 +99,7 @@ def fresh_pairs(count: int, seed: int) -> Iterator[Pair]:
 
 @dataclass(frozen=True)
 class Format:
-    """How a model is asked, and what it is to answer."""
+    """Prompts and target canvases of a model."""
 
     model: Model
     form: Form
@@ -117,7 +117,7 @@ class Format:
         return self.model.generation_defaults.eos_token_ids[0]
 
     def target(self, solution: str) -> list[int]:
-        """The canvas that is wanted.
+        """The target canvas of a solution, C token ids.
 
         Raises:
             SafelightError: the model's canvas is too short for an answer.

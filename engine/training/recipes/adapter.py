@@ -190,7 +190,7 @@ class TrainingProgress:
 
 @dataclass(frozen=True)
 class TrainingMeasured:
-    """Held-out puzzles through the sampler, as anyone would run them; shares are from 0 to 1."""
+    """Results on held-out puzzles, solved by the ordinary sampler; shares are from 0 to 1."""
 
     step: int
     count: int
@@ -210,7 +210,7 @@ class TrainingEnded:
 
     @property
     def is_finished(self) -> bool:
-        """Otherwise it was stopped, and goes on when it is started again."""
+        """False where it was stopped; it then resumes when it is started again."""
         return self.step >= self.steps
 
 

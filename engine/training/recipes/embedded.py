@@ -85,7 +85,7 @@ class Recipe:
         return self.steps or 60 * self.minutes
 
     def done(self, step: int, seconds: float) -> float:
-        """How much of ``whole`` is behind."""
+        """The part of ``whole`` that is done."""
         return step if self.steps else seconds
 
     def factor(self, step: int, done: float) -> float:

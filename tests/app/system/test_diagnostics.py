@@ -205,11 +205,13 @@ def test_the_report_tells_what_helps_and_nothing_private(
     values = SettingsValues(overrides={"entropy_bound": 0.25}, seed=7)
     preferences = Preferences(theme="paper", offline=True, data_folder=str(tmp_path / "data"))
     places = Folders(tmp_path / "data", tmp_path / "data" / "models", tmp_path / "data" / "traces", log_file.parent)
-    text = diagnostics.report(listed(preferences, values), places, Facts(str(tmp_path / "my-model"), "cpu", "plain"))
+    facts = Facts(str(tmp_path / "my-model"), "cpu", "plain", "asked for")
+    text = diagnostics.report(listed(preferences, values), places, facts)
     for line in (
         f"Python: {sys.version.split()[0]}",
         "Model: ~/my-model",
-        "Device: cpu",
+        "Device: cpu (asked for)",
+        "Kernels: plain",
         "theme = paper",
         "offline = True",
         "entropy_bound = 0.25",
@@ -227,5 +229,6 @@ def test_the_report_tells_what_helps_and_nothing_private(
 def test_a_report_without_anything(tmp_path: Path) -> None:
     places = Folders(tmp_path, tmp_path / "models", tmp_path / "traces", tmp_path / "no-logs")
     text = diagnostics.report(listed(Preferences(), SettingsValues()), places, Facts())
-    assert "Model: none" in text
+    for line in ("Model: none", "Device: not known", "Kernels: not known"):
+        assert line in text.splitlines()
     assert text.endswith("(empty)\n")

@@ -25,6 +25,7 @@ from app.system.i18n import tr
 from app.window.palette import Palette
 from app.window.shortcuts import ShortcutSheet
 from app.window.statusbar import StatusBar
+from engine.errors import Sentence
 from tests.app.marked import Brackets, unmarked
 
 
@@ -99,12 +100,18 @@ def test_status_bar(qtbot: QtBot) -> None:
     qtbot.addWidget(bar)
     bar.resize(1600, 28)
     bar.show_offline(True)
-    bar.show_model("model-name", "cpu")
+    bar.show_model("model-name", "cpu", 2, Sentence("{name} is there", name="Q"), "plain")
     bar.show_memory(600_000_000, 16_000_000_000, "cpu")
     bar.show_figures(12, 2, 0.1, 4.5, 80.0)
     bar.show()
     assert bar.labels["pace"].text() == "⟦⟦50 ms⟧ per block⟧"
-    assert unmarked(bar, ["model-name", "CPU"]) == []
+    assert unmarked(bar, ["model-name", "CPU", "Q"]) == []
+
+
+def test_a_sentence_of_the_engine_is_said_by_its_pattern() -> None:
+    made = Sentence("It has {count} parts.", count=3)
+    assert made == "It has 3 parts."
+    assert tr(made) == "⟦It has 3 parts.⟧"
 
 
 def test_english_where_there_is_no_catalogue() -> None:

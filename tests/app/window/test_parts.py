@@ -147,6 +147,9 @@ def test_diagnostics_tell_no_prompt(qtbot: QtBot, open_window: Open) -> None:
     assert window.dialogs.act("copy_diagnostics") == "Copied"
     told = QGuiApplication.clipboard().text()
     assert "Safelight Skills" in told
+    assert "Device: cpu (no CUDA device is available)" in told.splitlines()
+    assert "Kernels: plain torch: the weights are not packed" in told.splitlines()
+    assert "Why this device: no CUDA device is available." in window.status.labels["device"].toolTip()
     assert "secret" not in told
     assert str(Path.home()) not in told
 

@@ -59,6 +59,16 @@ def test_every_figure_is_named_and_explained(bar: StatusBar) -> None:
         assert bar.text(field.name) in bar.accessibleDescription()
 
 
+def test_the_device_says_why_it_was_chosen_and_what_computes(bar: StatusBar) -> None:
+    bar.show_model("Skills", "cpu", 4, "no CUDA device is available", "packed CPU kernels")
+    tip = bar.labels["device"].toolTip()
+    assert tip.startswith("Device, CPU, 4 threads. ")
+    assert tip.endswith(" Why this device: no CUDA device is available. What computes: packed CPU kernels.")
+    assert "Why this device" not in bar.labels["model"].toolTip()
+    bar.show_model("Skills", "cpu", 4)
+    assert "Why this device" not in bar.labels["device"].toolTip()
+
+
 def test_nothing_known_shows_nothing(bar: StatusBar) -> None:
     fill(bar)
     bar.show_unsaved("")

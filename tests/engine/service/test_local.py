@@ -111,6 +111,7 @@ def test_a_loaded_model_says_where_it_runs_and_why_and_what_it_can_do(fake: Fake
     assert isinstance(last, ModelLoaded)
     model = last.model
     assert (model.device, model.device_reason) == ("cpu", "no CUDA device is available")
+    assert model.kernels == "plain torch: the weights are not packed"
     assert model.capabilities == fake.capabilities
     assert model.capabilities.forks
     assert not model.capabilities.images
