@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from app.library.errors import GoneError, LibraryError
 from app.library.library import Library
+from app.library.listing import title_of
 from app.library.records import NewMessage, Role, Status, StoredMessage, Summary, Whole
-from app.library.titles import title_of
 from app.state.chat.attachment import Attachment
 
 __all__ = [

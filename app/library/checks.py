@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from app.library.errors import LibraryError
-from app.library.records import LARGEST_SEED, LATEST, LONGEST_NAME, LONGEST_TEXT
-from app.library.rows import details_of
+from app.library.records import LARGEST_SEED, LATEST, LONGEST_NAME, LONGEST_TEXT, details_of
 from engine import SafelightError
 
 Value = TypeVar("Value")

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from app.library import Library, LibraryError, NewMessage, StoredMessage, Summary, Whole, title_of
-from app.library.rows import details_of
+from app.library.records import details_of
 from app.settings.values import SETTING_NAMES
 from app.state.chat.conversation import Answer, ChatState, Decode, Status, Turn
 from app.state.chat.versions import Versions

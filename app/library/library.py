@@ -4,45 +4,32 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import fields, replace
+from collections.abc import Callable, Generator
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from app.library import opening, salvage, schema
 from app.library.claims import Claims
 from app.library.errors import GoneError, IndexDamagedError, LibraryError, explained
-from app.library.lookup import look_up
-from app.library.records import UNFINISHED, NewMessage, Status, StoredMessage, Summary, Whole
-from app.library.rows import (
-    MESSAGE_COLUMNS,
-    SUMMARY_COLUMNS,
+from app.library.records import (
+    NewMessage,
+    Status,
+    Summary,
+    Whole,
     insert_message,
-    message_of,
-    storable,
-    summary_of,
-    with_shown,
 )
-from app.system.i18n import tr, trn
+from app.library.store import BRANCH, GONE, GONE_MESSAGE, Store, pieces
+from app.system.i18n import tr
 from engine.files import private_folder
 
 UNDO_SECONDS = 60.0
 """How long ``purge`` leaves what another window has deleted and may still want back."""
 
-INDEX_FAULTS = (sqlite3.SQLITE_CORRUPT_VTAB, sqlite3.SQLITE_CONSTRAINT)
-"""What FTS5 says where its own tables do not go together; a constraint of our tables has a code of its own."""
-
 TAKE_OVER_SECONDS = 1.0  # of work on what was salvaged before the library is open; the rest follows, see ``left``
-MOST_MESSAGES = 12_000
-"""That are read at once, in some 0.4 s: those that one file may bring (see ``transfer``), and room to go on."""
-PIECE_MESSAGES, PIECE_CHARACTERS = 100, 200_000  # of ``Library.taking``; about 20 ms
-
-_GONE = "this conversation was deleted in another window. Choose another one"
-_GONE_MESSAGE = "this message was deleted in another window. Open the conversation again"
-_NEW_FIELDS = tuple(field.name for field in fields(NewMessage))
 
 
-class Library:
+class Library(Store):
     """Used from one thread. ``notice`` is what the user should know of its opening, empty if nothing.
 
     Every method raises ``LibraryError`` where the file cannot be read or written: the disk is full, another program
@@ -50,15 +37,11 @@ class Library:
     """
 
     def __init__(self, connection: sqlite3.Connection, folder: Path | None, clock: Callable[[], float]) -> None:
+        super().__init__(connection, folder, clock)
         self.notice = ""
-        self.folder = folder  # None where it is forgotten at the end
         self.left: list[Whole] = []  # of a damaged library, still to be added: see ``taking_over``
         self.is_open = True
-        self._connection = connection
-        self._place = folder or "memory"
         self._claims = Claims(folder)
-        self._patient_until: float | None = None  # on the monotonic clock
-        self._clock = clock
         self._deleted: set[int] = set()
         self._removed: set[int] = set()
 
@@ -105,27 +88,7 @@ class Library:
         self._claims.close()
         self._connection.close()
 
-    @contextmanager
-    def patient(self, seconds: float) -> Iterator[None]:
-        """All writes within wait so long together for another program's lock; else each waits ``BUSY_SECONDS``."""
-        self._patient_until = time.monotonic() + seconds
-        try:
-            yield
-        finally:
-            self._patient_until = None
-            with suppress(sqlite3.ProgrammingError):  # it was closed
-                opening.wait_until(self._connection, time.monotonic() + opening.BUSY_SECONDS)
-
-    def now(self) -> float:
-        """Seconds since 1970 by the library's clock."""
-        return self._clock()
-
     # ---------------------------------------------------------------- conversations
-
-    def summaries(self, query: str = "") -> list[Summary]:
-        """The conversations, pinned ones first, then those written to last; with a query those that have all of it."""
-        with self._explained():
-            return look_up(self._connection, query)
 
     def create(
         self,
@@ -148,16 +111,6 @@ class Library:
                     return int(row[0])
             return self._insert(Summary(0, title, now, now, False, system_prompt, preset, model))
 
-    def conversation(self, id: int) -> Summary:
-        """One conversation."""
-        with explained(self._place):
-            row = self._connection.execute(
-                f"SELECT {SUMMARY_COLUMNS} FROM conversations WHERE id = ? AND deleted IS NULL", (id,)
-            ).fetchone()
-        if row is None:
-            raise GoneError(_GONE)
-        return summary_of(row)
-
     def describe(
         self,
         id: int,
@@ -172,7 +125,7 @@ class Library:
         self._set(
             "conversations",
             id,
-            _GONE,
+            GONE,
             title=title,
             system_prompt=system_prompt,
             preset=preset,
@@ -189,7 +142,7 @@ class Library:
     def restore(self, id: int) -> None:
         """Undo ``delete``."""
         with self._writing():
-            self._change_one("UPDATE conversations SET deleted = NULL WHERE id = ?", (id,), _GONE)
+            self._change_one("UPDATE conversations SET deleted = NULL WHERE id = ?", (id,), GONE)
         self._deleted.discard(id)
 
     def purge(self) -> None:
@@ -202,7 +155,7 @@ class Library:
                 execute("DELETE FROM conversations WHERE id = ?", (id,))
             rows = execute("SELECT DISTINCT removed, removed_at FROM messages WHERE removed IS NOT NULL").fetchall()
             for root in [root for root, removed_at in rows if root in self._removed or removed_at < before]:
-                execute(f"{_BRANCH} DELETE FROM messages WHERE id IN branch", (root,))
+                execute(f"{BRANCH} DELETE FROM messages WHERE id IN branch", (root,))
         self._deleted.clear()
         self._removed.clear()
 
@@ -214,26 +167,6 @@ class Library:
         return self.take(
             replace(whole, summary=replace(whole.summary, title=title, created=now, updated=now, pinned=False))
         )
-
-    def whole(self, id: int) -> Whole:
-        """A conversation with all its messages. Raises also as ``messages``."""
-        with explained(self._place), self._reading():
-            return Whole(self.conversation(id), tuple(self.messages(id)))
-
-    def reading(self, id: int) -> Generator[None, None, Callable[[], Whole]]:
-        """As ``whole``, of a conversation of any length, in pieces of a few milliseconds.
-
-        Returns what puts them together, which takes longer and needs the library no more: any thread may call it.
-        """
-        messages: list[StoredMessage] = []
-        wanted: dict[int | None, int | None] = {}
-        piece = -1
-        while piece:
-            with explained(self._place), self._reading():
-                piece = self._read_some(id, messages, wanted, PIECE_MESSAGES)
-            yield
-        summary = self.conversation(id)
-        return lambda: Whole(summary, tuple(with_shown(messages, wanted)))
 
     def take(self, whole: Whole) -> int:
         """Add a conversation from elsewhere, all of it or nothing; identities are given anew. Returns its own."""
@@ -252,11 +185,11 @@ class Library:
             self._connection.execute("UPDATE conversations SET deleted = ? WHERE id = ?", (self._clock(), conversation))
         self._deleted.add(conversation)
         given: dict[int | None, int | None] = {None: None}
-        for piece in _pieces(whole.messages):
+        for piece in pieces(whole.messages):
             yield
             with self._writing():
                 self._change_one(
-                    "UPDATE conversations SET deleted = ? WHERE id = ?", (self._clock(), conversation), _GONE
+                    "UPDATE conversations SET deleted = ? WHERE id = ?", (self._clock(), conversation), GONE
                 )
                 self._insert_all(conversation, piece, given)
         self.restore(conversation)
@@ -273,41 +206,6 @@ class Library:
 
     # ---------------------------------------------------------------- messages
 
-    def messages(self, conversation: int) -> list[StoredMessage]:
-        """All messages of a conversation that were not removed, oldest first: a tree, since each knows its parent.
-
-        Raises ``LibraryError`` also where there are more than ``MOST_MESSAGES``.
-        """
-        messages: list[StoredMessage] = []
-        wanted: dict[int | None, int | None] = {}
-        with explained(self._place), self._reading():
-            count = self._connection.execute(
-                "SELECT count(*) FROM messages WHERE conversation = ? AND removed IS NULL", (conversation,)
-            ).fetchone()[0]
-            if count > MOST_MESSAGES:
-                raise LibraryError(
-                    f"this conversation has {count:,} messages; up to {MOST_MESSAGES:,} can be opened. "
-                    "To read it, export it as Markdown or HTML from the list of conversations"
-                )
-            self._read_some(conversation, messages, wanted, count)
-        return with_shown(messages, wanted)
-
-    def _read_some(
-        self, conversation: int, messages: list[StoredMessage], wanted: dict[int | None, int | None], most: int
-    ) -> int:
-        """Read on after the messages that are there, and what is on show below each; returns how many it were."""
-        if not messages:
-            first = self._connection.execute("SELECT child_shown FROM conversations WHERE id = ?", (conversation,))
-            wanted[None] = next((shown for (shown,) in first), None)
-        rows = self._connection.execute(
-            f"SELECT {MESSAGE_COLUMNS}, child_shown FROM messages "
-            "WHERE conversation = ? AND removed IS NULL AND id > ? ORDER BY id LIMIT ?",
-            (conversation, messages[-1].id if messages else -(2**63), most),
-        ).fetchall()
-        wanted |= {row[-2]: row[-1] for row in rows}
-        messages += [message_of(row[:-1]) for row in rows]
-        return len(rows)
-
     def add(self, conversation: int, message: NewMessage, created: float | None = None) -> int:
         """Store a message and put it on show among its siblings; returns its identity.
 
@@ -316,7 +214,7 @@ class Library:
         now = self._clock() if created is None else created
         with self._writing():
             self._change_one(
-                "UPDATE conversations SET updated = ? WHERE id = ? AND deleted IS NULL", (now, conversation), _GONE
+                "UPDATE conversations SET updated = ? WHERE id = ? AND deleted IS NULL", (now, conversation), GONE
             )
             if message.parent is not None:
                 parent = self._connection.execute(
@@ -324,7 +222,7 @@ class Library:
                     (message.parent, conversation),
                 ).fetchone()
                 if parent is None:
-                    raise GoneError(_GONE_MESSAGE)
+                    raise GoneError(GONE_MESSAGE)
             row = None
             if created is not None:
                 row = self._connection.execute(
@@ -352,7 +250,7 @@ class Library:
         self._set(
             "messages",
             id,
-            _GONE_MESSAGE,
+            GONE_MESSAGE,
             content=content,
             thinking=thinking,
             status=status,
@@ -368,14 +266,14 @@ class Library:
         with self._writing():
             row = self._connection.execute("SELECT conversation, parent FROM messages WHERE id = ?", (id,)).fetchone()
             if row is None:
-                raise GoneError(_GONE_MESSAGE)
+                raise GoneError(GONE_MESSAGE)
             self._put_on_show(row[0], row[1], id)
 
     def remove(self, id: int) -> None:
         """Take a message, and all that hangs under it, out of sight until ``put_back`` or ``purge``."""
         with self._writing():
             self._connection.execute(
-                f"{_BRANCH} UPDATE messages SET removed = ?, removed_at = ? WHERE id IN branch AND removed IS NULL",
+                f"{BRANCH} UPDATE messages SET removed = ?, removed_at = ? WHERE id IN branch AND removed IS NULL",
                 (id, id, self._clock()),
             )
             schema.drop_removed(self._connection)
@@ -385,7 +283,7 @@ class Library:
         """Undo ``remove``; the message is on show again if it was."""
         with self._writing():
             if self._connection.execute("SELECT 1 FROM messages WHERE id = ?", (id,)).fetchone() is None:
-                raise GoneError(_GONE_MESSAGE)
+                raise GoneError(GONE_MESSAGE)
             schema.index_put_back(self._connection, id)
             self._connection.execute("UPDATE messages SET removed = NULL, removed_at = NULL WHERE removed = ?", (id,))
         self._removed.discard(id)
@@ -404,97 +302,7 @@ class Library:
         """Another window may answer it again."""
         self._claims.release(conversation)
 
-    # ---------------------------------------------------------------- within
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Faults in words. A damaged index for search is made anew, since all that is in it stands in the tables."""
-        with explained(self._place):
-            try:
-                yield
-            except sqlite3.DatabaseError as fault:
-                if getattr(fault, "sqlite_errorcode", None) not in INDEX_FAULTS:
-                    raise
-                schema.index_again(self._connection)
-                raise IndexDamagedError("the index for search was damaged and is made anew. Try again") from fault
-
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        """A transaction that begins as a writer's, so that it can wait for another's end."""
-        with self._explained():
-            if self._patient_until is not None:
-                opening.wait_until(self._connection, self._patient_until)
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:  # SQLite has ended it itself where the disk is full
-                    self._connection.execute("ROLLBACK")
-                raise
-
-    @contextmanager
-    def _reading(self) -> Iterator[None]:
-        """One state of the file for several queries."""
-        if self._connection.in_transaction:
-            yield
-            return
-        self._connection.execute("BEGIN")
-        try:
-            yield
-        finally:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-
-    def _insert(self, summary: Summary) -> int:
-        row = (
-            storable(summary.title),
-            summary.created,
-            summary.updated,
-            summary.pinned,
-            storable(summary.system_prompt),
-            storable(summary.preset),
-            storable(summary.model),
-        )
-        columns = SUMMARY_COLUMNS.removeprefix("id, ")
-        made = self._connection.execute(f"INSERT INTO conversations ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", row)
-        return made.lastrowid or 0
-
-    def _insert_all(
-        self, conversation: int, messages: Iterable[StoredMessage], given: dict[int | None, int | None]
-    ) -> None:
-        """Add messages, parents before their children; ``given`` has the new identity of each old one."""
-        for message in messages:
-            new = {name: getattr(message, name) for name in _NEW_FIELDS}
-            new["parent"] = given.get(message.parent)
-            if message.status in UNFINISHED:
-                new["status"] = "stopped"
-            given[message.id] = id = insert_message(self._connection, conversation, message.created, NewMessage(**new))
-            if message.shown:
-                self._put_on_show(conversation, new["parent"], id)
-
-    def _put_on_show(self, conversation: int, parent: int | None, id: int) -> None:
-        if parent is None:
-            self._connection.execute("UPDATE conversations SET child_shown = ? WHERE id = ?", (id, conversation))
-        else:
-            self._connection.execute("UPDATE messages SET child_shown = ? WHERE id = ?", (id, parent))
-
-    def _set(self, table: str, id: int, gone: str, **columns: str | int | None) -> None:
-        given = {
-            name: storable(value) if isinstance(value, str) else value
-            for name, value in columns.items()
-            if value is not None
-        }
-        if given:
-            changes = ", ".join(f"{name} = ?" for name in given)
-            with self._writing():
-                self._change_one(f"UPDATE {table} SET {changes} WHERE id = ?", (*given.values(), id), gone)
-                if table == "messages":
-                    schema.drop_removed(self._connection, id)  # an answer may end after its removal
-
-    def _change_one(self, statement: str, values: tuple[object, ...], gone: str) -> None:
-        if not self._connection.execute(statement, values).rowcount:
-            raise GoneError(gone)
+    # ---------------------------------------------------------------- at the start
 
     def _tidy(self) -> None:
         """Settle what was left at the end before. Where another program holds the file that waits, and is said."""
@@ -562,39 +370,4 @@ def _salvage(path: Path, clock: Callable[[], float]) -> tuple[str, list[Whole]]:
         library.left = []
         library.close()
     aside = opening.put_in_place(path, fresh)
-    return _told(aside.name, len(salvaged.wholes), salvaged.is_all), left
-
-
-def _told(name: str, count: int, is_all: bool) -> str:
-    if count:
-        said = trn(
-            "The library was damaged. It was set aside as {name}; {count} conversation could be read and is here.",
-            "The library was damaged. It was set aside as {name}; {count} conversations could be read and are here.",
-            count,
-            name=name,
-        )
-    else:
-        said = tr(
-            "The library was damaged and nothing in it could be read. It was set aside as {name}, a new one begun.",
-            name=name,
-        )
-    return said if is_all else said + " " + tr("Reading all of it would have taken too long: the rest is in that file.")
-
-
-def _pieces(messages: Iterable[StoredMessage]) -> Iterator[list[StoredMessage]]:
-    """Messages in lots that are quickly written: few, and together not longer than the longest one must be."""
-    piece: list[StoredMessage] = []
-    characters = 0
-    for message in messages:
-        characters += len(message.content) + len(message.thinking)
-        if piece and (len(piece) == PIECE_MESSAGES or characters > PIECE_CHARACTERS):
-            yield piece
-            piece, characters = [], len(message.content) + len(message.thinking)
-        piece.append(message)
-    if piece:
-        yield piece
-
-
-_BRANCH = """WITH RECURSIVE branch (id) AS (
-    VALUES (?) UNION SELECT messages.id FROM messages JOIN branch ON messages.parent = branch.id
-)"""
+    return salvage.told(salvaged, aside.name), left

@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from app.library.records import LARGEST_SEED, LATEST, ROLES, STATUSES, Role, StoredMessage, Summary, Whole
-from app.library.rows import attachments_of, with_shown
+from app.library.records import (
+    LARGEST_SEED,
+    LATEST,
+    ROLES,
+    STATUSES,
+    Role,
+    StoredMessage,
+    Summary,
+    Whole,
+    attachments_of,
+    with_shown,
+)
 from app.system.i18n import tr
 
 Row = Mapping[str, object]

@@ -1,11 +1,18 @@
-"""What the library keeps, as plain data. Knows no storage."""
+"""What the library keeps, as plain data; its rows in the tables, and texts as SQLite takes them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, get_args
+import json
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
 
+from app.library.errors import LibraryError
 from app.state.chat.attachment import Attachment
+from app.system.i18n import tr
+from engine import SafelightError
+from engine.files import parse_json
 
 Role = Literal["user", "assistant"]
 Status = Literal["waiting", "developing", "done", "stopped", "failed"]
@@ -71,3 +78,134 @@ class Whole:
 
     summary: Summary
     messages: tuple[StoredMessage, ...]
+
+
+# --- rows ---------------------------------------------------------------------------------------------------------
+
+SUMMARY_COLUMNS = "id, title, created, updated, pinned, system_prompt, preset, model"
+WRITTEN_COLUMNS = (
+    "conversation, parent, created, role, status, seed, model, settings, figures, error, content, thinking, attachments"
+)
+MESSAGE_COLUMNS = f"{WRITTEN_COLUMNS}, id"
+
+
+def storable(text: str) -> str:
+    """The text without halves of characters, which a tokenizer can leave and no file takes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def summary_of(row: Sequence[Any], snippet: str = "") -> Summary:
+    """A row of ``SUMMARY_COLUMNS``."""
+    id, title, created, updated, pinned, system_prompt, preset, model = row
+    return Summary(id, title[:LONGEST_NAME], created, updated, bool(pinned), system_prompt, preset, model, snippet)
+
+
+def message_of(row: Sequence[Any]) -> StoredMessage:
+    """A row of ``MESSAGE_COLUMNS``; whether it is on show is not in it."""
+    (
+        conversation,
+        parent,
+        created,
+        role,
+        status,
+        seed,
+        model,
+        settings,
+        figures,
+        error,
+        content,
+        thinking,
+        files,
+        id,
+    ) = row
+    return StoredMessage(
+        parent=parent,
+        role=role,
+        content=content,
+        thinking=thinking,
+        status=status,
+        model=model,
+        seed=seed,
+        settings=settings,
+        figures=figures,
+        error=error,
+        attachments=attachments_of(files),
+        id=id,
+        conversation=conversation,
+        created=created,
+    )
+
+
+def details_of(text: str, name: str) -> dict[str, Any]:
+    """The ``settings`` or ``figures`` of a message, empty where there are none.
+
+    Raises:
+        SafelightError: it is no JSON object, or out of bounds.
+    """
+    if len(text) > LONGEST_DETAILS:
+        raise LibraryError(f"{name} is longer than {LONGEST_DETAILS:,} characters")
+    raw = parse_json(text, name) if text else {}
+    if not isinstance(raw, dict):
+        raise LibraryError(f"{name} is no JSON object")
+    return raw
+
+
+def attachments_of(text: str) -> tuple[Attachment, ...]:
+    """The stored files of a message. What cannot be read as files is one file, so that nothing of it is lost."""
+    if not text:
+        return ()
+    try:
+        pairs = parse_json(text, "attachments", values=MOST_VALUES)
+        files = tuple(Attachment(name, content) for name, content in pairs)
+        if all(isinstance(file.name, str) and isinstance(file.text, str) for file in files):
+            return files
+    except (SafelightError, TypeError, ValueError):
+        pass
+    return (Attachment(tr("damaged attachments"), text),)
+
+
+def insert_message(connection: sqlite3.Connection, conversation: int, created: float, message: NewMessage) -> int:
+    """Write one message; returns its identity."""
+    files = json.dumps([[storable(file.name), storable(file.text)] for file in message.attachments], ensure_ascii=False)
+    row = (
+        conversation,
+        message.parent,
+        created,
+        message.role,
+        message.status,
+        message.seed,
+        storable(message.model),
+        storable(message.settings),
+        storable(message.figures),
+        storable(message.error),
+        storable(message.content),
+        storable(message.thinking),
+        files if message.attachments else "",
+    )
+    marks = ", ".join("?" * len(row))
+    return connection.execute(f"INSERT INTO messages ({WRITTEN_COLUMNS}) VALUES ({marks})", row).lastrowid or 0
+
+
+def with_shown(messages: Iterable[StoredMessage], wanted: dict[int | None, int | None]) -> list[StoredMessage]:
+    """Mark what is on show: ``wanted`` has it for each parent.
+
+    Where the wanted one has been removed, it is the sibling after it, or else the last. Messages whose parent is not
+    there are left out.
+    """
+    siblings: dict[int | None, list[StoredMessage]] = {}
+    reached: set[int | None] = {None}
+    for message in messages:  # parents come before their children
+        if message.parent in reached:
+            reached.add(message.id)
+            siblings.setdefault(message.parent, []).append(message)
+    marked: list[StoredMessage] = []
+    for parent, family in siblings.items():
+        ids = [member.id for member in family]
+        chosen = wanted.get(parent) or ids[-1]
+        shown = next((id for id in ids if id >= chosen), ids[-1])
+        marked += [member if member.id == shown else replace(member, shown=False) for member in family]
+    return sorted(marked, key=lambda message: message.id)

@@ -20,6 +20,7 @@ from app.library import schema
 from app.library.mending import Row, SalvagedRows, found, mended
 from app.library.opening import LONGEST_STATEMENT, MAGIC, MOST_SCHEMA_STEPS, readable
 from app.library.records import Whole
+from app.system.i18n import tr, trn
 from engine import SafelightError
 from engine.files import open_regular
 
@@ -38,6 +39,26 @@ class Salvaged:
 
     wholes: tuple[Whole, ...] = ()
     is_all: bool = True
+
+
+def told(salvaged: Salvaged, name: str) -> str:
+    """What the user should know; ``name`` is what the damaged file is called now."""
+    count = len(salvaged.wholes)
+    if count:
+        said = trn(
+            "The library was damaged. It was set aside as {name}; {count} conversation could be read and is here.",
+            "The library was damaged. It was set aside as {name}; {count} conversations could be read and are here.",
+            count,
+            name=name,
+        )
+    else:
+        said = tr(
+            "The library was damaged and nothing in it could be read. It was set aside as {name}, a new one begun.",
+            name=name,
+        )
+    if salvaged.is_all:
+        return said
+    return said + " " + tr("Reading all of it would have taken too long: the rest is in that file.")
 
 
 def read(path: Path) -> Salvaged:

@@ -13,8 +13,7 @@ from pathlib import Path
 from app.library.checks import Fields
 from app.library.errors import LibraryError
 from app.library.pages import to_html, to_markdown
-from app.library.records import MOST_VALUES, ROLES, STATUSES, UNFINISHED, StoredMessage, Summary, Whole
-from app.library.rows import storable
+from app.library.records import MOST_VALUES, ROLES, STATUSES, UNFINISHED, StoredMessage, Summary, Whole, storable
 from app.state.chat.attachment import Attachment
 from engine import SafelightError
 from engine.files import parse_json, read_bytes, write_text

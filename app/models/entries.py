@@ -1,4 +1,4 @@
-"""What is on the models page, found by looking at the disk. Knows neither Qt nor torch."""
+"""What is on the models page, found by looking at the disk, and what can be done with it. Knows no Qt and no torch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from app.system.i18n import tr
 from engine import EMBEDDED, PUBLISHED, PublishedModel, SafelightError
@@ -17,8 +17,15 @@ from engine.hub import download
 from engine.hub.record import Record
 from engine.store_files import MANIFEST, PARTIAL
 
+if TYPE_CHECKING:
+    from app.models.jobs import JobKind, Phase
+
 Group = Literal["embedded", "published", "stored", "local"]
 State = Literal["ready", "absent", "unfinished", "unpacked", "missing"]
+Action = Literal["load", "unload", "download", "resume", "pause", "cancel", "verify", "convert", "delete", "remove"]
+ACTIONS: tuple[Action, ...] = (
+    "load", "unload", "download", "resume", "pause", "cancel", "convert", "verify", "delete", "remove",
+)  # fmt: skip
 PACKED = "-packed"  # ends the name of a folder that a conversion writes
 
 # The window waits for the listing, and what lies in the data folder may come from anybody. ``os.path`` says no where
@@ -52,6 +59,38 @@ class ModelEntry:
     @property
     def is_ready(self) -> bool:
         return self.state == "ready"
+
+
+def actions(
+    entry: ModelEntry, job: tuple[JobKind, Phase] | None, *, loaded: bool, can_convert: bool
+) -> tuple[Action, ...]:
+    """In the order of their buttons.
+
+    Args:
+        job: the heavy job about this model.
+        can_convert: whether its packed form is not there or on the way yet.
+    """
+    if job is not None:
+        kind, phase = job
+        if phase == "queued":
+            return ("cancel",)
+        if phase != "running":
+            return ()
+        return ("cancel",) if kind == "verify" else ("pause", "cancel")
+    if entry.state == "absent":
+        return ("download",)
+    if entry.state in ("unfinished", "unpacked"):
+        return ("resume", "cancel")
+    if entry.state == "missing":
+        return ("remove",)
+    found: list[Action] = ["unload" if loaded else "load"]
+    if entry.group != "embedded":
+        if not entry.is_packed and can_convert:
+            found.append("convert")
+        if entry.can_verify:
+            found.append("verify")
+        found.append("remove" if entry.group == "local" else "delete")
+    return tuple(found)
 
 
 def entries(

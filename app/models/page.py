@@ -7,29 +7,25 @@ import threading
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
 
 from PySide6.QtCore import QSettings, Signal, Slot
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QMessageBox, QVBoxLayout, QWidget
 
 from app.models import tasks, words
-from app.models.entries import FOLDERS, PACKED, ModelEntry, entries
+from app.models.entries import FOLDERS, PACKED, Action, ModelEntry, actions, entries
 from app.models.frame import PageFrame
 from app.models.hub_token import TokenStore
 from app.models.jobs import JobEnded, JobProgress, Jobs, ModelJob
 from app.models.local_folders import LocalFolders
+from app.models.memory import MemoryPlans
 from app.models.question import ask
-from app.models.row_actions import Action, actions
 from app.models.rows import ModelRow, RowState
 from app.models.token_keeper import TokenKeeper
 from app.system.folders import shortened
 from app.system.i18n import tr
 from engine import PUBLISHED, PublishedModel, SafelightError
 from engine.hub.download import ClosedError
-
-if TYPE_CHECKING:
-    from engine.memory.plan import Plan
 
 HUB = "https://huggingface.co"
 WORTH_ASKING = 100_000_000  # bytes; less is cancelled without a question
@@ -67,7 +63,7 @@ class ModelsPage(QWidget):
         self._offline = threading.Event()
         self._loaded: str | None = None
         self._entries: dict[str, ModelEntry] = {}
-        self._plans: dict[str, Plan | str] = {}  # or why it cannot be counted
+        self._plans = MemoryPlans(jobs)
         self._converting: dict[str, Path] = {}  # what is written, by the source's key
         self._progress: dict[str, JobProgress] = {}
         self._said: dict[str, str] = {}  # what came of the last job, until something else is asked for
@@ -170,7 +166,7 @@ class ModelsPage(QWidget):
             row.hide()
             row.setParent(None)
             row.deleteLater()
-            self._plans.pop(key, None)
+            self._plans.forget(key)
         for key, entry in self._entries.items():
             if key not in self.rows:
                 self.rows[key] = self._row(entry)
@@ -200,7 +196,7 @@ class ModelsPage(QWidget):
         bar, text = None, self._said.get(key, "")
         if job is not None and job[1] != "queued":
             bar, text = (progress.share, words.progress_line(progress)) if progress is not None else (0.0, "")
-        memory, tip = self._memory(entry, loaded=loaded)
+        memory, tip = self._plans.words(entry, self._loaded_entry())
         before = [self._entries[k].title for k in self._jobs.heavy_keys if k != key and k in self._entries]
         can = actions(entry, job, loaded=loaded, can_convert=self._can_convert(entry))
         if entry.state == "unpacked" and self._source_of(entry) is None:
@@ -226,25 +222,6 @@ class ModelsPage(QWidget):
         if row.token is not None:
             row.token.say(self._keeper.words, has_token=bool(self._keeper.words))
 
-    def _memory(self, entry: ModelEntry, *, loaded: bool) -> tuple[str, str]:
-        """The line about memory, and what the count leaves out."""
-        if not self._countable(entry):
-            return "", ""
-        plan = self._plans.get(entry.key)
-        if plan is None:
-            return tr("Memory: counting…"), ""
-        if isinstance(plan, str):
-            return plan, ""
-        holder = next((e for e in self._entries.values() if e.is_ready and e.load_id == self._loaded), None)
-        held = self._plans.get(holder.key) if holder is not None else None
-        line = words.memory_line(
-            plan,
-            loaded=loaded,
-            held=0 if held is None or isinstance(held, str) else held.released_bytes,
-            holder=holder.title if holder is not None else "",
-        )
-        return line, " ".join(f"{note[:1].upper()}{note[1:]}." for note in plan.notes)
-
     def _blocked(self, entry: ModelEntry, *, loaded: bool) -> dict[Action, str]:
         found: dict[Action, str] = {}
         if self._offline.is_set() and entry.state in ("absent", "unfinished"):
@@ -253,18 +230,6 @@ class ModelsPage(QWidget):
             found["delete"] = tr("Unload it first")
             found["remove"] = tr("Unload it first")
         return found
-
-    # ---------------------------------------------------------------- memory
-
-    def _countable(self, entry: ModelEntry) -> bool:
-        return entry.is_ready or (entry.shape != "" and entry.state in ("absent", "unfinished"))
-
-    def _count_all(self) -> None:
-        """Count anew against what is free now; not before somebody looks, as it brings in the tensor library."""
-        if self.isVisible():
-            for entry in self._entries.values():
-                if self._countable(entry):
-                    self._jobs.submit(ModelJob(entry.key, "plan", tasks.plan(entry)))
 
     # ---------------------------------------------------------------- what is pressed
 
@@ -377,8 +342,9 @@ class ModelsPage(QWidget):
         if ended.kind == "token":
             return
         if ended.kind == "plan":
-            self._plans[ended.key] = cast("Plan", ended.result) if ended.failure is None else str(ended.failure)
-            self._show_all() if ended.key == self._key_of_loaded() else self._show(ended.key)
+            self._plans.take(ended)
+            loaded = self._loaded_entry()
+            self._show_all() if loaded is not None and ended.key == loaded.key else self._show(ended.key)
             return
         self._progress.pop(ended.key, None)
         if ended.kind == "convert":
@@ -393,8 +359,13 @@ class ModelsPage(QWidget):
             self._said[ended.key] = tr("✓ Verified: every file is as it was written")
             self._show(ended.key)
 
-    def _key_of_loaded(self) -> str:
-        return next((e.key for e in self._entries.values() if e.is_ready and e.load_id == self._loaded), "")
+    def _loaded_entry(self) -> ModelEntry | None:
+        return next((e for e in self._entries.values() if e.is_ready and e.load_id == self._loaded), None)
+
+    def _count_all(self) -> None:
+        """Count memory anew; not before somebody looks."""
+        if self.isVisible():
+            self._plans.count(self._entries.values())
 
     # ---------------------------------------------------------------- folders of the user
 

@@ -10,8 +10,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QProgressBar, QPushBu
 
 from app.design.controls import FlowLayout, button, label
 from app.design.notice import Notice
-from app.models.entries import ModelEntry
-from app.models.row_actions import ACTIONS, Action
+from app.models.entries import ACTIONS, Action, ModelEntry
 from app.models.token_field import TokenField
 from app.models.words import action_text, action_tip
 from app.system.i18n import tr

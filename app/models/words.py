@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.models.entries import ModelEntry
+from app.models.entries import Action, ModelEntry
 from app.models.jobs import JobKind, JobProgress, Phase
-from app.models.row_actions import Action
 from app.system.i18n import tr, trn
 
 if TYPE_CHECKING:

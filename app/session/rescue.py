@@ -15,7 +15,7 @@ from pathlib import Path
 
 from app.library import Library, Whole, transfer
 from app.library.opening import free_name
-from app.library.rows import storable
+from app.library.records import storable
 from app.system.i18n import tr, trn
 from engine import SafelightError
 from engine.files import is_plain_file, write_text

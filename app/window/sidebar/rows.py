@@ -9,7 +9,7 @@ from typing import Any
 from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistentModelIndex, Qt, Signal
 
 from app.library import Summary
-from app.library.groups import group
+from app.library.listing import group
 from app.system.i18n import tr
 
 Index = QModelIndex | QPersistentModelIndex

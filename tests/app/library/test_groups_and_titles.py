@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from app.library import Summary, title_of
-from app.library.groups import group
+from app.library.listing import group
 
 BERLIN = timezone(timedelta(hours=1))
 NOW = datetime(2025, 3, 15, 0, 0, 30, tzinfo=BERLIN)  # half a minute after midnight

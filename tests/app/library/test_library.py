@@ -203,7 +203,7 @@ def test_a_purge_leaves_what_another_window_deleted_just_now(library, folder, cl
 def test_a_conversation_deeper_than_sqlite_follows_is_purged(library):
     conversation, parent = library.create(), None
     with library._writing():  # one transaction, for speed
-        from app.library.rows import insert_message
+        from app.library.records import insert_message
 
         for place in range(1200):
             role = "assistant" if place % 2 else "user"

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from app.models.entries import FOLDERS, ModelEntry, entries
+from app.models.entries import FOLDERS, ModelEntry, actions, entries
 from app.models.jobs import JobKind, JobProgress, Phase
-from app.models.row_actions import actions
 from app.models.words import amount, disk_line, duration, progress_line
 from engine import EMBEDDED, PUBLISHED
 from engine.hub.record import Record, RemoteFile

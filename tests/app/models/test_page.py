@@ -19,10 +19,10 @@ from pytestqt.qtbot import QtBot
 
 import app.models.page
 import engine.hub.client
+from app.models.entries import Action
 from app.models.hub_token import TokenStore
 from app.models.jobs import Jobs
 from app.models.page import ModelsPage
-from app.models.row_actions import Action
 from app.models.rows import ModelRow
 from engine import EMBEDDED, SKILLS, PublishedModel
 from engine.catalog import resolve
@@ -371,7 +371,7 @@ def test_cancelling_a_conversion_removes_its_copy_only(
             cancel.cancel.wait(0.005)
         raise engine.SafelightError("the conversion was cancelled")
 
-    monkeypatch.setattr("engine.weights.loader.quantize", slow)
+    monkeypatch.setattr("engine.models.folder.quantize", slow)
     shutil.copytree(resolve(SKILLS), source)
     page.add_folder(source)
     page.show_loaded(str(source))  # what answers can be packed meanwhile

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from pytestqt.qtbot import QtBot
 
-from app.library import Library, LibraryError, NewMessage, Whole, transfer
-from app.library import library as whole_library
+from app.library import Library, LibraryError, NewMessage, Whole, store, transfer
 from app.library.conversations import Keeper
 from app.session import exporting as module
 from app.session.exporting import Exporting
@@ -90,7 +89,7 @@ def test_a_file_is_written_in_a_thread(
 def test_what_is_too_long_to_be_opened_can_be_exported(
     qtbot: QtBot, library: Library, talk: int, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(whole_library, "MOST_MESSAGES", 250)
+    monkeypatch.setattr(store, "MOST_MESSAGES", 250)
     for act in (lambda: Keeper(library).open(talk), lambda: library.duplicate(talk), lambda: library.whole(talk)):
         with pytest.raises(LibraryError, match="has 251 messages; up to 250 can be opened"):
             act()
@@ -99,12 +98,12 @@ def test_what_is_too_long_to_be_opened_can_be_exported(
     with qtbot.waitSignal(exporting.exported):
         exporting.begin(talk, form, tmp_path / "talk.out")
     assert "answer 124" in (tmp_path / "talk.out").read_text(encoding="utf-8")
-    monkeypatch.setattr(whole_library, "MOST_MESSAGES", 251)
+    monkeypatch.setattr(store, "MOST_MESSAGES", 251)
     assert len(Keeper(library).open(talk).turns) == 125
 
 
 def test_what_import_accepts_can_be_opened_and_gone_on_with() -> None:
-    assert transfer.MOST_MESSAGES + 1_000 <= whole_library.MOST_MESSAGES
+    assert transfer.MOST_MESSAGES + 1_000 <= store.MOST_MESSAGES
 
 
 def test_what_cannot_be_written_is_said_and_the_next_can(

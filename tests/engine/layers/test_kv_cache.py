@@ -10,6 +10,7 @@ import torch
 from engine import catalog
 from engine.errors import SafelightError
 from engine.layers.kv_cache import KERNEL_PIECE, PIECE, SLACK, KVCache
+from engine.layers.masks import causal_mask
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.registry import config_in
 from tests.engine.tiny import CANVAS, FULL, SLIDING, WINDOW, network, tokens
@@ -105,16 +106,14 @@ def test_denoise_leaves_no_trace(model: DiffusionGemma, prefix: int) -> None:
 
 @looped("prefix, count", product([0, 3, WINDOW - 1, 40], [4, WINDOW - 1, WINDOW, 30]))
 def test_causal_mask_against_a_loop(prefix: int, count: int) -> None:
-    model = network()
-    cache = filled(model, *([tokens(prefix)] if prefix else []))
-    for kind, reach in (("full_attention", 10_000), ("sliding_attention", WINDOW)):
-        shown = prefix if kind == "full_attention" else min(prefix, WINDOW - 1)
+    for window, reach in ((None, 10_000), (WINDOW, WINDOW)):
+        shown = prefix if window is None else min(prefix, WINDOW - 1)
         expected = torch.zeros(count, shown + count, dtype=torch.bool)
         for query in range(count):
             for key in range(shown + count):
                 distance = (shown + query) - key
                 expected[query, key] = 0 <= distance < reach
-        assert torch.equal(cache.causal_mask(kind, count), expected)
+        assert torch.equal(causal_mask(prefix, count, window, torch.device("cpu")), expected)
 
 
 def test_bad_rows_of_tokens_are_refused() -> None:

@@ -12,8 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from app.models.entries import entries
-from app.models.row_actions import actions
+from app.models.entries import actions, entries
 from app.models.words import action_text, disk_line, status
 from engine import PUBLISHED, SafelightError
 from engine.hub import download, wire

@@ -1,7 +1,8 @@
-"""Conversations by when they were written to last, for the headers of a list."""
+"""How conversations are listed: their titles, and by when they were written to last under headers."""
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, datetime, tzinfo
@@ -66,3 +67,34 @@ def _months() -> tuple[str, ...]:
         tr("November"),
         tr("December"),
     )
+
+
+# --- titles -------------------------------------------------------------------------------------------------------
+
+LONGEST_TITLE = 48  # characters
+SHORTEST_TITLE = 24  # a line is cut within a word rather than shorter than this
+_JOINERS = ("\u200d", "\ufe0f", "\ufe0e")
+
+
+def title_of(text: str) -> str:
+    """The first line that says something, of at most ``LONGEST_TITLE`` characters, cut at a word; may be empty."""
+    line = next((said for said in map(_said, text.splitlines()) if said), "")
+    if len(line) <= LONGEST_TITLE:
+        return line
+    end = line.rfind(" ", 0, LONGEST_TITLE)
+    if end < SHORTEST_TITLE:
+        end = LONGEST_TITLE - 1
+        while end > 1 and (_hangs_on(line[end]) or line[end - 1] == _JOINERS[0]):
+            end -= 1
+    return line[:end].rstrip(" ,;:.-–—") + "…"
+
+
+def _said(line: str) -> str:
+    """A line without the marks of a heading, and with single spaces for all that cannot be seen."""
+    visible = "".join(" " if unicodedata.category(sign) in ("Cc", "Cs") else sign for sign in line)
+    return " ".join(visible.split()).lstrip("#").lstrip()
+
+
+def _hangs_on(sign: str) -> bool:
+    """Whether it is drawn as one with the character before."""
+    return sign in _JOINERS or bool(unicodedata.combining(sign)) or 0x1F3FB <= ord(sign) <= 0x1F3FF

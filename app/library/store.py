@@ -1,0 +1,249 @@
+"""The library's file: what is read of it, its transactions, and the statements that several methods share."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import fields
+from pathlib import Path
+
+from app.library import opening, schema
+from app.library.errors import GoneError, IndexDamagedError, LibraryError, explained
+from app.library.records import (
+    MESSAGE_COLUMNS,
+    SUMMARY_COLUMNS,
+    UNFINISHED,
+    NewMessage,
+    StoredMessage,
+    Summary,
+    Whole,
+    insert_message,
+    message_of,
+    storable,
+    summary_of,
+    with_shown,
+)
+from app.library.search import look_up
+
+GONE = "this conversation was deleted in another window. Choose another one"
+GONE_MESSAGE = "this message was deleted in another window. Open the conversation again"
+
+MOST_MESSAGES = 12_000
+"""That are read at once, in some 0.4 s: those that one file may bring (see ``transfer``), and room to go on."""
+INDEX_FAULTS = (sqlite3.SQLITE_CORRUPT_VTAB, sqlite3.SQLITE_CONSTRAINT)
+"""What FTS5 says where its own tables do not go together; a constraint of our tables has a code of its own."""
+
+PIECE_MESSAGES, PIECE_CHARACTERS = 100, 200_000  # of ``pieces``; about 20 ms
+NEW_FIELDS = tuple(field.name for field in fields(NewMessage))
+BRANCH = """WITH RECURSIVE branch (id) AS (
+    VALUES (?) UNION SELECT messages.id FROM messages JOIN branch ON messages.parent = branch.id
+)"""
+"""A message and all that hangs under it; takes its identity."""
+
+
+class Store:
+    """An open file, used from one thread. Methods raise ``LibraryError`` where it cannot be read or written."""
+
+    def __init__(self, connection: sqlite3.Connection, folder: Path | None, clock: Callable[[], float]) -> None:
+        self.folder = folder  # None where it is forgotten at the end
+        self._connection = connection
+        self._place = folder or "memory"
+        self._patient_until: float | None = None  # on the monotonic clock
+        self._clock = clock
+
+    def now(self) -> float:
+        """Seconds since 1970 by the library's clock."""
+        return self._clock()
+
+    @contextmanager
+    def patient(self, seconds: float) -> Iterator[None]:
+        """All writes within wait so long together for another program's lock; else each waits ``BUSY_SECONDS``."""
+        self._patient_until = time.monotonic() + seconds
+        try:
+            yield
+        finally:
+            self._patient_until = None
+            with suppress(sqlite3.ProgrammingError):  # it was closed
+                opening.wait_until(self._connection, time.monotonic() + opening.BUSY_SECONDS)
+
+    # ---------------------------------------------------------------- reading
+
+    def summaries(self, query: str = "") -> list[Summary]:
+        """The conversations, pinned ones first, then those written to last; with a query those that have all of it."""
+        with self._explained():
+            return look_up(self._connection, query)
+
+    def conversation(self, id: int) -> Summary:
+        """One conversation."""
+        with explained(self._place):
+            row = self._connection.execute(
+                f"SELECT {SUMMARY_COLUMNS} FROM conversations WHERE id = ? AND deleted IS NULL", (id,)
+            ).fetchone()
+        if row is None:
+            raise GoneError(GONE)
+        return summary_of(row)
+
+    def whole(self, id: int) -> Whole:
+        """A conversation with all its messages. Raises also as ``messages``."""
+        with explained(self._place), self._reading():
+            return Whole(self.conversation(id), tuple(self.messages(id)))
+
+    def reading(self, id: int) -> Generator[None, None, Callable[[], Whole]]:
+        """As ``whole``, of a conversation of any length, in pieces of a few milliseconds.
+
+        Returns what puts them together, which takes longer and needs the library no more: any thread may call it.
+        """
+        messages: list[StoredMessage] = []
+        wanted: dict[int | None, int | None] = {}
+        piece = -1
+        while piece:
+            with explained(self._place), self._reading():
+                piece = self._read_some(id, messages, wanted, PIECE_MESSAGES)
+            yield
+        summary = self.conversation(id)
+        return lambda: Whole(summary, tuple(with_shown(messages, wanted)))
+
+    def messages(self, conversation: int) -> list[StoredMessage]:
+        """All messages of a conversation that were not removed, oldest first: a tree, since each knows its parent.
+
+        Raises ``LibraryError`` also where there are more than ``MOST_MESSAGES``.
+        """
+        messages: list[StoredMessage] = []
+        wanted: dict[int | None, int | None] = {}
+        with explained(self._place), self._reading():
+            count = self._connection.execute(
+                "SELECT count(*) FROM messages WHERE conversation = ? AND removed IS NULL", (conversation,)
+            ).fetchone()[0]
+            if count > MOST_MESSAGES:
+                raise LibraryError(
+                    f"this conversation has {count:,} messages; up to {MOST_MESSAGES:,} can be opened. "
+                    "To read it, export it as Markdown or HTML from the list of conversations"
+                )
+            self._read_some(conversation, messages, wanted, count)
+        return with_shown(messages, wanted)
+
+    def _read_some(
+        self, conversation: int, messages: list[StoredMessage], wanted: dict[int | None, int | None], most: int
+    ) -> int:
+        """Read on after the messages that are there, and what is on show below each; returns how many it were."""
+        if not messages:
+            first = self._connection.execute("SELECT child_shown FROM conversations WHERE id = ?", (conversation,))
+            wanted[None] = next((shown for (shown,) in first), None)
+        rows = self._connection.execute(
+            f"SELECT {MESSAGE_COLUMNS}, child_shown FROM messages "
+            "WHERE conversation = ? AND removed IS NULL AND id > ? ORDER BY id LIMIT ?",
+            (conversation, messages[-1].id if messages else -(2**63), most),
+        ).fetchall()
+        wanted |= {row[-2]: row[-1] for row in rows}
+        messages += [message_of(row[:-1]) for row in rows]
+        return len(rows)
+
+    # ---------------------------------------------------------------- transactions
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Faults in words. A damaged index for search is made anew, since all that is in it stands in the tables."""
+        with explained(self._place):
+            try:
+                yield
+            except sqlite3.DatabaseError as fault:
+                if getattr(fault, "sqlite_errorcode", None) not in INDEX_FAULTS:
+                    raise
+                schema.index_again(self._connection)
+                raise IndexDamagedError("the index for search was damaged and is made anew. Try again") from fault
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """A transaction that begins as a writer's, so that it can wait for another's end."""
+        with self._explained():
+            if self._patient_until is not None:
+                opening.wait_until(self._connection, self._patient_until)
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:  # SQLite has ended it itself where the disk is full
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """One state of the file for several queries."""
+        if self._connection.in_transaction:
+            yield
+            return
+        self._connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+
+    # ---------------------------------------------------------------- statements
+
+    def _insert(self, summary: Summary) -> int:
+        row = (
+            storable(summary.title),
+            summary.created,
+            summary.updated,
+            summary.pinned,
+            storable(summary.system_prompt),
+            storable(summary.preset),
+            storable(summary.model),
+        )
+        columns = SUMMARY_COLUMNS.removeprefix("id, ")
+        made = self._connection.execute(f"INSERT INTO conversations ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        return made.lastrowid or 0
+
+    def _insert_all(
+        self, conversation: int, messages: Iterable[StoredMessage], given: dict[int | None, int | None]
+    ) -> None:
+        """Add messages, parents before their children; ``given`` has the new identity of each old one."""
+        for message in messages:
+            new = {name: getattr(message, name) for name in NEW_FIELDS}
+            new["parent"] = given.get(message.parent)
+            if message.status in UNFINISHED:
+                new["status"] = "stopped"
+            given[message.id] = id = insert_message(self._connection, conversation, message.created, NewMessage(**new))
+            if message.shown:
+                self._put_on_show(conversation, new["parent"], id)
+
+    def _put_on_show(self, conversation: int, parent: int | None, id: int) -> None:
+        if parent is None:
+            self._connection.execute("UPDATE conversations SET child_shown = ? WHERE id = ?", (id, conversation))
+        else:
+            self._connection.execute("UPDATE messages SET child_shown = ? WHERE id = ?", (id, parent))
+
+    def _set(self, table: str, id: int, gone: str, **columns: str | int | None) -> None:
+        given = {
+            name: storable(value) if isinstance(value, str) else value
+            for name, value in columns.items()
+            if value is not None
+        }
+        if given:
+            changes = ", ".join(f"{name} = ?" for name in given)
+            with self._writing():
+                self._change_one(f"UPDATE {table} SET {changes} WHERE id = ?", (*given.values(), id), gone)
+                if table == "messages":
+                    schema.drop_removed(self._connection, id)  # an answer may end after its removal
+
+    def _change_one(self, statement: str, values: tuple[object, ...], gone: str) -> None:
+        if not self._connection.execute(statement, values).rowcount:
+            raise GoneError(gone)
+
+
+def pieces(messages: Iterable[StoredMessage]) -> Iterator[list[StoredMessage]]:
+    """Messages in lots that are quickly written: few, and together not longer than the longest one must be."""
+    piece: list[StoredMessage] = []
+    characters = 0
+    for message in messages:
+        characters += len(message.content) + len(message.thinking)
+        if piece and (len(piece) == PIECE_MESSAGES or characters > PIECE_CHARACTERS):
+            yield piece
+            piece, characters = [], len(message.content) + len(message.thinking)
+        piece.append(message)
+    if piece:
+        yield piece

@@ -1,0 +1,61 @@
+"""What each model takes of the memory, counted against what is free, and the line that says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, cast
+
+from app.models import tasks, words
+from app.models.entries import ModelEntry
+from app.models.jobs import JobEnded, Jobs, ModelJob
+from app.system.i18n import tr
+
+if TYPE_CHECKING:
+    from engine.memory.plan import Plan
+
+
+class MemoryPlans:
+    """By an entry's key, as far as they have been counted; counting is a job, as it brings in the tensor library."""
+
+    def __init__(self, jobs: Jobs) -> None:
+        self._jobs = jobs
+        self._plans: dict[str, Plan | str] = {}  # or why it cannot be counted
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._plans
+
+    def count(self, entries: Iterable[ModelEntry]) -> None:
+        """Count anew against what is free now."""
+        for entry in entries:
+            if _countable(entry):
+                self._jobs.submit(ModelJob(entry.key, "plan", tasks.plan(entry)))
+
+    def take(self, ended: JobEnded) -> None:
+        """A count has ended."""
+        self._plans[ended.key] = cast("Plan", ended.result) if ended.failure is None else str(ended.failure)
+
+    def forget(self, key: str) -> None:
+        """The entry is gone."""
+        self._plans.pop(key, None)
+
+    def words(self, entry: ModelEntry, holder: ModelEntry | None) -> tuple[str, str]:
+        """The line about memory, and what the count leaves out; ``holder`` is the entry that is loaded."""
+        if not _countable(entry):
+            return "", ""
+        plan = self._plans.get(entry.key)
+        if plan is None:
+            return tr("Memory: counting…"), ""
+        if isinstance(plan, str):
+            return plan, ""
+        held = self._plans.get(holder.key) if holder is not None else None
+        line = words.memory_line(
+            plan,
+            loaded=entry is holder,
+            held=0 if held is None or isinstance(held, str) else held.released_bytes,
+            holder=holder.title if holder is not None else "",
+        )
+        return line, " ".join(f"{note[:1].upper()}{note[1:]}." for note in plan.notes)
+
+
+def _countable(entry: ModelEntry) -> bool:
+    return entry.is_ready or (entry.shape != "" and entry.state in ("absent", "unfinished"))
