@@ -11,12 +11,12 @@ from PySide6.QtWidgets import QFileDialog
 import engine
 from app.context import INSPECTOR, AppContext
 from app.inspector.compare.view import Compare
-from app.inspector.compare.words import run_title, short_difference
 from app.inspector.forks.panel import ForkPanel, RunItem
 from app.inspector.influence.view import InfluenceView
 from app.inspector.page import InspectorPage
 from app.inspector.run_cards import Offer
 from app.inspector.run_catalog import RECENT, RunCatalog
+from app.inspector.words import run_title, short_difference
 from app.state.run.comparison import asked
 from app.system.i18n import tr, trn
 from engine import Fork, GalleryTrace, Mark, Recording, SafelightError, TraceHeader
