@@ -135,8 +135,8 @@ def canvas(block: BlockState, pieces: PieceTexts, width: int, columns: int | Non
         shown = glyph(cell.token, cell.state, pieces)
         if columns is not None and cell_len(shown) != 1:
             shown = CONTROL
-        room = columns if columns is not None else width
-        if used and used + cell_len(shown) > room:
+        limit = columns if columns is not None else width
+        if used and used + cell_len(shown) > limit:
             text.append("\n")
             used = 0
         text.append(shown, style=STYLES[cell.state])

@@ -11,15 +11,14 @@ from PySide6.QtWidgets import QFileDialog
 import engine
 from app.context import INSPECTOR, AppContext
 from app.inspector.compare.view import Compare
-from app.inspector.forks.panel import ForkPanel, RunItem
+from app.inspector.forks.panel import ForkPanel
 from app.inspector.influence.view import InfluenceView
 from app.inspector.page import InspectorPage
-from app.inspector.run_cards import Offer
-from app.inspector.run_catalog import RECENT, RunCatalog
-from app.inspector.words import run_title, short_difference
+from app.inspector.run_catalog import RECENT, Listed, RunCatalog
+from app.inspector.run_lists import first_offers, other_offers, run_tree
 from app.state.run.comparison import asked
 from app.system.i18n import tr, trn
-from engine import Fork, GalleryTrace, Mark, Recording, SafelightError, TraceHeader
+from engine import Fork, GalleryTrace, Mark, Recording, SafelightError
 from engine.service import (
     Capabilities,
     InfluenceMeasured,
@@ -33,8 +32,6 @@ from engine.service import (
 
 if TYPE_CHECKING:
     from engine import Influence
-
-MOST_PROMPT = 1_000  # characters that are looked at for a title
 
 
 class InspectorController(QObject):
@@ -109,10 +106,7 @@ class InspectorController(QObject):
         self._catalog.look()
 
     def _show_offers(self) -> None:
-        offers = [Offer(tr(one.title), tr(one.note), str(one.path), tr("Gallery")) for one in self._gallery]
-        for header, key in self._catalog.recent:
-            offers.append(Offer(_prompt(header), f"{_when(header)} · {run_title(header)}", key, tr("Your runs")))
-        self.page.offer(offers)
+        self.page.offer(first_offers(self._gallery, self._catalog.recent))
 
     @Slot()
     def _list_changed(self) -> None:
@@ -142,32 +136,12 @@ class InspectorController(QObject):
         self._catalog.look()
 
     def _show_others(self) -> None:
-        """Those of the same prompt first."""
-        trace = self.page.player.trace
-        if trace is None:
-            return
-        here = trace.header
-        gallery = {str(one.path): one for one in self._gallery}
-        found = [(header, key, tr("This session")) for header, key in self._of_session()]
-        found += [(header, key, tr("Your runs")) for header, key in self._catalog.recent]
-        found += [(header, key, tr("Gallery")) for header, key in self._catalog.gallery]
-        seen = {here.id}
-        offers = []
-        for header, key, section in found:
-            if header.id in seen:
-                continue
-            seen.add(header.id)
-            alike = asked(header) == asked(here)
-            of = tr(gallery[key].title) if key in gallery else ""
-            if alike:
-                title, hint = run_title(header), short_difference(here, header)
-                offers.append(Offer(title, " · ".join(filter(None, (of or _when(header), hint))), key, _alike()))
-            else:
-                offers.append(Offer(of or _prompt(header), run_title(header), key, section))
-        order = (_alike(), tr("This session"), tr("Your runs"), tr("Gallery"))
-        self.compare.offer(sorted(offers, key=lambda offer: order.index(offer.section)))
+        trace, catalog = self.page.player.trace, self._catalog
+        if trace is not None:
+            titles = {str(one.path): tr(one.title) for one in self._gallery}
+            self.compare.offer(other_offers(trace.header, self._of_session(), catalog.recent, catalog.gallery, titles))
 
-    def _of_session(self) -> list[tuple[TraceHeader, str]]:
+    def _of_session(self) -> list[Listed]:
         """The runs that are in memory: forks, and the answers of the conversation on show; the newest first."""
         answers = [answer.trace for turn in self._context.session.chat.turns for answer in turn.answers.items]
         found = [*self._live.values(), *(trace for trace in answers if trace is not None and trace.events)]
@@ -279,33 +253,8 @@ class InspectorController(QObject):
         """The kept runs and those of this session, with the one that is open among them."""
         trace = self.page.player.trace
         if trace is not None:
-            self.forks.show_runs(self._tree(trace), self._key(trace))
-
-    def _tree(self, on_show: Recording) -> list[RunItem]:
-        """Parents before their forks."""
-        headers = {header.id: (header, key) for header, key in self._catalog.recent}
-        for trace in [*self._live.values(), on_show]:
-            headers.setdefault(trace.header.id, (trace.header, self._key(trace)))
-        items = []
-        for header, key in sorted(headers.values(), key=lambda found: found[0].created):
-            parent = headers[header.parent.id][1] if header.parent is not None and header.parent.id in headers else ""
-            items.append(RunItem(key, parent, self._run_title(header)))
-        return items
-
-    @staticmethod
-    def _run_title(header: TraceHeader) -> str:
-        if header.marks:
-            blocks = sorted({mark.block + 1 for mark in header.marks})
-            return trn(
-                "Block {blocks}: {count} span written anew",
-                "Block {blocks}: {count} spans written anew",
-                len(header.marks),
-                blocks=", ".join(map(str, blocks)),
-            )
-        if header.changes:
-            newest = header.changes[-1]
-            return tr("Forked at block {block}, step {step}", block=newest.block + 1, step=newest.step)
-        return " ".join(header.prompt[:MOST_PROMPT].split())[:60]
+            here = [(run.header, self._key(run)) for run in [*self._live.values(), trace]]
+            self.forks.show_runs(run_tree([*self._catalog.recent, *here]), self._key(trace))
 
     def _key(self, trace: Recording) -> str:
         if trace.path is not None:
@@ -419,18 +368,6 @@ class InspectorController(QObject):
         except SafelightError as error:
             self._context.say(str(error))
             return None
-
-
-def _prompt(header: TraceHeader) -> str:
-    return " ".join(header.prompt[:MOST_PROMPT].split())[:80]
-
-
-def _when(header: TraceHeader) -> str:
-    return header.created_at.astimezone().strftime("%x %H:%M")
-
-
-def _alike() -> str:
-    return tr("The same prompt")
 
 
 def build(context: AppContext) -> InspectorController:

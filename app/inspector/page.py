@@ -327,17 +327,17 @@ class InspectorPage(QWidget):
 
     # ---------------------------------------------------------------- keys and size
 
-    def run(self, deed: str) -> None:
+    def run(self, command: str) -> None:
         """Do what a key says, by id."""
         if self.player.replay is None:
             return
-        match deed:
+        match command:
             case "pause":
                 self.player.pause()
             case "forward":
                 self.player.play(1)
             case _:
-                self.transport.run(deed)
+                self.transport.run(command)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if self.player.replay is None or not self.keys.press(event):

@@ -17,6 +17,8 @@ from torch import Tensor
 from engine.kernels import reference
 from engine.quant import INT8, Packed
 
+SCHEMES = (INT8,)  # whose rows the kernel reads
+
 
 @triton.jit
 def embed_rows_kernel(
@@ -67,7 +69,7 @@ def embed_rows(
     Returns:
         (T, H) in fed's type.
     """
-    if isinstance(table, Packed) and table.scheme != INT8:
+    if isinstance(table, Packed) and table.scheme not in SCHEMES:
         ids, table = torch.arange(ids.shape[0], device=ids.device), reference.rows(table, ids, fed.dtype)
     codes = table.codes if isinstance(table, Packed) else table
     scales = table.scales if isinstance(table, Packed) else None

@@ -216,16 +216,3 @@ class KVCache:
         shared = next((place for place, (held, new) in enumerate(pairs) if held != new), min(self.length, len(ids)))
         self.truncate(shared if self._can_cut(shared) else 0)
         return self.length
-
-    # --- masks ---------------------------------------------------------------------------------------------------
-
-    def causal_mask(self, kind: str, count: int) -> Tensor | None:
-        """Who may look at whom when ``count`` tokens are appended: (count, visible prefix + count), True to look."""
-        window = self._config.sliding_window
-        prefix = self.length if kind == "full_attention" else min(self.length, window - 1)
-        query = torch.arange(prefix, prefix + count, device=self._device)[:, None]
-        key = torch.arange(prefix + count, device=self._device)[None, :]
-        mask = key <= query
-        if kind == "sliding_attention":
-            mask &= key > query - window
-        return mask

@@ -18,6 +18,7 @@ from pytestqt.qtbot import QtBot
 import app.main
 import app.models.page
 from app.library import Library, LibraryError, NewMessage
+from app.models.jobs import ModelJob
 from app.settings import store
 from app.settings.file import MOST_BYTES, open_settings, user_settings
 from app.system import i18n, logs
@@ -161,7 +162,7 @@ def test_every_thread_ends_where_the_window_cannot_be_made(
 def test_what_fails_at_the_end_keeps_nothing_else_from_ending(open_window: Open) -> None:
     window = open_window()
     context, jobs = window.context, window.pages.models().jobs
-    jobs.submit(app.models.page.ModelJob("x", "plan", lambda _control: None))
+    jobs.submit(ModelJob("x", "plan", lambda _control: None))
     context.at_end(fails(RuntimeError("two")))
     context.at_end(fails(RuntimeError("one")))
     with pytest.raises(RuntimeError, match="two"):

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QApplication, QLineEdit, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.bridge.engine_thread import EngineLink
+from app.chat.page import ChatPage
 from app.main import make_window
 from app.window.main_window import MainWindow
 from engine import SKILLS
@@ -36,6 +37,11 @@ def window(qtbot: QtBot, settings: QSettings) -> Iterator[MainWindow]:
     qtbot.waitUntil(lambda: window.context.model is not None, timeout=LOADING_MS)
     yield window
     window.close()
+
+
+@pytest.fixture
+def page(window: MainWindow) -> ChatPage:
+    return window.pages.chat().page
 
 
 def focused() -> QWidget:
@@ -74,8 +80,8 @@ def titles(window: MainWindow) -> list[str]:
     return [summary.title for summary in window.context.session.library.summaries()]
 
 
-def test_from_first_launch_to_branches(qtbot: QtBot, window: MainWindow) -> None:
-    assert window.pages.chat().page.welcome.isVisible()
+def test_from_first_launch_to_branches(qtbot: QtBot, window: MainWindow, page: ChatPage) -> None:
+    assert page.welcome.isVisible()
     assert window.sidebar.nothing_yet.isVisible()
     ask(qtbot, window, "Reverse the word robot.")
     assert window.context.session.chat.turns[0].answer.text == "tobor"
@@ -94,8 +100,8 @@ def test_from_first_launch_to_branches(qtbot: QtBot, window: MainWindow) -> None
     assert second.answers.shown == 0
 
     # edit the first prompt: a branch
-    window.pages.chat().page.scroller.show_item(window.context.session.chat.turns[0])
-    view = window.pages.chat().page.turns[0]
+    page.scroller.show_item(window.context.session.chat.turns[0])
+    view = page.turns[0]
     view.prompt.edit.setFocus()
     qtbot.keyClick(view.prompt.edit, Key.Key_Space)
     qtbot.keyClick(focused(), Key.Key_A, CONTROL)
@@ -104,13 +110,13 @@ def test_from_first_launch_to_branches(qtbot: QtBot, window: MainWindow) -> None
     idle(qtbot, window)
     assert prompts(window) == ["Reverse the word stone."]
     assert window.context.session.chat.turns[0].answer.text == "enots"
-    before = window.pages.chat().page.turns[0].prompt.versions.before
+    before = page.turns[0].prompt.versions.before
     before.setFocus()
     qtbot.keyClick(before, Key.Key_Space)
     assert prompts(window) == ["Reverse the word robot.", "What is 47 + 5?"]
 
 
-def test_the_library_by_keyboard(qtbot: QtBot, window: MainWindow, tmp_path: Path) -> None:
+def test_the_library_by_keyboard(qtbot: QtBot, window: MainWindow, page: ChatPage, tmp_path: Path) -> None:
     for prompt in ("Reverse the word robot.", "What is 47 + 5?"):
         qtbot.keyClick(window, Key.Key_N, CONTROL)
         ask(qtbot, window, prompt)
@@ -160,15 +166,15 @@ def test_the_library_by_keyboard(qtbot: QtBot, window: MainWindow, tmp_path: Pat
     assert window.context.session.chat.turns[0].answer.text == "52"
     window.conversations.ask_open = lambda: __file__
     window.actions_by_name.run("import")
-    qtbot.waitUntil(window.pages.chat().page.notice.isVisible)
+    qtbot.waitUntil(page.notice.isVisible)
     assert titles(window).count("Sums") == 2
 
 
-def test_a_deleted_turn_comes_back(qtbot: QtBot, window: MainWindow) -> None:
+def test_a_deleted_turn_comes_back(qtbot: QtBot, window: MainWindow, page: ChatPage) -> None:
     ask(qtbot, window, "Reverse the word robot.")
     ask(qtbot, window, "What is 47 + 5?")
-    window.pages.chat().page.turns[1].prompt.delete.click()
+    page.turns[1].prompt.delete.click()
     assert prompts(window) == ["Reverse the word robot."]
-    window.pages.chat().page.notice.undo.click()
+    page.notice.undo.click()
     assert prompts(window) == ["Reverse the word robot.", "What is 47 + 5?"]
-    assert not window.pages.chat().page.notice.isVisible()
+    assert not page.notice.isVisible()

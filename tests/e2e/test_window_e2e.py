@@ -9,6 +9,7 @@ from PySide6.QtCore import QSettings, Qt
 from pytestqt.qtbot import QtBot
 
 from app.bridge.engine_thread import EngineLink
+from app.chat.page import ChatPage
 from app.main import make_window
 from app.window.main_window import MainWindow
 from engine import SKILLS, StepFinished
@@ -31,23 +32,29 @@ def window(qtbot: QtBot, settings: QSettings) -> Iterator[MainWindow]:
     window.close()
 
 
+@pytest.fixture
+def page(window: MainWindow) -> ChatPage:
+    return window.pages.chat().page
+
+
 def ask(qtbot: QtBot, window: MainWindow, text: str) -> None:
-    qtbot.keyClicks(window.pages.chat().page.composer.edit, text)
-    qtbot.keyClick(window.pages.chat().page.composer.edit, Qt.Key.Key_Return)
+    edit = window.pages.chat().page.composer.edit
+    qtbot.keyClicks(edit, text)
+    qtbot.keyClick(edit, Qt.Key.Key_Return)
 
 
-def test_stop_one_answer_and_finish_another(qtbot: QtBot, window: MainWindow) -> None:
+def test_stop_one_answer_and_finish_another(qtbot: QtBot, window: MainWindow, page: ChatPage) -> None:
     window.context.values.overrides["confidence_threshold"] = 0.0  # every run takes all its steps
     ask(qtbot, window, "Reverse the word robot.")
     stopped = window.context.session.chat.turns[0].answer
     qtbot.waitUntil(lambda: stopped.stats.total_steps > 0, timeout=RUN_MS)
-    qtbot.keyClick(window.pages.chat().page.composer.edit, Qt.Key.Key_Escape)
+    qtbot.keyClick(page.composer.edit, Qt.Key.Key_Escape)
     qtbot.waitUntil(lambda: window.context.session.active is None, timeout=RUN_MS)
     assert stopped.trace is not None
     assert stopped.trace.result is not None
     assert stopped.trace.result.reason == "cancelled"
     assert 0 < len(stopped.trace.steps) < 48
-    view = window.pages.chat().page.turns[0].answer
+    view = page.turns[0].answer
     assert view.canvases[0].isVisible()
     assert view.canvases[0].block is not None
     assert view.canvases[0].block.step == stopped.trace.steps[-1].step
@@ -70,7 +77,7 @@ def test_stop_one_answer_and_finish_another(qtbot: QtBot, window: MainWindow) ->
     assert window.context.model is not None
     text = window.context.model.decode(final).text
     assert finished.text == text
-    view = window.pages.chat().page.turns[1].answer
+    view = page.turns[1].answer
     assert view.text.text() == text
     if text.strip():
         assert view.text.isVisible()

@@ -1,10 +1,10 @@
-"""A tiny model whose layers can be packed, and a writer of the published int4 layout that shares no code with ours."""
+"""A tiny model whose layers can be packed; a scheme without kernels; a writer of the published int4 layout, not ours."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -14,7 +14,7 @@ from engine import GenerationConfig
 from engine.config import LayerConfig
 from engine.layers.packed_linear import install
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from engine.quant import BF16, PRECISIONS, Activations, Precision
+from engine.quant import BF16, PRECISIONS, Activations, Packed, Precision, Scheme
 from engine.training.export import write_checkpoint
 from engine.weights.layout import State
 from tests.engine.tiny import network
@@ -31,6 +31,29 @@ SHAPE: dict[str, Any] = {
     ),
 }
 SCHEME = {"num_bits": 4, "type": "int", "symmetric": True, "group_size": GROUP, "strategy": "group"}
+
+
+class ToyScheme(Scheme):
+    """Codes -7 to 7, a byte each, times an fp8 scale over 32 inputs, times an fp32 scale of the whole matrix."""
+
+    bits: ClassVar[int] = 8
+    codes_dtype: ClassVar[torch.dtype] = torch.int8
+    scale_dtype: ClassVar[torch.dtype] = torch.float8_e4m3fn
+    spread: ClassVar[float] = 73.3
+    unit: ClassVar[int] = 32
+    has_global_scale: ClassVar[bool] = True
+
+    def global_scale(self, matrix: Tensor) -> Tensor:
+        return matrix.abs().amax().float() / 448  # the largest fp8 number
+
+    def scales(self, extreme: Tensor) -> Tensor:
+        return extreme.abs() / 7
+
+    def encode(self, scaled: Tensor) -> Tensor:
+        return scaled.round().clamp(-7, 7).to(torch.int8)
+
+    def decode(self, packed: Packed) -> Tensor:
+        return packed.codes.float()
 
 
 def packable(seed: int = 0) -> DiffusionGemma:

@@ -41,7 +41,7 @@ class DotsButton(QToolButton):
 
 
 class ConversationList(QListView):
-    """Emits what is asked of a conversation; ``chosen`` has the deeds of ``RowMenu``."""
+    """Emits what is asked of a conversation; ``chosen`` has the choices of ``RowMenu``."""
 
     chosen = Signal(int, str)
     renamed = Signal(int, str)
@@ -193,9 +193,9 @@ class ConversationList(QListView):
             self.chosen.emit(summary.id, "open")
 
     @Slot(int, str)
-    def _choose(self, id: int, deed: str) -> None:
-        if deed != "rename":
-            self.chosen.emit(id, deed)
+    def _choose(self, id: int, choice: str) -> None:
+        if choice != "rename":
+            self.chosen.emit(id, choice)
             return
         index = self.rows.index_of(id)
         if index.isValid():

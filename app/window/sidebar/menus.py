@@ -13,9 +13,9 @@ EXPORTS = (("markdown", "Markdown"), ("json", "JSON"), ("html", "HTML"))
 
 
 class RowMenu(QObject):
-    """Builds the menu of a row anew each time; emits what was chosen as ``chosen(id, deed)``.
+    """Builds the menu of a row anew each time; emits what was chosen as ``chosen(id, choice)``.
 
-    Deeds are ``open``, ``rename``, ``pin``, ``unpin``, ``duplicate``, ``delete``, ``import``, and ``export:FORMAT``.
+    Choices are ``open``, ``rename``, ``pin``, ``unpin``, ``duplicate``, ``delete``, ``import``, and ``export:FORMAT``.
     """
 
     chosen = Signal(int, str)
@@ -48,11 +48,11 @@ class RowMenu(QObject):
             self._add(self.menu, tr("Import…"), "import")
         return self.menu
 
-    def _add(self, menu: QMenu, text: str, deed: str) -> None:
+    def _add(self, menu: QMenu, text: str, choice: str) -> None:
         action = menu.addAction(text)
-        action.setData(deed)
+        action.setData(choice)
 
     def _choose(self, action: QAction) -> None:
-        deed = action.data()
-        if deed:
-            self.chosen.emit(self._id, deed)
+        choice = action.data()
+        if choice:
+            self.chosen.emit(self._id, choice)

@@ -162,18 +162,18 @@ class Sidebar(QWidget):
     # ---------------------------------------------------------------- within
 
     @Slot(int, str)
-    def _do(self, id: int, deed: str) -> None:
-        if deed.startswith("export:"):
-            self.export_asked.emit(id, deed.removeprefix("export:"))
-        elif deed in ("pin", "unpin"):
-            self.pin_asked.emit(id, deed == "pin")
-        elif deed == "open":
+    def _do(self, id: int, choice: str) -> None:
+        if choice.startswith("export:"):
+            self.export_asked.emit(id, choice.removeprefix("export:"))
+        elif choice in ("pin", "unpin"):
+            self.pin_asked.emit(id, choice == "pin")
+        elif choice == "open":
             self.opened.emit(id)
-        elif deed == "duplicate":
+        elif choice == "duplicate":
             self.duplicate_asked.emit(id)
-        elif deed == "import":
+        elif choice == "import":
             self.import_asked.emit()
-        elif deed == "delete":
+        elif choice == "delete":
             summary = self.list.rows.summary(self.list.rows.index_of(id))
             if summary is not None:
                 self.undo.offer(id, shown_title(summary))  # before, so that a refusal takes it back

@@ -25,6 +25,7 @@ from engine.errors import SafelightError
 from engine.layers.attention import Extend, Span
 from engine.layers.embedding import TokenTable
 from engine.layers.kv_cache import KERNEL_PIECE, PIECE, KVCache
+from engine.layers.masks import causal_mask
 from engine.layers.mlp import SelfConditioning
 from engine.layers.norm import RMSNorm
 from engine.layers.rope import cos_sin, inverse_frequencies
@@ -118,8 +119,10 @@ class DiffusionGemma(nn.Module):
             return parts[0] if len(parts) == 1 else torch.cat(parts)
         positions = torch.arange(start, start + count, device=self.device)
         extends = [cache.writer(index) for index in range(len(self.layers))]
-        kinds: set[str] = {layer.kind for layer in self.config.layers}
-        masks: dict[str, Tensor | Span | None] = {kind: cache.causal_mask(kind, count) for kind in kinds}
+        masks: dict[str, Tensor | Span | None] = {
+            layer.kind: causal_mask(start, count, self._window(layer), self.device)
+            for layer in dict.fromkeys(self.config.layers)
+        }
         hidden = self.run(self.embed(ids)[None], positions, masks, extends, text_rows=count)[0]
         cache.advance(count)
         return hidden
@@ -183,17 +186,22 @@ class DiffusionGemma(nn.Module):
 
     def _append(self, ids: Tensor, cache: KVCache) -> Tensor:
         """``prefill`` by kernels, of one piece: no masks, and keys and values are written and read in their buffers."""
-        count, window = ids.shape[0], self.config.sliding_window
-        bounds = {kind: torch.tensor([span], dtype=torch.int32) for kind, span in cache.spans(0, count).items()}
-        spans = {
-            kind: Span(bound.to(self.device), count, window if kind == "sliding_attention" else None)
-            for kind, bound in bounds.items()
+        count, places = ids.shape[0], cache.spans(0, ids.shape[0])
+        spans: dict[str, Span] = {
+            layer.kind: Span(
+                torch.tensor([places[layer.kind]], dtype=torch.int32).to(self.device), count, self._window(layer)
+            )
+            for layer in dict.fromkeys(self.config.layers)
         }
         x = self.embed(ids)
         positions = torch.arange(cache.length, cache.length + count, device=self.device)
         hidden = self.fused()(x, self.ropes(positions, x.dtype), spans, cache)
         cache.advance(count)
         return hidden
+
+    def _window(self, layer: LayerConfig) -> int | None:
+        """Tokens that text sees in a layer, itself included; None: all."""
+        return self.config.sliding_window if layer.is_sliding else None
 
     def _frequency(self, layer: LayerConfig) -> Tensor:
         kept = self._frequencies.get(layer)

@@ -352,6 +352,7 @@ def test_any_backend_will_do(qtbot: QtBot, elsewhere: EngineLink, reader: Reader
     elsewhere.run(request)
     elsewhere.set_adapter("some")
     elsewhere.measure(InfluenceRequest(Trace(), 0, (), 0, 0, 1.0))
+    qtbot.waitUntil(lambda: reader.has(InfluenceMeasured))
     elsewhere.unload()
     qtbot.waitUntil(lambda: reader.has(ModelUnloaded))
     assert reader.count(StepFinished) == 5

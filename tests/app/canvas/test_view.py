@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from itertools import product
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from app.design.fonts import canvas_font
 from app.design.tokens import DARKROOM, PAPER, entropy_color
 from app.state.run.canvas import BlockState, CanvasState, CellState
 from engine import SKILLS, CanvasCommitted, CanvasStarted, Event, StepFinished, generate, load_model
+from tests.looping import looped
 
 # Said by the offscreen platform whenever a window or a tool tip is shown.
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
@@ -82,9 +84,7 @@ def pixels(view: CanvasView) -> QImage:
 # -------------------------------------------------------------------------------------------------------- geometry
 
 
-@pytest.mark.parametrize("count", [1, 7, 64, 81, 96, 256])
-@pytest.mark.parametrize("width", [60, 333, 640, 1400])
-@pytest.mark.parametrize("columns", [None, 1, 9])
+@looped("count, width, columns", product([1, 7, 64, 81, 96, 256], [60, 333, 640, 1400], [None, 1, 9]))
 def test_hit_testing_goes_both_ways(count, width, columns):
     grid = Geometry.from_width(width, count, 18, 32, columns=columns)
     taken: set[tuple[int, int]] = set()
@@ -118,8 +118,7 @@ def test_nothing_is_hit_outside():
         grid.rect_of(-1)
 
 
-@pytest.mark.parametrize("available", range(20, 1400, 37))
-@pytest.mark.parametrize("count", [0, 5, 64, 81, 96, 256])
+@looped("available, count", product(range(20, 1400, 37), [0, 5, 64, 81, 96, 256]))
 def test_columns_fit(available, count):
     columns = fitting_columns(available, 18, count)
     assert columns == 1 or columns * 18 + (columns - 1) * GAP <= available

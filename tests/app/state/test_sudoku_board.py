@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import product
 
 import pytest
 
@@ -10,6 +11,7 @@ from app.state.sudoku.board import BLANK, EMPTY, HISTORY, SIZE, Board, BoardEntr
 from app.state.sudoku.pasting import MOST_TEXT, PasteError, read
 from engine.tasks import sudoku
 from engine.tasks.sudoku import BINS, GIVENS
+from tests.looping import looped
 
 PUZZLE = "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79"
 SOLVED = "534678912672195348198342567859761423426853791713924856961537284287419635345286179"
@@ -117,8 +119,7 @@ def test_81_characters_and_nine_lines_with_any_blank(blank):
 @pytest.mark.parametrize(
     "ruler", ["------+-------+------", "+---+---+---+", "*-----------*", "-----------", "---------", "═══╬═══╬═══", ""]
 )
-@pytest.mark.parametrize("blank", "0.-_")
-@pytest.mark.parametrize("left", ["", "|"])
+@looped("blank, left", product("0.-_", ["", "|"]))
 def test_rulers_are_left_out(ruler, blank, left):
     assert read(ruled(ruler, blank, left)) == BOARD
 
@@ -130,8 +131,7 @@ def test_a_row_of_blanks_is_no_ruler(blank):
 
 
 @pytest.mark.parametrize("mark", [",", ";", "\t", ", "])
-@pytest.mark.parametrize("blank", ["", "0", "."])
-@pytest.mark.parametrize("end", ["", ","])
+@looped("blank, end", product(["", "0", "."], ["", ","]))
 def test_separated_fields_may_be_empty(mark, blank, end):
     lines = [mark.join(row).replace(".", blank) + end.replace(",", mark) for row in ROWS]
     assert read("\n".join(lines)) == BOARD

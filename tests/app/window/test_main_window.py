@@ -53,17 +53,18 @@ def test_sending_waits_for_the_model_and_says_so(qtbot: QtBot, open_window: Open
 
 def test_escape_stops_and_keeps_what_there_is(qtbot: QtBot, open_window: Open, fake: Any) -> None:
     window = open_window()
+    page = window.pages.chat().page
     fake.hold, fake.steps = True, 1000
     ask(qtbot, window, "hello")
     answer = window.context.session.chat.turns[0].answer
     fake.gate.release(2)
     qtbot.waitUntil(lambda: answer.stats.total_steps == 2)
-    qtbot.keyClick(window.pages.chat().page.composer.edit, Qt.Key.Key_Escape)
+    qtbot.keyClick(page.composer.edit, Qt.Key.Key_Escape)
     fake.gate.release(1000)
     idle(qtbot, window)
     assert answer.status == "stopped"
     assert answer.stats.total_steps == 2
-    view = window.pages.chat().page.turns[0].answer
+    view = page.turns[0].answer
     assert view.canvases[0].isVisible()
     assert answer.text
     assert view.status.text().startswith("Stopped after 2 steps")
@@ -91,10 +92,11 @@ def test_regenerate_keeps_versions(qtbot: QtBot, open_window: Open, fake: Any) -
 
 def test_a_model_that_does_not_load_is_told(qtbot: QtBot, open_window: Open) -> None:
     window = open_window(model=None)
+    page = window.pages.chat().page
     window.context.load("missing")
-    qtbot.waitUntil(window.pages.chat().page.notice.isVisible)
-    assert window.pages.chat().page.notice.message.text() == "there is no model at missing"
-    assert window.pages.chat().page.composer.hint.text() == "No model is loaded. Choose one above"
+    qtbot.waitUntil(page.notice.isVisible)
+    assert page.notice.message.text() == "there is no model at missing"
+    assert page.composer.hint.text() == "No model is loaded. Choose one above"
     window.context.load(SKILLS)
     qtbot.waitUntil(lambda: window.context.model is not None)
 
@@ -156,16 +158,17 @@ def test_spoiled_settings_are_left_out(open_window: Open, settings: QSettings) -
 
 def test_temperatures_that_do_not_go_together_block_sending(qtbot: QtBot, open_window: Open) -> None:
     window = open_window()
+    page = window.pages.chat().page
     window.topbar.strip.setChecked(True)
     window.strip.boxes["t_min"].setValue(2.0)
     assert window.strip.problem.isVisible()
     assert "Raise the start or lower the end" in window.strip.problem.text()
-    assert not window.pages.chat().page.composer.send.isEnabled()
+    assert not page.composer.send.isEnabled()
     ask(qtbot, window, "hello")
     assert window.context.session.chat.turns == []
     window.strip.boxes["t_max"].setValue(2.5)
     assert not window.strip.problem.isVisible()
-    assert window.pages.chat().page.composer.send.isEnabled()
+    assert page.composer.send.isEnabled()
 
 
 def test_shortcuts(qtbot: QtBot, open_window: Open) -> None:
@@ -202,11 +205,12 @@ def focusable(window: QWidget) -> list[QWidget]:
 
 def test_every_control_has_a_name_and_tab_reaches_it(qtbot: QtBot, open_window: Open) -> None:
     window = open_window()
+    page = window.pages.chat().page
     window.topbar.strip.setChecked(True)
     ask(qtbot, window, "hello")
     idle(qtbot, window)
-    window.pages.chat().page.notice.show_message("Look", "details")
-    window.pages.chat().page.turns[0].answer.canvas_toggle.click()
+    page.notice.show_message("Look", "details")
+    page.turns[0].answer.canvas_toggle.click()
     controls = focusable(window)
     unnamed = [widget for widget in controls if not widget.accessibleName()]
     assert not unnamed

@@ -109,11 +109,12 @@ def test_the_sheet_of_shortcuts_has_every_key(qtbot: QtBot, open_window: Open) -
 
 def test_settings_hold_at_once_and_stay(qtbot: QtBot, open_window: Open, settings: QSettings) -> None:
     window = open_window()
+    page = window.pages.chat().page
     qtbot.keyClick(window, Qt.Key.Key_Comma, CONTROL)
     opened = dialog(window, SettingsDialog)
-    before = window.pages.chat().page.composer.edit.fontMetrics().height()
+    before = page.composer.edit.fontMetrics().height()
     opened.controls["text_percent"].setValue(150)
-    assert window.pages.chat().page.composer.edit.fontMetrics().height() > before
+    assert page.composer.edit.fontMetrics().height() > before
     opened.controls["offline"].setChecked(True)
     assert window.context.preferences.offline
     opened.controls["layer"].setCurrentIndex(1)
@@ -231,9 +232,10 @@ def test_a_data_folder_that_cannot_be_made_stops_nobody(tmp_path: Path) -> None:
 
 def test_the_window_can_be_closed_in_the_middle_of_an_answer(qtbot: QtBot, open_window: Open, fake: Any) -> None:
     window = open_window()
+    page = window.pages.chat().page
     fake.hold = True
-    window.pages.chat().page.composer.set_text("hello")
-    qtbot.keyClick(window.pages.chat().page.composer.edit, Qt.Key.Key_Return)
+    page.composer.set_text("hello")
+    qtbot.keyClick(page.composer.edit, Qt.Key.Key_Return)
     fake.gate.release(2)
     qtbot.waitUntil(lambda: window.context.session.chat.turns[0].answer.stats.total_steps == 2)
     draft = window.context.model.decode(window.context.session.chat.turns[0].answer.draft_tokens()).text  # type: ignore[union-attr]

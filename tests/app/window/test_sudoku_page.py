@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from app.sudoku.wording import SAMPLE
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from app.context import CHAT, SUDOKU
 from app.state.sudoku.scores import Request
 from app.sudoku.page import SudokuPage
+from app.sudoku.words import SAMPLE
 from app.window.main_window import MainWindow
 from engine import SKILLS
 from engine import SUDOKU as MODEL
@@ -76,12 +76,13 @@ def test_a_batch_is_stopped_and_the_page_is_free(qtbot: QtBot, open_window: Open
 
 def test_every_action_has_a_name_and_goes_to_the_page(open_window: Open) -> None:
     window = open_window(MODEL)
+    page = window.pages.sudoku().page
     for bin, least, most in (("easy", 40, 50), ("medium", 30, 39), ("hard", 25, 29)):
         window.show_page(CHAT)
         assert window.actions_by_name.run(f"sudoku-{bin}") == ""
-        one = window.pages.sudoku().page.one
+        one = page.one
         assert one.isVisible()
         assert least <= one.puzzle.givens <= most
         assert one.check.kind == "one"
     window.actions_by_name.run("sudoku-scores")
-    assert window.pages.sudoku().page.scores.isVisible()
+    assert page.scores.isVisible()

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from engine.decoding import sampling
+from tests.looping import looped
 
 
 def random_logits(rng: random.Random, length: int, vocabulary: int) -> list[list[float]]:
@@ -52,7 +53,7 @@ def plain_accept(entropies: list[float], bound: float) -> list[bool]:
     return accepted
 
 
-@pytest.mark.parametrize("seed", range(60))
+@looped("seed", range(60))
 def test_entropy_against_a_loop(seed: int) -> None:
     rng = random.Random(seed)
     rows = random_logits(rng, rng.randint(1, 12), rng.randint(2, 40))
@@ -61,7 +62,7 @@ def test_entropy_against_a_loop(seed: int) -> None:
     assert torch.isfinite(found).all()
 
 
-@pytest.mark.parametrize("seed", range(200))
+@looped("seed", range(200))
 def test_acceptance_against_a_loop(seed: int) -> None:
     """Entropies are eighths, so that sums are exact; equal ones at the edge of the budget are interchangeable."""
     rng = random.Random(seed)
@@ -79,7 +80,7 @@ def test_acceptance_against_a_loop(seed: int) -> None:
             assert mask[position] == expected[position] == (entropy < edge)
 
 
-@pytest.mark.parametrize("seed", range(100))
+@looped("seed", range(100))
 def test_acceptance_against_a_loop_without_ties(seed: int) -> None:
     draws = torch.Generator().manual_seed(seed)
     entropy = torch.rand(3, 33, generator=draws, dtype=torch.float64).square() * 2
@@ -95,7 +96,7 @@ def test_acceptance_by_hand() -> None:
     assert sampling.accept_mask(torch.tensor([2.0, 1.0]), 0.0).tolist() == [False, True]
 
 
-@pytest.mark.parametrize("seed", range(40))
+@looped("seed", range(40))
 def test_candidates_are_possible_tokens(seed: int) -> None:
     rng = random.Random(seed)
     rows = random_logits(rng, 30, 12)

@@ -1,9 +1,9 @@
 """Kernels in two lives. Triton decides when it is imported whether kernels are interpreted or compiled, its own library
 functions included, so that one process holds only one of the two.
 
-Files named ``test_*_interpreted.py`` run on CPU tensors in Triton's interpreter: each is one item of this process,
-which runs the file's tests in a process of their own with ``TRITON_INTERPRET=1``. All other files here find the
-compiler and build kernels for cards that are not there. Without Triton nothing here is collected.
+Files named ``test_*_interpreted.py`` run on CPU tensors in Triton's interpreter: here they are one item for each
+worker, which runs its share of the files in a process of their own with ``TRITON_INTERPRET=1``. All other files here
+find the compiler and build kernels for cards that are not there. Without Triton nothing here is collected.
 
 In the interpreter, use fp32 or fp16: its bf16 arithmetic is wrong and says nothing. Inline PTX does not run in it.
 """
@@ -22,6 +22,15 @@ from typing import Any
 import pytest
 
 PATTERN = "test_*_interpreted.py"
+# Of CPU time, roughly; the shares are made even by them.
+SECONDS = {
+    "test_fused_interpreted": 24,
+    "test_doctor_interpreted": 17,
+    "test_prefill_interpreted": 14,
+    "test_layers_interpreted": 11,
+    "test_int8_interpreted": 8,
+    "test_vocabulary_interpreted": 6,
+}
 INTERPRETING = os.environ.get("TRITON_INTERPRET") == "1"
 
 collect_ignore_glob = [] if importlib.util.find_spec("triton") else ["test_*.py"]
@@ -55,18 +64,38 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
     return InterpretedFile.from_parent(parent, path=module_path)
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Files share processes, one for each worker: importing torch and Triton takes as long as many a file's tests."""
+    files = [item for item in items if isinstance(item, InterpretedRun)]
+    files.sort(key=lambda item: (-item.seconds, item.name))
+    shares = files[: getattr(config, "workerinput", {}).get("workercount", 1)]
+    for item in files[len(shares) :]:
+        min(shares, key=lambda share: share.seconds).take(item)
+    items[:] = [item for item in items if item in shares or item not in files]
+
+
 class InterpretedFile(pytest.File):
-    """A file whose tests run in a process of their own."""
+    """A file whose tests run in a process where kernels are interpreted."""
 
     def collect(self) -> Iterator[pytest.Item]:
         yield InterpretedRun.from_parent(self, name="interpreted")
 
 
 class InterpretedRun(pytest.Item):
-    """All tests of one file, in one process."""
+    """All tests of some files, in one process."""
+
+    def __init__(self, **named: Any) -> None:
+        super().__init__(**named)
+        self.paths = [self.path]
+        self.seconds = SECONDS.get(self.path.stem, 5)
+
+    def take(self, other: InterpretedRun) -> None:
+        """Run that one's files, too."""
+        self.paths += other.paths
+        self.seconds += other.seconds
 
     def runtest(self) -> None:
-        command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", str(self.path)]
+        command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", *map(str, self.paths)]
         with tempfile.TemporaryDirectory() as temporary:  # else it clears up after all other runs
             done = subprocess.run(
                 [*command, f"--basetemp={temporary}/tests"],

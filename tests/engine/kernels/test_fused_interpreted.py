@@ -20,7 +20,7 @@ from engine.models.diffusion_gemma.fused import FusedLayers
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.quant import INT4, INT8, PRECISIONS, Activations, Precision
 from tests.engine.adapting import random_adapters
-from tests.engine.packing import packable, packed
+from tests.engine.packing import ToyScheme, packable, packed
 from tests.engine.tiny import CANVAS, WINDOW, tokens
 
 
@@ -130,6 +130,22 @@ def test_weights_of_four_bits_are_not_joined() -> None:
     assert program.fused.layers[0].projections is None
     assert program.fused.layers[0].gate_up is not None
     assert_alike(steps(program, 1), steps(plain, 1))
+
+
+@torch.inference_mode()
+def test_a_scheme_without_kernels_takes_the_plain_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In every part, beside the kernels that do not depend on a scheme."""
+    toy = ToyScheme("toy", 32)
+    made = packed(Precision(toy, toy, toy, toy))
+    plain, _plain_cache = program_on(made)
+    program, _cache = program_on(made)
+    program.fused = FusedLayers(made)
+    wanted = steps(plain, 1)
+    monkeypatch.setattr(kernels, "capability", lambda _: AMPERE)
+    with counting() as found:
+        assert_alike(steps(program, 1), wanted)
+    assert found["linear_w8a16_kernel"] == found["gate_up_kernel"] == found["score_kernel"] == 0
+    assert found["attention_kernel"] == found["merge_norm_kernel"] == len(made.layers)
 
 
 @torch.inference_mode()

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 import torch
 
 from engine import catalog
 from engine.errors import SafelightError
 from engine.layers.kv_cache import KERNEL_PIECE, PIECE, SLACK, KVCache
+from engine.layers.masks import causal_mask
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.registry import config_in
 from tests.engine.tiny import CANVAS, FULL, SLIDING, WINDOW, network, tokens
+from tests.looping import looped
 
 LAYERS = {"both": (SLIDING, SLIDING, FULL), "sliding": (SLIDING, SLIDING), "full": (FULL, FULL)}
 TOLERANCE = 2e-5
@@ -37,7 +41,7 @@ def assert_same_text(model: DiffusionGemma, one: KVCache, other: KVCache) -> Non
     torch.testing.assert_close(model.denoise(canvas, one), model.denoise(canvas, other), atol=TOLERANCE, rtol=0)
 
 
-@pytest.mark.parametrize("sizes", [(60,), (1, 59), (20, 20, 20), (WINDOW, 52), (5,) * 12, (1,) * 60])
+@looped("sizes", [(60,), (1, 59), (20, 20, 20), (WINDOW, 52), (5,) * 12, (1,) * 60])
 def test_text_in_pieces_is_the_text_in_one(model: DiffusionGemma, sizes: tuple[int, ...]) -> None:
     text = tokens(60)
     cache = model.new_cache()
@@ -47,7 +51,7 @@ def test_text_in_pieces_is_the_text_in_one(model: DiffusionGemma, sizes: tuple[i
     assert_same_text(model, cache, whole)
 
 
-@pytest.mark.parametrize("kept", [0, 1, WINDOW - 1, WINDOW, 30, 59, 60])
+@looped("kept", [0, 1, WINDOW - 1, WINDOW, 30, 59, 60])
 def test_cut_and_prefilled_again_equals_fresh(model: DiffusionGemma, kept: int) -> None:
     text, other = tokens(60), tokens(25, 1)
     cache = filled(model, text)
@@ -100,19 +104,16 @@ def test_denoise_leaves_no_trace(model: DiffusionGemma, prefix: int) -> None:
     assert torch.equal(model.denoise(tokens(CANVAS, 5), seen), model.denoise(tokens(CANVAS, 5), untouched))
 
 
-@pytest.mark.parametrize("count", [4, WINDOW - 1, WINDOW, 30])
-@pytest.mark.parametrize("prefix", [0, 3, WINDOW - 1, 40])
+@looped("prefix, count", product([0, 3, WINDOW - 1, 40], [4, WINDOW - 1, WINDOW, 30]))
 def test_causal_mask_against_a_loop(prefix: int, count: int) -> None:
-    model = network()
-    cache = filled(model, *([tokens(prefix)] if prefix else []))
-    for kind, reach in (("full_attention", 10_000), ("sliding_attention", WINDOW)):
-        shown = prefix if kind == "full_attention" else min(prefix, WINDOW - 1)
+    for window, reach in ((None, 10_000), (WINDOW, WINDOW)):
+        shown = prefix if window is None else min(prefix, WINDOW - 1)
         expected = torch.zeros(count, shown + count, dtype=torch.bool)
         for query in range(count):
             for key in range(shown + count):
                 distance = (shown + query) - key
                 expected[query, key] = 0 <= distance < reach
-        assert torch.equal(cache.causal_mask(kind, count), expected)
+        assert torch.equal(causal_mask(prefix, count, window, torch.device("cpu")), expected)
 
 
 def test_bad_rows_of_tokens_are_refused() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 import torch
@@ -17,38 +16,15 @@ from engine.kernels.table import AMPERE, CPU, ROWS, find, schemes
 from engine.layers.packed_linear import PackedExperts, PackedLinear, PackedTokenTable
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.folder import plan, quantize
-from engine.quant import INT8, PRECISIONS, SCHEMES, Packed, Precision, Scheme, pack, register, unpack
+from engine.quant import INT8, PRECISIONS, SCHEMES, Precision, Scheme, pack, register, unpack
 from engine.quant.scheme import TensorSpec
-from tests.engine.packing import packable, released
+from tests.engine.packing import ToyScheme, packable, released
 from tests.engine.tiny import tokens
-
-
-class Toy(Scheme):
-    """Codes -7 to 7, a byte each, times an fp8 scale over 32 inputs, times an fp32 scale of the whole matrix."""
-
-    bits: ClassVar[int] = 8
-    codes_dtype: ClassVar[torch.dtype] = torch.int8
-    scale_dtype: ClassVar[torch.dtype] = torch.float8_e4m3fn
-    spread: ClassVar[float] = 73.3
-    unit: ClassVar[int] = 32
-    has_global_scale: ClassVar[bool] = True
-
-    def global_scale(self, matrix: Tensor) -> Tensor:
-        return matrix.abs().amax().float() / 448  # the largest fp8 number
-
-    def scales(self, extreme: Tensor) -> Tensor:
-        return extreme.abs() / 7
-
-    def encode(self, scaled: Tensor) -> Tensor:
-        return scaled.round().clamp(-7, 7).to(torch.int8)
-
-    def decode(self, packed: Packed) -> Tensor:
-        return packed.codes.float()
 
 
 @pytest.fixture
 def toy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scheme]:
-    scheme = register(Toy("toy", 32))
+    scheme = register(ToyScheme("toy", 32))
     monkeypatch.setitem(PRECISIONS, "toy", Precision(scheme, scheme, scheme, scheme))
     yield scheme
     del SCHEMES["toy"]

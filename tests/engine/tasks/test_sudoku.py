@@ -8,6 +8,7 @@ import pytest
 
 from engine.tasks import sudoku
 from engine.tasks.sudoku import DIGITS, PEERS, SIZE, PuzzleError
+from tests.looping import looped
 
 PUZZLE = "530070000600195000098000060800060003400803001700020006060000280000419005000080079"
 SOLVED = "534678912672195348198342567859761423426853791713924856961537284287419635345286179"
@@ -33,7 +34,7 @@ def brute_force(board: str) -> list[str]:
     return [found for d in DIGITS if d not in taken for found in brute_force(board[:cell] + d + board[cell + 1 :])]
 
 
-@pytest.mark.parametrize("seed", range(25))
+@looped("seed", range(25))
 def test_solver_against_brute_force(seed: int) -> None:
     """Blanks in two rows, boxes or digits make many boards with several solutions; some have one, some none."""
     rng = random.Random(seed)
@@ -100,7 +101,7 @@ def symmetric(solution: str, rng: random.Random) -> str:
     return "".join(names[solution[9 * r + c]] for r, c in cells)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@looped("seed", range(12))
 def test_holding_out_goes_by_symmetry_class(seed: int) -> None:
     rng = random.Random(seed)
     solution = sudoku.random_solution(rng)

@@ -1,0 +1,125 @@
+"""What the inspector does with runs, with a context and no window: what it offers, opens and refuses."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+import engine
+from app.context import INSPECTOR, AppContext
+from app.inspector import run_catalog
+from app.inspector.controller import InspectorController, build
+from engine.trace import read_header
+from tests.engine.traces import header, made_up, write
+
+Open = Callable[..., InspectorController]
+
+
+@pytest.fixture
+def context(open_context: Callable[..., AppContext]) -> AppContext:
+    made = open_context()
+    made.folders.traces.mkdir(parents=True)
+    return made
+
+
+@pytest.fixture
+def open_inspector(qtbot: QtBot, context: AppContext) -> Open:
+    def open_one() -> InspectorController:
+        made = build(context)
+        qtbot.addWidget(made.widget)
+        made.widget.resize(1200, 800)
+        made.widget.show()
+        made.enter()
+        return made
+
+    return open_one
+
+
+def keep(context: AppContext, *names: str) -> list[Path]:
+    """Runs in the user's folder, the first the newest."""
+    paths = [context.folders.traces / f"{name}.sltrace" for name in names]
+    for age, path in enumerate(paths):
+        write(path, made_up(), header())
+        os.utime(path, (1e9 - age, 1e9 - age))
+    return paths
+
+
+def offered(inspector: InspectorController, section: str = "Your runs") -> list[str]:
+    offers = [card.offer for card in inspector.page.welcome.cards]
+    return [Path(offer.key).stem for offer in offers if offer.section == section]
+
+
+def test_opening_waits_for_no_file_and_cards_come_as_they_are_read(
+    qtbot: QtBot, context: AppContext, open_inspector: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep(context, "one", "two")
+    gate = threading.Semaphore(0)
+
+    def slow(path: Path, most: int) -> Any:
+        assert gate.acquire(timeout=30)
+        return read_header(path, most)
+
+    monkeypatch.setattr(run_catalog, "read_header", slow)
+    inspector = open_inspector()
+    assert offered(inspector) == []
+    assert len(offered(inspector, "Gallery")) == len(engine.gallery())
+    gate.release()
+    qtbot.waitUntil(lambda: offered(inspector) == ["one"])
+    gate.release(100)
+    qtbot.waitUntil(lambda: offered(inspector) == ["one", "two"])
+
+
+def test_a_kept_run_is_opened_and_stands_in_the_tree(qtbot: QtBot, context: AppContext, open_inspector: Open) -> None:
+    one, _ = keep(context, "one", "two")
+    inspector = open_inspector()
+    qtbot.waitUntil(lambda: len(offered(inspector)) == 2)
+    with qtbot.waitSignal(context.page_asked) as asked:
+        inspector.page.welcome.cards[-2].click()
+    assert asked.args == [INSPECTOR]
+    assert inspector.page.player.trace is not None
+    assert inspector.page.player.trace.path == one
+    qtbot.waitUntil(lambda: inspector.forks.tree.topLevelItemCount() == 2)
+
+
+def test_a_file_that_cannot_be_read_is_said_once_and_hides_no_other(
+    qtbot: QtBot, context: AppContext, open_inspector: Open
+) -> None:
+    keep(context, "one")
+    (context.folders.traces / "rubbish.sltrace").write_bytes(b"rubbish")
+    said: list[str] = []
+    context.said.connect(lambda message, _details: said.append(message))
+    inspector = open_inspector()
+    qtbot.waitUntil(lambda: offered(inspector) == ["one"])
+    qtbot.waitUntil(lambda: bool(said))
+    inspector.enter()
+    qtbot.wait(100)
+    assert len(said) == 1
+    assert said[0].startswith("1 run cannot be listed: ")
+
+
+def test_a_run_of_no_model_that_is_there_is_looked_at_but_not_gone_on_from(
+    context: AppContext, open_inspector: Open
+) -> None:
+    of = header()
+    made = dataclasses.replace(of, model=dataclasses.replace(of.model, fingerprint="of other files"))
+    inspector = open_inspector()
+    inspector.inspect(write(context.folders.traces / "other.sltrace", made_up(), made))
+    assert inspector.page.player.trace is not None
+    assert "load that model" in inspector.forks.place.text()
+    inspector.forks.run.click()
+    assert not inspector.is_forking
+    assert context.reason_to_wait() == ""
+
+
+def test_the_thread_that_reads_ends_with_the_app(context: AppContext, open_inspector: Open) -> None:
+    keep(context, *(str(number) for number in range(5)))
+    open_inspector()
+    context.close()
+    assert all(thread.name != "safelight-runs" for thread in threading.enumerate())

@@ -1,0 +1,204 @@
+"""What the pages are handed: which model there is, what there is to wait for, and how everything ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QSettings
+from pytestqt.qtbot import QtBot
+
+from app.context import AppContext, Lazy
+from app.settings import store
+from engine import SKILLS, SUDOKU
+from engine.service import ModelUnloaded
+
+Open = Callable[..., AppContext]
+
+
+class Task:
+    """Something that may be under way."""
+
+    def __init__(self, reason: str = "") -> None:
+        self.reason, self.stops = reason, 0
+
+    def reason_to_wait(self) -> str:
+        return self.reason
+
+    def stop(self) -> None:
+        self.stops += 1
+        self.reason = ""
+
+
+def signals(context: AppContext) -> list[str]:
+    """The names of what the context emits from now on, in order."""
+    told: list[str] = []
+    for name in ("model_changed", "settings_changed", "offline_changed", "models_changed", "theme_changed"):
+        getattr(context, name).connect(lambda name=name: told.append(name))
+    return told
+
+
+# ---------------------------------------------------------------- the model
+
+
+def test_a_model_is_on_its_way_until_it_is_there(qtbot: QtBot, open_context: Open) -> None:
+    context = open_context(None)
+    assert context.reason_to_wait() == "No model is loaded. Choose one above"
+    context.load(SUDOKU)
+    assert context.loading is not None
+    assert (context.loading.path_or_id, context.loading.title) == (SUDOKU, "Safelight Sudoku")
+    assert context.reason_to_wait() == context.loading.text == "Loading Safelight Sudoku: starting the engine"
+    with qtbot.waitSignal(context.model_changed):
+        pass
+    assert context.loading is None
+    assert context.model is not None
+    assert context.model.path_or_id == SUDOKU
+    assert context.reason_to_wait() == ""
+
+
+def test_a_folder_is_called_by_its_name_or_as_it_is_listed(open_context: Open) -> None:
+    context = open_context(None)
+    assert context.expect("/models/mine").title == "mine"
+    context.offer_models([("/models/mine", "My model, packed")])
+    assert context.expect("/models/mine").title == "My model, packed"
+
+
+def test_only_the_model_that_was_asked_for_last_counts(qtbot: QtBot, open_context: Open) -> None:
+    context = open_context()
+    said: list[str] = []
+    context.said.connect(lambda message, _details: said.append(message))
+    context.load("missing")
+    context.load(SUDOKU)
+    context.take([ModelUnloaded()])  # of an earlier unloading
+    assert context.loading is not None
+    qtbot.waitUntil(lambda: context.model is not None)
+    assert context.model is not None
+    assert context.model.path_or_id == SUDOKU
+    assert said == []
+    context.load("missing")
+    qtbot.waitUntil(lambda: context.loading is None)
+    assert context.model is None
+    assert said == ["there is no model at missing"]
+
+
+def test_a_model_is_let_go_of(qtbot: QtBot, open_context: Open) -> None:
+    context = open_context()
+    context.unload()
+    qtbot.waitUntil(lambda: context.model is None)
+    assert context.reason_to_wait() == "No model is loaded. Choose one above"
+    context.load(SKILLS)
+    context.unload()  # on its way
+    qtbot.waitUntil(lambda: context.loading is None)
+    assert context.model is None
+
+
+# ---------------------------------------------------------------- what is possible now
+
+
+def test_whatever_is_under_way_is_the_reason_and_is_stopped(open_context: Open) -> None:
+    context = open_context()
+    idle, first, second = Task(), Task("One moment."), Task("Another moment.")
+    for task in (idle, first, second):
+        context.register_busy(task)
+    assert context.is_busy
+    assert context.reason_to_wait() == "One moment."
+    context.stop()
+    assert [task.stops for task in (idle, first, second)] == [0, 1, 1]
+    assert not context.is_busy
+    assert context.reason_to_wait() == ""
+
+
+def test_an_answer_under_way_is_the_reason(qtbot: QtBot, open_context: Open, fake: Any) -> None:
+    context = open_context()
+    fake.hold = True
+    assert context.model is not None
+    context.session.ask("hello", (), context.model)
+    assert context.reason_to_wait() == "The answer is developing; Esc stops it"
+    context.session.begin()
+    assert context.reason_to_wait().startswith("An answer in another conversation")
+    context.stop()
+    fake.gate.release(10)
+    qtbot.waitUntil(lambda: not context.is_busy)
+
+
+# ---------------------------------------------------------------- settings
+
+
+def test_settings_hold_at_once_and_are_stored(open_context: Open, settings: QSettings) -> None:
+    context = open_context()
+    told = signals(context)
+    context.values.pace_ms, context.values.seed = 340, 7
+    context.apply_values()
+    assert context.backend.pace_ms == 340
+    assert store.read_values(settings, False).seed == 7
+    context.set_offline(True)
+    assert store.read_preferences(settings).offline
+    assert told == ["settings_changed", "offline_changed"]
+
+
+def test_a_seed_of_this_session_is_not_stored_until_it_is_changed(open_context: Open, settings: QSettings) -> None:
+    context = open_context(None, 3)
+    context.apply_values()
+    assert store.read_values(settings, False).seed is None
+    context.values.seed = 4
+    context.apply_values()
+    assert store.read_values(settings, False).seed == 4
+
+
+# ---------------------------------------------------------------- the rest
+
+
+def test_one_part_reaches_another_without_knowing_it(qtbot: QtBot, open_context: Open) -> None:
+    context = open_context(None)
+    with qtbot.waitSignal(context.page_asked) as page:
+        context.show_page("models")
+    with qtbot.waitSignal(context.inspect_asked) as run:
+        context.inspect(Path("run.sltrace"))
+    assert page.args == ["models"]
+    assert run.args == [Path("run.sltrace"), False]
+
+
+def test_a_page_is_made_once_when_it_is_asked_for() -> None:
+    made: list[int] = []
+
+    def make() -> list[int]:
+        made.append(1)
+        return made
+
+    lazy = Lazy(make)
+    assert lazy.made is None
+    assert lazy() is lazy() is lazy.made is made
+    assert made == [1]
+
+
+def test_the_end_undoes_what_was_begun_last_first_and_once(open_context: Open) -> None:
+    context = open_context()
+    order: list[str] = []
+    context.at_end(lambda: order.append("first"))
+    context.at_end(lambda: order.append("second"))
+    context.close()
+    context.close()
+    assert order == ["second", "first"]
+    assert not context.backend.is_alive
+    assert not context.library.is_open
+
+
+@pytest.mark.parametrize("failing", range(3))
+def test_an_ending_that_fails_keeps_no_other_from_being_done(open_context: Open, failing: int) -> None:
+    context = open_context()
+    done: list[int] = []
+
+    def end(number: int) -> None:
+        done.append(number)
+        if number == failing:
+            raise RuntimeError(f"ending {number}")
+
+    for number in range(3):
+        context.at_end(lambda number=number: end(number))  # type: ignore[misc]
+    with pytest.raises(RuntimeError, match=f"ending {failing}"):
+        context.close()
+    assert done == [2, 1, 0]
+    assert not context.backend.is_alive
+    assert not context.library.is_open
