@@ -7,7 +7,6 @@ the text names. Formulas and the colours of programs come later, from ``aside``.
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator
 
 from PySide6.QtCore import QEvent, QPointF, QRect, QSize, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import (
@@ -26,14 +25,15 @@ from PySide6.QtGui import (
     QTextCursor,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QMenu, QPushButton, QScrollBar, QSizePolicy, QToolTip, QWidget
+from PySide6.QtWidgets import QMenu, QPushButton, QSizePolicy, QToolTip, QWidget
 
 from app.chat.prose.aside import aside
+from app.chat.prose.controls import Controls
 from app.chat.prose.document import Style
 from app.chat.prose.links import ask_to_open
-from app.chat.prose.parse import is_readable, reading
 from app.chat.prose.piece import BETWEEN, END, Link, Piece
-from app.chat.prose.rows import ProseRow, flatten, jobs, verbatim_rows
+from app.chat.prose.reading import rows_of, shown_part
+from app.chat.prose.rows import ProseRow
 from app.chat.prose.safe import safe
 from app.chat.prose.sheet import Sheet
 from app.chat.prose.slow import Job
@@ -44,47 +44,12 @@ from app.system.i18n import tr
 
 PAD = 8
 """Left and right of the text, for the ring around it when it has the keyboard."""
-MOST_SHOWN, MOST_LINES = 24_000, 800
-"""Characters and lines of a text that are laid out before "Show all" is asked for."""
 AT_ONCE, AGAIN_AT_ONCE, SLICE = 0.06, 0.03, 0.008
 """Seconds of layout when a text is set, when its width changes, and each time that Qt has nothing else to do."""
 PAUSE, LONGEST_PAUSE = 30, 1_000
 """Milliseconds between the times that pictures are put in while more are to come: it doubles each time."""
 MOST_DESCRIBED = 20_000
 Place = tuple[int, int]  # piece, position in its document
-
-
-def prepare(text: str) -> Iterator[None]:
-    """Do what takes time before a Markdown text is shown, a little with each ``next``; what is done is remembered."""
-    read = reading(shown_part(text))
-    while read.step():
-        yield
-    for job in jobs(flatten(read.blocks)):
-        aside().ask(job)
-        yield
-
-
-def _rows(text: str, *, markdown: bool, quoted: bool) -> Iterator[ProseRow]:
-    """The rows of a text, read as they are asked for."""
-    if not (markdown and is_readable(text)):
-        for rows in verbatim_rows(text, quoted=quoted):
-            yield from rows
-        return
-    read, done = reading(text), 0
-    while done < len(read.blocks) or read.step():
-        new = read.blocks[done:]
-        done += len(new)
-        yield from flatten(new)
-
-
-def shown_part(text: str) -> str:
-    """What is shown of a text at first: all of it, or whole lines from its beginning."""
-    if text.count("\n") >= MOST_LINES:
-        text = "\n".join(text.split("\n", MOST_LINES)[:MOST_LINES])
-    if len(text) <= MOST_SHOWN:
-        return text
-    cut = text.rfind("\n", MOST_SHOWN // 2, MOST_SHOWN)
-    return text[: cut if cut > 0 else MOST_SHOWN]
 
 
 class Prose(QWidget):
@@ -101,10 +66,8 @@ class Prose(QWidget):
         self._style = Style.of(theme)
         self._whole = False
         self._sheet = Sheet((), self._style)
-        self._buttons: list[tuple[Piece, QPushButton]] = []
-        self._bars: list[tuple[Piece, QScrollBar]] = []
+        self._controls = Controls(self)
         self._laid_for = -1
-        self._controlled = 0  # pieces that have their buttons
         self._arrived: set[Job] = set()
         self._pause = PAUSE
         self._working = QTimer(self)
@@ -171,29 +134,23 @@ class Prose(QWidget):
     @property
     def copy_buttons(self) -> list[QPushButton]:
         """One for each program."""
-        return [made for _, made in self._buttons]
+        return self._controls.copy_buttons
 
     def tab_stops(self) -> list[QWidget]:
         """The text, then what can be pressed in it."""
-        places = {id(piece): number for number, piece in enumerate(self.pieces)}
-        boxes: list[tuple[int, QWidget]] = [(places[id(piece)], made) for piece, made in self._buttons]
-        boxes += [(places[id(piece)], made) for piece, made in self._bars]
-        return [self, *(made for _, made in sorted(boxes, key=lambda box: box[0])), self.show_all]
+        return [self, *self._controls.in_order(self.pieces), self.show_all]
 
     def _build(self) -> None:
         shown = self._text if self._whole else shown_part(self._text)
-        for _, made in (*self._buttons, *self._bars):
-            made.hide()
-            made.deleteLater()
-        self._buttons, self._bars, self._links = [], [], None
+        self._controls.clear()
         self._anchor = self._cursor = (0, 0)
         self._ringed = -1
-        self._controlled, self._pause = 0, PAUSE
+        self._pause = PAUSE
         self._arrived.clear()
         self._working.stop()
-        self._sheet = Sheet(_rows(shown, markdown=self._markdown, quoted=self._quoted), self._style)
+        self._sheet = Sheet(rows_of(shown, markdown=self._markdown, quoted=self._quoted), self._style)
         self._sheet.read(AT_ONCE)
-        self._add_buttons()
+        self._find_controls()
         self.show_all.setVisible(len(shown) < len(self._text))
         if len(shown) < len(self._text):
             self.show_all.setText(tr("Show all {count} characters", count=f"{len(self._text):,}"))
@@ -206,17 +163,9 @@ class Prose(QWidget):
         self.updateGeometry()
         self.update()
 
-    def _add_buttons(self) -> None:
-        """For the programs that have been read since."""
-        for piece in self.pieces[self._controlled :]:
-            if piece.code is not None:
-                language = piece.code.language
-                said = tr("Copy code, {language}", language=language) if language else tr("Copy code")
-                made = button(tr("Copy"), said)
-                made.setParent(self)
-                made.clicked.connect(self._copy_code)
-                self._buttons.append((piece, made))
-        self._controlled = len(self.pieces)
+    def _find_controls(self) -> None:
+        """Buttons of the programs that have been read since; links are looked for anew."""
+        self._controls.add_buttons(self.pieces)
         self._links = None
 
     @Slot()
@@ -269,7 +218,7 @@ class Prose(QWidget):
     def _work(self) -> None:
         """Go on with the layout."""
         self._sheet.lay_out(SLICE)
-        self._add_buttons()
+        self._find_controls()
         if self._sheet.is_done:
             self.rebuilt.emit()
         else:
@@ -315,43 +264,11 @@ class Prose(QWidget):
 
     def _put_controls(self) -> None:
         """Buttons and scroll bars to where the layout for the present width has them."""
-        for piece, made in self._buttons:
-            size = made.sizeHint()
-            top = piece.rect.top() + (piece.header - size.height()) // 2
-            made.setGeometry(piece.rect.right() - size.width() - 11, top, size.width(), size.height())
-            if made.isHidden() != piece.rect.isEmpty():
-                made.setVisible(not piece.rect.isEmpty())
-        known = {id(piece): bar for piece, bar in self._bars}
-        for piece in self._sheet.shown:
-            bar = known.get(id(piece))
-            if piece.overflow and bar is None:
-                bar = self._add_bar(piece)
-            if bar is not None and (bar.geometry() != piece.bar_rect() or bar.maximum() != piece.overflow):
-                bar.setVisible(bool(piece.overflow))
-                bar.setRange(0, piece.overflow)
-                bar.setPageStep(piece.inner.width())
-                bar.setSingleStep(24)
-                bar.setGeometry(piece.bar_rect())
-        if len(self._bars) > len(known):
+        if self._controls.put(self._sheet.shown):
             chain_tabs(self, self.tab_stops()[1:])
         if not self.show_all.isHidden():
             size = self.show_all.sizeHint()
             self.show_all.setGeometry(PAD, self._height - size.height(), size.width(), size.height())
-
-    def _add_bar(self, piece: Piece) -> QScrollBar:
-        bar = QScrollBar(Qt.Orientation.Horizontal, self)
-        bar.setAccessibleName(tr("Scroll the code sideways") if piece.code is not None else tr("Scroll sideways"))
-        bar.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        bar.valueChanged.connect(self._bar_moved)
-        self._bars.append((piece, bar))
-        return bar
-
-    @Slot()
-    def _bar_moved(self) -> None:
-        for piece, bar in self._bars:
-            if piece.scrolled != bar.value():
-                piece.scrolled = bar.value()
-                self.update(piece.rect)
 
     # ---------------------------------------------------------------- painting
 
@@ -469,12 +386,10 @@ class Prose(QWidget):
         sideways = event.pixelDelta().x() or event.angleDelta().x() // 2
         if event.modifiers() & Qt.KeyboardModifier.ShiftModifier and not sideways:
             sideways = event.angleDelta().y() // 2
-        for piece, bar in self._bars:
-            if sideways and piece.overflow and piece.rect.contains(event.position().toPoint()):
-                bar.setValue(bar.value() - sideways)
-                event.accept()
-                return
-        event.ignore()
+        if sideways and self._controls.scroll(event.position().toPoint(), sideways):
+            event.accept()
+        else:
+            event.ignore()
 
     # ---------------------------------------------------------------- keyboard
 
@@ -532,14 +447,6 @@ class Prose(QWidget):
     def _follow(self, address: str) -> None:
         self.link_asked.emit(address)
         ask_to_open(address, self)
-
-    @Slot()
-    def _copy_code(self) -> None:
-        for piece, made in self._buttons:
-            if made is self.sender() and piece.code is not None:
-                QGuiApplication.clipboard().setText(piece.code.text)
-                made.setText(tr("Copied"))
-                self._put_controls()
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         menu = QMenu(self)

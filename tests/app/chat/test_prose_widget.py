@@ -18,7 +18,8 @@ from app.chat.prose.document import InertDocument
 from app.chat.prose.formula import Formulas
 from app.chat.prose.links import OpenLink
 from app.chat.prose.piece import MOST_IN_PIECE
-from app.chat.prose.widget import MOST_LINES, MOST_SHOWN, Prose, prepare, shown_part
+from app.chat.prose.reading import MOST_LINES, MOST_SHOWN, prepare, shown_part
+from app.chat.prose.widget import Prose
 from app.design.tokens import DARKROOM, PAPER
 
 RICH = """# Title
