@@ -22,7 +22,6 @@ from PySide6.QtGui import (
     QPaintEvent,
     QResizeEvent,
     QShowEvent,
-    QTextCursor,
     QWheelEvent,
 )
 from PySide6.QtWidgets import QMenu, QPushButton, QSizePolicy, QToolTip, QWidget
@@ -31,10 +30,11 @@ from app.chat.prose.aside import aside
 from app.chat.prose.controls import Controls
 from app.chat.prose.document import Style
 from app.chat.prose.links import ask_to_open
-from app.chat.prose.piece import BETWEEN, END, Link, Piece
+from app.chat.prose.piece import BETWEEN, Link, Piece
 from app.chat.prose.reading import rows_of, shown_part
 from app.chat.prose.rows import ProseRow
 from app.chat.prose.safe import safe
+from app.chat.prose.selection import Selection
 from app.chat.prose.sheet import Sheet
 from app.chat.prose.slow import Job
 from app.design.controls import button, chain_tabs
@@ -49,7 +49,6 @@ AT_ONCE, AGAIN_AT_ONCE, SLICE = 0.06, 0.03, 0.008
 PAUSE, LONGEST_PAUSE = 30, 1_000
 """Milliseconds between the times that pictures are put in while more are to come: it doubles each time."""
 MOST_DESCRIBED = 20_000
-Place = tuple[int, int]  # piece, position in its document
 
 
 class Prose(QWidget):
@@ -77,8 +76,7 @@ class Prose(QWidget):
         self._taking.setSingleShot(True)
         self._taking.timeout.connect(self._take)
         aside().done.connect(self._note)
-        self._anchor: Place = (0, 0)
-        self._cursor: Place = (0, 0)
+        self._selection = Selection(self._sheet)
         self._links: list[tuple[int, Link]] | None = None  # found when first asked for
         self._ringed = -1
         self._pressed_link = ""
@@ -143,12 +141,12 @@ class Prose(QWidget):
     def _build(self) -> None:
         shown = self._text if self._whole else shown_part(self._text)
         self._controls.clear()
-        self._anchor = self._cursor = (0, 0)
         self._ringed = -1
         self._pause = PAUSE
         self._arrived.clear()
         self._working.stop()
         self._sheet = Sheet(rows_of(shown, markdown=self._markdown, quoted=self._quoted), self._style)
+        self._selection = Selection(self._sheet)
         self._sheet.read(AT_ONCE)
         self._find_controls()
         self.show_all.setVisible(len(shown) < len(self._text))
@@ -239,23 +237,14 @@ class Prose(QWidget):
     @Slot()
     def _take(self) -> None:
         """Put in what has come; what is selected stays so."""
-        held = [self._held(place) for place in (self._anchor, self._cursor)]
+        held = self._selection.hold()
         if self._sheet.take(self._arrived, SLICE):
             self._arrived.clear()
         else:
             self._taking.start(0)
-        self._anchor, self._cursor = [
-            place if cursor is None else (place[0], cursor.position())
-            for place, cursor in zip((self._anchor, self._cursor), held, strict=True)
-        ]
+        self._selection.restore(held)
         self._links = None
         self._show_layout()
-
-    def _held(self, place: Place) -> QTextCursor | None:
-        """A cursor that stays at a place while its document changes; None for one that needs none."""
-        if place[1] == 0 or place[0] >= len(self.pieces) or self.pieces[place[0]].code is not None:
-            return None
-        return self.pieces[place[0]].cursor(place[1])
 
     def _show_layout(self) -> None:
         self._put_controls()
@@ -276,16 +265,12 @@ class Prose(QWidget):
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         exposed = event.rect()
-        first, last = self._selected_ends()
         ringed = self._ring()
         for number, piece in enumerate(self._sheet.shown):
             if not piece.rect.intersects(exposed.adjusted(0, -24, 0, 24)):
                 continue
-            selected = None
-            if first[0] <= number <= last[0] and first != last:
-                selected = (first[1] if number == first[0] else 0, last[1] if number == last[0] else piece.end)
             link = ringed[1] if ringed is not None and ringed[0] == number else None
-            piece.paint(painter, exposed, selected, link)
+            piece.paint(painter, exposed, self._selection.within(number), link)
             if piece.code is not None:
                 self._paint_header(painter, piece)
         if self.hasFocus() and self._by_keyboard and ringed is None:
@@ -308,40 +293,19 @@ class Prose(QWidget):
 
     def selected_text(self) -> str:
         """What is selected, as it is copied; empty without a selection."""
-        first, last = self._selected_ends()
-        if first == last:
-            return ""
-        parts: list[str] = []
-        for number in range(first[0], min(last[0], len(self.pieces) - 1) + 1):
-            piece = self.pieces[number]
-            start = first[1] if number == first[0] else 0
-            joint = piece.joint(self.pieces[number - 1]) if parts else ""
-            parts.append(joint + piece.copied(start, last[1] if number == last[0] else END))
-        return "".join(parts)
+        return self._selection.text()
 
     @Slot()
     def select_all(self) -> None:
         """Select the whole text, also what will only be laid out."""
         if self.pieces:
-            self._anchor, self._cursor = (0, 0), (END, END)
+            self._selection.select_all()
             self.update()
 
     @Slot()
     def copy(self) -> None:
         """Copy what is selected, or the source of all of it."""
         QGuiApplication.clipboard().setText(self.selected_text() or self._text)
-
-    def _selected_ends(self) -> tuple[Place, Place]:
-        return min(self._anchor, self._cursor), max(self._anchor, self._cursor)
-
-    def _place_at(self, point: QPointF) -> Place:
-        """The place nearest to a point."""
-        shown = self._sheet.shown
-        if not shown:
-            return (0, 0)
-        tops = (number for number, piece in enumerate(shown) if point.y() <= piece.rect.bottom() + BETWEEN / 2)
-        number = next(tops, len(shown) - 1)
-        return (number, shown[number].position_at(point))
 
     def _link_at(self, point: QPointF) -> str:
         return next((found for piece in self._sheet.shown if (found := piece.link_at(point))), "")
@@ -352,16 +316,17 @@ class Prose(QWidget):
             return
         self._by_keyboard, self._ringed = False, -1
         self._pressed_link = self._link_at(event.position())
-        self._cursor = self._place_at(event.position())
+        selection = self._selection
+        selection.cursor = selection.place_at(event.position())
         if not event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
-            self._anchor = self._cursor
+            selection.anchor = selection.cursor
         self.update()
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         if event.buttons() & Qt.MouseButton.LeftButton:
-            place = self._place_at(event.position())
-            if place != self._cursor:
-                self._cursor = place
+            place = self._selection.place_at(event.position())
+            if place != self._selection.cursor:
+                self._selection.cursor = place
                 self.update()
             return
         over_text = any(piece.inner.contains(event.position().toPoint()) for piece in self._sheet.shown)
@@ -370,14 +335,12 @@ class Prose(QWidget):
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         pressed, self._pressed_link = self._pressed_link, ""
-        if pressed and self._anchor == self._cursor and self._link_at(event.position()) == pressed:
+        if pressed and self._selection.is_empty and self._link_at(event.position()) == pressed:
             self._follow(pressed)
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
-        number, position = self._place_at(event.position())
         if self.pieces:
-            start, end = self.pieces[number].word_at(position)
-            self._anchor, self._cursor = (number, start), (number, end)
+            self._selection.select_word(self._selection.place_at(event.position()))
             self._pressed_link = ""
             self.update()
 

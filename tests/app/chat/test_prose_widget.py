@@ -314,7 +314,8 @@ def test_a_source_is_shown_until_its_picture_is_there_and_selection_stays(qtbot:
     assert "so $p+q$ is" in shown(prose)
     assert "$$\\frac{p}{q}$$" in shown(prose)
     at = prose.pieces[0].document.toPlainText().index("selected")
-    prose._anchor, prose._cursor = (0, at), (0, at + len("selected"))
+    selection = prose._selection
+    selection.anchor, selection.cursor = (0, at), (0, at + len("selected"))
     settle(qtbot, prose)
     assert [piece.document.toPlainText() for piece in prose.pieces] == [
         "so \ufffc is selected here",
