@@ -12,7 +12,6 @@ from PySide6.QtCore import QEvent, QPointF, QRect, QSize, Qt, QTimer, Signal, Sl
 from PySide6.QtGui import (
     QContextMenuEvent,
     QFocusEvent,
-    QFontMetrics,
     QGuiApplication,
     QHelpEvent,
     QKeyEvent,
@@ -26,19 +25,17 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QMenu, QPushButton, QSizePolicy, QToolTip, QWidget
 
-from app.chat.prose.aside import aside
+from app.chat.prose.arrivals import Arrivals
 from app.chat.prose.controls import Controls
 from app.chat.prose.document import Style
-from app.chat.prose.links import ask_to_open
+from app.chat.prose.links import LinkRing, ask_to_open
 from app.chat.prose.piece import BETWEEN, Link, Piece
 from app.chat.prose.reading import rows_of, shown_part
 from app.chat.prose.rows import ProseRow
 from app.chat.prose.safe import safe
 from app.chat.prose.selection import Selection
 from app.chat.prose.sheet import Sheet
-from app.chat.prose.slow import Job
 from app.design.controls import button, chain_tabs
-from app.design.fonts import TEXT_SMALL, px
 from app.design.tokens import DARKROOM, Theme, color
 from app.system.i18n import tr
 
@@ -46,8 +43,6 @@ PAD = 8
 """Left and right of the text, for the ring around it when it has the keyboard."""
 AT_ONCE, AGAIN_AT_ONCE, SLICE = 0.06, 0.03, 0.008
 """Seconds of layout when a text is set, when its width changes, and each time that Qt has nothing else to do."""
-PAUSE, LONGEST_PAUSE = 30, 1_000
-"""Milliseconds between the times that pictures are put in while more are to come: it doubles each time."""
 MOST_DESCRIBED = 20_000
 
 
@@ -67,18 +62,12 @@ class Prose(QWidget):
         self._sheet = Sheet((), self._style)
         self._controls = Controls(self)
         self._laid_for = -1
-        self._arrived: set[Job] = set()
-        self._pause = PAUSE
         self._working = QTimer(self)
         self._working.setSingleShot(True)
         self._working.timeout.connect(self._work)
-        self._taking = QTimer(self)
-        self._taking.setSingleShot(True)
-        self._taking.timeout.connect(self._take)
-        aside().done.connect(self._note)
-        self._selection = Selection(self._sheet)
-        self._links: list[tuple[int, Link]] | None = None  # found when first asked for
-        self._ringed = -1
+        self._arrivals = Arrivals(self)
+        self._arrivals.due.connect(self._take)
+        self._selection, self._links = Selection(self._sheet), LinkRing(self._sheet.pieces)
         self._pressed_link = ""
         self._by_keyboard = False
         self.show_all = button("", tr("Show all"), role="chip")
@@ -126,7 +115,7 @@ class Prose(QWidget):
     @property
     def is_settled(self) -> bool:
         """Whether all of the text is laid out, and all pictures and colours are there."""
-        is_quiet = not (self._working.isActive() or self._arrived)
+        is_quiet = not (self._working.isActive() or self._arrivals.jobs)
         return self._sheet.is_done and is_quiet and not any(piece.is_waiting for piece in self.pieces)
 
     @property
@@ -141,12 +130,10 @@ class Prose(QWidget):
     def _build(self) -> None:
         shown = self._text if self._whole else shown_part(self._text)
         self._controls.clear()
-        self._ringed = -1
-        self._pause = PAUSE
-        self._arrived.clear()
         self._working.stop()
         self._sheet = Sheet(rows_of(shown, markdown=self._markdown, quoted=self._quoted), self._style)
-        self._selection = Selection(self._sheet)
+        self._selection, self._links = Selection(self._sheet), LinkRing(self._sheet.pieces)
+        self._arrivals.begin(self._sheet.pieces)
         self._sheet.read(AT_ONCE)
         self._find_controls()
         self.show_all.setVisible(len(shown) < len(self._text))
@@ -164,7 +151,7 @@ class Prose(QWidget):
     def _find_controls(self) -> None:
         """Buttons of the programs that have been read since; links are looked for anew."""
         self._controls.add_buttons(self.pieces)
-        self._links = None
+        self._links.look_again()
 
     @Slot()
     def _show_whole(self) -> None:
@@ -223,27 +210,13 @@ class Prose(QWidget):
             self._working.start(0)
         self._show_layout()
 
-    @Slot(object)
-    def _note(self, done: set[Job]) -> None:
-        """Pictures or colours have come; all that are near each other are put in together."""
-        if any(piece.waits_for(done) for piece in self.pieces):
-            self._arrived |= done
-            if all(piece.has_all(self._arrived) for piece in self.pieces):
-                self._taking.start(0)
-            elif not self._taking.isActive():
-                self._taking.start(self._pause)
-                self._pause = min(2 * self._pause, LONGEST_PAUSE)
-
     @Slot()
     def _take(self) -> None:
         """Put in what has come; what is selected stays so."""
         held = self._selection.hold()
-        if self._sheet.take(self._arrived, SLICE):
-            self._arrived.clear()
-        else:
-            self._taking.start(0)
+        self._arrivals.put_in(is_all=self._sheet.take(self._arrivals.jobs, SLICE))
         self._selection.restore(held)
-        self._links = None
+        self._links.look_again()
         self._show_layout()
 
     def _show_layout(self) -> None:
@@ -272,22 +245,12 @@ class Prose(QWidget):
             link = ringed[1] if ringed is not None and ringed[0] == number else None
             piece.paint(painter, exposed, self._selection.within(number), link)
             if piece.code is not None:
-                self._paint_header(painter, piece)
+                piece.paint_header(painter)
         if self.hasFocus() and self._by_keyboard and ringed is None:
             painter.setPen(color(self._style.theme.focus))
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.drawRoundedRect(self.rect().adjusted(0, 0, -1, -1), 4, 4)
         painter.end()
-
-    def _paint_header(self, painter: QPainter, piece: Piece) -> None:
-        font = self._style.font()
-        font.setPixelSize(px(TEXT_SMALL))
-        painter.setFont(font)
-        painter.setPen(color(self._style.theme.faint_ink))
-        area = QRect(piece.inner.left(), piece.rect.top(), piece.inner.width() - 64, piece.header)
-        said = (piece.code.language if piece.code is not None else "") or tr("code")
-        elided = QFontMetrics(font).elidedText(said, Qt.TextElideMode.ElideRight, area.width())
-        painter.drawText(area, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, elided)
 
     # ---------------------------------------------------------------- selection
 
@@ -314,7 +277,8 @@ class Prose(QWidget):
         if event.button() != Qt.MouseButton.LeftButton:
             super().mousePressEvent(event)
             return
-        self._by_keyboard, self._ringed = False, -1
+        self._by_keyboard = False
+        self._links.leave()
         self._pressed_link = self._link_at(event.position())
         selection = self._selection
         selection.cursor = selection.place_at(event.position())
@@ -371,25 +335,22 @@ class Prose(QWidget):
         super().focusInEvent(event)
         reasons = Qt.FocusReason
         self._by_keyboard = event.reason() in (reasons.TabFocusReason, reasons.BacktabFocusReason)
-        if event.reason() == reasons.BacktabFocusReason and self._all_links():
-            self._ringed = len(self._all_links()) - 1
+        if event.reason() == reasons.BacktabFocusReason:
+            self._links.to_last()
         self.update()
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
         super().focusOutEvent(event)
         if event.reason() != Qt.FocusReason.PopupFocusReason:
-            self._ringed = -1
+            self._links.leave()
         self.update()
 
     def focusNextPrevChild(self, forward: bool) -> bool:
         """Tab goes through the links before it goes on."""
-        if self.hasFocus():
-            place = self._ringed + (1 if forward else -1)
-            if -1 <= place < len(self._all_links()) and place != self._ringed:
-                self._ringed = place
-                self._by_keyboard = True
-                self.update()
-                return True
+        if self.hasFocus() and self._links.step(1 if forward else -1):
+            self._by_keyboard = True
+            self.update()
+            return True
         return super().focusNextPrevChild(forward)
 
     def focused_rect(self) -> QRect:
@@ -397,13 +358,8 @@ class Prose(QWidget):
         ringed = self._ring()
         return self.rect() if ringed is None else self.pieces[ringed[0]].rect_of(ringed[1].start)
 
-    def _all_links(self) -> list[tuple[int, Link]]:
-        if self._links is None:
-            self._links = [(number, link) for number, piece in enumerate(self.pieces) for link in piece.links()]
-        return self._links
-
     def _ring(self) -> tuple[int, Link] | None:
-        return self._all_links()[self._ringed] if self.hasFocus() and self._ringed >= 0 else None
+        return self._links.ringed if self.hasFocus() else None
 
     # ---------------------------------------------------------------- acts
 

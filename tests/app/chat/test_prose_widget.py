@@ -17,8 +17,8 @@ from app.chat.prose.aside import aside
 from app.chat.prose.document import InertDocument
 from app.chat.prose.formula import Formulas
 from app.chat.prose.links import OpenLink
-from app.chat.prose.piece import MOST_IN_PIECE
 from app.chat.prose.reading import MOST_LINES, MOST_SHOWN, prepare, shown_part
+from app.chat.prose.sheet import MOST_IN_PIECE
 from app.chat.prose.widget import Prose
 from app.design.tokens import DARKROOM, PAPER
 
@@ -252,7 +252,7 @@ def test_tab_goes_through_links_and_buttons(qtbot: QtBot, prose: Prose) -> None:
     for dialog in prose.window().findChildren(OpenLink):
         dialog.reject()
     prose.setFocus()
-    prose._ringed = 1
+    prose._links.to_last()
     qtbot.keyClick(prose, Qt.Key.Key_Tab)
     assert QApplication.focusWidget() is prose.copy_buttons[0]
 
