@@ -21,7 +21,7 @@ from engine import (
     StepFinished,
 )
 from engine.errors import Sentence
-from engine.service import LocalBackend
+from engine.service import Capabilities, LocalBackend
 
 LENGTH = 8
 END = 1
@@ -58,6 +58,7 @@ class FakeEngine(LocalBackend):
 
     def __init__(self, traces: Path | None = None) -> None:
         super().__init__(traces)
+        self.able = super().capabilities
         self.steps = 3
         self.blocks = 1
         self.text_length = 5
@@ -75,6 +76,10 @@ class FakeEngine(LocalBackend):
         self.caches: list[object] = []  # handed to each run
         self.steps_run = 0
         self.name = "safelight-skills"
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.able
 
     def load_model(self, path: str, progress: Callable[[float], None] | None = None, threads: int = 0) -> Any:
         if path == "missing":

@@ -107,7 +107,7 @@ def _frames(trace: Recording, args: argparse.Namespace) -> tuple[int, ...] | Non
     within = frames_of(replay, block)
     if args.steps is not None:
         return parse_steps(args.steps, replay, block)
-    return within[-1:] if args.format == "png" else within
+    return within[-1:] if args.format is not None and FORMATS[args.format].is_single else within
 
 
 def _painting() -> object:

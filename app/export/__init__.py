@@ -20,8 +20,9 @@ class ExportFormat:
         title: for people, in English; shown through ``tr``.
         module: the module of ``app.export`` that writes it, imported when it is used: most need Qt's painting.
         is_drawn: whether frames are painted; then frames, theme, view, layer and scale may be chosen.
+        is_single: whether it holds one frame alone, the last where none is named.
         is_moving: whether frames follow each other in time; then the speed may be chosen.
-        has_direction: whether frames may stand side by side or one under another.
+        has_direction: whether several frames stand side by side or one under another, a few where none are named.
     """
 
     name: str
@@ -29,6 +30,7 @@ class ExportFormat:
     title: str
     module: str
     is_drawn: bool = False
+    is_single: bool = False
     is_moving: bool = False
     has_direction: bool = False
 
@@ -39,7 +41,7 @@ FORMATS: dict[str, ExportFormat] = {
         ExportFormat("html", ".html", "Web page that replays the run", "html"),
         ExportFormat("gif", ".gif", "Animation (GIF)", "gif", is_drawn=True, is_moving=True),
         ExportFormat("mp4", ".mp4", "Video (MP4)", "video", is_drawn=True, is_moving=True),
-        ExportFormat("png", ".png", "Picture of one step (PNG)", "pictures", is_drawn=True),
+        ExportFormat("png", ".png", "Picture of one step (PNG)", "pictures", is_drawn=True, is_single=True),
         ExportFormat("strip", ".png", "Strip of steps (PNG)", "pictures", is_drawn=True, has_direction=True),
         ExportFormat("json", ".json", "Data (JSON)", "json"),
     )

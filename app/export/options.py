@@ -56,17 +56,17 @@ def chosen(replay: Replay, options: Options) -> tuple[int, ...]:
     Raises:
         SafelightError: nothing was recorded yet, or a frame is named that is not there.
     """
-    last = len(replay.frames) - 1
+    last, format = len(replay.frames) - 1, FORMATS[options.format]
     if last < 0:
         raise SafelightError("this run has no canvas yet, so there is nothing to export. Let it take a step first")
     if options.frames is not None:
         beyond = [place for place in options.frames if not 0 <= place <= last]
         if beyond:
             raise SafelightError(f"there is no frame {beyond[0]}; the run has frames 0 to {last}")
-        return options.frames[:1] if options.format == "png" else options.frames
-    if options.format == "png":
+        return options.frames[:1] if format.is_single else options.frames
+    if format.is_single:
         return (last,)
-    if options.format == "strip":
+    if format.has_direction:
         return spread(frames_of(replay, replay.blocks - 1), STRIP_FRAMES)
     return tuple(range(last + 1))
 

@@ -207,7 +207,7 @@ class ExportDialog(QDialog):
                 return frames_of(player.replay, player.frame.block)
             case "named":
                 return parse_steps(self.steps.text(), player.replay, player.frame.block)
-        return (player.place,) if self._format.name == "png" else None
+        return (player.place,) if self._format.is_single else None
 
     def _folder(self) -> Path:
         kept = str(self._settings.value(FOLDER_KEY) or "")

@@ -25,7 +25,7 @@ class Backend(Protocol):
         """Load a model in place of the one that is there, with its progress told from within.
 
         Tells ``LoadStarted``, ``LoadProgress`` a number of times, and in the end ``ModelLoaded`` or ``LoadFailed``. A
-        request that is cancelled is abandoned, with nothing told from then on.
+        request that is cancelled is abandoned with its next progress, and no end is told.
         """
 
     def unload(self) -> ModelUnloaded:

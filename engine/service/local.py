@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import traceback
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.config import GenerationConfig
 from engine.errors import SafelightError
-from engine.events import CanvasCommitted, Event, GenerationFinished
+from engine.events import CanvasCommitted, Event
 from engine.service.capabilities import Capabilities
 from engine.service.description import count_tokens, describe
 from engine.service.failures import in_words
@@ -34,6 +35,7 @@ from engine.text.context_window import fit
 from engine.text.message import Message
 from engine.trace.header import TraceHeader
 from engine.trace.identity import identify_model
+from engine.trace.recording import Recording, entry_of
 
 if TYPE_CHECKING:
     import threading
@@ -219,7 +221,7 @@ class LocalBackend:
         rows, steps = [event.tokens for event in committed], [event.steps for event in committed]
         if request.kind == "infill":
             run = infill(model, ids, config, request.seed, rows, request.marks, cancel, cache)
-            return with_unmarked(run, source.events, {mark.block for mark in request.marks})
+            return with_unmarked(run, source, {mark.block for mark in request.marks})
         known = request.changes[-1].block
         return fork(model, ids, config, request.seed, rows[:known], steps[: known + 1], request.changes, cancel, cache)
 
@@ -279,14 +281,11 @@ class LocalBackend:
         return generate(model, ids, config, seed, cancel, cache)
 
 
-def with_unmarked(run: Iterable[Event], before: Iterable[Event], marked: Collection[int]) -> Iterator[Event]:
+def with_unmarked(run: Iterable[Event], source: Recording, marked: Collection[int]) -> Iterator[Event]:
     """An infilling's events with those of the blocks that it left alone, in the order of the blocks."""
-    kept = [
-        event for event in before if (block := getattr(event, "block_index", None)) is not None and block not in marked
-    ]
+    kept = deque(place for place, entry in enumerate(source.entries) if entry.block >= 0 and entry.block not in marked)
     for event in run:
-        ends = isinstance(event, GenerationFinished)
-        here = getattr(event, "block_index", None)
-        while kept and (ends or (here is not None and kept[0].block_index < here)):  # type: ignore[union-attr]
-            yield kept.pop(0)
+        here = entry_of(event)
+        while kept and (here.kind == "end" or source.entries[kept[0]].block < here.block):
+            yield source.event(kept.popleft())
         yield event

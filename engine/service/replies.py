@@ -35,7 +35,7 @@ class LoadedModel:
     piece: Callable[[int], str]
     is_special: Callable[[int], bool]
     decode: Callable[[Iterable[int]], Reply]
-    count_tokens: Callable[[Sequence[Message]], int]  # of a conversation; takes its time
+    count_tokens: Callable[[Sequence[Message]], int]  # of a conversation; takes its time: not for a GUI thread
     encode: Callable[[str], list[int]]
     fingerprint: str  # of its files
     context: int  # tokens of text and answer that the model has positions for

@@ -1,4 +1,4 @@
-"""A tiny model whose layers can be packed; a scheme without kernels; a writer of the published int4 layout, not ours."""
+"""A tiny model whose layers can be packed; a scheme without kernels; a writer of the published int4 layout."""
 
 from __future__ import annotations
 

@@ -1,0 +1,63 @@
+"""What the pages offer follows from what the backend can do, never from which one it is."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from app.context import INSPECTOR, SUDOKU
+from app.window.main_window import MainWindow
+from tests.fake_engine import FakeEngine
+
+Open = Callable[..., MainWindow]
+
+
+def opened(open_window: Open, fake: FakeEngine, **able: Any) -> MainWindow:
+    fake.able = dataclasses.replace(fake.able, **able)
+    return open_window()
+
+
+def inspect_a_run(qtbot: QtBot, window: MainWindow) -> None:
+    context = window.context
+    assert context.model is not None
+    context.values.pace_ms = 0
+    context.apply_values()
+    context.session.ask("hello", (), context.model)
+    qtbot.waitUntil(lambda: context.session.active is None)
+    window.show_page(INSPECTOR)
+    window.pages.chat().inspect(context.session.chat.turns[-1])
+
+
+def test_a_run_is_forked_and_measured_where_both_are_known(qtbot: QtBot, open_window: Open, fake: FakeEngine) -> None:
+    window = opened(open_window, fake)
+    inspect_a_run(qtbot, window)
+    inspector = window.pages.inspector()
+    assert inspector.forks.run.isEnabled()
+    assert "cannot be done" not in inspector.influence.measure.toolTip()
+
+
+def test_a_backend_without_forks_is_asked_for_none(qtbot: QtBot, open_window: Open, fake: FakeEngine) -> None:
+    window = opened(open_window, fake, forks=False, influence=False)
+    inspect_a_run(qtbot, window)
+    inspector = window.pages.inspector()
+    assert not inspector.forks.run.isEnabled()
+    assert inspector.forks.place.text().endswith(" This cannot be done with Safelight Skills.")
+    assert inspector.influence.measure.toolTip() == "This cannot be done with Safelight Skills."
+
+
+def test_a_backend_without_steps_is_given_no_puzzle(open_window: Open, fake: FakeEngine) -> None:
+    window = opened(open_window, fake, steps=False)
+    window.show_page(SUDOKU)
+    column = window.pages.sudoku().page.one.column
+    assert "tells no denoising steps" in column.reason.text()
+
+
+@pytest.mark.parametrize("adapters", [False, True])
+def test_adapters_are_offered_where_there_can_be_some(open_window: Open, fake: FakeEngine, adapters: bool) -> None:
+    window = opened(open_window, fake, adapters=adapters)
+    window.show_page(SUDOKU)
+    assert window.pages.sudoku().page.one.column.adapter.isEnabled() == adapters
