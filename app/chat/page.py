@@ -15,7 +15,8 @@ from app.chat.guess import guess_height
 from app.chat.messages.scroller import FEW, SIDE, Scroller
 from app.chat.messages.turn import TurnView
 from app.chat.prompts import Suggestion
-from app.chat.prose.widget import PAD, prepare
+from app.chat.prose.reading import prepare
+from app.chat.prose.widget import PAD
 from app.chat.suggestions import SuggestionBar
 from app.chat.view_options import ViewOptions
 from app.chat.welcome import ChatWelcome, centred

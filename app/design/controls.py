@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from PySide6.QtCore import QPoint, QRect, QSize, Qt
-from PySide6.QtGui import QFontMetrics, QResizeEvent
+from PySide6.QtGui import QFontMetrics, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QFrame, QLabel, QLayout, QLayoutItem, QPushButton, QScrollArea, QSizePolicy, QWidget
 
 Role = Literal["primary", "link", "chip", "plain"]
@@ -155,9 +155,20 @@ class FlowLayout(QLayout):
         return y + row - rect.y()
 
 
-def scroller(widget: QWidget) -> QScrollArea:
-    """A frame in which ``widget`` scrolls up and down; its own background shows through."""
-    area = QScrollArea()
+class _PagedArea(QScrollArea):
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() in (Qt.Key.Key_PageUp, Qt.Key.Key_PageDown):
+            super().keyPressEvent(event)
+        else:
+            event.ignore()
+
+
+def scroller(widget: QWidget, *, arrows: bool = True) -> QScrollArea:
+    """A frame in which ``widget`` scrolls up and down; its own background shows through.
+
+    Without ``arrows`` only Page Up and Page Down scroll it, and all other keys go to what it stands in.
+    """
+    area = QScrollArea() if arrows else _PagedArea()
     area.setWidgetResizable(True)
     area.setFrameShape(QFrame.Shape.NoFrame)
     area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)

@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from PySide6.QtCore import QSize, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import (
-    QFrame,
     QHBoxLayout,
     QPushButton,
-    QScrollArea,
     QSplitter,
     QStackedWidget,
     QTabWidget,
@@ -18,11 +16,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.design.controls import Elided, Hairline, button, label
+from app.design.controls import Elided, Hairline, button, label, scroller
 from app.design.fonts import px
 from app.design.tokens import DARKROOM, Theme
 from app.inspector.canvas.canvas import InspectorCanvas
-from app.inspector.compare.words import model_words
 from app.inspector.keys import Keys
 from app.inspector.run_cards import Offer
 from app.inspector.timeline.filmstrip import Filmstrip
@@ -30,6 +27,7 @@ from app.inspector.timeline.overview import Overview
 from app.inspector.timeline.plots import Plots
 from app.inspector.timeline.transport import Transport
 from app.inspector.welcome import InspectorWelcome
+from app.inspector.words import model_words
 from app.player.player import Player
 from app.system.i18n import tr
 from engine import Recording
@@ -178,7 +176,10 @@ class InspectorPage(QWidget):
         """
         self._panels.append(widget)
         self._dress(widget)
-        area = _scrolled(widget) if scrolls else widget
+        area = widget
+        if scrolls:
+            area = scroller(widget, arrows=False)  # they are the page's
+            area.setMinimumHeight(96)
         if works:
             self._worked_in.append(area)
         place = self.side.addTab(area, title)
@@ -368,23 +369,3 @@ class InspectorPage(QWidget):
 
     def minimumSizeHint(self) -> QSize:
         return QSize(320, 320)
-
-
-def _scrolled(widget: QWidget) -> QScrollArea:
-    """A view that may be taller than its place."""
-    area = _Scrolled()
-    area.setWidgetResizable(True)
-    area.setFrameShape(QFrame.Shape.NoFrame)
-    area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-    area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-    area.setMinimumHeight(96)
-    area.setWidget(widget)
-    return area
-
-
-class _Scrolled(QScrollArea):
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        if event.key() in (Qt.Key.Key_PageUp, Qt.Key.Key_PageDown):
-            super().keyPressEvent(event)
-        else:
-            event.ignore()  # the arrows are the page's

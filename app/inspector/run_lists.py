@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from app.inspector.compare.words import run_title, short_difference
 from app.inspector.forks.panel import RunItem
 from app.inspector.run_cards import Offer
 from app.inspector.run_catalog import Listed
+from app.inspector.words import run_title, short_difference
 from app.state.run.comparison import asked
 from app.system.i18n import tr, trn
 from engine import GalleryTrace, TraceHeader

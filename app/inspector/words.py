@@ -1,15 +1,75 @@
-"""Frames and figures in words. Knows no widget."""
+"""The inspector in words: frames, figures, tokens, a position's history, and two runs beside each other. No widgets."""
 
 from __future__ import annotations
 
 import math
+import unicodedata
+from collections.abc import Callable, Sequence, Sized
 
+from app.canvas.glyphs import glyph_of
 from app.inspector.timeline.overview import BlockFigures
+from app.settings.spec import SAMPLER
 from app.state.run.canvas import BlockState
-from app.state.run.replay import NOISE, Frame
+from app.state.run.cell_history import History
+from app.state.run.comparison import Difference, differences, has, model_title
+from app.state.run.replay import NOISE, Frame, Replay
 from app.system.i18n import tr, trn
+from engine import TraceHeader
 
+Piece = Callable[[int], str]
+_OPEN, _CLOSE = "\u2068", "\u2069"  # keep text that runs from right to left from turning what stands around it
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+NAMED_ONLY = ("weights", "adapter_weights", "prompt", "eos_token_ids", "seed_canvas")
+"""Differences whose values say nothing to people."""
+COUNTED = ("pinned", "banned_tokens", "allowed_tokens")
+
+
+# --- numbers and tokens ----------------------------------------------------------------------------------------------
+
+
+def in_nats(value: float) -> str:
+    """A figure with two or three digits that count, whatever its size; the unit is the caller's."""
+    if value == 0 or value >= 0.001:
+        return f"{value:.3f}" if value < 100 else f"{value:.0f}"
+    power = math.floor(math.log10(value))
+    return tr("{digits} × 10{power}", digits=f"{value / 10.0**power:.1f}", power=str(power).translate(_SUPERSCRIPT))
+
+
+def power_of_ten(power: int) -> str:
+    """10⁻³, and so on; 1 and 0.1 as they are."""
+    return {0: "1", -1: "0.1", 1: "10"}.get(power, "10" + str(power).translate(_SUPERSCRIPT))
+
+
+def tick(value: float) -> str:
+    """A figure at a scale, in as few letters as can be."""
+    if value == 0 or value >= 0.001:
+        return f"{value:g}"
+    power = math.floor(math.log10(value) + 1e-9)
+    return f"{value / 10.0**power:.0f}·10{str(power).translate(_SUPERSCRIPT)}"
+
+
+def quoted(piece: str) -> str:
+    """A token's text between quotation marks, with what is unseen written out."""
+    text = repr(piece)
+    turned = any(unicodedata.bidirectional(character) in ("R", "AL", "AN") for character in text)
+    return f"{_OPEN}{text}{_CLOSE}" if turned else text
+
+
+def probability(share: float) -> str:
+    """A probability for reading: never 0 % or 100 % where it is not."""
+    if 0 < share < 0.001:
+        return tr("under 0.1 %")
+    if 0.999 < share < 1:
+        return tr("over 99.9 %")
+    return tr("{share} %", share=f"{100 * share:.1f}")
+
+
+def written(piece: str, special: bool) -> str:
+    """A token as it is drawn in charts: with signs for what is unseen, a control token by its name."""
+    return piece if special else glyph_of(piece, False).text or piece
+
+
+# --- frames ----------------------------------------------------------------------------------------------------------
 
 
 def frame_words(frame: Frame, steps: int, snapshot: BlockState | None) -> str:
@@ -58,22 +118,188 @@ def facts(frame: Frame, steps: int, figures: BlockFigures | None) -> list[str]:
     return lines
 
 
-def in_nats(value: float) -> str:
-    """A figure with two or three digits that count, whatever its size; the unit is the caller's."""
-    if value == 0 or value >= 0.001:
-        return f"{value:.3f}" if value < 100 else f"{value:.0f}"
-    power = math.floor(math.log10(value))
-    return tr("{digits} × 10{power}", digits=f"{value / 10.0**power:.1f}", power=str(power).translate(_SUPERSCRIPT))
+# --- a position's history --------------------------------------------------------------------------------------------
 
 
-def power_of_ten(power: int) -> str:
-    """10⁻³, and so on; 1 and 0.1 as they are."""
-    return {0: "1", -1: "0.1", 1: "10"}.get(power, "10" + str(power).translate(_SUPERSCRIPT))
+def history_in_words(bio: History, piece: Piece) -> str:
+    """The whole history in a sentence or two."""
+    if bio.pinned:
+        stands = bio.final if bio.final is not None else int(bio.following[-1]) if bio.steps else None
+        if stands is None:
+            return tr("Given: it was pinned from the start.")
+        return tr("Given: pinned as {text} from the start.", text=quoted(piece(stands)))
+    if not bio.steps:
+        return tr("No step was taken yet.")
+    said = [tr("Accepted at {count} of {steps}", count=bio.accepted_count, steps=_counted(bio.steps)), _remelted(bio)]
+    settled = quoted(piece(int(bio.argmax[-1])))
+    if bio.final is None:
+        said.append(tr("best guess since step {step}: {text}", step=bio.settled_at, text=settled))
+    else:
+        said.append(tr("settled at step {step} as {text}", step=bio.settled_at, text=settled))
+    sentence = tr("{facts}.", facts=", ".join(said))
+    if bio.padding:
+        sentence += " " + tr("It is padding behind the end of the text.")
+    return sentence
 
 
-def tick(value: float) -> str:
-    """A figure at a scale, in as few letters as can be."""
-    if value == 0 or value >= 0.001:
-        return f"{value:g}"
-    power = math.floor(math.log10(value) + 1e-9)
-    return f"{value / 10.0**power:.0f}·10{str(power).translate(_SUPERSCRIPT)}"
+def moment_in_words(bio: History, step: int, piece: Piece) -> str:
+    """One step of it in words; ``step`` -1 is the noise before the first, ``bio.steps`` the commit."""
+    if step < 0 or not bio.steps:
+        return tr("Before the first step: the position holds noise.")
+    if step >= bio.steps:
+        if bio.final is None:
+            return ""
+        return tr("Committed as {text}.", text=quoted(piece(bio.final)))
+    guess, sample = int(bio.argmax[step]), int(bio.candidates[step])
+    if bio.accepted[step]:
+        fate = tr("accepted")
+    elif bio.remelted[step]:
+        fate = tr("re-noised, which is a remelt")
+    else:
+        fate = tr("re-noised")
+    entropy = tr("entropy {entropy} nats", entropy=f"{bio.entropy[step]:.3f}")
+    if guess == sample:
+        said = tr("argmax and sampled {text}, {fate}", text=quoted(piece(guess)), fate=fate)
+    else:
+        said = tr(
+            "argmax {guess}, sampled {text}, {fate}", guess=quoted(piece(guess)), text=quoted(piece(sample)), fate=fate
+        )
+    return tr("Step {step}: {said}; {entropy}.", step=step, said=said, entropy=entropy)
+
+
+def _counted(number: int) -> str:
+    return trn("{count} step", "{count} steps", number)
+
+
+def _remelted(bio: History) -> str:
+    match bio.remelt_count:
+        case 0:
+            return tr("never remelted")
+        case 1:
+            return tr("remelted once")
+        case 2:
+            return tr("remelted twice")
+        case count:
+            return tr("remelted {count} times", count=count)
+
+
+# --- two runs --------------------------------------------------------------------------------------------------------
+
+
+def run_title(header: TraceHeader) -> str:
+    """What a run is called where two stand beside each other: its model, the adapter on it, its seed."""
+    return tr("{model}, seed {seed}", model=model_words(header), seed=header.seed)
+
+
+def model_words(header: TraceHeader) -> str:
+    """A run's model, and the adapter on it."""
+    model, adapter = model_title(header), header.model.adapter
+    return tr("{model} with {adapter}", model=model, adapter=adapter) if adapter else model
+
+
+def asked_in_words(one: TraceHeader, other: TraceHeader) -> str:
+    """What was asked otherwise, and whether one was made from the other."""
+    found = differences(one, other)
+    told = tr("; ").join(_difference(difference) for difference in found)
+    said = [tr("What differs: {list}.", list=told)] if found else [tr("The same model, prompt, seed and settings.")]
+    return " ".join([*said, *_kinship(one, other)])
+
+
+def short_difference(one: TraceHeader, other: TraceHeader) -> str:
+    """What the other run has otherwise, as a hint to choose by."""
+    found = differences(one, other)
+    if other.parent is not None and other.parent.id == one.id:
+        return tr("made from this run")
+    if one.parent is not None and one.parent.id == other.id:
+        return tr("what this run was made from")
+    if not found:
+        return tr("the same model, prompt, seed and settings")
+    return tr(", ").join(
+        _name(difference.name)
+        if difference.name in NAMED_ONLY
+        else tr("{name} {value}", name=_name(difference.name), value=_value(difference.name, difference.other))
+        for difference in found
+        if difference.name != "prompt"
+    )
+
+
+def _difference(difference: Difference) -> str:
+    name = _name(difference.name)
+    if difference.name in NAMED_ONLY:
+        return name
+    one, other = (_value(difference.name, value) for value in (difference.one, difference.other))
+    return tr("{name}: {one} and {other}", name=name, one=one, other=other)
+
+
+def _name(name: str) -> str:
+    labels = {setting.name: tr(setting.label).lower() for setting in SAMPLER}
+    labels |= {
+        "model": tr("model"),
+        "weights": tr("the files of the model"),
+        "adapter": tr("adapter"),
+        "adapter_weights": tr("the files of the adapter"),
+        "prompt": tr("the prompt"),
+        "thinking": tr("thinking"),
+        "seed": tr("seed"),
+        "pinned": tr("pinned cells"),
+        "banned_tokens": tr("banned tokens"),
+        "allowed_tokens": tr("allowed tokens"),
+        "canvas_length": tr("canvas length"),
+        "eos_token_ids": tr("the end tokens"),
+        "seed_canvas": tr("the first canvas"),
+    }
+    return labels.get(name, name)
+
+
+def _value(name: str, value: object) -> str:
+    if name in COUNTED:
+        return str(len(value)) if isinstance(value, Sized) else tr("all")
+    if name == "adapter":
+        return str(value) or tr("none")
+    if isinstance(value, bool):
+        return tr("on") if value else tr("off")
+    if value is None:
+        return tr("the model's own")
+    unit = next((setting.unit for setting in SAMPLER if setting.name == name), "")
+    return f"{value:g} {tr(unit)}".strip() if isinstance(value, int | float) and name != "seed" else str(value)
+
+
+def _kinship(one: TraceHeader, other: TraceHeader) -> list[str]:
+    for header, parent in ((one, other), (other, one)):
+        of = header.parent
+        if of is None or of.id != parent.id:
+            continue
+        if header.marks:
+            which = (tr("left"), tr("right")) if header is one else (tr("right"), tr("left"))
+            return [tr("The {one} run writes spans of the {other} one anew.", one=which[0], other=which[1])]
+        place = {"block": of.block + 1, "step": of.step}
+        if header is one:
+            return [tr("The left run goes on from the right one at block {block}, step {step}.", **place)]
+        return [tr("The right run goes on from the left one at block {block}, step {step}.", **place)]
+    return []
+
+
+def divergence_in_words(found: Frame | None, one: Replay, other: Replay) -> str:
+    """Where the two runs part, or that they do not."""
+    if found is None:
+        return tr("The two runs are the same throughout.")
+    in_one, in_other = has(one, found), has(other, found)
+    if in_one != in_other:
+        which = tr("left") if in_one else tr("right")
+        return tr("They are the same as far as both go; the {which} one goes on.", which=which)
+    if found.step == NOISE:
+        return tr("They first differ in the noise of block {block}.", block=found.block + 1)
+    return tr("They first differ at block {block}, step {step}.", block=found.block + 1, step=found.step)
+
+
+def here_in_words(count: int, length: int, parts: Sequence[str] = ()) -> str:
+    """How many cells differ at the frame on show, and what else is to be said."""
+    if not count:
+        return " ".join([tr("No cell differs here."), *parts])
+    differ = trn(
+        "{count} of {length} cells differs here, in brackets.",
+        "{count} of {length} cells differ here, in brackets.",
+        count,
+        length=length,
+    )
+    return " ".join([differ, *parts])

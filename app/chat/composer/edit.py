@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QMimeData, QSize, Qt, Signal, Slot
-from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent, QFocusEvent, QKeyEvent, QTextCursor
-from PySide6.QtWidgets import QFrame, QSizePolicy
+from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent, QKeyEvent, QTextCursor
 
 from app.chat.composer.attachments import local_files
 from app.chat.composer.history import PromptHistory
-from app.design.text_field import TextField
+from app.chat.prompt_field import PromptField
 from app.system.i18n import tr
 
 MOST_LINES = 9  # a Sudoku puzzle
 
 
-class PromptEdit(TextField):
+class PromptEdit(PromptField):
     """Files that are pasted are handed on; files that are dropped are left to the widget around it."""
 
-    submitted = Signal()
-    focus_changed = Signal(bool)
     files_pasted = Signal(object)  # tuple[str, ...] of paths
     walked = Signal()  # another prompt of the history is on show
 
@@ -29,11 +26,6 @@ class PromptEdit(TextField):
         self.setAccessibleDescription(
             tr("Enter sends, Shift+Enter starts a new line, the arrows up and down bring earlier prompts")
         )
-        self.setTabChangesFocus(True)
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.document().documentLayout().documentSizeChanged.connect(self._text_resized)
 
     def set_text(self, text: str) -> None:
@@ -44,11 +36,7 @@ class PromptEdit(TextField):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         modifiers = event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier  # macOS gives it to the arrows
-        enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
-        if enter and not modifiers & Qt.KeyboardModifier.ShiftModifier:
-            self.submitted.emit()
-            event.accept()
-        elif not modifiers and self._walk(event.key()):
+        if not modifiers and self._walk(event.key()):
             event.accept()
         else:
             super().keyPressEvent(event)
@@ -97,23 +85,12 @@ class PromptEdit(TextField):
         else:
             super().dragMoveEvent(event)
 
-    def focusInEvent(self, event: QFocusEvent) -> None:
-        super().focusInEvent(event)
-        self.focus_changed.emit(True)
-
-    def focusOutEvent(self, event: QFocusEvent) -> None:
-        super().focusOutEvent(event)
-        self.focus_changed.emit(False)
-
     def sizeHint(self) -> QSize:
         lines = max(1, int(self.document().size().height()))  # a plain text document counts lines
         margins = self.contentsMargins()
         above = int(self.document().documentMargin()) + margins.top()
         below = 0 if lines > MOST_LINES else above + margins.bottom() - margins.top() + 2  # no half line shows
         return QSize(240, min(lines, MOST_LINES) * self.fontMetrics().lineSpacing() + above + below)
-
-    def minimumSizeHint(self) -> QSize:
-        return QSize(120, self.sizeHint().height())
 
     @Slot()
     def _text_resized(self) -> None:

@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QSize, Qt, Signal, Slot
-from PySide6.QtGui import QFocusEvent, QKeyEvent, QTextCursor
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtGui import QKeyEvent, QTextCursor
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
+from app.chat.prompt_field import PromptField
 from app.chat.prose.widget import PAD
 from app.design.controls import button, label
-from app.design.text_field import TextField, refusal
+from app.design.text_field import refusal
 from app.system.i18n import tr
 
 MOST_LINES = 16
 
 
-class EditField(TextField):
+class EditField(PromptField):
     """As tall as its text."""
 
-    submitted = Signal()
     cancelled = Signal()
-    focus_changed = Signal(bool)
 
     def __init__(self) -> None:
         super().__init__()
         self.setAccessibleName(tr("Edit the prompt"))
-        self.setTabChangesFocus(True)
         self.setAcceptDrops(False)  # files go to the page
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.document().documentLayout().documentSizeChanged.connect(self.updateGeometry)
 
     def event(self, event: QEvent) -> bool:
@@ -42,29 +37,15 @@ class EditField(TextField):
         return super().event(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
-        if enter and not event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
-            self.submitted.emit()
-        elif event.key() == Qt.Key.Key_Escape:
+        if event.key() == Qt.Key.Key_Escape:
             self.cancelled.emit()
         else:
             super().keyPressEvent(event)
-
-    def focusInEvent(self, event: QFocusEvent) -> None:
-        super().focusInEvent(event)
-        self.focus_changed.emit(True)
-
-    def focusOutEvent(self, event: QFocusEvent) -> None:
-        super().focusOutEvent(event)
-        self.focus_changed.emit(False)
 
     def sizeHint(self) -> QSize:
         lines = max(1, min(MOST_LINES, int(self.document().size().height())))  # a plain text document counts lines
         around = 2 * int(self.document().documentMargin()) + 2
         return QSize(240, lines * self.fontMetrics().lineSpacing() + around)
-
-    def minimumSizeHint(self) -> QSize:
-        return QSize(120, self.sizeHint().height())
 
 
 class PromptEditor(QWidget):

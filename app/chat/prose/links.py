@@ -1,15 +1,57 @@
-"""Opening an address outside the app: it is shown first, and nothing is opened without a yes."""
+"""The links of a text. An address is opened outside the app: it is shown first, and nothing is opened without a yes."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from PySide6.QtCore import QUrl, Slot
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QDialog, QHBoxLayout, QVBoxLayout, QWidget
 
 from app.chat.prose.parse import opens
+from app.chat.prose.piece import Link, Piece
 from app.chat.prose.safe import safe
 from app.design.controls import button, label
 from app.system.i18n import tr
+
+
+class LinkRing:
+    """The links of a text, in order, and the one with the ring, which Tab takes from one to the next."""
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        self._pieces = pieces
+        self._found: list[tuple[int, Link]] | None = None  # with the number of the piece
+        self._place = -1
+
+    def look_again(self) -> None:
+        """The pieces are more than they were, or laid out anew."""
+        self._found = None
+
+    @property
+    def ringed(self) -> tuple[int, Link] | None:
+        """The number of its piece and the link; None without a ring."""
+        return self._all()[self._place] if self._place >= 0 else None
+
+    def leave(self) -> None:
+        """No link has the ring."""
+        self._place = -1
+
+    def to_last(self) -> None:
+        """The last link has it, if there is one."""
+        self._place = len(self._all()) - 1
+
+    def step(self, by: int) -> bool:
+        """On to the next link (1) or back (-1), at last to the text itself; False where there is nothing further."""
+        place = self._place + by
+        if -1 <= place < len(self._all()) and place != self._place:
+            self._place = place
+            return True
+        return False
+
+    def _all(self) -> list[tuple[int, Link]]:
+        if self._found is None:
+            self._found = [(number, link) for number, piece in enumerate(self._pieces) for link in piece.links()]
+        return self._found
 
 
 class OpenLink(QDialog):

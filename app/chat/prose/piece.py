@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from PySide6.QtCore import QPointF, QRect, QRectF, Qt
 from PySide6.QtGui import (
     QAbstractTextDocumentLayout,
+    QFontMetrics,
     QFontMetricsF,
     QPainter,
     QTextBlock,
@@ -15,7 +16,7 @@ from PySide6.QtGui import (
     QTextCursor,
 )
 
-from app.chat.prose.blocks import Code, Heading, Math, Paragraph, Table, Text, ThematicBreak, plain
+from app.chat.prose.blocks import Code, Heading, Math, Paragraph, Table, Text, ThematicBreak
 from app.chat.prose.document import (
     CLOSE_GAP,
     GAP,
@@ -31,18 +32,16 @@ from app.chat.prose.document import (
 from app.chat.prose.formula import OBJECT, WRITTEN
 from app.chat.prose.rows import ProseRow
 from app.chat.prose.slow import Job
-from app.design.fonts import px
+from app.design.fonts import TEXT_SMALL, px
 from app.design.tokens import color
+from app.system.i18n import tr
 
 HEADER = 32  # of a code block, with its language and its button
 PADDING = 12
 BAR = 12
 BETWEEN = 12
-FULL_PIECE, MOST_IN_PIECE = 6_000, 12_000
-"""Characters, after which a flow is cut where nothing is nested, and after which it is cut anywhere."""
 END = 1 << 30
 """A place behind all others."""
-ROW_WEIGHT = 50  # what a row costs besides its characters, in characters
 _SEPARATORS = str.maketrans({"\u2029": "\n", "\u2028": "\n", "\u00a0": " ", "\ufdd0": "\t", "\ufdd1": "\n"})
 
 
@@ -53,25 +52,6 @@ class Link:
     address: str
     start: int
     end: int
-
-
-def pieces(rows: Iterable[ProseRow], style: Style) -> Iterator[Piece]:
-    """Cut rows into stretches, in order; none takes long to lay out."""
-    flowing: list[ProseRow] = []
-    weight = 0
-    for row in rows:
-        added = ROW_WEIGHT + (len(plain(row.content.inlines)) if isinstance(row.content, Paragraph | Heading) else 0)
-        # Where a piece ends in a list or a quote, its lines would be broken.
-        if flowing and (row.is_boxed or weight + added > (MOST_IN_PIECE if row.indent else FULL_PIECE)):
-            yield Piece(tuple(flowing), style)
-            flowing, weight = [], 0
-        if row.is_boxed:
-            yield Piece((row,), style)
-        else:
-            flowing.append(row)
-            weight += added
-    if flowing:
-        yield Piece(tuple(flowing), style)
 
 
 class Piece:
@@ -305,6 +285,17 @@ class Piece:
         if self._has_markers and not self.is_boxed:
             self._paint_markers(painter, context.clip)
         painter.restore()
+
+    def paint_header(self, painter: QPainter) -> None:
+        """The language of a program, over it."""
+        font = self._style.font()
+        font.setPixelSize(px(TEXT_SMALL))
+        painter.setFont(font)
+        painter.setPen(color(self._style.theme.faint_ink))
+        area = QRect(self.inner.left(), self.rect.top(), self.inner.width() - 64, self.header)
+        said = (self.code.language if self.code is not None else "") or tr("code")
+        elided = QFontMetrics(font).elidedText(said, Qt.TextElideMode.ElideRight, area.width())
+        painter.drawText(area, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, elided)
 
     def _mark(self, start: int, end: int, *, background: str, ink: str = "") -> QAbstractTextDocumentLayout.Selection:
         made = QAbstractTextDocumentLayout.Selection()

@@ -9,10 +9,34 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 from time import thread_time
 
+from app.chat.prose.blocks import Heading, Paragraph, plain
 from app.chat.prose.document import Style
-from app.chat.prose.piece import Piece, pieces
+from app.chat.prose.piece import Piece
 from app.chat.prose.rows import ProseRow
 from app.chat.prose.slow import Job
+
+FULL_PIECE, MOST_IN_PIECE = 6_000, 12_000
+"""Characters, after which a flow is cut where nothing is nested, and after which it is cut anywhere."""
+ROW_WEIGHT = 50  # what a row costs besides its characters, in characters
+
+
+def pieces(rows: Iterable[ProseRow], style: Style) -> Iterator[Piece]:
+    """Cut rows into stretches, in order; none takes long to lay out."""
+    flowing: list[ProseRow] = []
+    weight = 0
+    for row in rows:
+        added = ROW_WEIGHT + (len(plain(row.content.inlines)) if isinstance(row.content, Paragraph | Heading) else 0)
+        # Where a piece ends in a list or a quote, its lines would be broken.
+        if flowing and (row.is_boxed or weight + added > (MOST_IN_PIECE if row.indent else FULL_PIECE)):
+            yield Piece(tuple(flowing), style)
+            flowing, weight = [], 0
+        if row.is_boxed:
+            yield Piece((row,), style)
+        else:
+            flowing.append(row)
+            weight += added
+    if flowing:
+        yield Piece(tuple(flowing), style)
 
 
 class Sheet:

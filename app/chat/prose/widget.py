@@ -7,13 +7,11 @@ the text names. Formulas and the colours of programs come later, from ``aside``.
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator
 
 from PySide6.QtCore import QEvent, QPointF, QRect, QSize, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import (
     QContextMenuEvent,
     QFocusEvent,
-    QFontMetrics,
     QGuiApplication,
     QHelpEvent,
     QKeyEvent,
@@ -23,68 +21,29 @@ from PySide6.QtGui import (
     QPaintEvent,
     QResizeEvent,
     QShowEvent,
-    QTextCursor,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QMenu, QPushButton, QScrollBar, QSizePolicy, QToolTip, QWidget
+from PySide6.QtWidgets import QMenu, QPushButton, QSizePolicy, QToolTip, QWidget
 
-from app.chat.prose.aside import aside
+from app.chat.prose.arrivals import Arrivals
+from app.chat.prose.controls import Controls
 from app.chat.prose.document import Style
-from app.chat.prose.links import ask_to_open
-from app.chat.prose.parse import is_readable, reading
-from app.chat.prose.piece import BETWEEN, END, Link, Piece
-from app.chat.prose.rows import ProseRow, flatten, jobs, verbatim_rows
+from app.chat.prose.links import LinkRing, ask_to_open
+from app.chat.prose.piece import BETWEEN, Link, Piece
+from app.chat.prose.reading import rows_of, shown_part
+from app.chat.prose.rows import ProseRow
 from app.chat.prose.safe import safe
+from app.chat.prose.selection import Selection
 from app.chat.prose.sheet import Sheet
-from app.chat.prose.slow import Job
 from app.design.controls import button, chain_tabs
-from app.design.fonts import TEXT_SMALL, px
 from app.design.tokens import DARKROOM, Theme, color
 from app.system.i18n import tr
 
 PAD = 8
 """Left and right of the text, for the ring around it when it has the keyboard."""
-MOST_SHOWN, MOST_LINES = 24_000, 800
-"""Characters and lines of a text that are laid out before "Show all" is asked for."""
 AT_ONCE, AGAIN_AT_ONCE, SLICE = 0.06, 0.03, 0.008
 """Seconds of layout when a text is set, when its width changes, and each time that Qt has nothing else to do."""
-PAUSE, LONGEST_PAUSE = 30, 1_000
-"""Milliseconds between the times that pictures are put in while more are to come: it doubles each time."""
 MOST_DESCRIBED = 20_000
-Place = tuple[int, int]  # piece, position in its document
-
-
-def prepare(text: str) -> Iterator[None]:
-    """Do what takes time before a Markdown text is shown, a little with each ``next``; what is done is remembered."""
-    read = reading(shown_part(text))
-    while read.step():
-        yield
-    for job in jobs(flatten(read.blocks)):
-        aside().ask(job)
-        yield
-
-
-def _rows(text: str, *, markdown: bool, quoted: bool) -> Iterator[ProseRow]:
-    """The rows of a text, read as they are asked for."""
-    if not (markdown and is_readable(text)):
-        for rows in verbatim_rows(text, quoted=quoted):
-            yield from rows
-        return
-    read, done = reading(text), 0
-    while done < len(read.blocks) or read.step():
-        new = read.blocks[done:]
-        done += len(new)
-        yield from flatten(new)
-
-
-def shown_part(text: str) -> str:
-    """What is shown of a text at first: all of it, or whole lines from its beginning."""
-    if text.count("\n") >= MOST_LINES:
-        text = "\n".join(text.split("\n", MOST_LINES)[:MOST_LINES])
-    if len(text) <= MOST_SHOWN:
-        return text
-    cut = text.rfind("\n", MOST_SHOWN // 2, MOST_SHOWN)
-    return text[: cut if cut > 0 else MOST_SHOWN]
 
 
 class Prose(QWidget):
@@ -101,23 +60,14 @@ class Prose(QWidget):
         self._style = Style.of(theme)
         self._whole = False
         self._sheet = Sheet((), self._style)
-        self._buttons: list[tuple[Piece, QPushButton]] = []
-        self._bars: list[tuple[Piece, QScrollBar]] = []
+        self._controls = Controls(self)
         self._laid_for = -1
-        self._controlled = 0  # pieces that have their buttons
-        self._arrived: set[Job] = set()
-        self._pause = PAUSE
         self._working = QTimer(self)
         self._working.setSingleShot(True)
         self._working.timeout.connect(self._work)
-        self._taking = QTimer(self)
-        self._taking.setSingleShot(True)
-        self._taking.timeout.connect(self._take)
-        aside().done.connect(self._note)
-        self._anchor: Place = (0, 0)
-        self._cursor: Place = (0, 0)
-        self._links: list[tuple[int, Link]] | None = None  # found when first asked for
-        self._ringed = -1
+        self._arrivals = Arrivals(self)
+        self._arrivals.due.connect(self._take)
+        self._selection, self._links = Selection(self._sheet), LinkRing(self._sheet.pieces)
         self._pressed_link = ""
         self._by_keyboard = False
         self.show_all = button("", tr("Show all"), role="chip")
@@ -165,35 +115,27 @@ class Prose(QWidget):
     @property
     def is_settled(self) -> bool:
         """Whether all of the text is laid out, and all pictures and colours are there."""
-        is_quiet = not (self._working.isActive() or self._arrived)
+        is_quiet = not (self._working.isActive() or self._arrivals.jobs)
         return self._sheet.is_done and is_quiet and not any(piece.is_waiting for piece in self.pieces)
 
     @property
     def copy_buttons(self) -> list[QPushButton]:
         """One for each program."""
-        return [made for _, made in self._buttons]
+        return self._controls.copy_buttons
 
     def tab_stops(self) -> list[QWidget]:
         """The text, then what can be pressed in it."""
-        places = {id(piece): number for number, piece in enumerate(self.pieces)}
-        boxes: list[tuple[int, QWidget]] = [(places[id(piece)], made) for piece, made in self._buttons]
-        boxes += [(places[id(piece)], made) for piece, made in self._bars]
-        return [self, *(made for _, made in sorted(boxes, key=lambda box: box[0])), self.show_all]
+        return [self, *self._controls.in_order(self.pieces), self.show_all]
 
     def _build(self) -> None:
         shown = self._text if self._whole else shown_part(self._text)
-        for _, made in (*self._buttons, *self._bars):
-            made.hide()
-            made.deleteLater()
-        self._buttons, self._bars, self._links = [], [], None
-        self._anchor = self._cursor = (0, 0)
-        self._ringed = -1
-        self._controlled, self._pause = 0, PAUSE
-        self._arrived.clear()
+        self._controls.clear()
         self._working.stop()
-        self._sheet = Sheet(_rows(shown, markdown=self._markdown, quoted=self._quoted), self._style)
+        self._sheet = Sheet(rows_of(shown, markdown=self._markdown, quoted=self._quoted), self._style)
+        self._selection, self._links = Selection(self._sheet), LinkRing(self._sheet.pieces)
+        self._arrivals.begin(self._sheet.pieces)
         self._sheet.read(AT_ONCE)
-        self._add_buttons()
+        self._find_controls()
         self.show_all.setVisible(len(shown) < len(self._text))
         if len(shown) < len(self._text):
             self.show_all.setText(tr("Show all {count} characters", count=f"{len(self._text):,}"))
@@ -206,18 +148,10 @@ class Prose(QWidget):
         self.updateGeometry()
         self.update()
 
-    def _add_buttons(self) -> None:
-        """For the programs that have been read since."""
-        for piece in self.pieces[self._controlled :]:
-            if piece.code is not None:
-                language = piece.code.language
-                said = tr("Copy code, {language}", language=language) if language else tr("Copy code")
-                made = button(tr("Copy"), said)
-                made.setParent(self)
-                made.clicked.connect(self._copy_code)
-                self._buttons.append((piece, made))
-        self._controlled = len(self.pieces)
-        self._links = None
+    def _find_controls(self) -> None:
+        """Buttons of the programs that have been read since; links are looked for anew."""
+        self._controls.add_buttons(self.pieces)
+        self._links.look_again()
 
     @Slot()
     def _show_whole(self) -> None:
@@ -269,44 +203,21 @@ class Prose(QWidget):
     def _work(self) -> None:
         """Go on with the layout."""
         self._sheet.lay_out(SLICE)
-        self._add_buttons()
+        self._find_controls()
         if self._sheet.is_done:
             self.rebuilt.emit()
         else:
             self._working.start(0)
         self._show_layout()
 
-    @Slot(object)
-    def _note(self, done: set[Job]) -> None:
-        """Pictures or colours have come; all that are near each other are put in together."""
-        if any(piece.waits_for(done) for piece in self.pieces):
-            self._arrived |= done
-            if all(piece.has_all(self._arrived) for piece in self.pieces):
-                self._taking.start(0)
-            elif not self._taking.isActive():
-                self._taking.start(self._pause)
-                self._pause = min(2 * self._pause, LONGEST_PAUSE)
-
     @Slot()
     def _take(self) -> None:
         """Put in what has come; what is selected stays so."""
-        held = [self._held(place) for place in (self._anchor, self._cursor)]
-        if self._sheet.take(self._arrived, SLICE):
-            self._arrived.clear()
-        else:
-            self._taking.start(0)
-        self._anchor, self._cursor = [
-            place if cursor is None else (place[0], cursor.position())
-            for place, cursor in zip((self._anchor, self._cursor), held, strict=True)
-        ]
-        self._links = None
+        held = self._selection.hold()
+        self._arrivals.put_in(is_all=self._sheet.take(self._arrivals.jobs, SLICE))
+        self._selection.restore(held)
+        self._links.look_again()
         self._show_layout()
-
-    def _held(self, place: Place) -> QTextCursor | None:
-        """A cursor that stays at a place while its document changes; None for one that needs none."""
-        if place[1] == 0 or place[0] >= len(self.pieces) or self.pieces[place[0]].code is not None:
-            return None
-        return self.pieces[place[0]].cursor(place[1])
 
     def _show_layout(self) -> None:
         self._put_controls()
@@ -315,43 +226,11 @@ class Prose(QWidget):
 
     def _put_controls(self) -> None:
         """Buttons and scroll bars to where the layout for the present width has them."""
-        for piece, made in self._buttons:
-            size = made.sizeHint()
-            top = piece.rect.top() + (piece.header - size.height()) // 2
-            made.setGeometry(piece.rect.right() - size.width() - 11, top, size.width(), size.height())
-            if made.isHidden() != piece.rect.isEmpty():
-                made.setVisible(not piece.rect.isEmpty())
-        known = {id(piece): bar for piece, bar in self._bars}
-        for piece in self._sheet.shown:
-            bar = known.get(id(piece))
-            if piece.overflow and bar is None:
-                bar = self._add_bar(piece)
-            if bar is not None and (bar.geometry() != piece.bar_rect() or bar.maximum() != piece.overflow):
-                bar.setVisible(bool(piece.overflow))
-                bar.setRange(0, piece.overflow)
-                bar.setPageStep(piece.inner.width())
-                bar.setSingleStep(24)
-                bar.setGeometry(piece.bar_rect())
-        if len(self._bars) > len(known):
+        if self._controls.put(self._sheet.shown):
             chain_tabs(self, self.tab_stops()[1:])
         if not self.show_all.isHidden():
             size = self.show_all.sizeHint()
             self.show_all.setGeometry(PAD, self._height - size.height(), size.width(), size.height())
-
-    def _add_bar(self, piece: Piece) -> QScrollBar:
-        bar = QScrollBar(Qt.Orientation.Horizontal, self)
-        bar.setAccessibleName(tr("Scroll the code sideways") if piece.code is not None else tr("Scroll sideways"))
-        bar.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        bar.valueChanged.connect(self._bar_moved)
-        self._bars.append((piece, bar))
-        return bar
-
-    @Slot()
-    def _bar_moved(self) -> None:
-        for piece, bar in self._bars:
-            if piece.scrolled != bar.value():
-                piece.scrolled = bar.value()
-                self.update(piece.rect)
 
     # ---------------------------------------------------------------- painting
 
@@ -359,72 +238,37 @@ class Prose(QWidget):
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         exposed = event.rect()
-        first, last = self._selected_ends()
         ringed = self._ring()
         for number, piece in enumerate(self._sheet.shown):
             if not piece.rect.intersects(exposed.adjusted(0, -24, 0, 24)):
                 continue
-            selected = None
-            if first[0] <= number <= last[0] and first != last:
-                selected = (first[1] if number == first[0] else 0, last[1] if number == last[0] else piece.end)
             link = ringed[1] if ringed is not None and ringed[0] == number else None
-            piece.paint(painter, exposed, selected, link)
+            piece.paint(painter, exposed, self._selection.within(number), link)
             if piece.code is not None:
-                self._paint_header(painter, piece)
+                piece.paint_header(painter)
         if self.hasFocus() and self._by_keyboard and ringed is None:
             painter.setPen(color(self._style.theme.focus))
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.drawRoundedRect(self.rect().adjusted(0, 0, -1, -1), 4, 4)
         painter.end()
 
-    def _paint_header(self, painter: QPainter, piece: Piece) -> None:
-        font = self._style.font()
-        font.setPixelSize(px(TEXT_SMALL))
-        painter.setFont(font)
-        painter.setPen(color(self._style.theme.faint_ink))
-        area = QRect(piece.inner.left(), piece.rect.top(), piece.inner.width() - 64, piece.header)
-        said = (piece.code.language if piece.code is not None else "") or tr("code")
-        elided = QFontMetrics(font).elidedText(said, Qt.TextElideMode.ElideRight, area.width())
-        painter.drawText(area, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, elided)
-
     # ---------------------------------------------------------------- selection
 
     def selected_text(self) -> str:
         """What is selected, as it is copied; empty without a selection."""
-        first, last = self._selected_ends()
-        if first == last:
-            return ""
-        parts: list[str] = []
-        for number in range(first[0], min(last[0], len(self.pieces) - 1) + 1):
-            piece = self.pieces[number]
-            start = first[1] if number == first[0] else 0
-            joint = piece.joint(self.pieces[number - 1]) if parts else ""
-            parts.append(joint + piece.copied(start, last[1] if number == last[0] else END))
-        return "".join(parts)
+        return self._selection.text()
 
     @Slot()
     def select_all(self) -> None:
         """Select the whole text, also what will only be laid out."""
         if self.pieces:
-            self._anchor, self._cursor = (0, 0), (END, END)
+            self._selection.select_all()
             self.update()
 
     @Slot()
     def copy(self) -> None:
         """Copy what is selected, or the source of all of it."""
         QGuiApplication.clipboard().setText(self.selected_text() or self._text)
-
-    def _selected_ends(self) -> tuple[Place, Place]:
-        return min(self._anchor, self._cursor), max(self._anchor, self._cursor)
-
-    def _place_at(self, point: QPointF) -> Place:
-        """The place nearest to a point."""
-        shown = self._sheet.shown
-        if not shown:
-            return (0, 0)
-        tops = (number for number, piece in enumerate(shown) if point.y() <= piece.rect.bottom() + BETWEEN / 2)
-        number = next(tops, len(shown) - 1)
-        return (number, shown[number].position_at(point))
 
     def _link_at(self, point: QPointF) -> str:
         return next((found for piece in self._sheet.shown if (found := piece.link_at(point))), "")
@@ -433,18 +277,20 @@ class Prose(QWidget):
         if event.button() != Qt.MouseButton.LeftButton:
             super().mousePressEvent(event)
             return
-        self._by_keyboard, self._ringed = False, -1
+        self._by_keyboard = False
+        self._links.leave()
         self._pressed_link = self._link_at(event.position())
-        self._cursor = self._place_at(event.position())
+        selection = self._selection
+        selection.cursor = selection.place_at(event.position())
         if not event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
-            self._anchor = self._cursor
+            selection.anchor = selection.cursor
         self.update()
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         if event.buttons() & Qt.MouseButton.LeftButton:
-            place = self._place_at(event.position())
-            if place != self._cursor:
-                self._cursor = place
+            place = self._selection.place_at(event.position())
+            if place != self._selection.cursor:
+                self._selection.cursor = place
                 self.update()
             return
         over_text = any(piece.inner.contains(event.position().toPoint()) for piece in self._sheet.shown)
@@ -453,14 +299,12 @@ class Prose(QWidget):
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         pressed, self._pressed_link = self._pressed_link, ""
-        if pressed and self._anchor == self._cursor and self._link_at(event.position()) == pressed:
+        if pressed and self._selection.is_empty and self._link_at(event.position()) == pressed:
             self._follow(pressed)
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
-        number, position = self._place_at(event.position())
         if self.pieces:
-            start, end = self.pieces[number].word_at(position)
-            self._anchor, self._cursor = (number, start), (number, end)
+            self._selection.select_word(self._selection.place_at(event.position()))
             self._pressed_link = ""
             self.update()
 
@@ -469,12 +313,10 @@ class Prose(QWidget):
         sideways = event.pixelDelta().x() or event.angleDelta().x() // 2
         if event.modifiers() & Qt.KeyboardModifier.ShiftModifier and not sideways:
             sideways = event.angleDelta().y() // 2
-        for piece, bar in self._bars:
-            if sideways and piece.overflow and piece.rect.contains(event.position().toPoint()):
-                bar.setValue(bar.value() - sideways)
-                event.accept()
-                return
-        event.ignore()
+        if sideways and self._controls.scroll(event.position().toPoint(), sideways):
+            event.accept()
+        else:
+            event.ignore()
 
     # ---------------------------------------------------------------- keyboard
 
@@ -493,25 +335,22 @@ class Prose(QWidget):
         super().focusInEvent(event)
         reasons = Qt.FocusReason
         self._by_keyboard = event.reason() in (reasons.TabFocusReason, reasons.BacktabFocusReason)
-        if event.reason() == reasons.BacktabFocusReason and self._all_links():
-            self._ringed = len(self._all_links()) - 1
+        if event.reason() == reasons.BacktabFocusReason:
+            self._links.to_last()
         self.update()
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
         super().focusOutEvent(event)
         if event.reason() != Qt.FocusReason.PopupFocusReason:
-            self._ringed = -1
+            self._links.leave()
         self.update()
 
     def focusNextPrevChild(self, forward: bool) -> bool:
         """Tab goes through the links before it goes on."""
-        if self.hasFocus():
-            place = self._ringed + (1 if forward else -1)
-            if -1 <= place < len(self._all_links()) and place != self._ringed:
-                self._ringed = place
-                self._by_keyboard = True
-                self.update()
-                return True
+        if self.hasFocus() and self._links.step(1 if forward else -1):
+            self._by_keyboard = True
+            self.update()
+            return True
         return super().focusNextPrevChild(forward)
 
     def focused_rect(self) -> QRect:
@@ -519,27 +358,14 @@ class Prose(QWidget):
         ringed = self._ring()
         return self.rect() if ringed is None else self.pieces[ringed[0]].rect_of(ringed[1].start)
 
-    def _all_links(self) -> list[tuple[int, Link]]:
-        if self._links is None:
-            self._links = [(number, link) for number, piece in enumerate(self.pieces) for link in piece.links()]
-        return self._links
-
     def _ring(self) -> tuple[int, Link] | None:
-        return self._all_links()[self._ringed] if self.hasFocus() and self._ringed >= 0 else None
+        return self._links.ringed if self.hasFocus() else None
 
     # ---------------------------------------------------------------- acts
 
     def _follow(self, address: str) -> None:
         self.link_asked.emit(address)
         ask_to_open(address, self)
-
-    @Slot()
-    def _copy_code(self) -> None:
-        for piece, made in self._buttons:
-            if made is self.sender() and piece.code is not None:
-                QGuiApplication.clipboard().setText(piece.code.text)
-                made.setText(tr("Copied"))
-                self._put_controls()
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         menu = QMenu(self)

@@ -7,11 +7,11 @@ import itertools
 import numpy as np
 from PySide6.QtCore import QEvent, QObject, QRect, Qt, Slot
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QVBoxLayout, QWidget
 
 from app.canvas.accessibility import expose_cells
 from app.canvas.view import CanvasView
-from app.design.controls import button, label
+from app.design.controls import button, label, scroller
 from app.design.fonts import TEXT_CANVAS, canvas_font
 from app.design.tokens import Theme
 from app.inspector.canvas.layers import LAYERS, LayerName, Seen, heat, title
@@ -43,14 +43,6 @@ class Cells(CanvasView):
 
     def _lets_go(self, key: Qt.Key) -> bool:
         return key == Qt.Key.Key_Escape and self.selected != NOTHING
-
-
-class _Scroll(QScrollArea):
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        if event.key() in (Qt.Key.Key_PageUp, Qt.Key.Key_PageDown):
-            super().keyPressEvent(event)
-        else:
-            event.ignore()
 
 
 class InspectorCanvas(QWidget):
@@ -96,12 +88,7 @@ class InspectorCanvas(QWidget):
         bar.addWidget(caption)
         bar.addWidget(self.layers)
         bar.addWidget(self.as_table)
-        self.area = _Scroll()
-        self.area.setWidgetResizable(True)
-        self.area.setFrameShape(QFrame.Shape.NoFrame)
-        self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.area.setWidget(self.view)
+        self.area = scroller(self.view, arrows=False)  # they are the page's
         self.area.setObjectName("canvas-scroll")
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)

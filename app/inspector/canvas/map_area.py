@@ -12,8 +12,8 @@ from PySide6.QtWidgets import QToolTip, QWidget
 
 from app.design.fonts import caption_font, px
 from app.design.tokens import Theme, color, entropy_color, readable_on
-from app.inspector.cell.history_words import history_in_words, moment_in_words
 from app.inspector.timeline.steps_area import StepsArea
+from app.inspector.words import history_in_words, moment_in_words
 from app.player.player import NOTHING, Player
 from app.state.run.cell_history import history_of
 from app.state.run.replay import BlockRecord

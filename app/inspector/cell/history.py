@@ -11,9 +11,9 @@ from app.design.controls import label
 from app.design.fonts import px
 from app.design.tokens import DARKROOM, SPACE_2, SPACE_4, Theme, color
 from app.inspector.cell.candidate_table import CandidateTable
-from app.inspector.cell.history_words import Piece, history_in_words, moment_in_words, percent, quoted
 from app.inspector.cell.rank_chart import BumpChart
 from app.inspector.cell.rank_paths import paint_argmax, paint_remelt, paint_sample
+from app.inspector.words import Piece, history_in_words, moment_in_words, probability, quoted
 from app.player.player import Player
 from app.state.run.cell_history import OUTSIDE, History
 from app.system.i18n import tr
@@ -132,7 +132,7 @@ def _rows(bio: History, step: int, piece: Piece) -> list[tuple[str, str, str, st
     for rank, (token, share) in enumerate(bio.top(step)):
         of_guess = both if token == sample else tr("argmax")
         was = of_guess if token == guess else fate if token == sample else ""
-        rows.append((str(rank + 1), quoted(piece(token)), percent(share), was))
+        rows.append((str(rank + 1), quoted(piece(token)), probability(share), was))
     if bio.candidate_ranks[step] == OUTSIDE:
         rows.append((f">{bio.depth}", quoted(piece(sample)), tr("not recorded"), fate))
     return rows

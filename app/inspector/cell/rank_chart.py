@@ -10,9 +10,9 @@ from PySide6.QtWidgets import QToolTip, QWidget
 
 from app.design.fonts import caption_font, px
 from app.design.tokens import color
-from app.inspector.cell.history_words import moment_in_words, written
 from app.inspector.cell.rank_paths import TAIL, Plot, paint_history, paint_row_names
 from app.inspector.timeline.steps_area import StepsArea
+from app.inspector.words import moment_in_words, written
 from app.player.player import NOTHING, Player
 from app.state.run.cell_history import History, history_of
 from app.system.i18n import tr

@@ -13,8 +13,8 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.design.controls import label
 from app.design.tokens import DARKROOM, SPACE_2, SPACE_4, Theme, color
-from app.inspector.cell.history_words import quoted
 from app.inspector.cell.text_pane import TextPane
+from app.inspector.words import quoted
 from app.player.player import NOTHING, Player
 from app.state.run.text_map import TextMap, read, units
 from app.system.i18n import tr

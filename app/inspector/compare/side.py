@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from PySide6.QtCore import QRect, Qt
-from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtCore import QRect
+from PySide6.QtGui import QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.canvas.accessibility import expose_cells
-from app.design.controls import Elided
+from app.design.controls import Elided, scroller
 from app.design.fonts import canvas_font
 from app.design.tokens import DARKROOM, SPACE_1, SPACE_4, Theme, color
 from app.inspector.canvas.canvas import Cells
@@ -72,13 +72,8 @@ class RunSide(QWidget):
         self.view.setAccessibleName(name)
         self.view.set_reduced_motion(True)  # two canvases that fade at once tell nothing
         expose_cells(self.view)
-        self.area = _Scroll()
+        self.area = scroller(self.view, arrows=False)  # they are the page's
         self.area.setObjectName("canvas-scroll")
-        self.area.setWidgetResizable(True)
-        self.area.setFrameShape(QFrame.Shape.NoFrame)
-        self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.area.setWidget(self.view)
         names = QVBoxLayout()
         names.setContentsMargins(SPACE_4, SPACE_1, SPACE_4, SPACE_1)
         names.setSpacing(0)
@@ -108,11 +103,3 @@ class RunSide(QWidget):
         self.view.reserve(tokens)
         room = self.area.viewport().size()
         return self.view.heightForWidth(room.width()) <= room.height()
-
-
-class _Scroll(QScrollArea):
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        if event.key() in (Qt.Key.Key_PageUp, Qt.Key.Key_PageDown):
-            super().keyPressEvent(event)
-        else:
-            event.ignore()  # the arrows are the page's

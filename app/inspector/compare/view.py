@@ -25,10 +25,9 @@ from app.design.tokens import DARKROOM, SPACE_2, SPACE_4, Theme
 from app.inspector.canvas.canvas import FONT_SIZES, RESERVED_TOKENS
 from app.inspector.compare.figures import CompareFigures
 from app.inspector.compare.side import RunSide
-from app.inspector.compare.words import asked_in_words, divergence_in_words, here_in_words, run_title
 from app.inspector.run_cards import Offer, RunCards
 from app.inspector.timeline.overview import Overview
-from app.inspector.words import frame_words
+from app.inspector.words import asked_in_words, divergence_in_words, frame_words, here_in_words, run_title
 from app.player.player import Player
 from app.state.run.comparison import counterpart, differing, first_divergence, has
 from app.state.run.replay import BlockRecord, Frame

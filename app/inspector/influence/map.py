@@ -2,41 +2,32 @@
 
 from __future__ import annotations
 
-import html
+from collections.abc import Iterable
 
-from PySide6.QtCore import QEvent, QRect, QSize, Qt, Signal
-from PySide6.QtGui import QFocusEvent, QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen, QResizeEvent
-from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+from PySide6.QtCore import QEvent, QRect, QSignalBlocker, QSize, Qt
+from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QPen, QResizeEvent
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.canvas.geometry import Geometry
 from app.canvas.glyphs import CellGlyphs, Glyph
+from app.canvas.grid_view import GridView
 from app.design.fonts import TEXT_BODY, canvas_font, px
-from app.design.tokens import DARKROOM, Theme, color, entropy_color, readable_on
+from app.design.tokens import color, entropy_color, readable_on
 from app.inspector.influence.scale import ShownInfluence
 from app.inspector.words import in_nats
 from app.system.i18n import tr
 
 
-class InfluenceMap(QWidget):
+class InfluenceMap(GridView):
     """A wrapped grid of cells, each with its token."""
-
-    pointed = Signal(int)
-    chosen = Signal(int)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._theme = DARKROOM
         self._glyphs = CellGlyphs(canvas_font(TEXT_BODY))
         self._influence: ShownInfluence | None = None
         self._texts: list[Glyph] = []
-        self._selected = self._hovered = -1
         self._grid = self._lay_out(max(self.width(), 1))
-        self.setMouseTracking(True)
-        self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        policy = QSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
-        policy.setHeightForWidth(True)
-        self.setSizePolicy(policy)
+        self._grow_by_width(QSizePolicy.Policy.Minimum)
         self.setAccessibleName(tr("Map of measured influence"))
 
     def show_influence(self, influence: ShownInfluence, texts: list[Glyph]) -> None:
@@ -44,24 +35,19 @@ class InfluenceMap(QWidget):
         self._influence, self._texts = influence, texts
         self._relay()
 
-    def set_theme(self, theme: Theme) -> None:
-        if theme != self._theme:
-            self._theme = theme
-            self.update()
-
     def light(self, selected: int, hovered: int) -> None:
         """Frame the selected and the hovered cell; -1 for none."""
-        if (selected, hovered) != (self._selected, self._hovered):
-            changed = {selected, hovered, self._selected, self._hovered}
-            self._selected, self._hovered = selected, hovered
-            bounds = self._grid.bounds(changed, 4)
-            if bounds is not None:
-                self.update(QRect(*bounds))
+        with QSignalBlocker(self):  # it is shown here, not chosen here
+            self.selected, self.hovered = selected, hovered
 
     @property
     def grid(self) -> Geometry:
-        """Where everything stands at the present size."""
         return self._grid
+
+    def _update_cells(self, indices: Iterable[int]) -> None:
+        bounds = self._grid.bounds(indices, 4)
+        if bounds is not None:
+            self.update(QRect(*bounds))
 
     # ---------------------------------------------------------------- size
 
@@ -95,17 +81,17 @@ class InfluenceMap(QWidget):
 
     # ---------------------------------------------------------------- painting
 
-    def paintEvent(self, event: QPaintEvent) -> None:
-        theme, grid, clip = self._theme, self._grid, event.rect()
-        painter = QPainter(self)
-        painter.fillRect(clip, color(theme.surface_sunken))
+    def _paint(self, painter: QPainter, area: QRect) -> None:
+        theme, grid = self._theme, self._grid
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)  # frames stand on whole pixels
+        painter.fillRect(area, color(theme.surface_sunken))
         if self._influence is None:
             return
         shares = self._influence.scale.shares(self._influence.kl)
         painter.setFont(self._glyphs.font)
         for place, rect in enumerate(grid.cells):
             cell = QRect(*rect)
-            if not cell.intersects(clip):
+            if not cell.intersects(area):
                 continue
             glyph = self._texts[place]
             if place == self._influence.excluded:
@@ -141,21 +127,11 @@ class InfluenceMap(QWidget):
 
     # ---------------------------------------------------------------- pointing and keys
 
-    def _at(self, event: QMouseEvent) -> int:
-        return self._grid.cell_at(event.position().x(), event.position().y())
-
-    def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        self.pointed.emit(self._at(event))
-
-    def leaveEvent(self, event: QEvent) -> None:
-        self.pointed.emit(-1)
-        super().leaveEvent(event)
-
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        if event.button() == Qt.MouseButton.LeftButton and self._at(event) >= 0:
-            self.chosen.emit(self._at(event))
-        else:
+        if self._cell_under(event) >= 0:
             super().mousePressEvent(event)
+        else:
+            event.ignore()  # what is selected stays so
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         moves = {
@@ -166,35 +142,19 @@ class InfluenceMap(QWidget):
         }
         key = Qt.Key(event.key())
         if self._grid.count and key in moves:
-            self.chosen.emit(self._grid.moved(self._selected, *moves[key]) if self._selected >= 0 else 0)
+            self.selected = self._grid.moved(self._selected, *moves[key]) if self._selected >= 0 else 0
         else:
             super().keyPressEvent(event)
 
-    def focusInEvent(self, event: QFocusEvent) -> None:
-        super().focusInEvent(event)
-        self.update()
-
-    def focusOutEvent(self, event: QFocusEvent) -> None:
-        super().focusOutEvent(event)
-        self.update()
-
-    def cell_words(self, place: int) -> str:
-        """A cell in words. Raises IndexError outside."""
+    def cell_name(self, index: int) -> str:
         if self._influence is None:
             raise IndexError("nothing was measured")
-        if place == self._influence.excluded:
-            return tr("Position {position}: its token was changed.", position=place)
-        moved = float(self._influence.kl[place])
+        if index == self._influence.excluded:
+            return tr("Position {position}: its token was changed.", position=index)
+        moved = float(self._influence.kl[index])
         if not moved:
-            return tr("Position {position} did not move.", position=place)
-        return tr("Position {position} moved by {nats} nats.", position=place, nats=in_nats(moved))
+            return tr("Position {position} did not move.", position=index)
+        return tr("Position {position} moved by {nats} nats.", position=index, nats=in_nats(moved))
 
-    def event(self, event: QEvent) -> bool:
-        if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
-            place = self._grid.cell_at(event.pos().x(), event.pos().y())
-            if place >= 0:
-                QToolTip.showText(event.globalPos(), f"<qt>{html.escape(self.cell_words(place))}</qt>", self)
-            else:
-                QToolTip.hideText()
-            return True
-        return super().event(event)
+    def cell_details(self, _index: int) -> list[str]:
+        return []

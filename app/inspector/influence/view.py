@@ -21,10 +21,9 @@ from app.canvas.glyphs import glyph_of
 from app.canvas.legend import Legend, LegendEntry
 from app.design.controls import button, label
 from app.design.tokens import DARKROOM, SPACE_2, SPACE_4, Theme, color
-from app.inspector.cell.history_words import percent, quoted
 from app.inspector.influence.map import InfluenceMap
 from app.inspector.influence.scale import ShownInfluence
-from app.inspector.words import in_nats
+from app.inspector.words import in_nats, probability, quoted
 from app.player.player import NOTHING, Player
 from app.system.i18n import tr, trn
 
@@ -122,8 +121,8 @@ class InfluenceView(QWidget):
         player.selected.connect(self._offer)
         player.selected.connect(self._light)
         player.hovered.connect(self._light)
-        self.map.pointed.connect(player.point)
-        self.map.chosen.connect(player.select)
+        self.map.cellHovered.connect(player.point)
+        self.map.cellSelected.connect(player.select)
         self.measure.clicked.connect(self._ask)
         self.text.returnPressed.connect(self._ask)
         self.text.textChanged.connect(self._enable)
@@ -233,7 +232,7 @@ class InfluenceView(QWidget):
     def _fill(self, tokens: list[int], shares: list[float]) -> None:
         player = self._player
         words = [
-            f"{quoted(player.piece(token))}   {percent(share)}" for token, share in zip(tokens, shares, strict=True)
+            f"{quoted(player.piece(token))}   {probability(share)}" for token, share in zip(tokens, shares, strict=True)
         ]
         if words == [self.tokens.itemText(place) for place in range(self.tokens.count())]:
             return

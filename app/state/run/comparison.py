@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -24,13 +23,13 @@ class Difference:
     """
 
     name: str
-    one: Any
-    other: Any
+    one: object
+    other: object
 
 
 def differences(one: TraceHeader, other: TraceHeader) -> tuple[Difference, ...]:
     """What the two runs were asked otherwise; the settings last, in their own order."""
-    pairs: list[tuple[str, Any, Any]] = [
+    pairs: list[tuple[str, object, object]] = [
         ("model", model_title(one), model_title(other)),
         ("adapter", one.model.adapter, other.model.adapter),
         ("prompt", asked(one), asked(other)),

@@ -17,8 +17,9 @@ from app.chat.prose.aside import aside
 from app.chat.prose.document import InertDocument
 from app.chat.prose.formula import Formulas
 from app.chat.prose.links import OpenLink
-from app.chat.prose.piece import MOST_IN_PIECE
-from app.chat.prose.widget import MOST_LINES, MOST_SHOWN, Prose, prepare, shown_part
+from app.chat.prose.reading import MOST_LINES, MOST_SHOWN, prepare, shown_part
+from app.chat.prose.sheet import MOST_IN_PIECE
+from app.chat.prose.widget import Prose
 from app.design.tokens import DARKROOM, PAPER
 
 RICH = """# Title
@@ -251,7 +252,7 @@ def test_tab_goes_through_links_and_buttons(qtbot: QtBot, prose: Prose) -> None:
     for dialog in prose.window().findChildren(OpenLink):
         dialog.reject()
     prose.setFocus()
-    prose._ringed = 1
+    prose._links.to_last()
     qtbot.keyClick(prose, Qt.Key.Key_Tab)
     assert QApplication.focusWidget() is prose.copy_buttons[0]
 
@@ -313,7 +314,8 @@ def test_a_source_is_shown_until_its_picture_is_there_and_selection_stays(qtbot:
     assert "so $p+q$ is" in shown(prose)
     assert "$$\\frac{p}{q}$$" in shown(prose)
     at = prose.pieces[0].document.toPlainText().index("selected")
-    prose._anchor, prose._cursor = (0, at), (0, at + len("selected"))
+    selection = prose._selection
+    selection.anchor, selection.cursor = (0, at), (0, at + len("selected"))
     settle(qtbot, prose)
     assert [piece.document.toPlainText() for piece in prose.pieces] == [
         "so \ufffc is selected here",

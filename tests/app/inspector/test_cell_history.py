@@ -13,8 +13,8 @@ from PySide6.QtGui import QColor
 from app.design.fonts import set_text_percent
 from app.design.tokens import DARKROOM, PAPER, color, luminance
 from app.inspector.cell.history import Biography
-from app.inspector.cell.history_words import history_in_words, moment_in_words, percent, quoted
 from app.inspector.cell.rank_paths import Plot, color_of_tokens, line_colors
+from app.inspector.words import history_in_words, moment_in_words, probability, quoted
 from app.player.player import Player
 from app.state.run.cell_history import OUTSIDE, Ranked, history_of
 from app.state.run.replay import Replay
@@ -156,7 +156,7 @@ def test_text_from_right_to_left_is_kept_apart():
 
 
 def test_no_probability_is_rounded_to_certainty():
-    assert [percent(share) for share in (0, 0.0004, 0.25, 0.9996, 1)] == [
+    assert [probability(share) for share in (0, 0.0004, 0.25, 0.9996, 1)] == [
         "0.0 %",
         "under 0.1 %",
         "25.0 %",

@@ -12,9 +12,9 @@ from app.design.tokens import PAPER
 from app.inspector.compare import view as compare_view
 from app.inspector.compare.figures import UNKNOWN, figures_of_run
 from app.inspector.compare.view import Compare
-from app.inspector.compare.words import asked_in_words, run_title, short_difference
 from app.inspector.page import InspectorPage
 from app.inspector.run_cards import Offer
+from app.inspector.words import asked_in_words, run_title, short_difference
 from app.state.run.canvas import CanvasState
 from app.state.run.comparison import Difference, differences, differing
 from app.state.run.replay import NOISE, Frame

@@ -119,8 +119,8 @@ def test_a_measurement_is_shown_and_linked(influence, player, qtbot):
     assert player.selection == 3
     qtbot.keyClick(influence.map, Qt.Key.Key_Left)
     assert player.selection == 2
-    assert influence.map.cell_words(1) == "Position 1: its token was changed."
-    assert influence.map.cell_words(3) == "Position 3 moved by 0.500 nats."
+    assert influence.map.cell_name(1) == "Position 1: its token was changed."
+    assert influence.map.cell_name(3) == "Position 3 moved by 0.500 nats."
 
 
 @THEMES
@@ -195,8 +195,8 @@ def test_the_scale_is_told_in_words_over_the_map(influence):
     assert influence.legend.y() < influence._area.y()
     influence.show_influence(1, 5, 6, KL)
     assert influence.scale.text().startswith("Linear scale")
-    assert influence.map.cell_words(2) == "Position 2 moved by 0.020 nats."
-    assert influence.map.cell_words(0) == "Position 0 did not move."
+    assert influence.map.cell_name(2) == "Position 2 moved by 0.020 nats."
+    assert influence.map.cell_name(0) == "Position 0 did not move."
 
 
 @THEMES

@@ -1,0 +1,112 @@
+"""What can be pressed and moved in a text: a button that copies each program, a scroll bar under each wide box."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QObject, QPoint, Qt, Slot
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QPushButton, QScrollBar, QWidget
+
+from app.chat.prose.piece import Piece
+from app.design.controls import button
+from app.system.i18n import tr
+
+FROM_EDGE = 11  # pixels between a button and the right end of its box
+
+
+class Controls(QObject):
+    """They are children of ``host``, which paints what they belong to."""
+
+    def __init__(self, host: QWidget) -> None:
+        super().__init__(host)
+        self._host = host
+        self._buttons: list[tuple[Piece, QPushButton]] = []
+        self._bars: list[tuple[Piece, QScrollBar]] = []
+        self._seen = 0  # pieces that have their buttons
+
+    @property
+    def copy_buttons(self) -> list[QPushButton]:
+        """One for each program."""
+        return [made for _, made in self._buttons]
+
+    def in_order(self, pieces: Sequence[Piece]) -> list[QWidget]:
+        """All of them, as Tab goes through them."""
+        places = {id(piece): number for number, piece in enumerate(pieces)}
+        boxes: list[tuple[int, QWidget]] = [(places[id(piece)], made) for piece, made in self._buttons]
+        boxes += [(places[id(piece)], made) for piece, made in self._bars]
+        return [made for _, made in sorted(boxes, key=lambda box: box[0])]
+
+    def clear(self) -> None:
+        """The text is another one."""
+        for _, made in (*self._buttons, *self._bars):
+            made.hide()
+            made.deleteLater()
+        self._buttons, self._bars, self._seen = [], [], 0
+
+    def add_buttons(self, pieces: Sequence[Piece]) -> None:
+        """For the programs that have been read since the last call."""
+        for piece in pieces[self._seen :]:
+            if piece.code is not None:
+                language = piece.code.language
+                said = tr("Copy code, {language}", language=language) if language else tr("Copy code")
+                made = button(tr("Copy"), said)
+                made.setParent(self._host)
+                made.clicked.connect(self._copy_code)
+                self._buttons.append((piece, made))
+        self._seen = len(pieces)
+
+    def put(self, shown: Sequence[Piece]) -> bool:
+        """All to where the layout has them; says whether a scroll bar has been added."""
+        self._put_buttons()
+        known = {id(piece): bar for piece, bar in self._bars}
+        for piece in shown:
+            bar = known.get(id(piece))
+            if piece.overflow and bar is None:
+                bar = self._add_bar(piece)
+            if bar is not None and (bar.geometry() != piece.bar_rect() or bar.maximum() != piece.overflow):
+                bar.setVisible(bool(piece.overflow))
+                bar.setRange(0, piece.overflow)
+                bar.setPageStep(piece.inner.width())
+                bar.setSingleStep(24)
+                bar.setGeometry(piece.bar_rect())
+        return len(self._bars) > len(known)
+
+    def scroll(self, point: QPoint, by: int) -> bool:
+        """Move the wide box at a point sideways; says whether there is one."""
+        for piece, bar in self._bars:
+            if piece.overflow and piece.rect.contains(point):
+                bar.setValue(bar.value() - by)
+                return True
+        return False
+
+    def _put_buttons(self) -> None:
+        for piece, made in self._buttons:
+            size = made.sizeHint()
+            top = piece.rect.top() + (piece.header - size.height()) // 2
+            made.setGeometry(piece.rect.right() - size.width() - FROM_EDGE, top, size.width(), size.height())
+            if made.isHidden() != piece.rect.isEmpty():
+                made.setVisible(not piece.rect.isEmpty())
+
+    def _add_bar(self, piece: Piece) -> QScrollBar:
+        bar = QScrollBar(Qt.Orientation.Horizontal, self._host)
+        bar.setAccessibleName(tr("Scroll the code sideways") if piece.code is not None else tr("Scroll sideways"))
+        bar.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        bar.valueChanged.connect(self._bar_moved)
+        self._bars.append((piece, bar))
+        return bar
+
+    @Slot()
+    def _bar_moved(self) -> None:
+        for piece, bar in self._bars:
+            if piece.scrolled != bar.value():
+                piece.scrolled = bar.value()
+                self._host.update(piece.rect)
+
+    @Slot()
+    def _copy_code(self) -> None:
+        for piece, made in self._buttons:
+            if made is self.sender() and piece.code is not None:
+                QGuiApplication.clipboard().setText(piece.code.text)
+                made.setText(tr("Copied"))
+                self._put_buttons()

@@ -1,0 +1,45 @@
+"""A text as rows: how much of it is shown, read as it is asked for, and what is done before it is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from app.chat.prose.aside import aside
+from app.chat.prose.parse import is_readable, reading
+from app.chat.prose.rows import ProseRow, flatten, jobs, verbatim_rows
+
+MOST_SHOWN, MOST_LINES = 24_000, 800
+"""Characters and lines of a text that are laid out before "Show all" is asked for."""
+
+
+def prepare(text: str) -> Iterator[None]:
+    """Do what takes time before a Markdown text is shown, a little with each ``next``; what is done is remembered."""
+    read = reading(shown_part(text))
+    while read.step():
+        yield
+    for job in jobs(flatten(read.blocks)):
+        aside().ask(job)
+        yield
+
+
+def rows_of(text: str, *, markdown: bool, quoted: bool) -> Iterator[ProseRow]:
+    """The rows of a text, read as they are asked for."""
+    if not (markdown and is_readable(text)):
+        for rows in verbatim_rows(text, quoted=quoted):
+            yield from rows
+        return
+    read, done = reading(text), 0
+    while done < len(read.blocks) or read.step():
+        new = read.blocks[done:]
+        done += len(new)
+        yield from flatten(new)
+
+
+def shown_part(text: str) -> str:
+    """What is shown of a text at first: all of it, or whole lines from its beginning."""
+    if text.count("\n") >= MOST_LINES:
+        text = "\n".join(text.split("\n", MOST_LINES)[:MOST_LINES])
+    if len(text) <= MOST_SHOWN:
+        return text
+    cut = text.rfind("\n", MOST_SHOWN // 2, MOST_SHOWN)
+    return text[: cut if cut > 0 else MOST_SHOWN]
