@@ -1,4 +1,4 @@
-"""Memory of this process and of the machine, in bytes, without Qt. The graphics card's memory is the engine's."""
+"""Memory of this process and of the machine, in bytes, without Qt. The engine reports GPU memory."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from app.system.i18n import tr
 
 def used_bytes() -> int:
     """Resident memory of this process."""
-    import psutil  # at its first use, not with what the window imports
+    import psutil  # imported late, to show the window sooner
 
     return int(psutil.Process().memory_info().rss)  # type: ignore[no-untyped-call, unused-ignore]
 
 
 def total_bytes() -> int:
     """Memory of the machine."""
-    import psutil  # at its first use, not with what the window imports
+    import psutil  # imported late, to show the window sooner
 
     return int(psutil.virtual_memory().total)  # type: ignore[no-untyped-call, unused-ignore]
 
 
 def size(count: float) -> str:
-    """A number of bytes with its decimal unit, as in "1.5 GB"."""
+    """A number of bytes in decimal units, such as "1.5 GB"."""
     if count >= 1e9:
         shown = count / 1e9
         return tr("{count} GB", count=f"{shown:.1f}" if shown < 100 else f"{shown:,.0f}")

@@ -1,4 +1,4 @@
-"""What the app can do, by name, with its keys: each page's own list, and what belongs to the window."""
+"""The app's actions with names and keys: each page's own list, and those of the window."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def all_actions(
     dialogs: Dialogs,
     close: Callable[[], object],
 ) -> Actions:
-    """Every action, by section: the source of the shortcuts, their sheet and the command palette."""
+    """All actions, by section: for the shortcuts, the shortcut sheet and the command palette."""
     return Actions(
         [
             *app.window.sidebar.actions.actions(context, conversations, topbar),

@@ -1,4 +1,4 @@
-"""The window's pages, each made when it is first asked for, so that a start brings in no more than it shows."""
+"""The window's pages, each created at its first use, so that a start imports only what it shows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ P = TypeVar("P", bound=Page)
 
 
 class Pages(QObject):
-    """``stack`` shows the one on top. A page is asked for by its attribute, or by its name as an index."""
+    """``stack`` shows the current one. A page is an attribute, or an item by its name."""
 
     def __init__(self, context: AppContext) -> None:
         super().__init__()
@@ -53,12 +53,12 @@ class Pages(QObject):
 
     @property
     def current(self) -> Page | None:
-        """The page on top; None before the first is made."""
+        """The current page; None before the first is created."""
         made = (page.made for page in self._by_name.values())
         return next((page for page in made if page is not None and page.widget is self.stack.currentWidget()), None)
 
     def show(self, name: str) -> None:
-        """Bring a page on top."""
+        """Bring a page to the front."""
         page = self[name]
         self.stack.setCurrentWidget(page.widget)
         page.enter()
@@ -69,12 +69,12 @@ class Pages(QObject):
 
 
 def _inspector(context: AppContext) -> InspectorController:
-    from app.inspector.controller import build  # with all its views, which a start does without
+    from app.inspector.controller import build  # imported late, with all its views
 
     return build(context)
 
 
 def _sudoku(context: AppContext) -> SudokuController:
-    from app.sudoku.controller import build  # as above
+    from app.sudoku.controller import build  # imported late
 
     return build(context)
