@@ -34,7 +34,7 @@ from engine.service import (
     TraceNotKept,
 )
 
-CHAT, INSPECTOR, SUDOKU, MODELS = PAGES = ("chat", "inspector", "sudoku", "models")
+CHAT, INSPECTOR, SUDOKU, MODELS = "chat", "inspector", "sudoku", "models"  # the pages
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -157,7 +157,7 @@ class AppContext(QObject):
 
     @Slot(str)
     def show_page(self, page: str) -> None:
-        """Bring one of ``PAGES`` on top."""
+        """Bring a page on top, by its name."""
         self.page_asked.emit(page)
 
     def inspect(self, run: Recording | Path, *, is_live: bool = False) -> None:

@@ -22,9 +22,27 @@ import pytest
 if TYPE_CHECKING:
     from PySide6.QtCore import QSettings
 
-# These come first: with one of them at the end, one process would work and the other wait.
-LONG = ("tests/test_house.py", "tests/hostile/", "tests/engine/kernels/", "tests/engine/memory/test_plan.py")
+# The longest come first, and in this order: with one of them at the end, one worker would work and the other wait.
+LONG = (
+    "tests/engine/kernels/test_fused_interpreted.py",  # half of all that is interpreted,
+    "tests/engine/kernels/test_doctor_interpreted.py",  # and the other half
+    "tests/test_house.py",
+    "tests/engine/kernels/test_budgets.py",
+    "tests/engine/kernels/test_expert_compile.py",
+    "tests/e2e/",  # which wait
+    "tests/hostile/",
+    "tests/engine/decoding/test_fork.py",
+    "tests/engine/training/",
+    "tests/app/cli/test_main.py",
+    "tests/engine/kernels/",
+    "tests/engine/memory/test_plan.py",
+)
 PATIENCE_SECONDS = 5.0  # for a thread that is ending
+
+
+def _place(item: pytest.Item) -> int:
+    """Where an item stands among the long ones; behind them all others, in the order of their collection."""
+    return next((place for place, start in enumerate(LONG) if item.nodeid.startswith(start)), len(LONG))
 
 
 @pytest.hookimpl(tryfirst=True)  # a test's own marks come before
@@ -32,7 +50,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The offscreen platform says of each window what it cannot do; that is no fault of ours."""
     for item in items:
         item.add_marker(pytest.mark.qt_log_ignore("This plugin does not support"))
-    items.sort(key=lambda item: not item.nodeid.startswith(LONG))
+    items.sort(key=_place)
 
 
 _users = itertools.count()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,18 @@ CHECKS = {
 }
 
 
+@pytest.fixture(scope="module")
+def running() -> Iterator[dict[str, subprocess.Popen[str]]]:
+    """All checks at once, each in a process of its own."""
+    with ExitStack() as ended:
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        yield {
+            name: ended.enter_context(subprocess.Popen(command, cwd=ROOT, **pipes))  # type: ignore[call-overload]
+            for name, command in CHECKS.items()
+        }
+
+
 @pytest.mark.parametrize("name", CHECKS)
-def test_walls_stand(name: str) -> None:
-    done = subprocess.run(CHECKS[name], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{name} failed:\n{done.stdout}{done.stderr}"
+def test_walls_stand(name: str, running: dict[str, subprocess.Popen[str]]) -> None:
+    told = running[name].communicate()[0]
+    assert running[name].returncode == 0, f"{name} failed:\n{told}"

@@ -128,7 +128,7 @@ class MainWindow(QMainWindow):
 
     @Slot(str)
     def show_page(self, page: str) -> None:
-        """Bring one of the context's ``PAGES`` on top."""
+        """Bring a page on top, by its name."""
         self.topbar.show_page(page)
         self.notices.notice.hide()
         self.pages.show(page)

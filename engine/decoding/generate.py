@@ -20,7 +20,6 @@ from engine.decoding.protocols import (
     LaunchStep,
     Pass,
     Passes,
-    PassResult,
     Prefill,
     T,
 )
@@ -173,41 +172,34 @@ def decoder_of(model: BlockDenoiser) -> Decoder:
 @torch.inference_mode()  # as a decorator it is off while the generator is suspended
 def run(model: BlockDenoiser, decoding: Decoding[None]) -> Iterator[Event]:
     """Perform a decoder's passes one after the other, and hand on its events."""
-    result: PassResult = None
     with closing(decoding):
-        while True:
-            try:
-                item = decoding.send(result)
-            except StopIteration:
-                return
-            result = None
+        for item in decoding:
             if isinstance(item, Pass):
-                result = perform(model, item)
+                perform(model, item)
             else:
                 yield item
 
 
 def complete(model: BlockDenoiser, passes: Passes[T]) -> T:
     """Perform passes that tell no events, and return what they come to."""
-    result: PassResult = None
     while True:
         try:
-            result = perform(model, passes.send(result))
+            wanted = next(passes)
         except StopIteration as end:
             value: T = end.value
             return value
+        perform(model, wanted)
 
 
-def perform(model: BlockDenoiser, wanted: Pass) -> PassResult:
+def perform(model: BlockDenoiser, wanted: Pass) -> None:
     """One pass, on its own."""
     match wanted:
-        case Prefill(ids, cache):
-            model.prefill(ids, cache)
-        case Denoise(canvas, cache, conditioning):
-            return model.denoise(canvas, cache, conditioning)
-        case LaunchStep(program, index):
-            program.launch(index)
-    return None
+        case Prefill():
+            model.prefill(wanted.ids, wanted.cache)
+        case Denoise():
+            wanted.logits = model.denoise(wanted.canvas, wanted.cache, wanted.self_conditioning_logits)
+        case LaunchStep():
+            wanted.program.launch(wanted.index)
 
 
 # --- what is asked for -------------------------------------------------------------------------------------------

@@ -31,9 +31,9 @@ class PlainStepper:
 
     def step(self, index: int, ahead: bool = True) -> Passes[Step]:  # noqa: ARG002
         sampler = self.sampler
-        logits = yield Denoise(self.canvas, self.cache, self.conditioning)
-        assert logits is not None
-        logits = sampler.scale(logits, sampler.config.temperature(index), self.block, index)
+        wanted = Denoise(self.canvas, self.cache, self.conditioning)
+        yield wanted
+        logits = sampler.scale(wanted.take(), sampler.config.temperature(index), self.block, index)
         candidates, entropy, accepted, self.canvas = sampler.step(logits)
         argmax = logits.argmax(dim=-1)
         self.history.append(argmax)  # all of it: a change may ask for more stable steps than before

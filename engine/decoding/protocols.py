@@ -1,6 +1,6 @@
 """What a way of decoding is, what it needs of a model, and the passes that it asks for.
 
-A decoder does not run the model. It yields *passes*, one forward each, and is sent back what each came to; between them
+A decoder does not run the model. It yields *passes*, one forward each, and finds in each what it came to; between them
 it yields the events of its run. ``generate`` performs the passes of one run as they come; passes of several runs can be
 performed together.
 """
@@ -52,13 +52,24 @@ class Prefill:
     cache: KVCache
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Denoise:
-    """Predict a canvas (C,) behind a cache's text; comes to logits (C, V)."""
+    """Predict a canvas (C,) behind a cache's text; comes to logits (C, V).
+
+    Logits are the largest tensors of a run. A generator that is sent one keeps it until it is sent the next; here they
+    are put down and taken, so that none is held longer than it is needed.
+    """
 
     canvas: Tensor
     cache: KVCache
     self_conditioning_logits: Tensor | None
+    logits: Tensor | None = None  # put here by whoever performs the pass
+
+    def take(self) -> Tensor:
+        """The logits; the pass lets go of them, and of those that it was made with."""
+        found, self.logits, self.self_conditioning_logits = self.logits, None, None
+        assert found is not None, "the pass was not performed"
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,11 +81,10 @@ class LaunchStep:
 
 
 Pass: TypeAlias = Prefill | Denoise | LaunchStep
-PassResult: TypeAlias = Tensor | None
-Passes: TypeAlias = Generator[Pass, PassResult, T]
+Passes: TypeAlias = Generator[Pass, None, T]
 """Asks for passes, and comes to a ``T``."""
 
-Decoding: TypeAlias = Generator[Event | Pass, PassResult, T]
+Decoding: TypeAlias = Generator[Event | Pass, None, T]
 """Asks for passes and tells events on its way."""
 
 

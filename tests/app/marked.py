@@ -44,7 +44,7 @@ def unmarked(widget: QWidget, data: Collection[str] = ()) -> list[str]:
     known = sorted(data, key=len, reverse=True)
     found = []
     for part in (widget, *widget.findChildren(QWidget)):
-        for kind, text in _texts(part):
+        for kind, text in texts(part):
             if _has_words(text, known):
                 found.append(f"{type(part).__name__} {part.objectName()!r} {kind}: {text!r}")
     return found
@@ -59,7 +59,7 @@ def _has_words(text: str, data: Collection[str]) -> bool:
     return any(letter.isalpha() for letter in text)
 
 
-def _texts(part: QWidget) -> Iterator[tuple[str, str]]:
+def texts(part: QWidget) -> Iterator[tuple[str, str]]:
     """What a widget shows or tells, with where."""
     internal = part.objectName().startswith("qt_")
     yield "tip", part.toolTip()

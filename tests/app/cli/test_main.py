@@ -383,6 +383,7 @@ BAD_INPUT = {
     "unknown option": (["generate", "x", "--fast"], "--fast"),
     "negative seed": (["generate", "x", "--seed", "-1"], "the seed must be a whole number from 0"),
     "fractional seed": (["sudoku", PUZZLE, "--seed", "1.5"], "the seed must be a whole number from 0"),
+    "window's seed too large": (["--seed", str(2**63)], "from 0 to 9223372036854775807, not '9223372036854775808'"),
     "huge seed": (["skills", "--seed", str(2**63)], "the seed must be a whole number from 0"),
     "no steps": (["generate", "x", "--max-steps", "0"], "--max-steps must be a whole number between 1 and 10000"),
     "no tokens": (["generate", "x", "--max-new-tokens", "0"], "--max-new-tokens must be a whole number between 1 and"),

@@ -16,7 +16,7 @@ from engine import kernels
 from engine.adapters.targets import attach
 from engine.config import GenerationConfig
 from engine.decoding.step_program import StepProgram
-from engine.kernels import attention, table
+from engine.kernels import attention
 from engine.layers.kv_cache import KVCache
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from tests.engine.adapting import random_adapters
@@ -55,9 +55,7 @@ def by_kernels() -> Iterator[list[int]]:
         patch.setattr(F, "scaled_dot_product_attention", forbidden)
         patch.setattr("engine.models.diffusion_gemma.network.causal_mask", forbidden)
         patch.setattr(DiffusionGemma, "run", forbidden)
-        table.find.cache_clear()  # which remembers the functions that were found
         yield calls
-    table.find.cache_clear()
 
 
 def assert_same_text(one: KVCache, other: KVCache) -> None:
