@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QRect, QRectF, QSizeF
 from PySide6.QtGui import (
@@ -17,6 +18,9 @@ from PySide6.QtGui import (
 )
 
 from app.chat.prose.typeset import Picture
+
+if TYPE_CHECKING:
+    from PySide6.QtSvg import QSvgRenderer
 
 FORMULA = QTextFormat.ObjectTypes.UserObject.value + 1
 WRITTEN = QTextFormat.Property.UserProperty.value + 1  # the source as it stood in the text
@@ -72,6 +76,6 @@ def _descent(format: QTextFormat) -> float:
 
 
 @lru_cache(maxsize=256)
-def _renderer(picture: Picture, kind: type):  # type: ignore[no-untyped-def]
+def _renderer(picture: Picture, kind: type[QSvgRenderer]) -> QSvgRenderer:
     """The class is handed in as it is imported late: most conversations hold no formula."""
     return kind(picture.svg)
