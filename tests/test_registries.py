@@ -13,6 +13,7 @@ import pytest
 
 from app.cli.main import COMMANDS, parser
 from app.export import FORMATS
+from app.window.pages import PAGES, PageEntry
 from engine.kernels import cpu_decode
 from engine.kernels.table import ROWS, KernelRow, schemes
 from engine.quant import PRECISIONS, SCHEMES
@@ -43,6 +44,13 @@ def test_a_format_has_a_writer(format: Any) -> None:
     writer = import_module(f"app.export.{format.module}")
     assert [name.strip("_") for name in parameters(writer.write)] == ["run", "path", "options"]
     assert inspect.isgeneratorfunction(writer.write)
+
+
+@pytest.mark.parametrize("entry", PAGES, ids=lambda entry: entry.name)
+def test_a_page_can_be_built_and_lists_its_actions(entry: PageEntry) -> None:
+    build, actions = (import_module(f"app.{entry.name}.{module}") for module in ("controller", "actions"))
+    assert parameters(build.build) == ["context"]
+    assert [name.strip("_") for name in parameters(actions.actions)] == ["context", "page"]
 
 
 def test_a_precision_packs_by_schemes_that_stores_know() -> None:
