@@ -22,7 +22,8 @@ HAS_TRITON = importlib.util.find_spec("triton") is not None
 
 
 def parameters(function: Callable[..., Any]) -> list[str]:
-    return list(inspect.signature(function).parameters)
+    """Their names; an underscore before one says that it is not used."""
+    return [name.strip("_") for name in inspect.signature(function).parameters]
 
 
 def function_of(row: KernelRow) -> Callable[..., Any]:
@@ -42,7 +43,7 @@ def test_a_command_adds_a_parser_of_its_name() -> None:
 @pytest.mark.parametrize("format", FORMATS.values(), ids=FORMATS)
 def test_a_format_has_a_writer(format: Any) -> None:
     writer = import_module(f"app.export.{format.module}")
-    assert [name.strip("_") for name in parameters(writer.write)] == ["run", "path", "options"]
+    assert parameters(writer.write) == ["run", "path", "options"]
     assert inspect.isgeneratorfunction(writer.write)
 
 
@@ -50,7 +51,7 @@ def test_a_format_has_a_writer(format: Any) -> None:
 def test_a_page_can_be_built_and_lists_its_actions(entry: PageEntry) -> None:
     build, actions = (import_module(f"app.{entry.name}.{module}") for module in ("controller", "actions"))
     assert parameters(build.build) == ["context"]
-    assert [name.strip("_") for name in parameters(actions.actions)] == ["context", "page"]
+    assert parameters(actions.actions) == ["context", "page"]
 
 
 def test_a_precision_packs_by_schemes_that_stores_know() -> None:

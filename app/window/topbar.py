@@ -52,7 +52,10 @@ class TopBar(QWidget):
         self.sidebar = _tool("☰", tr("Conversations"), tr("Show or hide the conversations (Ctrl+B)"))
         self.sidebar.toggled.connect(self.sidebar_toggled)
         self.pages = {
-            entry.name: _tool(tr(entry.title), tr(entry.title), f"{tr(entry.purpose)} ({entry.key})") for entry in PAGES
+            entry.name: _tool(
+                tr(entry.title), tr(entry.title), tr("{purpose} ({key})", purpose=tr(entry.purpose), key=entry.key)
+            )
+            for entry in PAGES
         }
         for page, tool in self.pages.items():  # not a button group, of which Tab would reach one alone
             tool.clicked.connect(functools.partial(self._choose_page, page))
