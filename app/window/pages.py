@@ -69,7 +69,7 @@ class Pages(QObject):
 
 
 def _inspector(context: AppContext) -> InspectorController:
-    from app.inspector.controller import build  # with all its views, which a start does without
+    from app.inspector.controller import build  # the page, which a start does without
 
     return build(context)
 
