@@ -27,17 +27,21 @@ class Folders:
 
 def default_data_folder() -> Path:
     """The platform's place for an application's data."""
-    import platformdirs  # at its first use, not with what the window imports
-
-    return Path(platformdirs.user_data_path(APP, appauthor=False))
+    return _own_folders()[0]
 
 
 def folders(data_folder: str = "") -> Folders:
     """The folders in use; an empty ``data_folder`` takes the platform's own. Creates nothing."""
+    own, logs = _own_folders()
+    data = Path(data_folder).expanduser() if data_folder else own
+    return Folders(data, data / "models", data / "traces", logs)
+
+
+def _own_folders() -> tuple[Path, Path]:
+    """The platform's places for an application's data and its log."""
     import platformdirs  # at its first use, not with what the window imports
 
-    data = Path(data_folder).expanduser() if data_folder else default_data_folder()
-    return Folders(data, data / "models", data / "traces", Path(platformdirs.user_log_path(APP, appauthor=False)))
+    return platformdirs.user_data_path(APP, appauthor=False), platformdirs.user_log_path(APP, appauthor=False)
 
 
 def ensure(folder: Path) -> Path:
