@@ -1,6 +1,6 @@
-"""What every page is handed: the model, the engine, the settings, the session; and how one part reaches the others.
+"""What every page gets: the model, the engine, the settings, the session, and signals that connect the parts.
 
-Whoever shows something listens to the signals here. Nobody below the window knows the window.
+Pages and views subscribe to the signals here. Nothing below the window imports the window.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Page(Protocol):
-    """A page's controller. It listens to the context's signals by itself, from when it is made."""
+    """A page's controller. It connects itself to the context's signals when it is created."""
 
     @property
     def widget(self) -> QWidget:
-        """What the window shows."""
+        """The page's widget."""
 
     @property
     def notice(self) -> Notice | None:
-        """Where it says what went wrong; None leaves that to the window."""
+        """The page's own error display; None: the window shows errors."""
 
     def enter(self) -> None:
-        """It has come on top."""
+        """Called when the page is brought to the front."""
 
 
 class Lazy(Generic[T_co]):
-    """Something that is made when it is first asked for."""
+    """A value that is created at its first use."""
 
     def __init__(self, make: Callable[[], T_co]) -> None:
         self._make = make
@@ -68,15 +68,15 @@ class Lazy(Generic[T_co]):
 
     @property
     def made(self) -> T_co | None:
-        """What was made; None before."""
+        """The value; None before its first use."""
         return self._made
 
 
 class Busy(Protocol):
-    """Who may have something under way in the engine that others wait for."""
+    """A component that may occupy the engine while others wait."""
 
     def reason_to_wait(self) -> str:
-        """What is under way, in a sentence; empty where nothing is."""
+        """What is running, in a sentence; empty if nothing is."""
 
     def stop(self) -> None:
         """Stop it within one denoising step."""
@@ -84,7 +84,7 @@ class Busy(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Loading:
-    """A model on its way: ``share`` of the stage is done, 0 to 1, and 0 also where that is not known."""
+    """A model being loaded: ``share`` of the stage is done, 0 to 1; 0 if unknown."""
 
     path_or_id: str
     title: str
@@ -93,7 +93,7 @@ class Loading:
 
     @property
     def text(self) -> str:
-        """How far it is, in a sentence."""
+        """The progress, in a sentence."""
         percent = f", {self.share:.0%}" if self.share else ""
         return tr("Loading {model}: {stage}", model=self.title, stage=f"{self.stage.lower()}{percent}")
 
@@ -109,13 +109,13 @@ class AppContext(QObject):
     ``seed`` is the fixed seed of this session; None keeps the user's own setting.
     """
 
-    arrived = Signal(object)  # list[ServiceReply], folded here already
-    model_changed = Signal()  # another model is there, or on its way, or none
-    busy_changed = Signal()  # ``reason_to_wait`` may tell something else, also of how far a model is
-    settings_changed = Signal()  # ``values`` hold something else
+    arrived = Signal(object)  # list[ServiceReply], already applied to the context
+    model_changed = Signal()  # a model was loaded, is being loaded, or was unloaded
+    busy_changed = Signal()  # ``reason_to_wait`` may have changed, load progress included
+    settings_changed = Signal()  # ``values`` have changed
     theme_changed = Signal()
     offline_changed = Signal()
-    models_changed = Signal()  # ``models`` lists something else
+    models_changed = Signal()  # ``models`` has changed
     said = Signal(str, str)  # what went wrong in a sentence, and details
     page_asked = Signal(str)
     inspect_asked = Signal(object, bool)  # a Recording, or the Path of one; whether it is under way
@@ -136,7 +136,7 @@ class AppContext(QObject):
         self.loading: Loading | None = None
         self.models: Sequence[tuple[str, str]] = ()  # what can be loaded: paths or ids, and titles
         self._busy: list[Busy] = []
-        self._endings = contextlib.ExitStack()  # from the last to the first; each is done, whatever becomes of another
+        self._endings = contextlib.ExitStack()  # last to first; each is called even if another fails
         backend.pace_ms = self.values.pace_ms
         backend.threads = self.preferences.threads
         self.session = Session(library, backend, self.values)
@@ -148,49 +148,49 @@ class AppContext(QObject):
         self.session.ended.connect(self.busy_changed)
         backend.arrived.connect(self.take)
 
-    # ---------------------------------------------------------------- from one part to the others
+    # ---------------------------------------------------------------- between the parts
 
     @Slot(str, str)
     def say(self, message: str, details: str = "") -> None:
-        """Tell the user what went wrong."""
+        """Show the user an error."""
         self.said.emit(message, details)
 
     @Slot(str)
     def show_page(self, page: str) -> None:
-        """Bring a page on top, by its name."""
+        """Bring a page to the front, by its name."""
         self.page_asked.emit(page)
 
     def inspect(self, run: Recording | Path, *, is_live: bool = False) -> None:
-        """Look into a run in the inspector, from its beginning; ``is_live`` where it is still under way."""
+        """Open a run in the inspector, at its beginning; ``is_live`` while it is still running."""
         self.inspect_asked.emit(run, is_live)
 
     def offer_models(self, models: Sequence[tuple[str, str]]) -> None:
-        """What can be loaded besides the embedded models: folders, with titles."""
+        """Set the models that can be loaded besides the embedded ones: folders, with titles."""
         self.models = models
         self.models_changed.emit()
 
-    def wear(self, theme: Theme) -> None:
-        """Let everything be drawn in these colours."""
+    def set_theme(self, theme: Theme) -> None:
+        """Draw everything in the colours of a theme."""
         self.theme = theme
         self.theme_changed.emit()
 
     def at_end(self, ending: Callable[[], object]) -> None:
-        """Do this when the app ends, before what was given earlier, whichever way it ends."""
+        """Register a call for when the app ends, however it ends; the latest is called first."""
         self._endings.callback(ending)
 
     def close(self) -> None:
-        """Stop what is under way, end every thread, and store what there is. May be called again."""
+        """Stop the current work, end every thread, and save. May be called again."""
         self._endings.close()
 
     # ---------------------------------------------------------------- the model
 
     @Slot(str)
     def load(self, path_or_id: str = SKILLS) -> None:
-        """Load a model in the engine's thread; an answer under way is stopped."""
+        """Load a model in the engine's thread; stops the current answer."""
         self.backend.load(path_or_id, self.expect(path_or_id).title)
 
     def expect(self, path_or_id: str) -> Loading:
-        """Let everybody know that a model is going to be loaded."""
+        """Announce that a model is going to be loaded."""
         known = {**dict(self.models), **{model.id: model.title for model in EMBEDDED}}
         title = known.get(path_or_id, Path(path_or_id).name)
         self.loading = Loading(path_or_id, title, tr("Starting the engine"))
@@ -199,7 +199,7 @@ class AppContext(QObject):
 
     @Slot()
     def unload(self) -> None:
-        """Let go of the model and its memory; of one on its way, too."""
+        """Unload the model and free its memory; cancels a running load."""
         self.loading = None
         self.backend.unload()
 
@@ -212,7 +212,7 @@ class AppContext(QObject):
 
     @Slot(object)
     def take(self, replies: list[ServiceReply]) -> None:
-        """Fold everything that was pending, then let it be drawn once."""
+        """Apply all pending replies, then notify the views once."""
         for reply in replies:
             self._fold(reply)
         self.session.take(replies)
@@ -220,7 +220,7 @@ class AppContext(QObject):
         self.busy_changed.emit()
 
     def _fold(self, reply: ServiceReply) -> None:
-        """Of another model than the one that was asked for last nothing is taken."""
+        """Apply one reply. Replies about a model other than the one requested last are ignored."""
         wanted = "" if self.loading is None else self.loading.path_or_id
         match reply:
             case LoadProgress(stage, share) if self.loading is not None:
@@ -241,19 +241,19 @@ class AppContext(QObject):
             case TraceNotKept(text):
                 self.say(tr(text))
 
-    # ---------------------------------------------------------------- what is possible now
+    # ---------------------------------------------------------------- availability
 
     def register_busy(self, busy: Busy) -> None:
-        """Ask this one, too, what is under way."""
+        """Include this component in ``reason_to_wait`` and ``stop``."""
         self._busy.append(busy)
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is under way in the engine."""
+        """Whether the engine is occupied."""
         return any(busy.reason_to_wait() for busy in self._busy)
 
     def reason_to_wait(self) -> str:
-        """Why nothing can be asked now, in a sentence; empty if something can."""
+        """Why no request can be made now, in a sentence; empty if one can."""
         reason = next(filter(None, (busy.reason_to_wait() for busy in self._busy)), "")
         if reason:
             return reason
@@ -263,7 +263,7 @@ class AppContext(QObject):
 
     @Slot()
     def stop(self) -> None:
-        """Stop what is under way within one denoising step."""
+        """Stop the current work within one denoising step."""
         for busy in self._busy:
             if busy.reason_to_wait():
                 busy.stop()
@@ -272,7 +272,7 @@ class AppContext(QObject):
 
     @Slot()
     def apply_values(self) -> None:
-        """``values`` were changed: store them and let them hold."""
+        """Store and apply ``values`` after a change."""
         keep_seed = self._given_seed is not None and self.values.seed == self._given_seed
         store.write_values(self.settings, self.values, self._reduces_motion, keep_seed=keep_seed)
         self.backend.pace_ms = self.values.pace_ms

@@ -1,11 +1,11 @@
-"""Starts the window: the one place where the app's objects are wired. Knows no torch, so that painting comes first."""
+"""Starts the window: the one place where the app's objects are wired. Does not import torch, to paint early."""
 
-# ruff: noqa: E402 - the clock and the libraries that must come before Qt are not imports
+# ruff: noqa: E402 - the clock, and libraries that must be loaded before Qt, come first
 from __future__ import annotations
 
 import time
 
-STARTED = time.perf_counter()  # as near to the start of the process as this module can know
+STARTED = time.perf_counter()  # as close to the start of the process as this module can get
 
 import contextlib
 import ctypes
@@ -18,7 +18,7 @@ from pathlib import Path
 
 
 def _load_torch_libraries_first() -> None:
-    """On Windows torch's c10.dll does not load once Qt is in the process (WinError 1114), but it may come before."""
+    """On Windows torch's c10.dll does not load after Qt (WinError 1114), so it is loaded first."""
     spec = importlib.util.find_spec("torch")
     if spec is not None and spec.origin is not None:
         with contextlib.suppress(OSError):  # a damaged torch is reported when a model is loaded
@@ -64,10 +64,10 @@ def application() -> QApplication:
 
 
 def open_library(folder: Path) -> Library:
-    """The conversations in a folder; where they cannot be opened, a library for this session that says so."""
+    """The conversations in a folder; if they cannot be opened, a library for this session alone that reports why."""
     try:
         return Library.open(folder)
-    except Exception as error:  # whatever the file holds, the window opens
+    except Exception as error:  # the window opens whatever the file contains
         logs.record(error, "in opening the library")
         library = Library.in_memory()
         problem = one_line(error).rstrip(".")
@@ -78,14 +78,14 @@ def open_library(folder: Path) -> Library:
 def make_window(
     link: EngineLink, settings: QSettings, seed: int | None = None, library: Library | None = None
 ) -> MainWindow:
-    """The window with everything it needs, and nothing loaded yet; ``library`` is the user's where it is left out."""
+    """The window with all its parts and no model loaded; ``library`` defaults to the user's."""
     return MainWindow(make_context(link, settings, seed, library))
 
 
 def make_context(
     link: EngineLink, settings: QSettings, seed: int | None = None, library: Library | None = None
 ) -> AppContext:
-    """What the pages are handed, in the user's language; the arguments are as for ``make_window``."""
+    """The context of the pages, in the user's language; arguments as for ``make_window``."""
     preferences = read_preferences(settings)
     i18n.use_code(preferences.language)
     places = folders(preferences.data_folder)
@@ -93,7 +93,7 @@ def make_context(
 
 
 def start_log(folder: Path) -> str:
-    """Write the log into a folder from now on; returns why not, empty if it could be done."""
+    """Start logging into a folder; returns what went wrong, empty if nothing."""
     try:
         logs.start(folder)
     except SafelightError as error:
@@ -112,7 +112,7 @@ def run(model: str | None = None, seed: int | None = None, ask: str | None = Non
     Args:
         model: a model folder or an embedded model's id; None takes the skills model.
         seed: the fixed seed of this session; None keeps the user's own setting.
-        ask: a prompt to ask by itself once the model is there, print the answer to and close: a test of everything.
+        ask: a prompt to send once the model is loaded; the answer is printed and the window closed: an end-to-end test.
 
     Returns:
         The exit code.
@@ -146,7 +146,7 @@ def run(model: str | None = None, seed: int | None = None, ask: str | None = Non
         test = SelfTest(window, ask) if ask is not None else None
         code = int(app.exec())
     code = code if test is None else test.code
-    if link.is_alive:  # Qt aborts where it destroys a thread that runs, and all that is to be kept is kept
+    if link.is_alive:  # Qt aborts if it destroys a running thread; everything is saved by now
         os._exit(code)
     return code
 

@@ -1,4 +1,4 @@
-"""A backend on a thread of its own, and the bridge by which the window talks to it.
+"""Runs a backend in a thread of its own and connects it to the window.
 
 Requests go in as queued signals; everything comes back through one bounded mailbox. Knows no widgets.
 """
@@ -14,7 +14,7 @@ from app.bridge.pacing import Pacing
 from app.system import logs
 from engine.service import AdapterRequest, Backend, InfluenceRequest, LoadRequest, RunRequest, ServiceReply
 
-ENDING_SECONDS = 10.0  # for the step, or the part of a load, that is under way
+ENDING_SECONDS = 10.0  # for the running step, or the running part of a load
 STACK_BYTES = 16 * 2**20  # secondary threads have 0.5 MiB on macOS, too little for tensor libraries
 
 
@@ -23,7 +23,7 @@ def _never() -> bool:
 
 
 class EngineWorker(QObject):
-    """Lives in the engine's thread and asks the backend; each reply goes into the mailbox."""
+    """Lives in the engine's thread and calls the backend; puts each reply into the mailbox."""
 
     mail = Signal()  # the mailbox turned non-empty
 
@@ -59,10 +59,10 @@ class EngineWorker(QObject):
 
 
 class EngineLink(QObject):
-    """The window's side: starts the thread, sends requests, and hands on what arrived.
+    """The window's side: starts the thread, sends requests, and delivers the replies.
 
-    A small model takes a step faster than an eye can follow: ``pace_ms`` keeps each step in view at least so long. The
-    engine then waits for the view, so that Stop ends the run where it is seen to be. A slower model waits for nothing.
+    A small model takes steps faster than they can be followed: ``pace_ms`` shows each step for at least that long. The
+    engine then waits for the view, so that Stop ends the run at the step on show. A slower model never waits.
     Must be shut down before it is destroyed.
     """
 
@@ -75,7 +75,7 @@ class EngineLink(QObject):
 
     def __init__(self, backend: Backend, *, mailbox_limit: int = 256) -> None:
         super().__init__()
-        self.threads = 0  # of the processor, for the models that are loaded from now on; 0 goes by the model
+        self.threads = 0  # CPU threads for models loaded from now on; 0: chosen by the model
         self._mailbox: Mailbox[ServiceReply] = Mailbox(mailbox_limit)
         self._pacing = Pacing(self._mailbox, self)
         self._pacing.released.connect(self.arrived)
@@ -97,7 +97,7 @@ class EngineLink(QObject):
 
     @property
     def pace_ms(self) -> int:
-        """Least time between two steps on show, in milliseconds."""
+        """Minimum time between two displayed steps, in milliseconds."""
         return self._pacing.pace_ms
 
     @pace_ms.setter
@@ -105,13 +105,13 @@ class EngineLink(QObject):
         self._pacing.pace_ms = value
 
     def load(self, path_or_id: str, title: str) -> None:
-        """Load a model; a run or load that is under way is given up."""
+        """Load a model; cancels a running load or run."""
         self._give_up()
         self._load_request = LoadRequest(path_or_id, title, self.threads)
         self._load_asked.emit(self._load_request)
 
     def unload(self) -> None:
-        """Let go of the model; a run or load that is under way is given up."""
+        """Unload the model; cancels a running load or run."""
         self._give_up()
         self._unload_asked.emit()
 
@@ -121,29 +121,29 @@ class EngineLink(QObject):
             self._load_request.cancel.set()
 
     def run(self, request: RunRequest) -> None:
-        """Generate. One run at a time: the next waits for the end of this one."""
+        """Generate. One run at a time; further requests are queued."""
         self._run_request = request
         self._pacing.expect(request)
         self._run_asked.emit(request)
 
     def set_adapter(self, path_or_id: str | None) -> None:
-        """Put an adapter on the loaded model, or take it off; waits for the run under way."""
+        """Attach an adapter to the loaded model, or detach it; waits for the current run."""
         self._adapter_asked.emit(AdapterRequest(path_or_id))
 
     def measure(self, request: InfluenceRequest) -> None:
-        """Measure an influence; waits for the run under way."""
+        """Measure an influence; waits for the current run."""
         self._influence_asked.emit(request)
 
     def cancel(self) -> None:
-        """Stop the run within one denoising step; does nothing when none is under way."""
+        """Stop the run within one denoising step; does nothing when there is none."""
         if self._run_request is not None:
             self._run_request.cancel.set()
             self._pacing.skip(self._run_request)
 
     def shutdown(self) -> None:
-        """Give up what is under way and end the thread; may be called again.
+        """Cancel everything and end the thread; may be called again.
 
-        A library that answers to nobody is left behind after ``ENDING_SECONDS``; the thread is alive then.
+        A call that does not return within ``ENDING_SECONDS`` is abandoned; the thread is still alive then.
         """
         self._give_up()
         self._mailbox.close()
@@ -153,5 +153,5 @@ class EngineLink(QObject):
 
     @property
     def is_alive(self) -> bool:
-        """Whether the engine's thread runs."""
+        """Whether the engine's thread is running."""
         return self._thread.isRunning()

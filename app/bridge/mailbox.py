@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
-POLL_SECONDS = 0.05  # how often a waiting writer looks whether it should give up waiting
+POLL_SECONDS = 0.05  # how often a waiting writer checks ``hurry()``
 
 
 class Mailbox(Generic[Item]):
-    """Items in order. A writer that is ``limit`` items ahead waits for the reader, unless told not to."""
+    """A FIFO queue. A writer that is ``limit`` items ahead waits for the reader, unless in a hurry."""
 
     def __init__(self, limit: int = 256) -> None:
         self.limit = limit
@@ -21,10 +21,10 @@ class Mailbox(Generic[Item]):
         self._closed = False
 
     def put(self, item: Item, hurry: Callable[[], bool] = lambda: False) -> bool:
-        """Append an item; True if the box was empty before, so that the reader must be told.
+        """Append an item; True if the box was empty before, so that the reader must be notified.
 
-        A full box is waited for until it is drained or closed or ``hurry()`` is true: a cancelled run may thus exceed
-        the bound by its few last items. A closed box drops what comes.
+        Waits while the box is full, until it is drained or closed or ``hurry()`` is true: a cancelled run may thus
+        exceed the bound by its last few items. A closed box drops new items.
         """
         with self._changed:
             while len(self._items) >= self.limit and not self._closed and not hurry():
@@ -35,7 +35,7 @@ class Mailbox(Generic[Item]):
             return len(self._items) == 1
 
     def drain(self) -> list[Item]:
-        """Everything that is in the box, in order; empties it."""
+        """Remove and return all items, in order."""
         with self._changed:
             items = list(self._items)
             self._items.clear()
@@ -43,7 +43,7 @@ class Mailbox(Generic[Item]):
             return items
 
     def close(self) -> None:
-        """Let every writer go on and drop what they bring."""
+        """Release all waiting writers; drop their items and all later ones."""
         with self._changed:
             self._closed = True
             self._items.clear()

@@ -1,4 +1,4 @@
-"""How fast what arrives is handed on: under a pace, each step stays in view at least so long."""
+"""Limits how fast replies are delivered: with a pace set, each step is shown for at least that long."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from app.bridge.mailbox import Mailbox
 from engine import StepFinished
 from engine.service import RunAdvanced, RunEnded, RunRequest, ServiceReply
 
-PACED_LIMIT = 2  # how many replies a paced engine may be ahead
+PACED_LIMIT = 2  # how many replies a paced engine may be ahead of the view
 
 
 class Pacing(QObject):
-    """Takes from a mailbox and hands on. The mailbox is left full while a step is in view, so that its writer waits."""
+    """Delivers a mailbox's replies. Leaves the mailbox full while a step is shown, so that its writer waits."""
 
     released = Signal(object)  # list[ServiceReply], in order
 
@@ -21,15 +21,15 @@ class Pacing(QObject):
         self._mailbox = mailbox
         self._limit = mailbox.limit
         self._pace_ms = 0
-        self._held: list[ServiceReply] = []  # taken from the mailbox, not handed on yet
-        self._paced: set[str] = set()  # ids of runs to come or under way
+        self._held: list[ServiceReply] = []  # taken from the mailbox, not delivered yet
+        self._paced: set[str] = set()  # ids of queued and current runs
         self._pause = QTimer(self)
         self._pause.setSingleShot(True)
         self._pause.timeout.connect(self.drain)
 
     @property
     def pace_ms(self) -> int:
-        """Least time between two steps on show, in milliseconds; 0 waits for nothing."""
+        """Minimum time between two displayed steps, in milliseconds; 0 does not wait."""
         return self._pace_ms
 
     @pace_ms.setter
@@ -38,19 +38,19 @@ class Pacing(QObject):
         self._mailbox.limit = PACED_LIMIT if value else self._limit
 
     def expect(self, request: RunRequest) -> None:
-        """A run will come. Where it goes on from another, its trace is looked at, not its replies: it has no pace."""
+        """Announce a run. A fork or infill is shown from its trace, not from its replies, so it is not paced."""
         if request.source is None:
             self._paced.add(request.run_id)
 
     def skip(self, request: RunRequest) -> None:
-        """Nobody waits for the steps of a run any more that were held back."""
+        """Stop pacing a run: deliver its pending replies without waiting."""
         self._paced.discard(request.run_id)
         self._pause.stop()
         self.drain()
 
     @Slot()
     def drain(self) -> None:
-        """Hand on what is pending; under a pace no more than one step at a time."""
+        """Deliver what is pending; with a pace set, at most one step at a time."""
         while not self._pause.isActive():
             replies = self._held or self._mailbox.drain()
             if not replies:
@@ -66,5 +66,5 @@ class Pacing(QObject):
             self.released.emit(replies[:end])
 
     def _is_held(self, reply: ServiceReply) -> bool:
-        """Whether a pace holds this in view."""
+        """Whether this reply is paced."""
         return isinstance(reply, RunAdvanced) and reply.run_id in self._paced and isinstance(reply.event, StepFinished)

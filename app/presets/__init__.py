@@ -1,1 +1,1 @@
-"""Presets: a system prompt and sampler settings under a name, kept between sessions."""
+"""Presets: a system prompt and sampler settings stored under a name."""

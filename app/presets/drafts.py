@@ -1,4 +1,4 @@
-"""Presets while they are edited: what is valid is saved, what is not waits here until it is. Knows no Qt."""
+"""Presets while they are edited: valid ones are saved, others stay here until they are valid. Knows no Qt."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine import GenerationConfig
 class PresetDrafts:
     """The user's presets as they stand in the editor, over those in the store.
 
-    Every draft has a saved preset behind it, so ``revert`` always has somewhere to go. What other windows have saved
+    Every draft has a saved preset to ``revert`` to. What other windows have saved
     comes in with each write.
     """
 
@@ -26,12 +26,12 @@ class PresetDrafts:
 
     @property
     def presets(self) -> tuple[Preset, ...]:
-        """Those that come with Safelight, then the drafts."""
+        """The built-in presets, then the drafts."""
         return (*built_in(), *self._drafts)
 
     @property
     def last_deleted(self) -> Preset | None:
-        """What ``undelete`` would bring back."""
+        """The preset that ``undelete`` would restore."""
         return self._deleted[-1][1][1] if self._deleted else None
 
     def find(self, id: str) -> Preset:
@@ -39,7 +39,7 @@ class PresetDrafts:
         return next(preset for preset in self.presets if preset.id == id)
 
     def problem(self, id: str) -> str:
-        """Why a draft is not saved as it stands, in a sentence; empty when it can be."""
+        """Why a draft cannot be saved, in a sentence; empty if it can."""
         preset = self.find(id)
         if preset.is_built_in:
             return ""
@@ -51,18 +51,18 @@ class PresetDrafts:
         return [draft for draft in self._drafts if draft != saved.get(draft.id)]
 
     def change(self, preset: Preset) -> None:
-        """Take a draft over as it stands in the form; ``save`` writes it."""
+        """Replace a draft by the form's preset; ``save`` writes it."""
         self._drafts[self._place(preset.id)] = preset
 
     def save(self) -> None:
-        """Write every draft that is valid; the others stay as they are saved.
+        """Write every valid draft; the stored versions of the others stay.
 
         Raises:
             SafelightError: the file cannot be written.
         """
         saved = {preset.id: preset for preset in self._store.presets}
         going_on = True
-        while going_on:  # a name that one draft gives up may be another's
+        while going_on:  # a name freed by one draft may be taken by another
             going_on = False
             for draft in self._drafts:
                 if draft != saved[draft.id] and not self._problem(draft, saved.values()):
@@ -73,12 +73,12 @@ class PresetDrafts:
             self._write(wanted)
 
     def revert(self, id: str) -> None:
-        """Bring a draft back to what is saved of it."""
+        """Reset a draft to its saved preset."""
         saved = {preset.id: preset for preset in self._store.own}
         self._drafts[self._place(id)] = saved[id]
 
     def add(self, like: Preset | None = None) -> Preset:
-        """Add a preset, a copy where there is one to be ``like``, and save it. Of what is not valid the saved is taken.
+        """Add a preset, a copy of ``like`` if given, and save it. For an invalid draft its saved version is copied.
 
         Raises:
             SafelightError: the file cannot be written; nothing was added.
@@ -94,7 +94,7 @@ class PresetDrafts:
         return made
 
     def delete(self, id: str) -> None:
-        """Take a preset away; ``undelete`` brings it back as it stood.
+        """Delete a preset; ``undelete`` restores it.
 
         Raises:
             SafelightError: the file cannot be written; the preset is still there.
@@ -105,10 +105,10 @@ class PresetDrafts:
         self._deleted.append((place, (draft, saved)))
 
     def undelete(self) -> Preset:
-        """Bring back what was deleted last, at its place; its name gets a number where it was taken since.
+        """Restore the last deleted preset in its place; a number is added to its name if taken since.
 
         Raises:
-            SafelightError: the file cannot be written; it can be tried again.
+            SafelightError: the file cannot be written; may be retried.
         """
         place, (draft, saved) = self._deleted[-1]
         names = [other.name for other in (*self.presets, *self._store.own)]
@@ -121,7 +121,7 @@ class PresetDrafts:
         return draft
 
     def _write(self, own: Sequence[Preset]) -> None:
-        """Save these; drafts that are not saved as they stand stay as they are."""
+        """Save these; invalid drafts stay as they are."""
         waiting = {draft.id: draft for draft in self.unsaved()}
         self._store.write(own, waiting)
         self._drafts = [waiting.get(saved.id, saved) for saved in self._store.own]

@@ -1,4 +1,4 @@
-"""The dialog that makes, changes and deletes presets. What is valid is saved as one goes; nothing else is lost."""
+"""The dialog that creates, changes and deletes presets. Valid changes are saved at once; others are kept as drafts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MOST_LIST_WIDTH = 280  # pixels
 
 
 class PresetEditor(QDialog):
-    """``changed`` tells that the store has other presets now. Does not close over a preset that cannot be saved."""
+    """Emits ``changed`` when the store's presets have changed. Does not close while a preset cannot be saved."""
 
     changed = Signal()
 
@@ -67,7 +67,7 @@ class PresetEditor(QDialog):
         self.revert = button(tr("Revert"), tr("Take the preset as it was saved"))
         self.revert.clicked.connect(self._revert)
         self.done_button = button(tr("Done"), tr("Close the presets"), role="primary")
-        self.done_button.setAutoDefault(False)  # Enter in a field is not meant to close
+        self.done_button.setAutoDefault(False)  # Enter in a field must not close the dialog
         self.done_button.clicked.connect(self.accept)
         for control in (self.new, self.duplicate, self.delete, self.undo, self.revert):
             control.setAutoDefault(False)
@@ -100,7 +100,7 @@ class PresetEditor(QDialog):
         scroll = QScrollArea()
         scroll.setWidgetResizable(True)
         scroll.setFrameShape(QFrame.Shape.NoFrame)
-        scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # it follows the field that has the keyboard
+        scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # it scrolls to the focused field
         scroll.setAccessibleName(tr("The preset"))
         scroll.setWidget(self.form)
         bottom = QHBoxLayout()
@@ -126,11 +126,11 @@ class PresetEditor(QDialog):
 
     @property
     def current(self) -> Preset:
-        """The preset on show, as it stands in the form."""
+        """The preset in the form."""
         return self._drafts.find(self.list.currentItem().data(Qt.ItemDataRole.UserRole))
 
     def _fill(self, current: str) -> None:
-        """List all presets and choose one, the first where there is none of that id."""
+        """List all presets and select one by id, or else the first."""
         self.list.blockSignals(True)
         self.list.clear()
         chosen = 0
@@ -148,7 +148,7 @@ class PresetEditor(QDialog):
         self.list.addItem(item)
 
     def _follow(self, shown: Preset) -> None:
-        """Show what another window has done to the presets, whose changes come in with each write."""
+        """Show changes by other windows, which are read with each write."""
         self.list.blockSignals(True)
         there = {preset.id: preset for preset in self._drafts.presets}
         for row in reversed(range(self.list.count())):
@@ -189,7 +189,7 @@ class PresetEditor(QDialog):
 
     @Slot()
     def save(self) -> None:
-        """Write what is valid now rather than in a moment."""
+        """Write valid changes now, without waiting for the timer."""
         self._pause.stop()
         shown = self.current
         if self._try(self._drafts.save):
@@ -197,7 +197,7 @@ class PresetEditor(QDialog):
         self._show_state()
 
     def _try(self, action: Callable[..., object], *given: object) -> bool:
-        """Do something that writes; whether it went well. A failure is kept for showing, and nothing is lost."""
+        """Run something that writes; returns whether it succeeded. A failure is shown, and nothing is lost."""
         try:
             action(*given)
         except SafelightError as error:
@@ -272,10 +272,10 @@ class PresetEditor(QDialog):
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
-        self.list.scheduleDelayedItemsLayout()  # the rows were measured before the style sheet had reached them
+        self.list.scheduleDelayedItemsLayout()  # the rows were measured before the style sheet was applied
 
     def done(self, result: int) -> None:
-        """Close once everything is saved; else go to what is not."""
+        """Close if everything is saved; otherwise show what is not."""
         self.form.finish_typing()
         self.save()
         left = self._drafts.unsaved()

@@ -18,7 +18,7 @@ PROMPT_HEIGHT = 96  # pixels at 100 %
 
 
 class PresetForm(QWidget):
-    """Emits ``edited`` when the user has changed something; ``preset`` is what the form says then, valid or not."""
+    """Emits ``edited`` when the user has changed something; ``preset`` is the form's content, valid or not."""
 
     edited = Signal()
 
@@ -89,13 +89,13 @@ class PresetForm(QWidget):
 
     @property
     def preset(self) -> Preset:
-        """What the form says, with the id of the preset on show."""
+        """The form's content, with the id of the preset on show."""
         shown = dict(self._shown.overrides)
         values = {}
         for setting in SAMPLER:
             if self.own[setting.name].isChecked():
                 value = self.boxes[setting.name].value()
-                kept = shown.get(setting.name)  # may have more decimals than its box shows
+                kept = shown.get(setting.name)  # it may have more decimals than the box shows
                 values[setting.name] = kept if kept is not None and round(kept, setting.decimals) == value else value
         return Preset(
             self._shown.id,
@@ -106,7 +106,7 @@ class PresetForm(QWidget):
         )
 
     def show_preset(self, preset: Preset) -> None:
-        """Fill the form without telling; a preset that comes with Safelight can only be read."""
+        """Fill the form without emitting ``edited``; a built-in preset is read-only."""
         self._filling = True
         self._shown = preset
         fixed = preset.is_built_in
@@ -128,7 +128,7 @@ class PresetForm(QWidget):
         self._filling = False
 
     def finish_typing(self) -> None:
-        """Take over numbers that are typed in but not confirmed yet."""
+        """Apply numbers that are typed but not confirmed yet."""
         for box in self.boxes.values():
             box.interpretText()
 

@@ -1,4 +1,4 @@
-"""The choice of a preset, with the way to the editor at its end."""
+"""The combo box of presets; its last entry opens the editor."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WIDTH = 160  # pixels at 100 %
 
 
 class PresetPicker(ChoiceBox):
-    """Emits ``chosen`` with a Preset: when the user takes one, and when the one in use was changed or deleted."""
+    """Emits ``chosen`` with a Preset when the user selects one, and when the one in use was changed or deleted."""
 
     chosen = Signal(object)
 
@@ -46,24 +46,24 @@ class PresetPicker(ChoiceBox):
         return self._current
 
     def show_preset(self, id: str) -> None:
-        """Show which preset is in use, the default where there is none of that id; emits nothing."""
+        """Show which preset is in use, the default if the id is unknown; emits nothing."""
         self._current = self._store.find(id)
         self._changed = False
         self.refresh()
 
     def show_changed(self, changed: bool) -> None:
-        """Show that the settings in use are no longer those of the preset, or are again; emits nothing."""
+        """Show whether the settings in use differ from the preset's; emits nothing."""
         if changed != self._changed:
             self._changed = changed
             self.refresh()
 
     def set_defaults(self, defaults: GenerationConfig) -> None:
-        """The loaded model's settings, which the editor shows where a preset has none."""
+        """Set the loaded model's settings, which the editor shows where a preset has none."""
         self._defaults = defaults
 
     @Slot()
     def refresh(self) -> None:
-        """List the presets as the store has them now."""
+        """List the store's present presets."""
         self.blockSignals(True)
         self.clear()
         for preset in self._store.presets:
@@ -77,7 +77,7 @@ class PresetPicker(ChoiceBox):
 
     @Slot()
     def edit_presets(self) -> None:
-        """Open the editor at the preset in use."""
+        """Open the editor with the preset in use selected."""
         if self.editor is not None:
             self.editor.raise_()
             return

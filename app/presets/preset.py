@@ -1,4 +1,4 @@
-"""What a preset is, the three that come with Safelight, and what is wrong with one. Knows neither Qt nor files."""
+"""What a preset is, the three built-in ones, and validation. Knows neither Qt nor files."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ DEFAULT = "default"
 
 @dataclass(frozen=True)
 class Preset:
-    """A way of asking.
+    """A named system prompt with sampler settings.
 
-    ``overrides`` are pairs of a sampler setting's name and its value, in the order of ``app.settings.spec.SAMPLER``;
-    what is not among them follows the model. ``think`` lets the model reason before it answers.
+    ``overrides`` are pairs of a sampler setting's name and value, in the order of ``app.settings.spec.SAMPLER``;
+    the other settings are the model's defaults. ``think`` lets the model reason before it answers.
     """
 
     id: str
@@ -32,7 +32,7 @@ class Preset:
 
     @property
     def is_built_in(self) -> bool:
-        """Whether it comes with Safelight, and can be neither changed nor deleted."""
+        """Whether it is built in, so that it can be neither changed nor deleted."""
         return self.id in BUILT_IN_IDS
 
     def replace(self, **changes: object) -> Preset:
@@ -41,7 +41,7 @@ class Preset:
 
 
 def overrides_in_order(values: Iterable[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
-    """Pairs of names and values in the order the settings are declared in, whole numbers as such."""
+    """Pairs of names and values in the order of declaration; whole numbers as int."""
     given = dict(values)
     return tuple(
         (setting.name, int(given[setting.name]) if setting.is_whole else float(given[setting.name]))
@@ -54,7 +54,7 @@ BUILT_IN_IDS = (DEFAULT, "careful", "quick")
 
 
 def built_in() -> tuple[Preset, ...]:
-    """The presets that are always there: as the model comes, slower and surer, faster and rougher."""
+    """The built-in presets: the model's defaults, slower and more accurate, faster and less accurate."""
     return (
         Preset(DEFAULT, tr("Default")),
         Preset("careful", tr("Careful"), overrides=(("entropy_bound", 0.05), ("max_denoising_steps", 96))),
@@ -63,11 +63,11 @@ def built_in() -> tuple[Preset, ...]:
 
 
 def problem(preset: Preset, taken: Iterable[str], defaults: GenerationConfig) -> str:
-    """Why a preset cannot be kept as it is, in one sentence; empty when it can.
+    """Why a preset cannot be saved, in one sentence; empty if it can.
 
     Args:
         taken: the names of the other presets.
-        defaults: of the model that it would be used with.
+        defaults: those of the model that it would be used with.
     """
     name = preset.name.strip()
     if not name:
@@ -82,7 +82,7 @@ def problem(preset: Preset, taken: Iterable[str], defaults: GenerationConfig) ->
 
 
 def free_name(wanted: str, taken: Iterable[str]) -> str:
-    """The wanted name, with a number behind it where it is taken."""
+    """The wanted name, with a number appended if it is taken."""
     used = {name.strip().casefold() for name in taken}
     number, found = 1, wanted
     while found.casefold() in used:

@@ -1,7 +1,7 @@
-"""Keeps the user's presets in one JSON file of the data folder. Knows no Qt.
+"""Stores the user's presets in one JSON file of the data folder. Knows no Qt.
 
-The file is replaced as a whole, so that a crash leaves the old one or the new one. Several windows may write it: each
-reads it again first and changes only what it has changed itself. A damaged file is set aside, and what can be read of
+The file is replaced atomically, so that a crash leaves the old or the new one. Several windows may write it: each
+reads it first and merges in only its own changes. A damaged file is set aside, and what can be read of
 it is kept.
 """
 
@@ -25,12 +25,12 @@ FILE = "presets.json"
 VERSION = 1
 MOST = 500  # presets
 MOST_BYTES = 2**21
-MOST_VALUES = 100_000  # of JSON, signs in prompts included
+MOST_VALUES = 100_000  # in the JSON; separators inside prompts count, too
 _SETTINGS = {setting.name: setting for setting in SAMPLER}
 
 
 class PresetStore:
-    """The user's presets; ``problem`` says in a sentence what was wrong with the file, if anything was."""
+    """The user's presets; ``problem`` says in a sentence what is wrong with the file, if anything."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE
@@ -43,31 +43,31 @@ class PresetStore:
         except SafelightError as error:
             self.problem = self._locked = str(error)
         if self.set_aside is not None and self._own:
-            with contextlib.suppress(SafelightError):  # it is tried again when a preset is changed
+            with contextlib.suppress(SafelightError):  # retried when a preset is changed
                 self.write(self._own)
 
     @property
     def own(self) -> tuple[Preset, ...]:
-        """Those the user made, in their order."""
+        """The user's own presets, in order."""
         return self._own
 
     @property
     def presets(self) -> tuple[Preset, ...]:
-        """Those that come with Safelight, then the user's."""
+        """The built-in presets, then the user's."""
         return (*built_in(), *self._own)
 
     def find(self, id: str) -> Preset:
-        """The preset of an id, or the default where there is none of it any more."""
+        """The preset of an id, or the default if it no longer exists."""
         return next((preset for preset in self.presets if preset.id == id), self.presets[0])
 
     def write(self, own: Sequence[Preset], keep: Collection[str] = ()) -> None:
-        """Keep these presets in place of the user's present ones; ``own`` has what another window has changed, too.
+        """Replace the user's presets by these; afterwards ``own`` includes other windows' changes.
 
         Args:
-            keep: ids of presets that another window may not take away, though they are not changed here.
+            keep: ids of presets that stay even if another window deleted them.
 
         Raises:
-            SafelightError: they could not be written; those before are still there.
+            SafelightError: they could not be written; the previous ones are kept.
         """
         with self._writing():
             theirs, is_whole = self._read()
@@ -82,7 +82,7 @@ class PresetStore:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """The folder is there, and no other window writes."""
+        """Create the folder, and lock out other windows' writes."""
         if self._locked:
             raise SafelightError(self._locked)
         try:
@@ -99,10 +99,10 @@ class PresetStore:
             ) from error
 
     def _read(self) -> tuple[tuple[Preset, ...], bool]:
-        """What can be read of the file, and whether it is there and that is all. A damaged one is set aside.
+        """The readable presets of the file, and whether it exists and is undamaged. A damaged one is set aside.
 
         Raises:
-            SafelightError: it must be left alone, and why.
+            SafelightError: the file must not be touched; says why.
         """
         try:
             data = read_bytes(self.path, MOST_BYTES)
@@ -110,7 +110,7 @@ class PresetStore:
             return (), False
         except (OSError, ValueError) as error:
             raise SafelightError(tr("{path} cannot be read: {why}.", path=str(self.path), why=_why(error))) from error
-        except SafelightError:  # it is no file, or enormous
+        except SafelightError:  # it is not a file, or too large
             return self._put_aside()
         try:
             raw = parse_json(data.decode("utf-8"), FILE, values=MOST_VALUES)
@@ -155,7 +155,7 @@ class PresetStore:
 def _merged(
     before: Sequence[Preset], own: Sequence[Preset], theirs: Sequence[Preset], keep: Collection[str]
 ) -> tuple[Preset, ...]:
-    """What this window has changed since ``before``, over what is in the file now; others' new presets come last."""
+    """This window's changes since ``before``, merged into the file's presets; others' new presets come last."""
     known = {preset.id: preset for preset in before}
     in_file = {preset.id: preset for preset in theirs}
     here = {preset.id for preset in own}
@@ -183,12 +183,12 @@ def _as_json(preset: Preset) -> dict[str, object]:
 
 
 def _encodable(text: str) -> str:
-    """Without half characters, which a text field lets through and no reader of the file takes."""
+    """Without lone surrogates, which a text field accepts and UTF-8 does not."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _from_json(entry: object) -> Preset | None:
-    """What can be read of an entry; None where it is not a preset. Settings out of their bounds are left out."""
+    """The preset of an entry; None if it is not one. Settings out of bounds are left out."""
     if not isinstance(entry, dict):
         return None
     id, name = entry.get("id"), entry.get("name")

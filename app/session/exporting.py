@@ -1,4 +1,4 @@
-"""Writes conversations to files while the window stays at hand: read piece by piece, and written in a thread."""
+"""Exports conversations to files without blocking the window: read in small steps, written in a thread."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from app.library import Library, Whole, transfer
 from app.system.i18n import tr
 from engine import SafelightError
 
-SLICE_SECONDS = 0.008  # of reading, between two looks at what the user does
+SLICE_SECONDS = 0.008  # of reading, before the event loop runs again
 
 
 class Exporting(QObject):
-    """One export at a time. What is still being read when the library is closed is forgotten."""
+    """One export at a time. An export still being read when the library is closed is dropped."""
 
     exported = Signal(str)  # the file
     failed = Signal(str)  # why, in a sentence
-    _written = Signal(str, str)  # from the thread: the file, and what went wrong, empty if nothing
+    _written = Signal(str, str)  # from the thread: the file, and the problem, empty if none
 
     def __init__(self, library: Library, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -30,7 +30,7 @@ class Exporting(QObject):
         self._is_busy = False
         self._reading: Generator[None, None, Callable[[], Whole]] | None = None
         self._form, self._path = "", Path()
-        self._timer = QTimer(self)  # without an interval: once no other event waits
+        self._timer = QTimer(self)  # zero interval: runs when no other event is pending
         self._timer.timeout.connect(self._read)
         self._written.connect(self._end)
 

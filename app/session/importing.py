@@ -1,4 +1,4 @@
-"""Brings conversations in while the window stays at hand: read in a thread, and stored piece by piece."""
+"""Imports conversations without blocking the window: read in a thread, stored in small steps."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from engine import SafelightError
 
 
 class Importing(QObject):
-    """One import at a time. What is under way when the library is closed is forgotten."""
+    """One import at a time. An import still running when the library is closed is dropped."""
 
-    imported = Signal(int)  # the conversation's identity
-    taken_over = Signal()  # what was left of a damaged library is there
+    imported = Signal(int)  # the conversation's id
+    taken_over = Signal()  # the rest of a damaged library was added
     failed = Signal(str)  # why, in a sentence
-    _read = Signal(object)  # from the thread: a Whole, what was wrong with the file, or None for a fault of ours
+    _read = Signal(object)  # from the thread: a Whole, the file's error, or None for an unexpected exception
 
     def __init__(self, library: Library, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -28,7 +28,7 @@ class Importing(QObject):
         self._is_busy = False
         self._is_import = True
         self._storing: Generator[None, None, int] | None = None
-        self._timer = QTimer(self)  # without an interval: once no other event waits
+        self._timer = QTimer(self)  # zero interval: runs when no other event is pending
         self._timer.timeout.connect(self._go_on)
         self._read.connect(self._store)
 
@@ -38,16 +38,16 @@ class Importing(QObject):
             self.failed.emit(tr("Another conversation is still being imported. Try again once it is there."))
             return
         self._is_busy, self._is_import = True, True
-        threading.Thread(target=self._look, args=(path,), name="import", daemon=True).start()
+        threading.Thread(target=self._read_file, args=(path,), name="import", daemon=True).start()
 
     def take_over(self) -> None:
-        """Add what is left of a damaged library, if anything; ``taken_over`` or ``failed`` follows."""
+        """Add what can be read of a damaged library, if anything; ``taken_over`` or ``failed`` follows."""
         if self._library.left:
             self._is_busy, self._is_import = True, False
             self._storing = self._library.taking_over()
             self._timer.start()
 
-    def _look(self, path: Path) -> None:
+    def _read_file(self, path: Path) -> None:
         found: Whole | SafelightError | None = None
         try:
             found = transfer.read_file(path)

@@ -1,6 +1,6 @@
-"""Conversations that the library could not take when the app ended: to files, and back at the next start. Knows no Qt.
+"""Conversations that could not be saved when the app ended: into files, and back at the next start. Knows no Qt.
 
-The files are exports, beside the library, or in the folder for temporary files where the disk is full there.
+The files are exports beside the library, or in the temporary folder if the library's disk is full.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from engine import SafelightError
 from engine.files import is_plain_file, write_text
 
 NAME = "library-rescued-"
-MOST_BYTES = 4 * 2**20  # brought in at a start, which waits for it: about 0.2 s
+MOST_BYTES = 4 * 2**20  # imported at a start, which waits for it: about 0.2 s
 
 
 def write(library: Library, whole: Whole) -> Path:
     """Write a conversation to a file of its own.
 
     Raises:
-        SafelightError: there is room for it nowhere.
+        SafelightError: it could not be written anywhere.
     """
     text = storable(transfer.to_json(whole))
     failure: SafelightError | None = None
@@ -45,9 +45,9 @@ def write(library: Library, whole: Whole) -> Path:
 
 
 def bring_in(library: Library) -> str:
-    """Take what was rescued back into the library; returns what to tell the user, empty where there was nothing.
+    """Import rescued files into the library; returns a message for the user, empty if there were none.
 
-    What cannot be taken back now stays where it is, and is named.
+    A file that cannot be imported now stays in place, and the message names it.
     """
     taken, left, size = 0, [], 0
     for path in _files(library):
@@ -61,9 +61,9 @@ def bring_in(library: Library) -> str:
             path.unlink()
         except (SafelightError, OSError):
             left.append(path)
-    said = []
+    messages = []
     if taken:
-        said.append(
+        messages.append(
             trn(
                 "{count} conversation that could not be saved when Safelight ended is here again, whole.",
                 "{count} conversations that could not be saved when Safelight ended are here again, whole.",
@@ -72,12 +72,12 @@ def bring_in(library: Library) -> str:
         )
     if left:
         names = ", ".join(str(path) for path in left[:3])
-        said.append(tr("What could not be saved when Safelight ended is in {names}. Import it.", names=names))
-    return " ".join(said)
+        messages.append(tr("What could not be saved when Safelight ended is in {names}. Import it.", names=names))
+    return " ".join(messages)
 
 
 def _prefix(library: Library) -> str:
-    """Tells the files of one library from another's, which may share the folder for temporary files."""
+    """A prefix per library, since several may share the temporary folder."""
     return f"{NAME}{zlib.crc32(os.fsencode(str(library.folder))):08x}-"
 
 
@@ -88,12 +88,12 @@ def _folders(library: Library) -> Iterator[Path]:
 
 
 def _files(library: Library) -> list[Path]:
-    """What ``write`` has left: regular files of the user's own."""
+    """Files that ``write`` has left: regular files owned by the user."""
     found: list[Path] = []
     if library.folder is None:
         return found
     for folder in _folders(library):
-        prefix = NAME if folder == library.folder else _prefix(library)  # a data folder may have been moved
+        prefix = NAME if folder == library.folder else _prefix(library)  # the data folder may have been moved
         with contextlib.suppress(OSError):
             found += sorted(path for path in folder.glob(f"{prefix}*.json") if _is_ours(path))
     return found

@@ -1,6 +1,6 @@
-"""Saving: what is on screen gets into the library, at once or as soon as that can be; at the end into files, if not.
+"""Saves what is on screen into the library, at once or as soon as possible; at the end into files, if need be.
 
-Nothing here holds the window for longer than ``STEP_SECONDS``, but for the closing.
+Nothing here blocks the window for longer than ``STEP_SECONDS``, except closing.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from app.system import logs
 from app.system.i18n import tr
 from engine import SafelightError
 
-STEP_SECONDS = 0.1  # the longest that a step waits for another program's lock
-RETRY_MS = 1000  # between two tries to write what waits
-RETRY_SECONDS = 0.03  # that each of them waits for the lock: no more than a frame or two
-CLOSING_SECONDS = 2.0  # for what still waits when the window is closed
+STEP_SECONDS = 0.1  # longest wait of a step for another program's lock
+RETRY_MS = 1000  # between two attempts to write what is pending
+RETRY_SECONDS = 0.03  # wait of each attempt for the lock: no more than a frame or two
+CLOSING_SECONDS = 2.0  # for what is still pending when the window is closed
 
 
 class Saving(QObject):
-    """Writes one session's changes in their order, and tries again what cannot be written."""
+    """Writes one session's changes in order, and retries what cannot be written."""
 
-    failed = Signal(str, str)  # what went wrong in a sentence, and details
-    problem_changed = Signal(str)  # why not all that is on screen is saved; empty once it is
+    failed = Signal(str, str)  # a sentence, and details
+    problem_changed = Signal(str)  # why something on screen is not saved; empty once all is
 
     def __init__(self, keeper: Keeper) -> None:
         super().__init__()
@@ -38,29 +38,29 @@ class Saving(QObject):
         self._keeper = keeper
         self._library = keeper.library
         self._unsaved = Unsaved(keeper.library)
-        self._has_warned = False  # that closing loses something
+        self._has_warned = False  # the user was warned that closing loses something
         self._retry = QTimer(self)
         self._retry.setInterval(RETRY_MS)
         self._retry.timeout.connect(self._try_again)
 
     @property
     def chats(self) -> list[ChatState]:
-        """The conversations that are not all saved."""
+        """Conversations with unsaved changes."""
         return self._unsaved.chats
 
     def keep(self, kind: str, item: Hashable, chat: ChatState, write: Callable[[], None]) -> None:
-        """Write a change of an item of a conversation, or let it wait; nobody waits again for a lock that is held on.
+        """Write a change of an item of a conversation, or queue it; later changes do not wait for a lock still held.
 
-        ``write`` may be called again after a failure, and writes what there is then: of those that wait for the same
+        ``write`` may be called again after a failure, and writes the state at that time: of those queued for the same
         kind and item only the last is called.
         """
         self._unsaved.add((kind, item), chat, write)
         self.save(0.0 if self.problem else STEP_SECONDS)
 
     def save(self, seconds: float = STEP_SECONDS) -> None:
-        """Write what is not saved yet, and wait so long at most for another program's lock.
+        """Write what is not saved yet, waiting at most so long for another program's lock.
 
-        What cannot be written is said once, and tried again at the next change and every second.
+        A failure is reported once; the write is retried at the next change and every second.
         """
         before = self.problem
         try:
@@ -82,7 +82,7 @@ class Saving(QObject):
             )
 
     def require_saved(self) -> None:
-        """Save what waits, before anything else in the library is changed or read as a whole.
+        """Save what is pending, before the library is otherwise changed or read as a whole.
 
         Raises:
             LibraryError: it cannot be saved now.
@@ -98,7 +98,7 @@ class Saving(QObject):
     # ---------------------------------------------------------------- the end
 
     def may_close(self) -> bool:
-        """Whether nothing is lost by closing now. Where something can be saved nowhere, that is said and False once."""
+        """Whether closing now loses nothing. If something cannot be saved anywhere, warns and returns False, once."""
         self.save()
         if not self._unsaved or self._has_warned:
             return True
@@ -114,7 +114,7 @@ class Saving(QObject):
         return True
 
     def close(self) -> None:
-        """Write what waits in ``CLOSING_SECONDS``; what cannot be goes into files, which the next start brings in."""
+        """Write what is pending within ``CLOSING_SECONDS``; the rest goes into files, which the next start imports."""
         self._retry.stop()
         ends = time.monotonic() + CLOSING_SECONDS
         while self._unsaved:
@@ -126,7 +126,7 @@ class Saving(QObject):
                 if time.monotonic() >= ends:
                     self._rescue(str(error))
                     return
-                time.sleep(0.05)  # the disk is full, and another program may just be making room
+                time.sleep(0.05)  # the disk is full, and may have room again in a moment
 
     def _rescue(self, problem: str) -> None:
         for chat in self.chats:

@@ -1,7 +1,7 @@
-"""Asking: the conversation on show, the answer under way, and what of both is kept. Draws nothing.
+"""The conversation on show, the current answer, and saving both. Draws nothing.
 
-An answer goes on developing while another conversation is on show; it is folded into its own. What cannot be written
-now, as while another program holds the library or the disk is full, waits in its order and is tried again.
+An answer continues while another conversation is on show; its events go to its own conversation. What cannot be
+written now, as while another program locks the library or the disk is full, is queued in order and retried.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from engine.service import LoadedModel, RunAdvanced, RunEnded, RunRequest, RunSt
 
 @dataclass(frozen=True)
 class _Run:
-    """The answer under way."""
+    """The current answer."""
 
     id: str
     chat: ChatState
@@ -40,7 +40,7 @@ class _Run:
 
 @dataclass(frozen=True)
 class _Removed:
-    """What was deleted last, a turn or a version of an answer, and where it was."""
+    """The last deleted turn or version of an answer, and its place."""
 
     chat: ChatState
     branch: Versions[Any]
@@ -49,7 +49,7 @@ class _Removed:
 
 
 def reserve(config: GenerationConfig, model: LoadedModel) -> int:
-    """Tokens of the context that are held back for an answer: whole canvases, half of the context at most.
+    """Tokens of the context reserved for an answer: whole canvases, at most half of the context.
 
     A longer answer than that ends where the context does.
     """
@@ -60,12 +60,12 @@ def reserve(config: GenerationConfig, model: LoadedModel) -> int:
 class Session(QObject):
     """One conversation on show, at most one answer under way."""
 
-    path_changed = Signal()  # other turns are on show
-    progressed = Signal()  # the answer under way has moved on, and is on show
-    ended = Signal()  # a run has ended; ``progressed`` came before where it is on show
+    path_changed = Signal()  # the turns on show have changed
+    progressed = Signal()  # the current answer, which is on show, has new events
+    ended = Signal()  # a run has ended; ``progressed`` came first if it is on show
     listed = Signal()  # the library's list of conversations has changed
-    returned = Signal(str, object)  # a prompt that could not be asked, and its attachments: back into the composer
-    failed = Signal(str, str)  # what went wrong in a sentence, and details
+    returned = Signal(str, object)  # a prompt that could not be sent, and its attachments: back into the composer
+    failed = Signal(str, str)  # a sentence, and details
 
     def __init__(self, library: Library, link: EngineLink, values: SettingsValues) -> None:
         super().__init__()
@@ -88,22 +88,22 @@ class Session(QObject):
 
     @property
     def conversation(self) -> int | None:
-        """The conversation on show, as the library knows it; None until its first prompt is stored."""
+        """The library's id of the conversation on show; None until its first prompt is stored."""
         return self.chat.id
 
     @property
     def preset(self) -> str:
-        """The id of the preset by which the conversation on show is asked."""
+        """The id of the preset that the conversation on show uses."""
         return self.chat.preset
 
     def begin(self, system_prompt: str = "") -> None:
-        """Show a new, empty conversation; it enters the library with its first prompt."""
+        """Show a new, empty conversation; it is stored with its first prompt."""
         self.chat = ChatState(system_prompt=system_prompt, preset=self.chat.preset)
         self._removed = None
         self.path_changed.emit()
 
     def open(self, conversation: int) -> None:
-        """Show a stored conversation; one that is being answered, or is not all saved, as it is in memory."""
+        """Show a stored conversation; one with a running answer or unsaved changes as it is in memory."""
         in_memory = self.saving.chats if self._run is None else [self._run.chat, *self.saving.chats]
         chat = next((chat for chat in in_memory if chat.id == conversation), None)
         try:
@@ -115,23 +115,23 @@ class Session(QObject):
         self.path_changed.emit()
 
     def describe(self, *, system_prompt: str, preset: str, think: bool) -> None:
-        """Ask otherwise from now on, by the preset of that id."""
+        """Use this system prompt, preset id and thinking from now on."""
         chat = self.chat
         chat.system_prompt, chat.preset, self.think = system_prompt, preset, think
         self._keep("describe", chat, chat, lambda: self._keeper.describe(chat))
 
     @property
     def active(self) -> Answer | None:
-        """The answer under way, on show or not."""
+        """The current answer, on show or not."""
         return self._run.answer if self._run is not None and self._run.answer.is_active else None
 
     @property
     def active_conversation(self) -> int | None:
-        """The conversation that is being answered."""
+        """The conversation of the current answer."""
         return self._run.chat.id if self._run is not None and self.active is not None else None
 
     def reason_to_wait(self) -> str:
-        """That an answer is under way, in a sentence; empty where none is."""
+        """A sentence if an answer is running; empty if none is."""
         if self.active is None:
             return ""
         if self.chat.active is None:
@@ -141,11 +141,11 @@ class Session(QObject):
     # ---------------------------------------------------------------- asking
 
     def ask(self, prompt: str, attachments: tuple[Attachment, ...], model: LoadedModel) -> None:
-        """Ask a prompt at the end of the path.
+        """Send a prompt at the end of the path.
 
         Raises:
-            SafelightError: the settings do not go together, or another window is answering the conversation. Whether it
-                fits the model is seen in the engine's thread; if it does not, the run fails and the prompt is
+            SafelightError: the settings are inconsistent, or another window is answering the conversation. Whether it
+                fits the model is checked in the engine's thread; if it does not, the run fails and the prompt is
                 ``returned``.
         """
         turn = self.chat.ask(prompt, self._new_answer(model), attachments)
@@ -157,7 +157,7 @@ class Session(QObject):
         self._start(turn, model)
 
     def edit(self, turn: Turn, prompt: str, model: LoadedModel) -> None:
-        """Ask another version of a turn's prompt, on a branch of its own. Raises as ``ask``."""
+        """Send another version of a turn's prompt, on a branch of its own. Raises as ``ask``."""
         self._start(self.chat.edit(turn, prompt, self._new_answer(model)), model)
 
     def _new_answer(self, model: LoadedModel, version: int = 0) -> Answer:
@@ -183,10 +183,10 @@ class Session(QObject):
     def _store(self, chat: ChatState, path: list[tuple[Turn, Answer]], model: LoadedModel) -> None:
         self._keeper.ask(chat, path, model.path_or_id)
         if self._run is not None and self._run.chat is chat:
-            self._claim(chat)  # of a new conversation no other window knew
+            self._claim(chat)  # a new conversation is unknown to other windows
 
     def _claim(self, chat: ChatState) -> str:
-        """Keep other windows from writing to a conversation; returns why it cannot be written to here."""
+        """Lock a conversation against writes from other windows; returns why this failed, if it did."""
         if chat.id is None or self.library.claim(chat.id):
             return ""
         return tr(
@@ -194,24 +194,24 @@ class Session(QObject):
         )
 
     def _release(self, chat: ChatState) -> None:
-        """Once all of the answer is written, and no other has begun."""
+        """Unlock it once the answer is all written and no other has begun."""
         if chat.id is not None and not (self._run is not None and self._run.chat is chat):
             self.library.release(chat.id)
 
     @Slot(str)
     def _saved_or_not(self, problem: str) -> None:
         if not problem:
-            self.listed.emit()  # a conversation may have come in
+            self.listed.emit()  # a conversation may be new in the library
 
     @Slot()
     def stop(self) -> None:
-        """Stop the answer under way within one denoising step; what it has so far stays."""
+        """Stop the current answer within one denoising step; its text so far stays."""
         self._link.cancel()
 
     # ---------------------------------------------------------------- what arrives
 
     def take(self, replies: list[ServiceReply]) -> None:
-        """Fold what arrived of the run under way, store it and tell once."""
+        """Apply the replies of the current run, store them, and emit one signal."""
         run = self._run
         if run is None:
             return
@@ -240,7 +240,7 @@ class Session(QObject):
             self.listed.emit()
 
     def _end(self, run: _Run, problem: str, details: str) -> None:
-        """The run is over, mostly after its last event has said so."""
+        """Handle the end of a run, which usually follows its last event."""
         if not run.answer.is_active:
             return
         if problem:
@@ -264,7 +264,7 @@ class Session(QObject):
 
     @Slot(object, int)
     def choose_answer(self, turn: Turn, index: int) -> None:
-        """Put another version of an answer on show, with what follows it."""
+        """Show another version of an answer, with what follows it."""
         turn.answers.show(index)
         shown = turn.answer
         self._keep("show", turn.answers, self.chat, lambda: self._keeper.show(shown))
@@ -272,7 +272,7 @@ class Session(QObject):
 
     @Slot(object, int)
     def choose_prompt(self, turn: Turn, index: int) -> None:
-        """Put another version of a prompt on show, with what follows it."""
+        """Show another version of a prompt, with what follows it."""
         branch = self.chat.alternatives(turn)
         branch.show(index)
         shown = branch.current
@@ -284,12 +284,12 @@ class Session(QObject):
         """Delete a turn on the path with all that follows it; ``undo_remove`` brings it back.
 
         Raises:
-            SafelightError: an answer of this conversation is under way, here or in another window.
+            SafelightError: an answer of this conversation is running, here or in another window.
         """
         self._remove(self.chat.alternatives(turn), turn)
 
     def remove_answer(self, turn: Turn, index: int) -> None:
-        """Delete a version of an answer with all that follows it; the only one takes its turn along. As ``remove``."""
+        """Delete a version of an answer with all that follows it; for the only one, the whole turn. As ``remove``."""
         if len(turn.answers) == 1:
             self.remove(turn)
         else:
@@ -308,7 +308,7 @@ class Session(QObject):
 
     @Slot()
     def undo_remove(self) -> None:
-        """Bring back what was deleted last, if nothing was asked since."""
+        """Restore what was deleted last, if nothing was sent since."""
         removed, self._removed = self._removed, None
         if removed is None or removed.chat is not self.chat:
             return
@@ -319,7 +319,7 @@ class Session(QObject):
     # ---------------------------------------------------------------- the end
 
     def close(self) -> None:
-        """Store what is there and close the library; what was deleted is gone then. May be called twice."""
+        """Save and close the library; deletions become final. May be called twice."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -328,6 +328,6 @@ class Session(QObject):
             run.answer.stop(run.model.decode)
             self._keep("answer", run.answer, run.chat, lambda: self._keeper.keep(run.answer, run.model.decode))
         self.saving.close()
-        with contextlib.suppress(LibraryError):  # what was deleted stays out of sight, and goes next time
+        with contextlib.suppress(LibraryError):  # the deleted rows stay hidden, and are removed next time
             self.library.purge()
         self.library.close()

@@ -1,4 +1,4 @@
-"""What is on screen and not in the library yet: writes in their order, tried until they are done. Knows no Qt."""
+"""Changes on screen that are not in the library yet: writes in order, retried until done. Knows no Qt."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from app.library import GoneError, Library, LibraryError
 from app.state.chat.conversation import ChatState
 
-SLICE_SECONDS = 0.1  # of writing at a stretch: when a lock has gone, many writes may have gathered
+SLICE_SECONDS = 0.1  # of writing at a time: many writes may be queued when a lock is released
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class _Waiting:
 
 
 class Unsaved:
-    """Writes that wait. Each writes what there is when it is done, so one for each thing is enough."""
+    """Queued writes. Each writes the state at the time it runs, so one for each item is enough."""
 
     def __init__(self, library: Library) -> None:
         self._library = library
@@ -30,23 +30,23 @@ class Unsaved:
 
     @property
     def chats(self) -> list[ChatState]:
-        """The conversations of which something waits."""
+        """Conversations with queued writes."""
         return list({id(waiting.chat): waiting.chat for waiting in self._waiting.values()}.values())
 
     def add(self, key: Hashable, chat: ChatState, write: Callable[[], None]) -> None:
-        """Write this after all that waits, in place of what waits under the same key.
+        """Queue a write at the end, in place of the one queued under the same key.
 
-        ``write`` may be tried again after a failure that came when it had written.
+        ``write`` may be retried after a failure that came when it had written.
         """
         self._waiting.pop(key, None)
         self._waiting[key] = _Waiting(chat, write)
 
     def write(self, seconds: float) -> None:
-        """Write what waits, and wait so long in all for another program's lock.
+        """Run the queued writes, waiting so long in all for another program's lock.
 
         Raises:
-            GoneError: something belongs to what was deleted in another window; it waits no more.
-            LibraryError: something could not be written; it and all after it wait on.
+            GoneError: something was deleted in another window; its write is dropped.
+            LibraryError: a write failed; it and all after it stay queued.
         """
         ends = time.monotonic() + max(seconds, SLICE_SECONDS)
         gone: GoneError | None = None
@@ -60,7 +60,7 @@ class Unsaved:
                 except LibraryError:
                     raise
                 except BaseException:
-                    del self._waiting[key]  # a fault of ours: what comes after it must not wait for ever
+                    del self._waiting[key]  # an unexpected exception must not block the writes behind it
                     raise
                 del self._waiting[key]
         if gone is not None:

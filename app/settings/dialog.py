@@ -48,7 +48,7 @@ from engine import SafelightError
 LIST_WIDTH, WIDTH, HEIGHT = 200, 760, 560
 
 Ask = Callable[[QWidget, str, str], str]
-"""Asks for a folder: parent, title, where to begin; returns an empty string if none was chosen."""
+"""Asks for a folder: parent, title, initial folder; returns an empty string if none was chosen."""
 
 
 def style(theme: Theme) -> str:
@@ -72,13 +72,13 @@ def _ask_folder(parent: QWidget, title: str, start: str) -> str:
 
 
 class SettingsDialog(QDialog):
-    """Edits ``preferences`` and ``values`` in place, stores the former, and emits what was changed by name.
+    """Edits ``preferences`` and ``values`` in place, stores the former, and emits the name of what changed.
 
-    The owner stores ``values`` and does what an ``asked`` act says; ``say`` shows how it went.
+    The owner stores ``values`` and runs the act that ``act_requested`` names; ``say`` shows the result.
     """
 
     changed = Signal(str)
-    asked = Signal(str)
+    act_requested = Signal(str)
 
     def __init__(
         self,
@@ -154,7 +154,7 @@ class SettingsDialog(QDialog):
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
-        self.sections.doItemsLayout()  # rows measured before the style sheet reached them would overlap
+        self.sections.doItemsLayout()  # rows measured before the style sheet was applied would overlap
         self.sections.setFocus()
 
     def _page(self, section: PreferenceSection) -> QScrollArea:
@@ -178,7 +178,7 @@ class SettingsDialog(QDialog):
     def _row(self, item: Preference) -> QVBoxLayout:
         row = QVBoxLayout()
         row.setSpacing(4)
-        if not isinstance(item, Switch):  # a switch says its name itself
+        if not isinstance(item, Switch):  # a switch has its own label
             row.addWidget(label(tr(item.label), "setting", wrap=True))
         row.addLayout(self._control(item))
         row.addWidget(label(tr(item.explanation), "caption", wrap=True))
@@ -224,7 +224,7 @@ class SettingsDialog(QDialog):
         return row
 
     def _folder(self, item: Folder, row: QHBoxLayout) -> QLineEdit:
-        """The path on a line of its own, so that it can be read at any size of text."""
+        """The path on a line of its own, so that it is readable at any text size."""
         shown = QLineEdit()
         shown.setObjectName(item.name)
         shown.setReadOnly(True)
@@ -252,7 +252,7 @@ class SettingsDialog(QDialog):
     # ---------------------------------------------------------------- showing
 
     def refresh(self) -> None:
-        """Show the preferences and values as they are now."""
+        """Show the present preferences and values."""
         self._filling = True
         for item in self._shown:
             if isinstance(item, Act):
@@ -271,7 +271,7 @@ class SettingsDialog(QDialog):
         self._filling = False
 
     def open_section(self, title: str) -> None:
-        """Show a section by its title in the source's language, as "Help"; an unknown one leaves what is shown."""
+        """Show a section by its untranslated title, such as "Help"; an unknown one is ignored."""
         for place, section in enumerate(SECTIONS):
             if section.title == title:
                 self.sections.setCurrentRow(place)
@@ -280,7 +280,7 @@ class SettingsDialog(QDialog):
         """Show a remark under a setting; an empty text removes it."""
         remark = self._remarks[name]
         remark.setProperty("role", "fault" if is_error else "done")
-        remark.style().unpolish(remark)  # style sheets look at properties only when polishing
+        remark.style().unpolish(remark)  # style sheets evaluate properties only when polishing
         remark.style().polish(remark)
         remark.setText(text)
         remark.setVisible(bool(text))
@@ -328,7 +328,7 @@ class SettingsDialog(QDialog):
             self._take_folder(item.name, folder)
 
     def _ask_for(self, name: str, _checked: bool = False) -> None:
-        self.asked.emit(name)
+        self.act_requested.emit(name)
 
     @Slot()
     def accept(self) -> None:

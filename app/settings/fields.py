@@ -1,4 +1,4 @@
-"""Controls for declared settings: each named, explained and bounded by its declaration. Knows no values."""
+"""Controls for declared settings, with the label, tool tip and bounds of the declaration. Knows no values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engine.config import LARGEST_SEED
 
 
 class WholeBox(QSpinBox):
-    """Changes by the wheel only when it has the keyboard, so that scrolling the strip changes nothing."""
+    """Reacts to the wheel only when focused, so that scrolling the strip changes nothing."""
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         if self.hasFocus():
@@ -40,7 +40,7 @@ NumberBox = WholeBox | RealBox
 
 
 def number_box(setting: Setting) -> NumberBox:
-    """A spin box for a declared number, named and explained."""
+    """A spin box for a declared number, with label and tool tip."""
     box: NumberBox
     if setting.is_whole:
         box = WholeBox()
@@ -63,7 +63,7 @@ def number_box(setting: Setting) -> NumberBox:
 
 
 class _Seeds(QValidator):
-    """Lets nothing be typed that is no seed, but for an empty field, which its box fills again."""
+    """Accepts seeds and an empty text, which the box replaces."""
 
     def validate(self, text: str, place: int) -> tuple[QValidator.State, str, int]:
         is_seed = not text or (text.isascii() and text.isdigit() and int(text) <= LARGEST_SEED)
@@ -71,7 +71,7 @@ class _Seeds(QValidator):
 
 
 class SeedBox(QLineEdit):
-    """A seed, which has more bits than a spin box; the arrow keys count it up and down. Never without one for long."""
+    """A seed, which has more bits than a spin box; the arrow keys count it up and down."""
 
     valueChanged = Signal()  # noqa: N815 - as of Qt's boxes; at the end of an edit, or by ``setValue``
 
@@ -94,7 +94,7 @@ class SeedBox(QLineEdit):
         """Show another seed.
 
         Raises:
-            ValueError: it is none. A fault of the program, as what is typed cannot be.
+            ValueError: it is not a seed. A bug in the caller, since such a text cannot be typed.
         """
         if not 0 <= value <= LARGEST_SEED:
             raise ValueError(f"{value} is no seed")
@@ -103,7 +103,7 @@ class SeedBox(QLineEdit):
 
     @Slot()
     def _take(self) -> None:
-        """The text holds from now on; an empty one gives way to the seed before it."""
+        """Take the text over; an empty one restores the previous seed."""
         found = int(self.text() or self._value)
         self.setText(str(found))
         if found != self._value:
@@ -120,7 +120,7 @@ class SeedBox(QLineEdit):
 
 
 class ChoiceBox(QComboBox):
-    """Changes by the wheel only when it has the keyboard; holds its values as data."""
+    """Reacts to the wheel only when focused; holds its values as item data."""
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         if self.hasFocus():
@@ -130,7 +130,7 @@ class ChoiceBox(QComboBox):
 
 
 def choice_box(choice: Choice) -> ChoiceBox:
-    """A list of a declared choice's options, named and explained."""
+    """A combo box of a declared choice's options, with label and tool tip."""
     box = ChoiceBox()
     for value, text in choice.options:
         box.addItem(tr(text), value)
@@ -143,7 +143,7 @@ def choice_box(choice: Choice) -> ChoiceBox:
 
 
 def flag_box(name: str, text: str, explanation: str) -> QCheckBox:
-    """A switch with its text, which is in the source's language."""
+    """A check box; ``text`` is untranslated."""
     box = QCheckBox(tr(text))
     box.setObjectName(name)
     box.setAccessibleName(tr(text))

@@ -1,7 +1,7 @@
 """The settings' file, checked before QSettings reads it.
 
-QSettings waits for ever for a pipe, or for a lock that is no file, takes an enormous file as it is, and builds what
-``@Variant(...)`` describes: lists in lists end the process. So it only ever sees lines as it writes them itself.
+QSettings waits for ever for a pipe or for a lock that is not a file, reads a file of any size, and constructs what
+``@Variant(...)`` describes: nested lists crash the process. So it is only given lines of the form it writes itself.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ MOST_BYTES = 2**17  # ours takes about 2 kB
 LOCK_SECONDS = 0.2  # QSettings holds its lock for milliseconds
 
 _ELEMENT = r'(?:\s*"(?!@(?!@))(?:[^"\\]|\\[\\"n])*"\s*|(?!\s*@(?!@|Invalid\(\)))(?:[^"\\,]|\\[\\"n])*)'
-_NAME = r"(?:[A-Za-z0-9_.\\-]|%[0-9A-F]{2}|%U[0-9A-F]{4}){1,200}"  # anything else is written longer than it was read
+_NAME = r"(?:[A-Za-z0-9_.\\-]|%[0-9A-F]{2}|%U[0-9A-F]{4}){1,200}"  # others are written longer than they were read
 _VALUE = re.compile(rf"{_NAME}={_ELEMENT}(?:,{_ELEMENT})*")
 _NO_TEXT = re.compile("[\x00-\x1f\x7f\udc80-\udcff]")  # control characters, and bytes that are not UTF-8
 _SECTION = re.compile(rf"\[(?:%General|{_NAME})\]")
 
 
 def user_settings() -> tuple[QSettings, str]:
-    """The user's settings, and a message for the user; on Windows and macOS they are in the system's own store."""
+    """The user's settings, and a message for the user; Windows and macOS have a store of their own."""
     if sys.platform in ("win32", "darwin"):
         return QSettings("Safelight", "Safelight"), ""
     place = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.GenericConfigLocation)
@@ -39,9 +39,9 @@ def user_settings() -> tuple[QSettings, str]:
 
 
 def open_settings(path: Path) -> tuple[QSettings, str]:
-    """The settings in a file that may hold anything, and a message for the user, empty if all is well.
+    """The settings in a file of unknown content, and a message for the user, empty if all is well.
 
-    A file with something in it that cannot be read is set aside, and what can be read of it is kept.
+    A file that cannot be read completely is set aside, and its readable lines are kept.
     """
     try:
         private_folder(path.parent)
@@ -59,7 +59,7 @@ def open_settings(path: Path) -> tuple[QSettings, str]:
 
 
 def _free_lock(lock: Path) -> None:
-    """Remove a lock that was left over: QSettings waits 30 s for it, and for ever if it is no file."""
+    """Remove a stale lock: QSettings waits 30 s for it, and for ever if it is not a file."""
     ends = time.monotonic() + LOCK_SECONDS
     while os.path.lexists(lock):
         if not is_plain_file(lock):
@@ -75,7 +75,7 @@ def _clean(path: Path) -> str:
     try:
         data = read_bytes(path, MOST_BYTES)
     except FileNotFoundError:
-        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))  # QSettings would let everybody read it
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))  # QSettings would create it readable for everybody
         return ""
     except (OSError, SafelightError):
         pass
@@ -90,9 +90,9 @@ def _clean(path: Path) -> str:
 
 
 def _readable(data: bytes) -> tuple[str, bool]:
-    """The lines that are as QSettings writes them, and whether all are."""
+    """The lines of the form that QSettings writes, and whether all are."""
     kept: list[str] = []
-    known = whole = True  # known: the section that the lines are in can be read
+    known = whole = True  # known: the current section is readable
     for line in data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape").split("\n"):
         line = line.removesuffix("\r")
         if line.startswith("["):

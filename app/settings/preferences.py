@@ -1,6 +1,6 @@
 """The application's preferences, declared once as data; the dialog, storage and checks are derived. Without Qt.
 
-A name is an attribute of ``Preferences``, or of ``SettingsValues`` for how the canvas is shown.
+A name is an attribute of ``Preferences``, or, for the display of the canvas, of ``SettingsValues``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ENGLISH = "en"
 
 @dataclass
 class Preferences:
-    """What the user has chosen for the application. ``data_folder`` is empty for the platform's own."""
+    """The user's preferences. An empty ``data_folder`` is the platform's default."""
 
     theme: str = "system"
     text_percent: int = 100
@@ -37,7 +37,7 @@ class Switch:
 
 @dataclass(frozen=True)
 class Folder:
-    """A place on disk; empty takes the platform's own."""
+    """A folder; empty for the platform's default."""
 
     name: str
     label: str
@@ -46,7 +46,7 @@ class Folder:
 
 @dataclass(frozen=True)
 class Act:
-    """An action with a button; it stores nothing."""
+    """An action with a button; stores nothing."""
 
     name: str
     label: str
@@ -127,7 +127,7 @@ SECTIONS = (
 
 
 def listed(preferences: Preferences, values: SettingsValues) -> list[tuple[str, str]]:
-    """All settings, name and value; the sampler's only where they differ from the model's own."""
+    """All settings, name and value; sampler settings only where they differ from the model's defaults."""
     found = [(field.name, str(getattr(preferences, field.name))) for field in fields(preferences)]
     found += [(name, str(getattr(values, name))) for name in ("seed", "view", "layer", "pace_ms", "reduced_motion")]
     return found + [(name, f"{value:g}") for name, value in sorted(values.overrides.items())]
@@ -136,7 +136,7 @@ def listed(preferences: Preferences, values: SettingsValues) -> list[tuple[str, 
 def with_languages(
     sections: tuple[PreferenceSection, ...], languages: tuple[tuple[str, str], ...]
 ) -> tuple[PreferenceSection, ...]:
-    """The sections, with these languages (code and own name) to choose from beside English."""
+    """The sections, with these languages (code and native name) to choose from besides English."""
     offered = replace(LANGUAGE, options=(*LANGUAGE.options, *languages))
     return tuple(
         replace(section, items=tuple(offered if item is LANGUAGE else item for item in section.items))

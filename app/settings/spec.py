@@ -9,7 +9,7 @@ from engine.config import LARGEST_SEED
 
 @dataclass(frozen=True)
 class Setting:
-    """A number of ``GenerationConfig``; its default is the loaded model's own."""
+    """A number of ``GenerationConfig``; its default comes from the loaded model."""
 
     name: str
     label: str
@@ -100,7 +100,7 @@ SEED = Setting("seed", "Seed", "", "The same seed, settings and model repeat an 
 
 @dataclass(frozen=True)
 class Choice:
-    """A setting with a few values, each with its label."""
+    """A setting with a few labelled values."""
 
     name: str
     label: str

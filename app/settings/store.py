@@ -1,4 +1,4 @@
-"""Keeps the settings between sessions in QSettings. Values that cannot be read are left out."""
+"""Stores the settings in QSettings. Values that cannot be read are left out."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _number(settings: QSettings, key: str, low: float, high: float) -> float | N
 
 
 def _seed(settings: QSettings) -> int | None:
-    """A whole number that a float would round."""
+    """A whole number too large for a float."""
     raw = str(settings.value("sampler/seed", ""))
     seed = int(raw) if raw.isascii() and raw.isdigit() and len(raw) < 20 else -1
     return seed if 0 <= seed <= LARGEST_SEED else None
@@ -53,7 +53,7 @@ def _flag(settings: QSettings, key: str, default: bool) -> bool:
 
 
 def read_values(settings: QSettings, reduced_motion: bool) -> SettingsValues:
-    """The stored settings; ``reduced_motion`` is the platform's setting, used where the user has not chosen."""
+    """The stored settings; ``reduced_motion`` is the platform's setting, the default of the user's."""
     values = SettingsValues()
     for setting in SAMPLER:
         found = _number(settings, f"sampler/{setting.name}", setting.low, setting.high)
@@ -71,9 +71,9 @@ def read_values(settings: QSettings, reduced_motion: bool) -> SettingsValues:
 
 
 def write_values(settings: QSettings, values: SettingsValues, reduced_motion: bool, *, keep_seed: bool) -> None:
-    """Store what the user has set; what follows the model or the platform is not written.
+    """Store the user's settings; defaults of the model or the platform are not written.
 
-    ``keep_seed`` leaves the stored seed alone, when the one in ``values`` was given for this session only.
+    ``keep_seed`` keeps the stored seed, when the one in ``values`` is for this session only.
     """
     for setting in SAMPLER:
         _write(settings, f"sampler/{setting.name}", values.overrides.get(setting.name))
@@ -94,7 +94,7 @@ def _write(settings: QSettings, key: str, value: object) -> None:
 
 
 def read_preferences(settings: QSettings) -> Preferences:
-    """The stored preferences; defaults for what is missing or cannot be read."""
+    """The stored preferences; defaults for missing or unreadable ones."""
     found = Preferences()
     for section in SECTIONS:
         for item in section.items:
@@ -115,7 +115,7 @@ def _stored(settings: QSettings, item: Preference) -> str | int | bool | None:
     if raw is None:
         return None
     match item:
-        case Choice(name="language"):  # which there are is seen later; an unknown one falls back to English
+        case Choice(name="language"):  # checked later; an unknown one falls back to English
             return raw if isinstance(raw, str) and raw else None
         case Choice():
             return str(raw) if str(raw) in dict(item.options) else None
@@ -130,14 +130,14 @@ def _stored(settings: QSettings, item: Preference) -> str | int | bool | None:
 
 
 def unread(settings: QSettings) -> str:
-    """A message about settings that could not be read, empty if there is none; most take their defaults silently."""
+    """A message about settings that could not be read, or empty; most fall back to defaults silently."""
     if settings.value(KEYS["data_folder"]) in (None, "") or read_preferences(settings).data_folder:
         return ""
     return tr("The data folder in the settings cannot be read. Choose it again; until then the default is used.")
 
 
 def read_open(settings: QSettings, part: str, *, default: bool) -> bool:
-    """Whether a part of the window that can be folded away was open: "settings" or "sidebar"."""
+    """Whether a collapsible part of the window was open: "settings" or "sidebar"."""
     return _flag(settings, f"window/{part}_open", default)
 
 
@@ -146,7 +146,7 @@ def write_open(settings: QSettings, part: str, is_open: bool) -> None:
 
 
 def read_conversation(settings: QSettings) -> int | None:
-    """The conversation shown last."""
+    """The id of the conversation shown last."""
     found = _number(settings, "window/conversation", 1, 2**53)
     return None if found is None else int(found)
 
@@ -156,12 +156,12 @@ def write_conversation(settings: QSettings, conversation: int | None) -> None:
 
 
 def read_reopening(settings: QSettings) -> int | None:
-    """The conversation that was being shown again when the app ended, if that is how it ended."""
+    """The conversation that was being reopened when the app ended, if it ended during that."""
     found = _number(settings, "window/reopening", 1, 2**53)
     return None if found is None else int(found)
 
 
 def write_reopening(settings: QSettings, conversation: int | None) -> None:
-    """Written to disk before this returns, as the app may end at once."""
+    """Synced to disk before this returns, as the app may crash next."""
     _write(settings, "window/reopening", conversation)
     settings.sync()

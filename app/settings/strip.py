@@ -23,7 +23,7 @@ from app.settings.values import SettingsValues
 from app.system.i18n import tr
 from engine import GenerationConfig
 
-WIDTH, MOST_WIDTH = 312, 440  # pixels; the width goes with the size of text
+WIDTH, MOST_WIDTH = 312, 440  # pixels; the width scales with the text size
 
 
 class SettingsStrip(QWidget):
@@ -142,7 +142,7 @@ class SettingsStrip(QWidget):
 
     @Slot()
     def refresh(self) -> None:
-        """Show the values as they are now, when they were changed elsewhere."""
+        """Show the present values after a change elsewhere."""
         if not self._filling:
             self.show_values(self._defaults)
 
@@ -168,15 +168,15 @@ class SettingsStrip(QWidget):
         self._values.pace_ms = int(self.pace.value())
         self._values.reduced_motion = self.reduced_motion.isChecked()
         self._show_state()
-        self._tell()
+        self._emit_changed()
 
     @Slot()
     def _reset(self) -> None:
         self._values.reset()
         self.show_values(self._defaults)
-        self._tell()
+        self._emit_changed()
 
-    def _tell(self) -> None:
-        self._filling = True  # what is told here is on show here
+    def _emit_changed(self) -> None:
+        self._filling = True  # this strip already shows the change
         self.changed.emit()
         self._filling = False

@@ -1,4 +1,4 @@
-"""The settings as the user has set them, over a model's defaults. Without Qt."""
+"""The user's settings, as overrides of a model's defaults. Without Qt."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from engine import GenerationConfig, SafelightError
 from engine.config import LARGEST_SEED
 
 DRAWN_SEED_HIGH = 999_999
-"""Drawn seeds are short, so that people can copy them."""
+"""Random seeds are short, so that people can copy them."""
 
 
 def later_seed(seed: int, count: int) -> int:
-    """The seed that comes so many after another one; behind the largest it goes on from 0."""
+    """The seed ``count`` after ``seed``; wraps around to 0 after the largest."""
     return (seed + count) % (LARGEST_SEED + 1)
 
 
 @dataclass
 class SettingsValues:
-    """``overrides`` holds only what differs from the model's defaults; ``seed`` None draws one for each answer."""
+    """``overrides`` holds only what differs from the model's defaults; ``seed`` None: a random one for each answer."""
 
     overrides: dict[str, float] = field(default_factory=dict)
     seed: int | None = None
@@ -32,7 +32,7 @@ class SettingsValues:
 
     @property
     def view(self) -> str:
-        """``calm`` as the choice is declared: "raw" or "calm"."""
+        """``calm`` as a value of the declared choice: "raw" or "calm"."""
         return "calm" if self.calm else "raw"
 
     @view.setter
@@ -45,7 +45,7 @@ class SettingsValues:
         return found
 
     def set(self, name: str, value: float, defaults: GenerationConfig) -> None:
-        """Override a sampler setting; the model's own value removes the override."""
+        """Override a sampler setting; the model's default removes the override."""
         if value == getattr(defaults, name):
             self.overrides.pop(name, None)
         else:
@@ -55,7 +55,7 @@ class SettingsValues:
         """The settings of a run.
 
         Raises:
-            SafelightError: the values do not go together.
+            SafelightError: the values are inconsistent.
         """
         problem = self.problem(defaults)
         if problem:
@@ -63,7 +63,7 @@ class SettingsValues:
         return defaults.replace(**self.overrides)
 
     def problem(self, defaults: GenerationConfig) -> str:
-        """Why the values do not go together, in a sentence; empty when they do."""
+        """Why the values are inconsistent, in a sentence; empty if they are not."""
         start, end = self.value("t_max", defaults), self.value("t_min", defaults)
         if start < end:
             return tr(
@@ -79,13 +79,13 @@ class SettingsValues:
         return ""
 
     def next_seed(self, version: int = 0) -> int:
-        """The seed of the next answer: drawn, or the fixed one counted up for each further version."""
+        """The seed of the next answer: random, or the fixed one plus the version."""
         if self.seed is None:
             return random.randint(0, DRAWN_SEED_HIGH)
         return later_seed(self.seed, version)
 
     def reset(self) -> None:
-        """Back to the model's defaults and a drawn seed; the settings of the canvas stay."""
+        """Reset to the model's defaults and random seeds; the canvas settings stay."""
         self.overrides.clear()
         self.seed = None
 

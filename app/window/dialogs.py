@@ -40,7 +40,7 @@ class Dialogs(QObject):
         context = self._context
         opened = SettingsDialog(context.preferences, context.values, context.settings, self._parent)
         opened.changed.connect(self._preference_changed)
-        opened.asked.connect(lambda name: opened.say(name, self.act(name)))
+        opened.act_requested.connect(lambda name: opened.say(name, self.act(name)))
         opened.finished.connect(opened.deleteLater)
         opened.open()
 

@@ -49,7 +49,7 @@ class MainWindow(QMainWindow):
         self.context = context
         # Before the first widget, which takes its font from the app.
         self.appearance = Appearance(context.settings, context.preferences)
-        context.wear(self.appearance.theme)
+        context.set_theme(self.appearance.theme)
         self.pages = Pages(context)
         self.notices = Notices(self.pages)
         context.said.connect(self.notices.say)
@@ -163,7 +163,7 @@ class MainWindow(QMainWindow):
             )
         )
         self.sidebar.dress(theme)
-        self.context.wear(theme)
+        self.context.set_theme(theme)
 
     # ---------------------------------------------------------------- Qt's events
 

@@ -1,6 +1,6 @@
-"""Runs models for whoever asks: a window, a server, a test. Knows neither Qt nor HTTP; torch comes with a model.
+"""Runs models for a client: a window, a server, a test. Knows neither Qt nor HTTP; torch is imported with a model.
 
-Requests go in as plain data and replies come out as plain data, those of a run with its id.
+Requests and replies are plain data; those of a run carry its id.
 """
 
 from __future__ import annotations

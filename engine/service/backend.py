@@ -1,4 +1,4 @@
-"""The one way to use a model from outside, whatever runs it: this machine, another one, or a test's stand-in."""
+"""The one interface to a model, whatever runs it: this machine, another one, or a fake in a test."""
 
 from __future__ import annotations
 
@@ -12,40 +12,40 @@ from engine.text.message import Message
 
 
 class Backend(Protocol):
-    """One model at a time. All but ``count_tokens`` are called in one thread, one after the other.
+    """One model at a time. All methods but ``count_tokens`` are called from one thread, one after another.
 
-    Nothing but ``count_tokens`` raises: what fails is told in the reply.
+    Only ``count_tokens`` raises: other failures are reported in the replies.
     """
 
     @property
     def capabilities(self) -> Capabilities:
-        """What can be asked."""
+        """What requests it can serve."""
 
-    def load(self, request: LoadRequest, tell: Callable[[LoadReply], None]) -> None:
-        """Load a model in place of the one that is there, with its progress told from within.
+    def load(self, request: LoadRequest, report: Callable[[LoadReply], None]) -> None:
+        """Load a model in place of the present one; calls ``report`` with the progress.
 
-        Tells ``LoadStarted``, ``LoadProgress`` a number of times, and in the end ``ModelLoaded`` or ``LoadFailed``. A
-        request that is cancelled is abandoned with its next progress, and no end is told.
+        Reports ``LoadStarted``, ``LoadProgress`` a number of times, and finally ``ModelLoaded`` or ``LoadFailed``. A
+        cancelled request is abandoned at its next progress; its end is not reported.
         """
 
     def unload(self) -> ModelUnloaded:
-        """Let go of the model."""
+        """Unload the model."""
 
     def run(self, request: RunRequest) -> Iterator[RunReply]:
-        """Generate: ``RunStarted``, ``RunAdvanced`` for each event, and ``RunEnded``, always, each with the run's id.
+        """Generate: ``RunStarted``, ``RunAdvanced`` for each event, and always ``RunEnded``, each with the run's id.
 
-        The run waits while nobody asks for the next reply. Closing the iterator gives the run up.
+        The run pauses until the next reply is requested. Closing the iterator abandons the run.
         """
 
     def set_adapter(self, request: AdapterRequest) -> AdapterChanged:
-        """Put an adapter on the model, or take it off."""
+        """Attach an adapter to the model, or detach it."""
 
     def measure(self, request: InfluenceRequest) -> InfluenceMeasured:
-        """Measure how far one token moves the others."""
+        """Measure how strongly one token influences the others."""
 
     def count_tokens(self, messages: Sequence[Message]) -> int:
-        """Tokens of a conversation as the model's template writes it; in any thread.
+        """Number of tokens of a conversation in the model's template; from any thread.
 
         Raises:
-            SafelightError: there is no model, or its template refuses the messages.
+            SafelightError: no model is loaded, or its template rejects the messages.
         """

@@ -1,4 +1,4 @@
-"""What is told of a loaded model."""
+"""Describes a loaded model to clients."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def describe(model: Model, request: LoadRequest, identity: ModelIdentity, capabilities: Capabilities) -> LoadedModel:
-    """What can be known of it from outside."""
+    """The plain data that clients get about it."""
     return LoadedModel(
         path_or_id=request.path_or_id,
         title=request.title,
@@ -46,5 +46,5 @@ def describe(model: Model, request: LoadRequest, identity: ModelIdentity, capabi
 
 
 def count_tokens(model: Model, messages: Sequence[Message]) -> int:
-    """Of a conversation as the model's template writes it."""
+    """Number of tokens of a conversation in the model's template."""
     return model.tokenizer.count(model.chat_template.render(messages))

@@ -1,15 +1,15 @@
-"""What is said of a failure that nobody foresaw."""
+"""Messages for unexpected failures."""
 
 from __future__ import annotations
 
 from engine.errors import Sentence
 
-MOST_CHARACTERS = 200  # of what the failure says of itself
+MOST_CHARACTERS = 200  # of the exception's own message
 
 
 def in_words(error: Exception) -> Sentence:
-    """One line that says what to do next."""
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's own is not imported here
+    """One line, with what to do next."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's, not imported here
         return Sentence("Memory ran out. Close other programs, start a new chat, or load the model in fewer bits.")
     text = " ".join(str(error).split()) or type(error).__name__
     return Sentence(

@@ -1,4 +1,4 @@
-"""One model on this machine: it is loaded, adapted and run here, and every run is taken down."""
+"""Loads, adapts and runs one model on this machine, and records every run."""
 
 from __future__ import annotations
 
@@ -44,31 +44,31 @@ if TYPE_CHECKING:
     from engine.layers.kv_cache import KVCache
     from engine.models.model import Model
 
-LEAST_PROGRESS = 0.01  # share of a load that is told of
+LEAST_PROGRESS = 0.01  # share of a load between two reports
 CAPABILITIES = Capabilities(steps=True, forks=True, infill=True, influence=True, adapters=True)
 
 
 class _AbandonedError(Exception):
-    """Raised inside a load that nobody waits for any more."""
+    """Raised inside a load that was cancelled."""
 
 
 class _RefusedError(Exception):
-    """A run that cannot begin; its argument says why."""
+    """A run that cannot begin; the argument is the reason."""
 
 
 class LocalBackend:
     """A ``Backend``.
 
-    What calls the engine is at the end of the class. Each of these methods imports torch when it is first called, so
-    that a window can be painted before; a test's stand-in takes their place.
+    The methods that call the engine are at the end of the class. Each imports torch when it is first called, so
+    that a window can be painted before; tests override them.
 
     Args:
-        traces: the folder where runs are kept; None keeps none.
+        traces: the folder where runs are stored; None stores none.
     """
 
     def __init__(self, traces: Path | None = None) -> None:
         self._model: Model | None = None
-        self._cache: KVCache | None = None  # of the last run: what a prompt shares with it is not read again
+        self._cache: KVCache | None = None  # of the last run; the next prompt reuses their common prefix
         self._recorder = Recorder(traces)
 
     @property
@@ -77,21 +77,21 @@ class LocalBackend:
 
     # ---------------------------------------------------------------- the model
 
-    def load(self, request: LoadRequest, tell: Callable[[LoadReply], None]) -> None:
+    def load(self, request: LoadRequest, report: Callable[[LoadReply], None]) -> None:
         if request.cancel.is_set():
             return
         self._model = self._cache = None
-        tell(LoadStarted(request.title))
-        tell(LoadProgress("Starting the engine", 0.0))
-        told = 0.0
+        report(LoadStarted(request.title))
+        report(LoadProgress("Starting the engine", 0.0))
+        reported = 0.0
 
         def progress(share: float) -> None:
-            nonlocal told
+            nonlocal reported
             if request.cancel.is_set():
                 raise _AbandonedError
-            if share - told >= LEAST_PROGRESS or share >= 1.0:
-                told = share
-                tell(LoadProgress("Reading the weights", share))
+            if share - reported >= LEAST_PROGRESS or share >= 1.0:
+                reported = share
+                report(LoadProgress("Reading the weights", share))
 
         try:
             model = self.load_model(request.path_or_id, progress, request.threads)
@@ -100,15 +100,15 @@ class LocalBackend:
         except _AbandonedError:
             return
         except SafelightError as error:
-            tell(LoadFailed(request.path_or_id, str(error)))
-        except Exception as error:  # the app must go on, whatever the libraries below raise
-            tell(LoadFailed(request.path_or_id, in_words(error), traceback.format_exc()))
+            report(LoadFailed(request.path_or_id, str(error)))
+        except Exception as error:  # the app must survive whatever the libraries raise
+            report(LoadFailed(request.path_or_id, in_words(error), traceback.format_exc()))
         else:
             self._model = model
             self._recorder.model_loaded(identity)
             for used in self._memory(model):
-                tell(used)
-            tell(ModelLoaded(loaded))
+                report(used)
+            report(ModelLoaded(loaded))
 
     def unload(self) -> ModelUnloaded:
         self._model = self._cache = None
@@ -124,10 +124,10 @@ class LocalBackend:
                 self.load_adapter(model, path)
         except SafelightError as error:
             return AdapterChanged(path, message=str(error))
-        except Exception as error:  # as above
+        except Exception as error:  # as in ``load``
             self._cache = None
             return AdapterChanged(path, message=in_words(error), details=traceback.format_exc())
-        self._cache = None  # what it holds was read without this adapter
+        self._cache = None  # it was computed without this adapter
         adapter = model.adapter
         self._recorder.adapter_changed(adapter)
         return AdapterChanged(path, "" if adapter is None else adapter.title)
@@ -156,7 +156,7 @@ class LocalBackend:
 
     def run(self, request: RunRequest) -> Iterator[RunReply]:
         if request.kind == "puzzle" and request.cancel.is_set():
-            yield RunEnded(request.run_id)  # of several that wait, those that were given up are not begun
+            yield RunEnded(request.run_id)  # a queued run that was cancelled is not started
             return
         message = details = ""
         try:
@@ -165,14 +165,14 @@ class LocalBackend:
             message = error.args[0]
         except SafelightError as error:
             message = str(error)
-        except Exception as error:  # as above
+        except Exception as error:  # as in ``load``
             self._cache = None
             message, details = in_words(error), traceback.format_exc()
         except GeneratorExit:
             self._recorder.end("The run was given up.")
             raise
         self._recorder.end(message)
-        yield from self._recorder.news()
+        yield from self._recorder.take_warnings()
         yield RunEnded(request.run_id, message, details)
 
     def _run(self, request: RunRequest) -> Iterator[RunReply]:
@@ -183,20 +183,20 @@ class LocalBackend:
         else:
             ids = model.chat_ids(messages, enable_thinking=request.think)
         trace = self._recorder.begin(request, messages, ids, model.tokenizer)
-        yield from self._recorder.news()
+        yield from self._recorder.take_warnings()
         yield RunStarted(request.run_id, trace)
         for event in self._events(model, request, ids, trace.config):
-            self._recorder.append(event)  # before it is told
-            yield from self._recorder.news()
+            self._recorder.append(event)  # before the event is reported
+            yield from self._recorder.take_warnings()
             if isinstance(event, CanvasCommitted):
                 yield from self._memory(model)
             yield RunAdvanced(request.run_id, event)
 
     @staticmethod
     def _fitting(model: Model, request: RunRequest) -> tuple[Message, ...]:
-        """What of a conversation fits.
+        """The part of a conversation that fits the context.
 
-        Counted here, in the thread of the runs, as a stranger's template and tokenizer take their time.
+        Counted in the thread of the runs, since an unknown template and tokenizer may be slow.
         """
         context = model.config.max_position_embeddings
         found = fit(request.messages, lambda messages: count_tokens(model, messages), context, request.reserve)
@@ -206,7 +206,7 @@ class LocalBackend:
 
     @staticmethod
     def _prompt_of(model: Model, header: TraceHeader) -> Sequence[int]:
-        """What a recorded run was asked, as tokens."""
+        """A recorded run's prompt as tokens."""
         return header.prompt_ids or model.chat_ids(header.messages, enable_thinking=header.think)
 
     def _events(
@@ -232,7 +232,7 @@ class LocalBackend:
             return InfluenceMeasured(request, self._influence(self._require_model(), request))
         except SafelightError as error:
             return InfluenceMeasured(request, None, str(error))
-        except Exception as error:  # as above
+        except Exception as error:  # as in ``load``
             self._cache = None
             return InfluenceMeasured(request, None, in_words(error))
 
@@ -282,7 +282,7 @@ class LocalBackend:
 
 
 def with_unmarked(run: Iterable[Event], source: Recording, marked: Collection[int]) -> Iterator[Event]:
-    """An infilling's events with those of the blocks that it left alone, in the order of the blocks."""
+    """An infilling's events, with the source's events for blocks it did not change, in block order."""
     kept = deque(place for place, entry in enumerate(source.entries) if entry.block >= 0 and entry.block not in marked)
     for event in run:
         here = entry_of(event)

@@ -1,6 +1,6 @@
-"""Takes down every run: in memory for the view, and in a file of its own where there is a folder for traces.
+"""Records every run: in memory for the view, and in a file of its own if there is a folder for traces.
 
-A file that cannot be written stops no run; it is said once, until one can be written again.
+A file that cannot be written does not stop the run; it is reported once, until writing works again.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from engine.adapters.slot import Adapter
     from engine.text.tokenizer import Tokenizer
 
-TOP_K = 8  # candidates a position that every run reports
-RUNS_TO_PRUNE = 100  # the folder is looked through after the first run and after each of these
+TOP_K = 8  # candidates per position that every run reports
+RUNS_TO_PRUNE = 100  # the folder is cleaned up after the first run, then once in so many runs
 
 
 def reporting_candidates(config: GenerationConfig) -> GenerationConfig:
-    """The settings with enough candidates reported; what is sampled stays the same."""
+    """The settings with enough candidates reported; does not change what is sampled."""
     return config if config.top_k >= TOP_K else config.replace(top_k=TOP_K)
 
 
@@ -42,7 +42,7 @@ class Recorder:
     """One run at a time, in one thread.
 
     Args:
-        folder: where the traces are kept; None keeps them in memory only.
+        folder: where traces are stored; None keeps them in memory only.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -50,17 +50,17 @@ class Recorder:
         self._model: ModelIdentity | None = None
         self._trace: Trace | None = None
         self._writer: TraceWriter | None = None
-        self._news: list[TraceNotKept] = []
-        self._has_told = False
-        self._is_ready = False  # the folder is there, and nobody else's to read
+        self._warnings: list[TraceNotKept] = []
+        self._has_warned = False
+        self._is_ready = False  # the folder exists and is private to the user
         self._runs = 0
 
     def model_loaded(self, model: ModelIdentity) -> None:
-        """The runs that follow are this model's."""
+        """Attribute the following runs to this model."""
         self._model = model
 
     def adapter_changed(self, adapter: Adapter | None) -> None:
-        """The runs that follow are the model's with this adapter, or with none."""
+        """Attribute the following runs to the model with this adapter, or with none."""
         if self._model is not None:
             name, fingerprint = ("", "") if adapter is None else (adapter.title, adapter.fingerprint)
             self._model = dataclasses.replace(self._model, adapter=name, adapter_fingerprint=fingerprint)
@@ -68,14 +68,14 @@ class Recorder:
     def begin(
         self, request: RunRequest, messages: tuple[Message, ...], ids: Sequence[int], tokenizer: Tokenizer
     ) -> Trace:
-        """A run begins. Of a fork the blocks before the change are taken down as they were.
+        """Begin recording a run. For a fork, the blocks before the change are copied from the source.
 
         Args:
-            messages: those of the request that are told to the model.
+            messages: those of the request that are passed to the model.
             ids: the same as tokens.
 
         Returns:
-            Its trace, which grows from now on.
+            Its trace, to which events are appended from now on.
         """
         prompt_ids = tuple(int(token) for token in ids)
         if request.source is None:
@@ -122,27 +122,27 @@ class Recorder:
                 self.append(source.event(index))
 
     def append(self, event: Event) -> None:
-        """Take down the run's next event."""
+        """Record the run's next event."""
         if self._trace is not None:
             self._trace.append(event)
         self._write(lambda writer: writer.append(event))
 
     def end(self, failure: str = "") -> None:
-        """The run is over; ``failure`` says why it ended early. Does nothing where none is under way."""
+        """End the recording; ``failure`` says why the run ended early. Does nothing if none is being recorded."""
         if self._trace is not None and failure:
             self._trace.fail(failure)
         self._write(lambda writer: writer.close(failure))
         if self._writer is not None and self._folder is not None:
-            self._has_told = False
+            self._has_warned = False
             if self._runs % RUNS_TO_PRUNE == 0:
                 prune_traces(self._folder)
             self._runs += 1
         self._trace = self._writer = None
 
-    def news(self) -> list[TraceNotKept]:
-        """What there is to tell since it was asked last."""
-        news, self._news = self._news, []
-        return news
+    def take_warnings(self) -> list[TraceNotKept]:
+        """Warnings since the last call."""
+        warnings, self._warnings = self._warnings, []
+        return warnings
 
     def _write(self, write: Callable[[TraceWriter], None]) -> None:
         if self._writer is None or self._folder is None:
@@ -152,13 +152,13 @@ class Recorder:
                 make_private(self._folder)
                 self._is_ready = True
             write(self._writer)
-        except Exception as error:  # whatever it is, the run goes on
+        except Exception as error:  # the run continues whatever fails here
             self._writer = None
             if self._trace is not None:
                 self._trace.path = None
             why = (error.strerror if isinstance(error, OSError) else None) or str(error)
             problem = why if isinstance(error, TraceError) else f"{self._folder} ({why})"
-            if not self._has_told:
-                self._has_told = True
+            if not self._has_warned:
+                self._has_warned = True
                 pattern = "Runs are not kept for replay now: {problem}."
-                self._news.append(TraceNotKept(Sentence(pattern, problem=problem.rstrip("."))))
+                self._warnings.append(TraceNotKept(Sentence(pattern, problem=problem.rstrip("."))))

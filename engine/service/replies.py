@@ -1,4 +1,4 @@
-"""What a backend has to say, as plain data. Messages are in English; a ``Sentence`` can be translated."""
+"""A backend's replies, as plain data. Messages are in English; a ``Sentence`` can be translated."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class LoadedModel:
-    """What can be known of a model from outside; its functions may be called in any thread."""
+    """Facts about a loaded model; its functions may be called from any thread."""
 
     path_or_id: str
     title: str
@@ -35,12 +35,12 @@ class LoadedModel:
     piece: Callable[[int], str]
     is_special: Callable[[int], bool]
     decode: Callable[[Iterable[int]], Reply]
-    count_tokens: Callable[[Sequence[Message]], int]  # of a conversation; takes its time: not for a GUI thread
+    count_tokens: Callable[[Sequence[Message]], int]  # of a conversation; slow: not for a GUI thread
     encode: Callable[[str], list[int]]
     fingerprint: str  # of its files
-    context: int  # tokens of text and answer that the model has positions for
-    threads: int = 0  # of the processor that a pass takes; 0 on a GPU
-    kernels: str = ""  # which path computes, in words
+    context: int  # the model's positions, for prompt and answer together
+    threads: int = 0  # CPU threads that a pass takes; 0 on a GPU
+    kernels: str = ""  # which kernels compute, in words
     device_reason: str = ""  # why this device, in words
     adapter: str | None = None  # the folder or id of the adapter that is on it
     adapter_title: str = ""
@@ -50,7 +50,7 @@ class LoadedModel:
 
 @dataclass(frozen=True)
 class LoadStarted:
-    """Loading began; the model that was there before is gone."""
+    """Loading began; the previous model is unloaded."""
 
     title: str
 
@@ -72,12 +72,12 @@ class ModelLoaded:
 
 @dataclass(frozen=True)
 class ModelUnloaded:
-    """No model is loaded any more, and its memory is free."""
+    """The model is unloaded and its memory free."""
 
 
 @dataclass(frozen=True)
 class LoadFailed:
-    """No model is loaded. ``details`` holds the traceback where the failure was not foreseen."""
+    """No model is loaded. ``details`` holds the traceback of an unexpected failure."""
 
     path_or_id: str
     message: str
@@ -86,7 +86,7 @@ class LoadFailed:
 
 @dataclass(frozen=True)
 class MemoryUsed:
-    """Bytes taken and there, on the model's GPU."""
+    """Used and total bytes of the model's GPU."""
 
     used: int
     total: int
@@ -94,9 +94,9 @@ class MemoryUsed:
 
 @dataclass(frozen=True)
 class AdapterChanged:
-    """The loaded model has this adapter, or none, from now on.
+    """The adapter of the loaded model from now on, or none.
 
-    ``message`` says why the one that was asked for could not be had; then the model has what it had before.
+    ``message`` says why the requested one could not be attached; the model then keeps its previous one.
     """
 
     path_or_id: str | None
@@ -107,7 +107,7 @@ class AdapterChanged:
 
 @dataclass(frozen=True, eq=False)
 class InfluenceMeasured:
-    """What was asked, and what came of it: what was found, or None and why not."""
+    """A request with its result, or with None and the reason."""
 
     request: InfluenceRequest
     found: Influence | None
@@ -116,7 +116,7 @@ class InfluenceMeasured:
 
 @dataclass(frozen=True, eq=False)
 class RunStarted:
-    """A run began; its events are appended to ``trace``, which may be ahead of what has been replied."""
+    """A run began; its events are appended to ``trace``, which may be ahead of the replies."""
 
     run_id: str
     trace: Trace
@@ -132,7 +132,7 @@ class RunAdvanced:
 
 @dataclass(frozen=True)
 class RunEnded:
-    """The last word of every run, also of one that never began. ``message`` says why it failed, empty if it did not."""
+    """The last reply of every run, also of one that never began. ``message`` says why it failed; empty: it did not."""
 
     run_id: str
     message: str = ""
@@ -141,7 +141,7 @@ class RunEnded:
 
 @dataclass(frozen=True)
 class TraceNotKept:
-    """The run goes on, and its trace is in memory only."""
+    """The run continues with its trace in memory only."""
 
     message: str
 

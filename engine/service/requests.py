@@ -1,4 +1,4 @@
-"""What a backend is asked: plain data. Knows neither Qt nor torch."""
+"""Requests to a backend, as plain data. Knows neither Qt nor torch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class LoadRequest:
 
     path_or_id: str
     title: str
-    threads: int = 0  # of the processor; 0 goes by the model
+    threads: int = 0  # CPU threads; 0: chosen by the model
     cancel: threading.Event = field(default_factory=threading.Event, compare=False)
 
 
@@ -29,8 +29,8 @@ class LoadRequest:
 class RunRequest:
     """One generation; ``cancel`` stops it within one denoising step.
 
-    A chat or a puzzle answers ``messages``. A fork goes on from ``source`` otherwise, by ``changes``; an infill writes
-    the ``marks`` in the settled text of ``source`` anew. Those two take the prompt and the settings of ``source``, and
+    A chat or a puzzle answers ``messages``. A fork continues ``source`` with ``changes``; an infill regenerates
+    the ``marks`` in the finished text of ``source``. Those two take the prompt and the settings of ``source``, and
     a fork its seed, too: see ``RunRequest.fork`` and ``RunRequest.infill``.
     """
 
@@ -38,11 +38,11 @@ class RunRequest:
     messages: tuple[Message, ...]
     config: GenerationConfig
     seed: int
-    think: bool = False  # the model may think before it answers, where its template knows how
-    reserve: int = 0  # of a chat: tokens to hold back for the answer; older turns are left out until it has that room
-    keep: bool = True  # the trace as a file, where the backend keeps files
+    think: bool = False  # the model may think before it answers, if its template supports it
+    reserve: int = 0  # of a chat: tokens reserved for the answer; the oldest turns are dropped to make room
+    keep: bool = True  # store the trace as a file, if the backend stores files
     source: Recording | None = None
-    changes: tuple[Fork, ...] = ()  # all that were made on the way of ``source``, the newest last
+    changes: tuple[Fork, ...] = ()  # all changes of ``source``, the newest last
     marks: tuple[Mark, ...] = ()
     run_id: str = field(default_factory=new_id)
     cancel: threading.Event = field(default_factory=threading.Event)
@@ -53,7 +53,7 @@ class RunRequest:
 
     @staticmethod
     def fork(source: Recording, changes: tuple[Fork, ...]) -> RunRequest:
-        """Go on from a recorded run by all changes that were made on its way, the newest last."""
+        """Continue a recorded run with all its changes, the newest last."""
         header = source.header
         return RunRequest(
             "fork", header.messages, header.config, header.seed, header.think, source=source, changes=changes
@@ -61,21 +61,21 @@ class RunRequest:
 
     @staticmethod
     def infill(source: Recording, marks: tuple[Mark, ...], seed: int) -> RunRequest:
-        """Write spans of a recorded run's settled text anew, with a seed of its own."""
+        """Regenerate spans of a recorded run's finished text, with a new seed."""
         header = source.header
         return RunRequest("infill", header.messages, header.config, seed, header.think, source=source, marks=marks)
 
 
 @dataclass(frozen=True)
 class AdapterRequest:
-    """An adapter for the loaded model in place of the one that is there: a folder, an embedded one's id, or none."""
+    """An adapter for the loaded model in place of its present one: a folder, an embedded one's id, or none."""
 
     path_or_id: str | None
 
 
 @dataclass(frozen=True, eq=False)
 class InfluenceRequest:
-    """How far one token of a canvas moves the others, behind the text of a run's first blocks."""
+    """How strongly one token of a canvas influences the others, after the text of a run's first blocks."""
 
     trace: Recording
     block: int

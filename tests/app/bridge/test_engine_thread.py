@@ -314,8 +314,8 @@ class Elsewhere:
 
     capabilities = Capabilities()
 
-    def load(self, request: LoadRequest, tell: Callable[[LoadReply], None]) -> None:
-        tell(LoadStarted(request.title))
+    def load(self, request: LoadRequest, report: Callable[[LoadReply], None]) -> None:
+        report(LoadStarted(request.title))
 
     def unload(self) -> ModelUnloaded:
         return ModelUnloaded()

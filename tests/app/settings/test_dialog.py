@@ -34,7 +34,7 @@ class Opened:
         self.changed: list[str] = []
         self.asked: list[str] = []
         self.dialog.changed.connect(self.changed.append)
-        self.dialog.asked.connect(self.asked.append)
+        self.dialog.act_requested.connect(self.asked.append)
 
     def control(self, kind: type[T], name: str) -> T:
         found = self.dialog.controls[name]
