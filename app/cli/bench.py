@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
     with terminal.note(f"Running {model.name} {args.runs} times …"):
         result = measure(model, args.runs, running.seed(args), config)
     if args.json:
-        record = result.as_dict() | running.who(model)
+        record = result.as_dict() | running.model_names(model)
         if launch is not None:
             record["window_seconds"] = launch
         running.print_json(record)
@@ -112,7 +112,7 @@ def _run_shape(args: argparse.Namespace) -> int:
 
     config = config_in(folder)
     needed = plan(folder, max(1, args.context), args.quantization, args.device, args.dtype)
-    if not needed.precision.is_packed:  # it would fit unpacked, and packed weights are what is measured
+    if not needed.precision.is_packed:  # it would fit unpacked; packed weights are measured
         needed = plan(folder, max(1, args.context), DEFAULT, args.device, args.dtype)
     require_room(needed)
     placement = choose(args.device, needed.dtype)  # "auto" is bf16 for packed weights, also on a CPU
@@ -139,7 +139,7 @@ def _run_shape(args: argparse.Namespace) -> int:
 
 
 def _reporter() -> Callable[[str], None]:
-    """Prints progress to standard error, a line a second at most: on a GPU steps take milliseconds."""
+    """Prints progress to standard error, at most a line per second: steps on a GPU take milliseconds."""
     last = time.monotonic()
 
     def report(what: str) -> None:
@@ -152,14 +152,14 @@ def _reporter() -> Callable[[str], None]:
 
 
 def first_paint_seconds() -> float:
-    """From launching a fresh process to its first painted window.
+    """Seconds from launching a new process to its first painted window.
 
     Raises:
-        SafelightError: no display, or the window did not come up.
+        SafelightError: no display, or the window did not appear.
     """
     if sys.platform.startswith(("linux", "freebsd")) and window.needs_xcb(os.environ):
         window.require_libraries()
-    launch = ["--first-paint"] if getattr(sys, "frozen", False) else ["-c", LAUNCH]  # a bundle is no interpreter
+    launch = ["--first-paint"] if getattr(sys, "frozen", False) else ["-c", LAUNCH]  # a bundle has no interpreter
     try:
         done = subprocess.run(
             [sys.executable, *launch], capture_output=True, text=True, timeout=LONGEST_LAUNCH, check=False

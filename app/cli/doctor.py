@@ -1,4 +1,4 @@
-"""``safelight doctor``: whether everything is right on this machine. ``engine.doctor`` checks; this prints."""
+"""``safelight doctor``: checks this machine and what is built for it. ``engine.doctor`` checks; this prints."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _progress() -> Callable[[str], None]:
-    """Lines on standard error: each thing in turn on a terminal that can erase, else one for each section."""
+    """Progress on standard error: every check on a terminal that can erase, else one line per section."""
     if terminal.can_style(sys.stderr):
 
         def show(text: str) -> None:
@@ -91,7 +91,7 @@ def _print(report: Report) -> None:
 
 
 def _machine_code(section: SectionReport) -> object:
-    """A row a kernel, with its launches a step, a column a card. Of the checks only failed ones are listed."""
+    """One row per kernel, with its launches per step; one column per card. Of the checks, only failures are listed."""
     targets = list(dict.fromkeys(str(row["target"]) for row in section.rows))
     table = terminal.table("kernels of a step", "kernel", "launches", *targets)
     for kernel in dict.fromkeys(str(row["kernel"]) for row in section.rows):

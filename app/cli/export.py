@@ -1,4 +1,4 @@
-"""``safelight export``: a recorded run to a page, a film, a picture or JSON. Runs no model."""
+"""``safelight export``: a recorded run as an HTML page, an animation, a picture or JSON. Runs no model."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _finish(work: Share) -> str:
-    """Do all of it; returns what is not in the file."""
+    """Run the export to its end; returns what was left out of the file."""
     while True:
         try:
             next(work)
@@ -105,7 +105,7 @@ def _frames(trace: Recording, args: argparse.Namespace) -> tuple[int, ...] | Non
 
 
 def _painting() -> object:
-    """What Qt needs to draw letters, without a display."""
+    """Set Qt up to draw text without a display."""
     from PySide6.QtGui import QGuiApplication  # Qt, which JSON and pages do without
 
     if sys.platform.startswith("linux"):

@@ -1,4 +1,4 @@
-"""``safelight generate``: text after a prompt, to standard output. Knows neither Qt nor torch."""
+"""``safelight generate``: a prompt's answer, to standard output. Knows neither Qt nor torch."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
                 "prefill_seconds": outcome.prefill_seconds,
                 "load_seconds": model.load_seconds,
                 "seed": seed,
-                **running.who(model),
+                **running.model_names(model),
                 "device": str(model.device),
             }
         )

@@ -2,8 +2,8 @@
 
 A subcommand is a module with ``add(commands)``, which adds its parser and sets ``run``; ``COMMANDS`` lists them.
 
-Exit codes: 0 done, 1 something unexpected, 2 bad input or no display, 130 stopped by Ctrl+C, 141 the reader of our
-output went away. Knows neither Qt nor torch: both are imported by the subcommand, after the arguments are found good.
+Exit codes: 0 done, 1 unexpected failure, 2 bad input or no display, 130 stopped by Ctrl+C, 141 the reader of the
+output is gone. Knows neither Qt nor torch: both are imported by the subcommand, after the arguments are checked.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ safelight COMMAND --help tells more. Results go to standard output, everything e
 
 
 def parser() -> Parser:
-    """The whole command line."""
+    """The parser of the whole command line."""
     root = Parser(prog="safelight", description=DESCRIPTION, epilog=EPILOG)
     root.add_argument("--version", action="version", version=f"safelight {_version()}")
     root.add_argument(
@@ -110,7 +110,7 @@ def _version() -> str:
 
 
 def _drop_stdout() -> None:
-    """The reader has gone: send the interpreter's last flush to nowhere, as it would fail."""
+    """The reader is gone: redirect standard output to null, since the interpreter's last flush would fail."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -1,4 +1,4 @@
-"""Options that several subcommands share, and how they become settings. Knows no model and runs nothing."""
+"""Options shared by subcommands, and their conversion to settings. Knows no model and runs nothing."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from engine.config import LARGEST_SEED, MOST_THREADS
 from engine.errors import quoted
 
 TEXT_BYTES = 64 * 2**20  # of a file, or of standard input
-QUANTIZATIONS = ("none", "nf4", "int4", "int4-g64")  # the engine's, named here so that --help needs no torch
+QUANTIZATIONS = ("none", "nf4", "int4", "int4-g64")  # as in the engine; repeated here so that --help needs no torch
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose complaints are one line, raised instead of printed."""
+    """An argument parser whose errors are one line, raised instead of printed."""
 
     def __init__(self, **options: Any) -> None:
         fixed: dict[str, Any] = {"allow_abbrev": False, "formatter_class": argparse.RawDescriptionHelpFormatter}
@@ -34,11 +34,11 @@ class Parser(argparse.ArgumentParser):
 
 
 if TYPE_CHECKING:
-    Commands: TypeAlias = "argparse._SubParsersAction[Parser]"  # what ``add_subparsers`` gives
+    Commands: TypeAlias = "argparse._SubParsersAction[Parser]"  # the type that ``add_subparsers`` returns
 
 
 def number(what: str, low: int, high: int | None = None) -> Callable[[str], int]:
-    """An argparse type: a whole number in a range, with a message that says so."""
+    """An argparse type: a whole number in a range, with an error message that names the range."""
     bounds = f"of {low} or more" if high is None else f"from {low} to {high}"
 
     def read(text: str) -> int:
@@ -54,7 +54,7 @@ def number(what: str, low: int, high: int | None = None) -> Callable[[str], int]
 
 
 def place(text: str) -> str:
-    """An argparse type: the name of a file or a folder, or an id, with ``~`` put in full."""
+    """An argparse type: a file, a folder or an id, with ``~`` expanded."""
     if not text or "\0" in text:
         raise argparse.ArgumentTypeError("give a name; this one is empty or holds a NUL character")
     try:
@@ -65,14 +65,14 @@ def place(text: str) -> str:
     except UnicodeError:
         raise argparse.ArgumentTypeError(f"{quoted(text)} cannot be a name here") from None
     except OSError as error:
-        if error.errno not in (errno.ENOENT, errno.ENOTDIR):  # the command itself reports what is missing, or makes it
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR):  # the command itself reports or creates a missing path
             raise argparse.ArgumentTypeError(f"{quoted(text)} cannot be used: {error.strerror}") from None
     return found
 
 
 @dataclass(frozen=True)
 class Knob:
-    """A sampler setting on the command line and the field of GenerationConfig it sets."""
+    """A sampler option and the field of GenerationConfig that it sets."""
 
     option: str
     field: str
@@ -138,7 +138,7 @@ def add_seed(parser: argparse._ActionsContainer) -> None:
 
 
 def add_sampler(parser: argparse.ArgumentParser) -> None:
-    """The sampler's knobs; what is not given stays as the model's own generation_config.json has it."""
+    """The sampler options; without them the model's generation_config.json applies."""
     group = parser.add_argument_group("sampler (default: the model's own settings)")
     for knob in KNOBS:
         kind = "N" if knob.read is int else "X"
@@ -159,7 +159,7 @@ def add_watch(parser: argparse.ArgumentParser) -> None:
 
 
 def sampler_changes(args: argparse.Namespace) -> dict[str, int | float]:
-    """The knobs that were given, checked before any model is loaded.
+    """The sampler options that were given, checked before any model is loaded.
 
     Raises:
         SafelightError: a value out of range, named by its option.
@@ -168,13 +168,13 @@ def sampler_changes(args: argparse.Namespace) -> dict[str, int | float]:
     probe = dict(changes)
     for one, other in (("t_min", "t_max"), ("t_max", "t_min")):
         if one in probe:
-            probe.setdefault(other, probe[one])  # the missing one comes from the model
+            probe.setdefault(other, probe[one])  # the other bound comes from the model
     settings(GenerationConfig(), probe)
     return changes
 
 
 def settings(base: GenerationConfig, changes: dict[str, int | float]) -> GenerationConfig:
-    """A model's own settings with the given knobs in place.
+    """A model's default settings with the given changes.
 
     Raises:
         SafelightError: a value out of range, named by its option.
@@ -203,7 +203,7 @@ def _reader(knob: Knob) -> Callable[[str], int | float]:
 
 
 def read_text(source: str) -> tuple[str, str]:
-    """The text of a file, or of standard input for ``-``, and what to call it in messages.
+    """The text of a file, or of standard input for ``-``, and its name in messages.
 
     Raises:
         SafelightError: it cannot be read, is not UTF-8, or is larger than ``TEXT_BYTES``.

@@ -1,4 +1,4 @@
-"""``safelight plan``: what a model would take, part by part, and whether it fits. ``engine.memory`` counts."""
+"""``safelight plan``: a model's memory by part, and whether it fits. ``engine.memory`` computes it."""
 
 from __future__ import annotations
 

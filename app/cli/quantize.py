@@ -1,4 +1,4 @@
-"""``safelight quantize``: packs a checkpoint into 4 bits, once, so that loading it later is as fast as the disk."""
+"""``safelight quantize``: packs a checkpoint into 4 bits once, so that later loads are as fast as the disk."""
 
 from __future__ import annotations
 

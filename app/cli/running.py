@@ -1,4 +1,4 @@
-"""Loads a model and drives one generation for the terminal: events in, one outcome out. Prints no results."""
+"""Loads a model and runs one generation for the terminal, from events to one outcome. Prints no results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Observer = Callable[[Event], None]
 
 @dataclass
 class Outcome:
-    """What a run wrote and what it took. Times leave out loading and whatever the observer did."""
+    """A run's text and its cost. Times exclude loading and the observer."""
 
     text: str = ""
     reason: str = "cancelled"
@@ -40,7 +40,7 @@ class Outcome:
     canvas_steps: list[int] = field(default_factory=list)  # of each committed canvas
     prefill_seconds: float = 0.0
     seconds: float = 0.0  # without prefill
-    stopped: bool = False  # by Ctrl+C; ``text`` then ends in the unfinished canvas's draft
+    stopped: bool = False  # by Ctrl+C; ``text`` then ends with the unfinished canvas's draft
 
     @property
     def tokens_per_forward(self) -> float:
@@ -48,9 +48,9 @@ class Outcome:
 
 
 def load(args: argparse.Namespace, default: str) -> Model:
-    """The model and adapter that the options name, with a note on a terminal's standard error while they load."""
+    """Load the model and adapter of the options, with a note on standard error if that is a terminal."""
     if args.adapter is not None:
-        catalog.resolve_adapter(args.adapter)  # a mistyped one is refused before a large model is loaded
+        catalog.resolve_adapter(args.adapter)  # a mistyped one is rejected before a large model is loaded
     bases = {adapter.id: adapter.base for adapter in engine.ADAPTERS}
     name = args.model or getattr(args, "window_model", None) or bases.get(args.adapter, default)
     with terminal.note(f"Loading {name} …"):
@@ -62,13 +62,13 @@ def load(args: argparse.Namespace, default: str) -> Model:
     return model
 
 
-def who(model: Model) -> dict[str, str]:
-    """The names for a JSON record: the model's name, and its adapter's where it has one."""
+def model_names(model: Model) -> dict[str, str]:
+    """The names for a JSON record: the model's, and its adapter's if it has one."""
     return {"model": model.name} | ({} if model.adapter is None else {"adapter": model.adapter.name})
 
 
 def seed(args: argparse.Namespace) -> int:
-    """The seed of the subcommand, else the one before it, else 0."""
+    """The seed given after the subcommand, else the one given before it, else 0."""
     given = args.seed if args.seed is not None else getattr(args, "window_seed", None)
     return 0 if given is None else int(given)
 
@@ -76,7 +76,7 @@ def seed(args: argparse.Namespace) -> int:
 def run(
     model: Model, ids: Sequence[int], config: GenerationConfig, seed: int, observe: Observer | None = None
 ) -> Outcome:
-    """Drive a generation to its end, or to Ctrl+C, which takes effect within a step."""
+    """Run a generation to its end, or to Ctrl+C, which takes effect within a step."""
     outcome = Outcome()
     draft = Draft(config.eos_token_ids)
     try:

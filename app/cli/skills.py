@@ -1,4 +1,4 @@
-"""``safelight skills``: the share of exactly right answers on tasks that were held out of training. Knows no torch."""
+"""``safelight skills``: the share of exactly right answers on tasks held out of training. Knows no torch."""
 
 from __future__ import annotations
 
@@ -86,14 +86,14 @@ def run(args: argparse.Namespace) -> int:
                 score.canvas_steps += outcome.canvas_steps
         if stopped:
             break
-    _show(args, scores, running.who(model), seed)
+    _show(args, scores, running.model_names(model), seed)
     if stopped:
         terminal.say("stopped; the table holds what was run")
         return 130
     return 0
 
 
-def _show(args: argparse.Namespace, scores: dict[str, SkillScore], who: dict[str, str], seed: int) -> None:
+def _show(args: argparse.Namespace, scores: dict[str, SkillScore], names: dict[str, str], seed: int) -> None:
     scores = {name: score for name, score in scores.items() if score.count}
     total = SkillScore(
         sum(score.count for score in scores.values()),
@@ -111,11 +111,11 @@ def _show(args: argparse.Namespace, scores: dict[str, SkillScore], who: dict[str
                 "count": total.count,
                 "steps_per_canvas": total.steps_per_canvas,
                 "seed": seed,
-                **who,
+                **names,
             }
         )
         return
-    heading = f"{' + '.join(who.values())}, held-out tasks, seed {seed}"
+    heading = f"{' + '.join(names.values())}, held-out tasks, seed {seed}"
     table = terminal.table(heading, "skill", "exact", "of", "rate", "steps per canvas")
     for name, score in (*scores.items(), ("all", total)):
         title = skills.SKILLS[name].title if name in skills.SKILLS else "All skills"

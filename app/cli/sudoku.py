@@ -1,6 +1,6 @@
-"""``safelight sudoku``: puzzles through the model, judged as it wrote them; fresh puzzles; scores over many.
+"""``safelight sudoku``: solves puzzles with the model and judges its answers; makes puzzles; scores many.
 
-No solver takes part in what the model writes.
+No solver changes what the model writes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ examples:
   safelight sudoku --eval --givens 36 --count 200 --seed 0 --json
   safelight sudoku --eval --bin easy --csv easy.csv
 """
-FEWEST, MOST = 22, 80  # givens of puzzles to make; fewer than 22 would take minutes each
+FEWEST, MOST = 22, 80  # givens of generated puzzles; fewer than 22 take minutes each
 
 
 def add(commands: options.Commands) -> None:
@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def solve(args: argparse.Namespace, changes: dict[str, int | float]) -> int:
-    """Run the puzzles that were given, one after the other."""
+    """Run the given puzzles, one after the other."""
     puzzles = read_puzzles(args.puzzles, args.file)
     model = running.load(args, SUDOKU)
     config = options.settings(model.generation_defaults, changes)
@@ -109,7 +109,7 @@ def solve(args: argparse.Namespace, changes: dict[str, int | float]) -> int:
 
 
 def read_puzzles(arguments: list[str], file: str | None) -> list[str]:
-    """All puzzles, checked before the first one is run.
+    """Read and check all puzzles before the first one is run.
 
     Raises:
         SafelightError: naming the argument or the line, and what is wrong with it.
@@ -133,7 +133,7 @@ def read_puzzles(arguments: list[str], file: str | None) -> list[str]:
 
 
 def record(result: Result) -> dict[str, object]:
-    """The JSON line of a puzzle that was given."""
+    """The JSON line of a puzzle's result."""
     everything = result.record()
     return {key: everything[key] for key in ("puzzle", "answer", "valid", "givens_kept", "steps", "seconds")}
 

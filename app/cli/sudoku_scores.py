@@ -1,6 +1,6 @@
-"""``safelight sudoku --eval``: fresh puzzles through the model, and how many it solves; the table of results.
+"""``safelight sudoku --eval``: how many fresh puzzles the model solves; the table of results.
 
-Knows no torch. No solver takes part in what the model writes.
+Knows no torch. No solver changes what the model writes.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ NAMES = {
     "medium": f"medium ({sudoku.GIVENS['medium'].low} to {sudoku.GIVENS['medium'].high})",
     "hard": f"hard (under {sudoku.GIVENS['medium'].low})",
 }
-WIDE = 92  # columns that the table takes with the bins' whole names
-PLAIN_LINES = 10  # of progress in all, where no line can be written over
+WIDE = 92  # columns of the table with the bins' full names
+PLAIN_LINES = 10  # lines of progress in all, where a line cannot be overwritten
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +48,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def check(args: argparse.Namespace) -> None:
-    """Refuse options that do not go together.
+    """Reject options that exclude each other.
 
     Raises:
         SafelightError: naming them.
@@ -76,7 +76,7 @@ def check(args: argparse.Namespace) -> None:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Who is scored, how, and on what: ``count`` puzzles of each span. The seed chooses puzzles and noise."""
+    """The scored model, its settings and the task: ``count`` puzzles per span. The seed sets puzzles and noise."""
 
     model: Model
     config: GenerationConfig
@@ -89,7 +89,7 @@ class Evaluation:
 
 
 def run(args: argparse.Namespace, changes: dict[str, int | float]) -> int:
-    """Score the model that the options name. After Ctrl+C there is what was run until then."""
+    """Score the model of the options. After Ctrl+C, prints the results so far."""
     model = running.load(args, SUDOKU)
     config = options.settings(model.generation_defaults, changes)
     names = BINS if args.bin in (None, ALL) else (args.bin,)
@@ -112,7 +112,7 @@ def run(args: argparse.Namespace, changes: dict[str, int | float]) -> int:
 
 
 def score(evaluation: Evaluation, scores: Scoreboard) -> bool:
-    """Run all puzzles, the spans in turns, into ``scores``; False where Ctrl+C came first."""
+    """Run all puzzles, alternating between the spans, into ``scores``; False if stopped by Ctrl+C."""
     ticker = Ticker(len(evaluation))
     try:
         for index in range(evaluation.count):
@@ -123,7 +123,7 @@ def score(evaluation: Evaluation, scores: Scoreboard) -> bool:
                     return False
                 scores.add(result)
                 ticker.show(scores)
-    except KeyboardInterrupt:  # while a puzzle was made
+    except KeyboardInterrupt:  # Ctrl+C while a puzzle was generated
         return False
     finally:
         ticker.clear()
@@ -134,7 +134,7 @@ def document(evaluation: Evaluation, scores: Scoreboard, *, finished: bool) -> d
     """The settings of an evaluation and all of its results."""
     adapter = evaluation.model.adapter
     return {
-        **running.who(evaluation.model),
+        **running.model_names(evaluation.model),
         **({} if adapter is None else {"adapter_fingerprint": adapter.fingerprint}),
         "device": str(evaluation.model.device),
         "givens": [str(span) for span in evaluation.spans],
@@ -147,7 +147,7 @@ def document(evaluation: Evaluation, scores: Scoreboard, *, finished: bool) -> d
 
 
 class Ticker:
-    """The running rates on standard error: one line that changes on a terminal, elsewhere ten lines in all."""
+    """The current rates on standard error: one line that is overwritten on a terminal, elsewhere ten lines in all."""
 
     def __init__(self, total: int) -> None:
         self._total = total
@@ -163,7 +163,7 @@ class Ticker:
             terminal.say(f"{done} of {self._total} puzzles; {rates(scores)}")
 
     def clear(self) -> None:
-        """Erase the changing line."""
+        """Erase the line."""
         if self._changes:
             sys.stderr.write(terminal.CLEAR_LINE)
             sys.stderr.flush()
@@ -173,7 +173,7 @@ class Ticker:
 
 
 def contender(model: Model) -> str:
-    """The name of the model, with its adapter's where it has one."""
+    """The name of the model, with its adapter's if it has one."""
     return model.name if model.adapter is None else f"{model.name} + {model.adapter.name}"
 
 
@@ -185,7 +185,7 @@ def solve(
     seed: int,
     observe: running.Observer | None = None,
 ) -> Result | None:
-    """What the model writes for a puzzle; None where Ctrl+C stopped it."""
+    """The model's answer to a puzzle; None if stopped by Ctrl+C."""
     ids = model.chat_ids([{"role": "user", "content": sudoku.to_prompt(puzzle)}])
     outcome = running.run(model, ids, config, seed, observe)
     if outcome.stopped:
@@ -195,7 +195,7 @@ def solve(
 
 
 def table(scores: Scoreboard, title: str, columns: int) -> Table:
-    """Solved puzzles by bin with their figures, in a terminal of so many columns."""
+    """The results by bin, for a terminal of so many columns."""
     heads = ("givens", "solved", "rate", "95 %\ninterval", "cells\nright", "givens\nkept", "steps,\nmean")
     frame = terminal.table(title, *heads, "steps,\nmedian", "seconds,\nmean")
     for row in scores.rows_to_show():
@@ -217,5 +217,5 @@ def _figures(row: ScoreRow) -> tuple[str, ...]:
 
 
 def rates(scores: Scoreboard) -> str:
-    """The running rate of every bin with results, on one line."""
+    """The current rate of every bin with results, on one line."""
     return " · ".join(f"{row.bin} {row.solved}/{row.count} {percent(row.rate)}" for row in scores.rows_to_show())

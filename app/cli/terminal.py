@@ -1,6 +1,6 @@
-"""What the command line draws: consoles, notes, Sudoku boards and the tables' frame. Runs nothing, knows no model.
+"""Terminal output: consoles, notes, progress, tables and Sudoku boards. Runs nothing, knows no model.
 
-Escape codes go to terminals only, and not when NO_COLOR is set; every state can be read from words or signs alone.
+Escape codes go to terminals only, and not when NO_COLOR is set; no information is in colour alone.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _Console(Console):
 
 
 def console(stream: TextIO) -> Console:
-    """A console that writes to ``stream`` as it is, with styles only where they are welcome."""
+    """A console that writes to ``stream`` without reformatting, with styles only where they are allowed."""
     styled = can_style(stream)
     return _Console(
         file=stream,
@@ -52,10 +52,10 @@ def console(stream: TextIO) -> Console:
 
 
 def prepare_streams() -> None:
-    """Let streams of narrow encodings replace what they cannot show, and closed ones swallow it."""
+    """Make streams replace characters that they cannot encode, and discard output if they are closed."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if stream is None:  # closed by the caller, or a windowed program
+        if stream is None:  # closed by the caller, or None in a windowed program
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
         elif hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
@@ -69,7 +69,7 @@ def say(message: str) -> None:
 
 @contextmanager
 def note(text: str) -> Iterator[None]:
-    """A line on standard error while something takes its time; only on a terminal, and taken away afterwards."""
+    """A line on standard error during slow work; only on a terminal, and erased afterwards."""
     stream = sys.stderr
     if not stream.isatty():
         yield
@@ -87,14 +87,14 @@ def note(text: str) -> Iterator[None]:
 
 @contextmanager
 def progress(title: str) -> Iterator[Callable[[float], None]]:
-    """A bar on standard error for a share from 0 to 1; only on a terminal, and taken away afterwards."""
+    """A bar on standard error for a share from 0 to 1; only on a terminal, and erased afterwards."""
     with Progress(console=console(sys.stderr), transient=True, disable=not can_style(sys.stderr)) as bar:
         task = bar.add_task(title, total=1.0)
         yield lambda share: bar.update(task, completed=share)
 
 
 def printable(text: str) -> str:
-    """The text with control characters other than line breaks and tabs made visible and harmless."""
+    """The text with control characters, except line breaks and tabs, replaced by visible ones."""
     return "".join(ch if ch in "\n\t" or ch.isprintable() else "\N{REPLACEMENT CHARACTER}" for ch in text)
 
 
@@ -107,7 +107,7 @@ def table(title: str, *columns: str) -> Table:
 
 
 def boards(puzzle: str, answer: str) -> Text:
-    """A puzzle and the model's answer side by side; ``!`` stands before cells in conflict and givens not kept."""
+    """A puzzle and the model's answer side by side; ``!`` marks cells in conflict and changed givens."""
     wrong = {cell for pair in sudoku.conflicts(answer) for cell in pair}
     wrong |= {cell for cell, given in enumerate(puzzle) if given not in ("0", answer[cell])}
     text = Text()
@@ -129,7 +129,7 @@ def boards(puzzle: str, answer: str) -> Text:
 
 
 def verdict_in_words(puzzle: str, answer: str) -> str:
-    """The judgement of an answer, in words."""
+    """The judgement of an answer in words."""
     verdict = sudoku.judge(puzzle, answer)
     if verdict.valid:
         return "solved"

@@ -1,4 +1,4 @@
-"""``safelight train sudoku``: an adapter that teaches a model Sudoku. The engine trains; this asks and prints."""
+"""``safelight train sudoku``: trains an adapter for Sudoku. The engine trains; this parses options and prints."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def add(commands: options.Commands) -> None:
         "--eval-count", type=whole("the count", 1), metavar="N", help="puzzles each time (default: 20)"
     )
     parser.add_argument("--compile", action="store_true", help="walks twice as fast; needs a C++ compiler")
-    model = parser.add_argument_group("model")  # without --adapter: what is trained is a new one
+    model = parser.add_argument_group("model")  # without --adapter: a new one is trained
     model.add_argument(
         "--model",
         type=options.place,
@@ -148,7 +148,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def in_words(record: TrainingRecord) -> str:
-    """One line of the run."""
+    """A training record in one line."""
     match record:
         case PuzzlesMade():
             return f"{record.done} of {record.of} puzzles made"
@@ -181,7 +181,7 @@ def _fields(record: TrainingRecord) -> dict[str, object]:
 
 @contextmanager
 def _stopping() -> Iterator[threading.Event]:
-    """A flag that Ctrl+C sets; a second Ctrl+C stops at once, and costs the steps since the last checkpoint."""
+    """A flag that Ctrl+C sets; a second Ctrl+C stops at once and loses the steps since the last checkpoint."""
     flag = threading.Event()
 
     def stop(*_: object) -> None:

@@ -1,7 +1,7 @@
-"""``--watch``: a canvas that develops in the terminal, folded by the same reducer as the window's. Runs no model.
+"""``--watch``: shows the canvas in the terminal, with the same reducer as the window. Runs no model.
 
-Live on standard error, or on standard output where only that is a terminal; without a terminal (or with NO_COLOR) the
-last frame is printed once, plain. Standard output is left to results otherwise.
+Live on standard error, or on standard output if only that is a terminal; without a terminal (or with NO_COLOR) the
+last frame is printed once, as plain text. Otherwise only results go to standard output.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from app.cli import terminal
 from app.state.run.canvas import BlockState, CanvasState, CellState
 from engine import CanvasCommitted, CanvasStarted, Event, GenerationConfig, StepFinished
 
-STYLES = {  # never colour alone
+STYLES = {  # so that no state is shown by colour alone
     CellState.NOISE: "dim",
     CellState.CANDIDATE: "",
     CellState.ACCEPTED: "underline",
@@ -29,19 +29,19 @@ STYLES = {  # never colour alone
     CellState.GIVEN: "bold italic cyan",
     CellState.PADDING: "dim",
 }
-CONTROL = "¤"  # end, padding, turn marks
+CONTROL = "¤"  # end, padding and turn tokens
 BREAK = "↵"
 
 
 class PieceTexts(Protocol):
-    """How tokens are written; the model's tokenizer is one."""
+    """The text of tokens; the model's tokenizer implements it."""
 
     def piece(self, token: int) -> str: ...
     def is_special(self, token: int) -> bool: ...
 
 
 class Watcher:
-    """Folds each event and shows the block under way. A context manager: leaving it leaves the terminal in order."""
+    """Applies each event and shows the current block. A context manager, which restores the terminal at its end."""
 
     def __init__(
         self, pieces: PieceTexts, config: GenerationConfig, columns: int | None, pace: float, *, raw: bool
@@ -55,7 +55,7 @@ class Watcher:
 
     def __enter__(self) -> Watcher:
         if self.console.is_terminal:
-            # Where the answer follows on the same terminal, the canvas makes way for it.
+            # If the answer follows on the same terminal, the canvas is erased first.
             self.live = Live(
                 console=self.console,
                 auto_refresh=False,
@@ -76,7 +76,7 @@ class Watcher:
             self.console.print(self.frame(block))
 
     def __call__(self, event: Event) -> None:
-        """Show what an event changes; each step stays in view for ``pace`` seconds at least."""
+        """Apply and show an event; each step is shown for at least ``pace`` seconds."""
         self.state.fold(event)
         block = self.state.current
         if self.live is None or block is None or not isinstance(event, CanvasStarted | StepFinished | CanvasCommitted):
@@ -86,7 +86,7 @@ class Watcher:
         self.live.update(self.frame(block), refresh=True)
 
     def frame(self, block: BlockState) -> Text:
-        """Status, states with their counts, and the canvas."""
+        """The status line, the legend and the canvas."""
         width = min(terminal.MOST_COLUMNS, self.console.width - 1)
         text = Text(overflow="ellipsis", no_wrap=True)
         text.append(status(block, self.config, len(self.state.blocks)))
@@ -115,7 +115,7 @@ def status(block: BlockState, config: GenerationConfig, blocks: int) -> Text:
 
 
 def legend(block: BlockState, *, calm: bool) -> Text:
-    """How many positions are in which state, each written in its own style."""
+    """The number of positions in each state, each in the state's style."""
     text = Text()
     counts = np.bincount(block.states(calm=calm), minlength=len(CellState))
     for state in CellState:
@@ -127,7 +127,7 @@ def legend(block: BlockState, *, calm: bool) -> Text:
 
 
 def canvas(block: BlockState, pieces: PieceTexts, width: int, columns: int | None, *, calm: bool) -> Text:
-    """The tokens of a block in order: ``columns`` a row where given (one sign each), else flowing to ``width``."""
+    """The tokens of a block: ``columns`` per row if given (one character each), else wrapped at ``width``."""
     text = Text()
     used = 0
     for position in range(block.length):
@@ -145,7 +145,7 @@ def canvas(block: BlockState, pieces: PieceTexts, width: int, columns: int | Non
 
 
 def glyph(token: int, state: CellState, pieces: PieceTexts) -> str:
-    """A token as one visible, harmless piece without line breaks."""
+    """A token as visible text without line breaks or control characters."""
     if state is CellState.PADDING:
         return " "
     if pieces.is_special(token):
@@ -166,7 +166,7 @@ class _Silent:
 def watcher(
     args: argparse.Namespace, pieces: PieceTexts, config: GenerationConfig, columns: int | None = None
 ) -> Watcher | _Silent:
-    """The observer that the options ask for."""
+    """The observer that the options select."""
     if not args.watch:
         return _Silent()
     return Watcher(pieces, config, columns, args.pace / 1000, raw=args.raw)

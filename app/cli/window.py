@@ -1,6 +1,6 @@
-"""``safelight`` without a subcommand: opens the window, after checks that one can open, where Qt would abort.
+"""``safelight`` without a subcommand: opens the window, after checks for conditions under which Qt would abort.
 
-The checks are cheap and import no Qt: is there a display, does it take connections, do the system libraries load.
+The checks are cheap and import no Qt: is there a display, does it accept connections, do the system libraries load.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ def run(args: argparse.Namespace) -> int:
             from app.main import run as run_window  # Qt, which may be missing
         except ImportError as error:
             if not (error.name or "").startswith(("PySide6", "shiboken6")) and ".so" not in str(error):
-                raise  # our own fault, not the system's
+                raise  # a bug of ours, not a missing library
             raise SafelightError(_missing(str(error))) from error
         return run_window(args.window_model, args.window_seed, args.self_test)
 
 
 @contextmanager
 def _leaving_on_ctrl_c() -> Iterator[None]:
-    """Ctrl+C ends the process at once until the window has a handler of its own; nothing can be lost before.
+    """Let Ctrl+C end the process at once until the window has its own handler; nothing can be lost before.
 
-    Qt's modules abort where a KeyboardInterrupt comes up while they load.
+    Qt's modules abort if a KeyboardInterrupt is raised while they load.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -60,10 +60,10 @@ def _leaving_on_ctrl_c() -> Iterator[None]:
 
 
 def needs_xcb(environment: Mapping[str, str]) -> bool:
-    """Whether the window will come up through X11.
+    """Whether the window will use X11.
 
     Raises:
-        SafelightError: there is no display, or it takes no connections.
+        SafelightError: there is no display, or it accepts no connections.
     """
     asked = [name.partition(":")[0] for name in environment.get("QT_QPA_PLATFORM", "").split(";") if name]
     if any(name not in ("xcb", "wayland", "wayland-egl") for name in asked):
@@ -82,7 +82,7 @@ def needs_xcb(environment: Mapping[str, str]) -> bool:
 
 
 def require_libraries() -> None:
-    """Load Qt's X11 plugin once: where it does not load, Qt would abort the process.
+    """Load Qt's X11 plugin as a test: if it does not load, Qt would abort the process.
 
     Raises:
         SafelightError: it does not load; names the packages that usually help.

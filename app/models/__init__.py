@@ -1,1 +1,1 @@
-"""The models page: what there is, what it takes, and downloading, packing, loading and deleting it."""
+"""The models page: lists models with their size and memory; downloads, packs, loads and deletes them."""

@@ -1,4 +1,4 @@
-"""What the models page can do, by name; what can be done with a model of its list has a button there."""
+"""The named actions of the models page; actions on a listed model are buttons of its row."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def actions(context: AppContext, _page: Lazy[ModelsController]) -> list[Action]:
-    """About the model that is loaded."""
+    """Actions on the loaded model."""
 
     def loaded() -> str:
         return "" if context.model is not None else tr("No model is loaded")

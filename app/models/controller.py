@@ -1,4 +1,4 @@
-"""What the models page asks for: loading and letting go; and what of the app it shows."""
+"""Connects the models page to the app: loading and unloading, and the state that the page shows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from app.models.page import ModelsPage
 class ModelsController(QObject):
     """Lists nothing before the first ``refresh``."""
 
-    notice = None  # what is said elsewhere stands under the page; what its jobs say stands in it
+    notice = None  # errors of the page's jobs are shown in it, others under it
 
     def __init__(self, context: AppContext) -> None:
         super().__init__()
@@ -29,12 +29,12 @@ class ModelsController(QObject):
         self._show_offline()
 
     def enter(self) -> None:
-        """The disk is looked at again."""
+        """Refresh when the page is shown."""
         self.page.refresh()
         self.page.setFocus()
 
     def refresh(self) -> None:
-        """Look at the disk and at the memory again."""
+        """Read the disk and the free memory again."""
         self.page.refresh()
 
     @Slot()

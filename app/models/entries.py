@@ -1,4 +1,4 @@
-"""What is on the models page, found by looking at the disk, and what can be done with it. Knows no Qt and no torch."""
+"""The entries of the models page, read from the disk, and their actions. Knows no Qt and no torch."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ Action = Literal["load", "unload", "download", "resume", "pause", "cancel", "ver
 ACTIONS: tuple[Action, ...] = (
     "load", "unload", "download", "resume", "pause", "cancel", "convert", "verify", "delete", "remove",
 )  # fmt: skip
-PACKED = "-packed"  # ends the name of a folder that a conversion writes
+PACKED = "-packed"  # suffix of a folder that a conversion writes
 
-# The window waits for the listing, and what lies in the data folder may come from anybody. ``os.path`` says no where
-# ``Path`` raises, as for a folder that nobody may read.
-NAMES = 5_000  # that are read from the data folder
-FOLDERS = 50  # of those that are listed; a row of the page takes 7 ms
+# The window waits for the listing, and the data folder's content is untrusted. ``os.path`` returns False where
+# ``Path`` raises, as for an unreadable folder.
+NAMES = 5_000  # read from the data folder
+FOLDERS = 50  # of those, listed; a row of the page takes 7 ms
 FILES = 20_000  # whose sizes are added up, in all folders together
-JSON_BYTES = 2**18  # of a file that is looked into
+JSON_BYTES = 2**18  # of a file that is parsed
 
 
 @dataclass(frozen=True)
 class ModelEntry:
-    """One model. ``unpacked`` is a conversion that was not finished; ``missing`` a folder that has gone."""
+    """One model. ``unpacked`` is an unfinished conversion; ``missing`` a folder that no longer exists."""
 
     key: str
     group: Group
     state: State
     title: str
     purpose: str
-    folder: Path  # where it lies, or will lie
+    folder: Path  # its present or future folder
     load_id: str = ""  # what loads it
     repo: str = ""
     bytes_here: int = 0
-    bytes_total: int = 0  # of a download; 0 where it is not known
-    shape: str = ""  # to plan with while the weights are not here
+    bytes_total: int = 0  # of a download; 0 if unknown
+    shape: str = ""  # to plan with before the weights are downloaded
     is_packed: bool = False  # already in 4 bits
     is_gated: bool = False
     can_verify: bool = False
@@ -64,11 +64,11 @@ class ModelEntry:
 def actions(
     entry: ModelEntry, job: tuple[JobKind, Phase] | None, *, loaded: bool, can_convert: bool
 ) -> tuple[Action, ...]:
-    """In the order of their buttons.
+    """The actions of an entry, in the order of their buttons.
 
     Args:
-        job: the heavy job about this model.
-        can_convert: whether its packed form is not there or on the way yet.
+        job: the heavy job on this model.
+        can_convert: whether its packed form neither exists nor is being made.
     """
     if job is not None:
         kind, phase = job
@@ -96,10 +96,10 @@ def actions(
 def entries(
     folder: Path, local: Iterable[Path], published: Sequence[PublishedModel] = PUBLISHED
 ) -> tuple[ModelEntry, ...]:
-    """Everything there is, in the order of the page; of a crowded data folder ``FOLDERS`` entries.
+    """All entries, in the order of the page; at most ``FOLDERS`` from the data folder.
 
     Args:
-        folder: the data folder of models; need not exist.
+        folder: the data folder of models; may be missing.
         local: folders that the user added.
     """
     sizes = _Sizes()
@@ -119,7 +119,7 @@ def entries(
 
 
 def _inside(folder: Path) -> list[Path]:
-    """The folders in the data folder whose names can be shown."""
+    """The folders in the data folder with displayable names."""
     try:
         with os.scandir(folder) as found:
             names = [each.name for each in islice(found, NAMES) if os.path.isdir(each.path)]
@@ -155,7 +155,7 @@ def _published(model: PublishedModel, folder: Path, sizes: _Sizes) -> ModelEntry
 
 
 def _unfinished(path: Path, folder: Path) -> ModelEntry | None:
-    """An unfinished download; None where the name is not that of one."""
+    """An unfinished download; None if the name is not that of one."""
     part = download.partial_of(path)
     if part is None:
         return None
@@ -173,7 +173,7 @@ def _unfinished(path: Path, folder: Path) -> ModelEntry | None:
 
 
 def _stored(path: Path, sizes: _Sizes) -> ModelEntry | None:
-    """A folder inside the data folder: a model, a conversion that was not finished, or nothing of ours."""
+    """A folder in the data folder: a model, an unfinished conversion, or neither (None)."""
     key = str(path)
     if os.path.lexists(path / MANIFEST):
         purpose = tr("packed into 4 bits by Safelight; loads at the speed of the disk")
@@ -189,7 +189,7 @@ def _stored(path: Path, sizes: _Sizes) -> ModelEntry | None:
         )  # fmt: skip
     if (record := Record.read(path)) is None:
         return _folder_entry(path, "stored", sizes) if os.path.isfile(path / "config.json") else None
-    if record.missing(path):  # somebody removed a file of it
+    if record.missing(path):  # a file was removed
         return _unfinished(path, path.parent)
     return ModelEntry(
         key, "stored", "ready", record.repo, tr("a downloaded model"), path, key, record.repo,
@@ -204,7 +204,7 @@ def _local(path: Path, sizes: _Sizes) -> ModelEntry:
 
 
 def _folder_entry(path: Path, group: Group, sizes: _Sizes) -> ModelEntry:
-    """A model folder as somebody put it there."""
+    """A model folder that the user put there."""
     store = os.path.lexists(path / MANIFEST)
     return ModelEntry(
         str(path), group, "ready", path.name, str(path), path, str(path), bytes_here=sizes.of(path),
@@ -218,13 +218,13 @@ def _title(path: Path) -> str:
 
 
 class _Sizes:
-    """Adds up the sizes of files, over all folders of one listing no more than ``FILES``."""
+    """Adds up file sizes; at most ``FILES`` files over all folders of one listing."""
 
     def __init__(self) -> None:
         self._left = FILES
 
     def of(self, folder: Path) -> int:
-        """Bytes of the files in a folder; links to folders are not followed, and what cannot be read counts 0."""
+        """Bytes of the files in a folder; links to folders are not followed, unreadable files count 0."""
         total, pending = 0, [str(folder)]
         while pending and self._left > 0:
             with contextlib.suppress(OSError), os.scandir(pending.pop()) as found:
@@ -240,7 +240,7 @@ class _Sizes:
 def _size(entry: os.DirEntry[str]) -> int:
     try:
         return entry.stat().st_size if entry.is_file() else 0
-    except OSError:  # a link to itself, say
+    except OSError:  # such as a link to itself
         return 0
 
 
@@ -249,7 +249,7 @@ def _is_packed(model: Path) -> bool:
 
 
 def _json(path: Path) -> dict[str, Any]:
-    """A JSON object, empty where there is none; a damaged one is reported when the model is loaded."""
+    """A JSON object, empty if missing or damaged; loading the model reports the damage."""
     try:
         return read_json(path, most=JSON_BYTES)
     except SafelightError:

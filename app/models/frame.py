@@ -1,4 +1,4 @@
-"""How the models page is laid out: a heading, groups of rows, one scroll area. Knows no models and no jobs."""
+"""The layout of the models page: a heading, groups of rows, one scroll area. Knows no models and no jobs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from app.models.entries import Group
 from app.models.rows import ModelRow
 from app.system.i18n import tr
 
-WIDTH = 880  # pixels at most, so that lines stay readable
+WIDTH = 880  # maximum, in pixels, so that lines stay readable
 
 
 def group_title(group: Group) -> str:
@@ -76,7 +76,7 @@ class PageFrame(QScrollArea):
         self.setWidget(outside)
 
     def arrange(self, rows: Iterable[ModelRow]) -> None:
-        """Put the rows in order; those that are in their place already are not touched."""
+        """Put the rows in order; rows already in place are not moved."""
         rows = tuple(rows)
         places = dict.fromkeys(self._groups, 1)  # after the heading
         for row in rows:

@@ -1,4 +1,4 @@
-"""The access token of the hub, in the system's keyring; where none works, in this session only. Knows no widgets.
+"""The access token of the hub, in the system's keyring, or else for this session only. Knows no widgets.
 
 Reading or writing may wait for the user to unlock the keyring, so it belongs on a thread of its own.
 """
@@ -14,22 +14,22 @@ SERVICE, NAME = "Safelight", "hub access token"
 
 
 class TokenStore:
-    """One token. Safe to use from several threads."""
+    """One token. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._session = ""  # what no keyring would keep
+        self._session = ""  # the token, if no keyring stored it
 
     def read(self) -> str:
-        """The token; empty where there is none."""
+        """The token; empty if there is none."""
         with self._lock:
             return self._session or _from_keyring()
 
     def write(self, token: str) -> Place:
-        """Keep a token; an empty one forgets it.
+        """Store a token; an empty one removes it.
 
         Returns:
-            Where it is now: "session" means until the app ends, as no keyring took it.
+            Where it is stored: "session" is until the app ends, if no keyring stored it.
         """
         with self._lock:
             kept = _to_keyring(token)
@@ -46,7 +46,7 @@ def _keyring() -> ModuleType:
 def _from_keyring() -> str:
     try:
         return _keyring().get_password(SERVICE, NAME) or ""
-    except Exception:  # backends raise what they like: no bus, no service, locked, denied
+    except Exception:  # backends raise many types: no bus, no service, locked, denied
         return ""
 
 
@@ -59,7 +59,7 @@ def _to_keyring(token: str) -> bool:
             try:
                 keyring.delete_password(SERVICE, NAME)
             except keyring.errors.PasswordDeleteError:
-                return True  # there was none
-        return (keyring.get_password(SERVICE, NAME) or "") == token  # some backends take it and keep nothing
+                return True  # there was no token
+        return (keyring.get_password(SERVICE, NAME) or "") == token  # some backends accept it and store nothing
     except Exception:
         return not token

@@ -1,9 +1,9 @@
-"""Work that takes long, off the GUI thread: heavy jobs one after another, light ones beside them. Knows no model.
+"""Long work off the GUI thread: heavy jobs one after another, light ones in parallel to them. Knows no model.
 
-A download may take hours, and a count of memory must not wait for it: hence two threads. Both begin with their first
-job. What a job does is a function that gets a ``Control``; what it returns or raises comes back as ``JobEnded``.
-A job may hang in what cannot be stopped, such as a keyring that asks for a password. So the threads are Python's own
-daemons, which do not keep the process alive; a ``QThread`` would.
+A download may take hours, and a memory estimate must not wait for it: hence two threads. Each starts with its first
+job. A job is a function of a ``Control``; its result or exception is emitted in a ``JobEnded``.
+A job may block in a call that cannot be stopped, such as a keyring asking for a password. So the threads are Python
+daemon threads, which do not keep the process alive; a ``QThread`` would.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ JobKind = Literal["download", "convert", "verify", "delete", "plan", "token"]
 HEAVY: tuple[JobKind, ...] = ("download", "convert", "verify")
 Phase = Literal["queued", "running", "pausing", "cancelling"]
 STACK_BYTES = 16 * 2**20  # secondary threads have 0.5 MiB on macOS, too little for tensor libraries
-REPORT_SECONDS = 0.1  # between two signals of one job
-CLOSING_SECONDS = 5.0  # for what runs to stop; a conversion looks at its flag between two layers
+REPORT_SECONDS = 0.1  # between two progress signals of a job
+CLOSING_SECONDS = 5.0  # for running jobs to stop; a conversion checks its flag between layers
 
 
 @dataclass(frozen=True)
 class JobProgress:
-    """Where a job stands; the amounts are bytes, and 0 where they are not known."""
+    """A job's progress; amounts are bytes, 0 if unknown."""
 
     key: str
     kind: JobKind
@@ -44,35 +44,35 @@ class JobProgress:
 
 @dataclass(frozen=True, eq=False)
 class Control:
-    """What a job's function reports through and looks at."""
+    """How a job's function reports progress and learns that it should stop."""
 
     key: str
     kind: JobKind
     emit: Callable[[JobProgress], None]
     pause: threading.Event = field(default_factory=threading.Event)
     cancel: threading.Event = field(default_factory=threading.Event)
-    _told: list[float] = field(default_factory=lambda: [0.0])
+    _last_report: list[float] = field(default_factory=lambda: [0.0])
 
     @property
     def stopped(self) -> bool:
         return self.pause.is_set() or self.cancel.is_set()
 
     def is_set(self) -> bool:
-        """So that it can stand for a cancel flag that either of the two sets."""
+        """As ``stopped``, so that it can be passed as a cancel flag."""
         return self.stopped
 
-    def tell(
+    def report(
         self, share: float, done: int = 0, total: int = 0, speed: float = 0.0, stage: str = "", *, now: bool = False
     ) -> None:
-        """Report, about ten times a second at most; ``now`` reports in any case."""
-        if now or time.monotonic() - self._told[0] >= REPORT_SECONDS:
-            self._told[0] = time.monotonic()
+        """Report progress, at most about ten times a second; ``now`` overrides this limit."""
+        if now or time.monotonic() - self._last_report[0] >= REPORT_SECONDS:
+            self._last_report[0] = time.monotonic()
             self.emit(JobProgress(self.key, self.kind, share, done, total, speed, stage))
 
 
 @dataclass(frozen=True, eq=False)
 class ModelJob:
-    """``work`` is run in a thread; ``key`` says what it is about."""
+    """``work`` is run in a thread; ``key`` identifies what it works on."""
 
     key: str
     kind: JobKind
@@ -81,7 +81,7 @@ class ModelJob:
 
 @dataclass(frozen=True, eq=False)
 class JobEnded:
-    """A job's result, or what went wrong. ``details`` holds the traceback where the failure was not foreseen."""
+    """A job's result or failure. ``details`` holds the traceback of an unexpected failure."""
 
     key: str
     kind: JobKind
@@ -92,42 +92,42 @@ class JobEnded:
 
 
 class _Lane(QObject):
-    """Runs what it is given, one job after another, in a thread of its own, which its signals come from."""
+    """Runs queued jobs one after another in a thread of its own, which also emits its signals."""
 
     progressed = Signal(object)
     ended = Signal(object)
 
     def __init__(self, name: str) -> None:
         super().__init__()
-        self.is_left = False  # nobody listens any more, though the thread goes on
-        self.asked: SimpleQueue[tuple[ModelJob, Control] | None] = SimpleQueue()
+        self.is_left = False  # abandoned: the thread still runs, but emits nothing
+        self.queue: SimpleQueue[tuple[ModelJob, Control] | None] = SimpleQueue()
         self.worker = threading.Thread(target=self._work, name=name, daemon=True)
         before = threading.stack_size(STACK_BYTES)
         self.worker.start()
         threading.stack_size(before)
 
     def _work(self) -> None:
-        while (asked := self.asked.get()) is not None:
-            ended = _done(*asked)
+        while (entry := self.queue.get()) is not None:
+            ended = _done(*entry)
             if not self.is_left:
                 self.ended.emit(ended)
 
-    def tell(self, progress: JobProgress) -> None:
-        """Pass on where a job stands; called in the thread."""
+    def report(self, progress: JobProgress) -> None:
+        """Emit a job's progress; called in the thread."""
         if not self.is_left:
             self.progressed.emit(progress)
 
 
-_left_behind: list[_Lane] = []  # kept, as their threads still look at them
+_left_behind: list[_Lane] = []  # kept alive, as their threads still use them
 
 
 def _done(job: ModelJob, control: Control) -> JobEnded:
-    """Do a job; whatever it raises comes back."""
+    """Run a job; an exception becomes part of the result."""
     try:
         return JobEnded(job.key, job.kind, job.work(control), stopped=control.stopped)
     except SafelightError as error:
         return JobEnded(job.key, job.kind, failure=error, stopped=control.stopped)
-    except Exception as error:  # the app must go on, whatever the libraries below raise
+    except Exception as error:  # the app must survive whatever the libraries raise
         words = " ".join(str(error).split())[:200] or type(error).__name__
         failure = SafelightError(f"Something went wrong: {words}")
         return JobEnded(job.key, job.kind, None, failure, traceback.format_exc(), control.stopped)
@@ -136,19 +136,19 @@ def _done(job: ModelJob, control: Control) -> JobEnded:
 class Jobs(QObject):
     """Starts, queues and stops jobs. Must be shut down before it is destroyed."""
 
-    changed = Signal(str)  # a job about this key was queued, begun or asked to stop
+    changed = Signal(str)  # a job of this key was queued, begun or told to stop
     progressed = Signal(object)  # JobProgress
     ended = Signal(object)  # JobEnded
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._lanes: dict[bool, _Lane] = {}  # by whether it is the heavy one
+        self._lanes: dict[bool, _Lane] = {}  # key: whether the lane is for heavy jobs
         self._queues: dict[bool, deque[ModelJob]] = {True: deque(), False: deque()}
         self._running: dict[bool, tuple[ModelJob, Control]] = {}
         self._closed = False
 
     def submit(self, job: ModelJob) -> bool:
-        """Do a job, once those before it are done; False where one of its kind is there for its key already."""
+        """Queue a job; False if one of its kind and key is already queued or running."""
         if self._closed or self.phase(job.key, job.kind) is not None:
             return False
         heavy = job.kind in HEAVY
@@ -159,7 +159,7 @@ class Jobs(QObject):
         return True
 
     def phase(self, key: str, kind: JobKind) -> Phase | None:
-        """How far a job is; None where there is none."""
+        """A job's phase; None if there is none."""
         heavy = kind in HEAVY
         running, control = self._running.get(heavy, (None, None))
         if running is not None and control is not None and (running.key, running.kind) == (key, kind):
@@ -168,7 +168,7 @@ class Jobs(QObject):
         return "queued" if queued else None
 
     def heavy_of(self, key: str) -> tuple[JobKind, Phase] | None:
-        """The heavy job about a key."""
+        """The heavy job of a key."""
         for kind in HEAVY:
             if (phase := self.phase(key, kind)) is not None:
                 return kind, phase
@@ -176,16 +176,16 @@ class Jobs(QObject):
 
     @property
     def heavy_keys(self) -> tuple[str, ...]:
-        """What heavy jobs are about, the running one first."""
+        """Keys of the heavy jobs, the running one first."""
         running = (self._running[True][0].key,) if True in self._running else ()
         return (*running, *(job.key for job in self._queues[True]))
 
     def pause(self, key: str) -> None:
-        """Let a heavy job stop and keep what it has; a queued one leaves the queue."""
+        """Stop a heavy job, keeping its files; a queued one is removed from the queue."""
         self._stop(key, cancel=False)
 
     def cancel(self, key: str) -> None:
-        """Let a heavy job stop and remove what it has; a queued one leaves the queue."""
+        """Stop a heavy job, deleting its files; a queued one is removed from the queue."""
         self._stop(key, cancel=True)
 
     def _stop(self, key: str, *, cancel: bool) -> None:
@@ -201,11 +201,11 @@ class Jobs(QObject):
 
     @property
     def is_alive(self) -> bool:
-        """Whether a thread runs."""
+        """Whether a thread is running."""
         return any(lane.worker.is_alive() for lane in self._lanes.values())
 
     def shutdown(self) -> None:
-        """Pause what runs, drop what waits, and end the threads; one that does not end in time is left behind. May be
+        """Pause running jobs, drop queued ones, end the threads; one that does not end in time is abandoned. May be
         called again."""
         self._closed = True
         for queue in self._queues.values():
@@ -213,7 +213,7 @@ class Jobs(QObject):
         for _, control in self._running.values():
             control.pause.set()
         for lane in self._lanes.values():
-            lane.asked.put(None)
+            lane.queue.put(None)
         ends = time.monotonic() + CLOSING_SECONDS
         for lane in self._lanes.values():
             lane.worker.join(max(0.0, ends - time.monotonic()))
@@ -228,9 +228,9 @@ class Jobs(QObject):
             return
         job = self._queues[heavy].popleft()
         lane = self._lane(heavy)
-        control = Control(job.key, job.kind, lane.tell)
+        control = Control(job.key, job.kind, lane.report)
         self._running[heavy] = (job, control)
-        lane.asked.put((job, control))
+        lane.queue.put((job, control))
         self.changed.emit(job.key)
 
     def _lane(self, heavy: bool) -> _Lane:

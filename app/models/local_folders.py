@@ -19,11 +19,11 @@ class LocalFolders:
         self._settings = settings
 
     def all(self) -> list[Path]:
-        """Every folder on the list, also one that has gone."""
+        """Every folder on the list, including missing ones."""
         raw = self._settings.value(KEY, [])
         listed = (
             [raw] if isinstance(raw, str) else raw if isinstance(raw, list) else []
-        )  # a list of one comes back bare
+        )  # QSettings returns a list of one as a string
         return [Path(str(path)) for path in listed if path]
 
     def add(self, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""What each model takes of the memory, counted against what is free, and the line that says so."""
+"""The memory that each model needs, compared with what is free, and the sentence about it."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ if TYPE_CHECKING:
 
 
 class MemoryPlans:
-    """By an entry's key, as far as they have been counted; counting is a job, as it brings in the tensor library."""
+    """Memory plans by entry key. Planning is a job, since it imports torch."""
 
     def __init__(self, jobs: Jobs) -> None:
         self._jobs = jobs
-        self._plans: dict[str, Plan | str] = {}  # or why it cannot be counted
+        self._plans: dict[str, Plan | str] = {}  # or why there is no plan
 
     def __contains__(self, key: str) -> bool:
         return key in self._plans
 
     def count(self, entries: Iterable[ModelEntry]) -> None:
-        """Count anew against what is free now."""
+        """Plan again with the memory that is free now."""
         for entry in entries:
             if _countable(entry):
                 self._jobs.submit(ModelJob(entry.key, "plan", tasks.plan(entry)))
 
     def take(self, ended: JobEnded) -> None:
-        """A count has ended."""
+        """Take over the result of a planning job."""
         self._plans[ended.key] = cast("Plan", ended.result) if ended.failure is None else str(ended.failure)
 
     def forget(self, key: str) -> None:
-        """The entry is gone."""
+        """Drop a removed entry's plan."""
         self._plans.pop(key, None)
 
     def words(self, entry: ModelEntry, holder: ModelEntry | None) -> tuple[str, str]:
-        """The line about memory, and what the count leaves out; ``holder`` is the entry that is loaded."""
+        """The sentence about memory, and what the plan leaves out; ``holder`` is the loaded entry."""
         if not _countable(entry):
             return "", ""
         plan = self._plans.get(entry.key)

@@ -1,4 +1,4 @@
-"""The models page: shows what there is and turns what is pressed into jobs. Knows no engine and no window."""
+"""The models page: shows the entries and turns button presses into jobs. Knows no engine and no window."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WORTH_ASKING = 100_000_000  # bytes; less is cancelled without a question
 
 
 class ModelsPage(QWidget):
-    """What can be loaded and what can be had. Lists nothing before the first ``refresh``.
+    """Installed and available models. Lists nothing before the first ``refresh``.
 
     Args:
         folder: the data folder of models; created when something is written to it.
@@ -64,9 +64,9 @@ class ModelsPage(QWidget):
         self._loaded: str | None = None
         self._entries: dict[str, ModelEntry] = {}
         self._plans = MemoryPlans(jobs)
-        self._converting: dict[str, Path] = {}  # what is written, by the source's key
+        self._converting: dict[str, Path] = {}  # destinations of conversions, by the source's key
         self._progress: dict[str, JobProgress] = {}
-        self._said: dict[str, str] = {}  # what came of the last job, until something else is asked for
+        self._said: dict[str, str] = {}  # result of the last job, until the next action
         self._wants_token: set[str] = set()
         self._ready: list[tuple[str, str]] | None = None
         self._free = 0
@@ -85,17 +85,17 @@ class ModelsPage(QWidget):
         jobs.progressed.connect(self._job_progressed)
         jobs.ended.connect(self._job_ended)
 
-    # ---------------------------------------------------------------- what it is told
+    # ---------------------------------------------------------------- state from outside
 
     def show_loaded(self, path_or_id: str | None) -> None:
-        """Say which model is loaded; None for none."""
+        """Show which model is loaded; None for none."""
         if path_or_id != self._loaded:
             self._loaded = path_or_id
             self._count_all()
             self._show_all()
 
     def set_offline(self, offline: bool) -> None:
-        """Allow downloads or not; those under way are paused."""
+        """Allow downloads or not; running ones are paused."""
         if offline == self._offline.is_set():
             return
         (self._offline.set if offline else self._offline.clear)()
@@ -111,7 +111,7 @@ class ModelsPage(QWidget):
 
     @Slot()
     def refresh(self) -> None:
-        """Look at the disk and at the memory again."""
+        """Read the disk and the free memory again."""
         try:
             found = entries(self._folder, self._local.all(), self._published)
             place = next(path for path in (self._folder, *self._folder.parents) if path.exists())
@@ -143,11 +143,11 @@ class ModelsPage(QWidget):
 
     @property
     def models(self) -> list[tuple[str, str]]:
-        """What can be loaded, with titles, as ``models_changed`` told it last."""
+        """Loadable models with titles, as last emitted by ``models_changed``."""
         return list(self._ready or [])
 
     def shutdown(self) -> None:
-        """End the jobs; downloads and conversions go on where they stood next time."""
+        """End the jobs; downloads and conversions can be resumed next time."""
         self._jobs.shutdown()
 
     def showEvent(self, event: QShowEvent) -> None:
@@ -160,7 +160,7 @@ class ModelsPage(QWidget):
     # ---------------------------------------------------------------- showing
 
     def _arrange(self) -> None:
-        """One row for each entry, in order; rows that stay are kept."""
+        """Make one row per entry, in order; existing rows are reused."""
         for key in set(self.rows) - set(self._entries):
             row = self.rows.pop(key)
             row.hide()
@@ -174,7 +174,7 @@ class ModelsPage(QWidget):
 
     def _row(self, entry: ModelEntry) -> ModelRow:
         row = ModelRow(entry, f"{self._endpoint or HUB}/{entry.repo}" if entry.repo else "")
-        row.asked.connect(self._do)
+        row.action_requested.connect(self._do)
         if row.token is not None:
             row.token.given.connect(self._keeper.keep)
             row.token.forget_asked.connect(self._keeper.forget)
@@ -231,7 +231,7 @@ class ModelsPage(QWidget):
             found["remove"] = tr("Unload it first")
         return found
 
-    # ---------------------------------------------------------------- what is pressed
+    # ---------------------------------------------------------------- actions
 
     @Slot(str, str)
     def _do(self, key: str, action: str) -> None:
@@ -271,7 +271,7 @@ class ModelsPage(QWidget):
         self._jobs.submit(ModelJob(entry.key, "download", job))
 
     def _convert(self, source: ModelEntry | None, shown: ModelEntry) -> None:
-        """Pack ``source``; the progress is shown with ``shown``."""
+        """Pack ``source``; the progress is shown in the row of ``shown``."""
         if source is None:
             return
         destination = self._packed_folder(source) if shown is source else shown.folder
@@ -288,12 +288,12 @@ class ModelsPage(QWidget):
             destination.lstat()
         except FileNotFoundError:
             return destination not in self._converting.values()
-        except OSError:  # the longer name is longer than the system allows
+        except OSError:  # the longer name exceeds the system's limit
             return False
         return False
 
     def _source_of(self, entry: ModelEntry) -> ModelEntry | None:
-        """What an unfinished conversion reads, if it is still here."""
+        """The source of an unfinished conversion, if it still exists."""
         return next((e for e in self._entries.values() if e.is_ready and e.folder.name == entry.source), None)
 
     def _cancel(self, entry: ModelEntry) -> None:
@@ -301,7 +301,7 @@ class ModelsPage(QWidget):
         if job is not None and (job[0] == "verify" or job[1] == "queued"):
             self._jobs.cancel(entry.key)
             return
-        self.refresh()  # how much is here by now
+        self.refresh()  # for the size so far
         entry = self._entries.get(entry.key, entry)
         if not entry.is_ready and entry.bytes_here >= WORTH_ASKING:
             self._ask(entry)
@@ -309,14 +309,14 @@ class ModelsPage(QWidget):
             self._drop(entry.key)
 
     def _ask(self, entry: ModelEntry) -> None:
-        """Ask before files go."""
+        """Ask before deleting files."""
         self._question = ask(self, words.delete_question(entry), partial(self._drop, entry.key))
 
     def _drop(self, key: str, _checked: bool = False) -> None:
-        """Remove a model, or what there is of one."""
+        """Delete a model, or the files of an unfinished one."""
         entry = self._entries.get(key)
         if self._jobs.heavy_of(key) is not None:
-            self._jobs.cancel(key)  # removes what it has written
+            self._jobs.cancel(key)  # deletes what the job has written
         elif entry is None or (entry.is_ready and entry.load_id == self._loaded):
             return
         elif entry.state in ("unfinished", "unpacked"):
@@ -363,15 +363,15 @@ class ModelsPage(QWidget):
         return next((e for e in self._entries.values() if e.is_ready and e.load_id == self._loaded), None)
 
     def _count_all(self) -> None:
-        """Count memory anew; not before somebody looks."""
+        """Plan memory again, once the page is visible."""
         if self.isVisible():
             self._plans.count(self._entries.values())
 
-    # ---------------------------------------------------------------- folders of the user
+    # ---------------------------------------------------------------- the user's folders
 
     @Slot(str)
     def add_folder(self, folder: str | Path) -> None:
-        """List a model folder where it lies."""
+        """Add a model folder to the list, in its place on disk."""
         self.notice.hide()
         folder = Path(folder)
         known = next((entry.key for entry in self._entries.values() if entry.folder == folder), None)

@@ -1,4 +1,4 @@
-"""Asks before files go. Knows no models."""
+"""Asks before files are deleted. Knows no models."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.system.i18n import tr
 
 
 def ask(parent: QWidget, text: str, yes: Callable[[], None]) -> QMessageBox:
-    """Open the question and return at once; ``yes`` is called if the answer is to delete. Enter and Esc keep."""
+    """Open the question and return at once; ``yes`` is called if the user confirms. Enter and Esc cancel."""
     box = QMessageBox(QMessageBox.Icon.Warning, tr("Delete"), text, parent=parent)
     box.setTextFormat(Qt.TextFormat.PlainText)
     delete = box.addButton(tr("Delete"), QMessageBox.ButtonRole.DestructiveRole)

@@ -1,4 +1,4 @@
-"""One model on the page: what it is, what it takes, what can be done. Knows no jobs: it is told and asks."""
+"""The row of one model: its description, its needs, its buttons. Knows no jobs: it shows state and emits actions."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from app.models.token_field import TokenField
 from app.models.words import action_text, action_tip
 from app.system.i18n import tr
 
-MAIN: tuple[Action, ...] = ("load", "download", "resume", "pause")  # at most one of them shows
+MAIN: tuple[Action, ...] = ("load", "download", "resume", "pause")  # at most one of them is shown
 
 
 @dataclass(frozen=True)
 class RowState:
-    """All that a row shows besides its entry."""
+    """What a row shows besides its entry."""
 
     status: str
     memory: str = ""
     memory_tip: str = ""
     disk: str = ""
     actions: tuple[Action, ...] = ()
-    blocked: dict[Action, str] = field(default_factory=dict)  # why a button cannot be pressed now
+    blocked: dict[Action, str] = field(default_factory=dict)  # why a button is disabled, by action
     loaded: bool = False
-    bar: float | None = None  # share done; None hides the bar
+    bar: float | None = None  # 0 to 1; None hides the bar
     progress: str = ""
     wants_token: bool = False
 
 
 class ModelRow(QFrame):
-    """Emits ``asked`` with what was pressed."""
+    """Emits ``action_requested`` when a button is pressed."""
 
-    asked = Signal(str, str)  # key, action
+    action_requested = Signal(str, str)  # key, action
 
     def __init__(self, entry: ModelEntry, licence_page: str = "") -> None:
         super().__init__()
@@ -88,9 +88,9 @@ class ModelRow(QFrame):
         column.addWidget(strip)
 
     def show_state(self, entry: ModelEntry, state: RowState) -> None:
-        """Show everything anew; the keyboard stays in the row when its button goes."""
+        """Show everything again; the focus stays in the row if its button disappears."""
         self.entry = entry
-        focused = self.window().focusWidget()  # also while another window is in front
+        focused = self.window().focusWidget()  # ``focusWidget`` also works while another window is active
         had_focus = focused is self or focused in self.buttons.values()
         self.title.setText(entry.title)
         self.setAccessibleName(entry.title)
@@ -115,16 +115,16 @@ class ModelRow(QFrame):
                 made.show()
         if self.property("loaded") != state.loaded:
             self.setProperty("loaded", state.loaded)
-            self.style().unpolish(self)  # style sheets look at properties only when polishing
+            self.style().unpolish(self)  # style sheets evaluate properties only when polishing
             self.style().polish(self)
-        if had_focus:  # before its button goes, as Qt would look for another one anywhere
+        if had_focus:  # before its button is hidden, or Qt would move the focus anywhere
             self._keep_focus(state.actions)
         for action, made in self.buttons.items():
             if action not in state.actions:
                 made.hide()
 
     def show_progress(self, bar: float | None, text: str) -> None:
-        """Show how far a job is; None hides the bar. The line below it shows in any case."""
+        """Show a job's progress; None hides the bar. The text below it is shown in any case."""
         self.bar.setVisible(bar is not None)
         self.bar.setValue(round(1000 * (bar or 0.0)))
         self.bar.setAccessibleName(tr("Progress of {title}", title=self.entry.title))
@@ -132,19 +132,19 @@ class ModelRow(QFrame):
         _show(self.progress, text)
 
     def tab_order(self) -> tuple[QWidget, ...]:
-        """What Tab goes through, in order."""
+        """The focusable widgets, in order."""
         token = self.token
         fields = (token.edit, token.save, token.open, token.forget) if token is not None else ()
         return (self.notice.details, self.notice.dismiss, *fields, *self.buttons.values())
 
     def _keep_focus(self, actions: tuple[Action, ...]) -> None:
-        """Give the keyboard to the first button that there will be, or else to the row, until there is one again."""
+        """Focus the first button that will be shown, or else the row, until there is a button again."""
         usable = [self.buttons[action] for action in ACTIONS if action in actions and self.buttons[action].isEnabled()]
         if self.window().focusWidget() not in usable:
             (usable[0] if usable else self).setFocus()
 
     def _press(self, action: Action, _checked: bool = False) -> None:
-        self.asked.emit(self.entry.key, action)
+        self.action_requested.emit(self.entry.key, action)
 
 
 def _show(widget: QLabel, text: str) -> None:

@@ -1,6 +1,6 @@
-"""What the page's jobs do, each a function for a thread of ``app.models.jobs``. Knows no widgets.
+"""The jobs of the page, each a function for a thread of ``app.models.jobs``. Knows no widgets.
 
-The engine's heavy parts are imported here, in the thread, and not before.
+The engine's slow imports are inside these functions, so that they run in the thread.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from engine.hub.names import is_token
 from engine.store_files import PARTIAL, is_of_a_conversion
 
 Work = Callable[[Control], object]
-GOING = ".safelight-deleted"  # ends the name of a folder that is being removed
+GOING = ".safelight-deleted"  # suffix of a folder that is being deleted
 
 
 def download(
     entry: ModelEntry, folder: Path, endpoint: str | None, tokens: TokenStore, offline: threading.Event
 ) -> Work:
-    """Fetch a model, or go on with it."""
+    """Download a model, or resume its download."""
 
     def work(control: Control) -> object:
         return downloads.download(
@@ -48,7 +48,7 @@ def download(
 
 
 def verify(entry: ModelEntry) -> Work:
-    """Compare all hashes."""
+    """Check the hashes of all files."""
 
     def work(control: Control) -> object:
         return downloads.verify(entry.folder, _passed_on(control), control)
@@ -57,15 +57,15 @@ def verify(entry: ModelEntry) -> Work:
 
 
 def convert(source: Path, destination: Path) -> Work:
-    """Pack a model into 4 bits; cancelling removes what was written, pausing keeps it."""
+    """Pack a model into 4 bits; cancelling deletes what was written, pausing keeps it."""
 
     def work(control: Control) -> object:
         from engine.memory.device import choose  # torch
         from engine.models.folder import quantize
 
-        control.tell(0.0, stage="starting", now=True)
+        control.report(0.0, stage="starting", now=True)
         try:
-            quantize(source, destination, "auto", choose("auto").device, control.tell, control)
+            quantize(source, destination, "auto", choose("auto").device, control.report, control)
         except SafelightError:
             if not control.stopped:
                 raise
@@ -77,7 +77,7 @@ def convert(source: Path, destination: Path) -> Work:
 
 
 def delete(entry: ModelEntry, folder: Path) -> Work:
-    """Remove a model from the data folder ``folder``."""
+    """Delete a model from the data folder ``folder``."""
 
     def work(_control: Control) -> object:
         if entry.folder.parent != folder:
@@ -89,7 +89,7 @@ def delete(entry: ModelEntry, folder: Path) -> Work:
 
 
 def discard(entry: ModelEntry, folder: Path) -> Work:
-    """Remove what an unfinished download or conversion has written."""
+    """Delete the files of an unfinished download or conversion."""
 
     def work(_control: Control) -> object:
         if entry.state == "unpacked":
@@ -102,7 +102,7 @@ def discard(entry: ModelEntry, folder: Path) -> Work:
 
 
 def plan(entry: ModelEntry) -> Work:
-    """Count the memory it takes."""
+    """Plan the memory that a model needs."""
 
     def work(_control: Control) -> object:
         from engine.models.folder import plan as count  # torch
@@ -115,7 +115,7 @@ def plan(entry: ModelEntry) -> Work:
 
 
 def keep_token(tokens: TokenStore, token: str) -> Work:
-    """Store the token, or forget an empty one's predecessor; the result says where it is."""
+    """Store the token, or remove the stored one if empty; the result says where it is stored."""
 
     def work(_control: Control) -> object:
         if token and not is_token(token):
@@ -126,8 +126,8 @@ def keep_token(tokens: TokenStore, token: str) -> Work:
 
 
 def _passed_on(control: Control) -> Callable[[DownloadProgress], None]:
-    def tell(progress: DownloadProgress) -> None:
-        control.tell(
+    def report(progress: DownloadProgress) -> None:
+        control.report(
             progress.share,
             progress.done_bytes,
             progress.total_bytes,
@@ -135,7 +135,7 @@ def _passed_on(control: Control) -> Callable[[DownloadProgress], None]:
             progress.stage,
         )
 
-    return tell
+    return report
 
 
 def _discard_conversion(folder: Path) -> None:
@@ -153,7 +153,7 @@ def _discard_conversion(folder: Path) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder with all that is in it; of a link, the link.
+    """Delete a folder with its content; of a link, only the link.
 
     Raises:
         SafelightError: a file cannot be removed.
@@ -162,7 +162,7 @@ def _remove(folder: Path) -> None:
         if folder.is_symlink():
             folder.unlink()
         elif folder.exists():
-            going = folder.with_name(f".{token_hex(8)}{GOING}")  # half a model must not look like one
+            going = folder.with_name(f".{token_hex(8)}{GOING}")  # a half-deleted model must not look like one
             folder.rename(going)
             shutil.rmtree(going)
     except OSError as error:
@@ -174,7 +174,7 @@ def sweep(folder: Path) -> Work:
 
     def work(_control: Control) -> object:
         for going in folder.glob("." + "[0-9a-f]" * 16 + GOING):
-            shutil.rmtree(going, ignore_errors=True)  # which leaves a link alone
+            shutil.rmtree(going, ignore_errors=True)  # leaves a link untouched
         return None
 
     return work

@@ -1,4 +1,4 @@
-"""Where an access token is entered for models that ask for one. Knows no keyring: it only hands the token on."""
+"""The field for the access token that some models need. Knows no keyring: it only emits the token."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.system.i18n import tr
 
 
 class TokenField(QWidget):
-    """Emits what was entered and forgets it; ``say`` tells what became of it."""
+    """Emits the entered token and clears itself; ``say`` shows where the token is stored."""
 
     given = Signal(str)
     forget_asked = Signal()
@@ -40,9 +40,9 @@ class TokenField(QWidget):
         self.forget = button(tr("Forget the token"))
         self.open = button(tr("Open the licence page"), tip=tr("Opens {page} in the browser", page=page))
         self.status = label("", "fact", wrap=True)
-        self.edit.returnPressed.connect(self._give)
+        self.edit.returnPressed.connect(self._submit)
         self.edit.textChanged.connect(self._changed)
-        self.save.clicked.connect(self._give)
+        self.save.clicked.connect(self._submit)
         self.forget.clicked.connect(self.forget_asked)
         self.open.clicked.connect(self._open)
         strip = QWidget()
@@ -59,13 +59,13 @@ class TokenField(QWidget):
         self.say("", has_token=False)
 
     def say(self, text: str, *, has_token: bool) -> None:
-        """Tell where the token is kept, if there is one."""
+        """Show where the token is stored, if there is one."""
         self.status.setText(text)
         self.status.setVisible(bool(text))
         self.forget.setVisible(has_token)
 
     def set_offline(self, offline: bool) -> None:
-        """The licence page is on the network too."""
+        """Disable the link to the licence page while offline."""
         self.open.setEnabled(not offline)
 
     @Slot()
@@ -73,7 +73,7 @@ class TokenField(QWidget):
         self.save.setEnabled(bool(self.edit.text().strip()))
 
     @Slot()
-    def _give(self) -> None:
+    def _submit(self) -> None:
         token = self.edit.text().strip()
         if token:
             self.edit.clear()

@@ -1,4 +1,4 @@
-"""Keeps the access token by way of a job, and says where it is. Never reads it, which may ask for a password."""
+"""Stores the access token in a job, and says where it is. Never reads it: the keyring may ask for a password."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KEY = "models/token_kept"  # whether the keyring has one; never the token itself
 
 
 class TokenKeeper(QObject):
-    """``words`` is empty where no token is kept."""
+    """``words`` is empty if no token is stored."""
 
     changed = Signal()
     failed = Signal(str, str)  # message, details
@@ -23,15 +23,15 @@ class TokenKeeper(QObject):
     def __init__(self, jobs: Jobs, settings: QSettings, tokens: TokenStore) -> None:
         super().__init__()
         self._jobs, self._settings, self._tokens = jobs, settings, tokens
-        self._asked = 0
+        self._saves = 0
         self.words = self._words("keyring") if settings.value(KEY) in (True, "true") else ""
         jobs.ended.connect(self._ended)
 
     @Slot(str)
     def keep(self, token: str) -> None:
-        """Store a token in place of the one before."""
-        self._asked += 1  # so that each is done, in order
-        self._jobs.submit(ModelJob(f"token {self._asked}", "token", tasks.keep_token(self._tokens, token)))
+        """Store a token in place of the previous one."""
+        self._saves += 1  # a key of its own, so that all are done, in order
+        self._jobs.submit(ModelJob(f"token {self._saves}", "token", tasks.keep_token(self._tokens, token)))
 
     @Slot()
     def forget(self) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def amount(count: int) -> str:
-    """Bytes in decimal units."""
+    """A number of bytes in decimal units."""
     if count >= 1e11:
         return f"{count / 1e9:,.0f} GB"
     if count >= 1e9:
@@ -23,7 +23,7 @@ def amount(count: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """About how long."""
+    """An approximate duration."""
     if seconds < 90:
         return tr("{count} s", count=max(round(seconds), 1))
     minutes = round(seconds / 60)
@@ -33,7 +33,7 @@ def duration(seconds: float) -> str:
 
 
 def action_text(action: Action, entry: ModelEntry) -> str:
-    """What a button says."""
+    """The text of a button."""
     return {
         "load": tr("Load"),
         "unload": tr("Unload"),
@@ -49,7 +49,7 @@ def action_text(action: Action, entry: ModelEntry) -> str:
 
 
 def action_tip(action: Action) -> str:
-    """What it does, where the button alone does not say."""
+    """The tool tip of a button, if its text does not suffice."""
     return {
         "load": tr("Loads this model in place of the one that answers now"),
         "unload": tr("Frees the memory that the model takes"),
@@ -65,7 +65,7 @@ def action_tip(action: Action) -> str:
 
 
 def status(entry: ModelEntry, job: tuple[JobKind, Phase] | None, *, loaded: bool, before: str = "") -> str:
-    """How it is with a model, in a few words; ``before`` names what a queued job waits for."""
+    """A model's state in a few words; ``before`` names what a queued job waits for."""
     if job is not None:
         kind, phase = job
         if phase == "queued":
@@ -90,7 +90,7 @@ def status(entry: ModelEntry, job: tuple[JobKind, Phase] | None, *, loaded: bool
 
 
 def progress_line(progress: JobProgress) -> str:
-    """How far a running job is."""
+    """The progress of a running job."""
     if progress.stage == "starting":
         return tr("Starting the engine")
     parts = []
@@ -108,7 +108,7 @@ def progress_line(progress: JobProgress) -> str:
 
 
 def disk_line(entry: ModelEntry, free: int, folder: Path) -> str:
-    """What is still to be written, and the room there is for it."""
+    """What is still to be written, and the free disk space."""
     missing = max(entry.bytes_total - entry.bytes_here, 0)
     if not entry.bytes_total:
         return tr("Disk: {here} are here, and {free} free", here=amount(entry.bytes_here), free=amount(free))
@@ -127,18 +127,18 @@ def disk_line(entry: ModelEntry, free: int, folder: Path) -> str:
 
 
 def memory_line(plan: Plan, *, loaded: bool, held: int, holder: str) -> str:
-    """What it takes of memory, whether it fits, and what to change.
+    """The memory that a model needs, whether it fits, and what to change.
 
     Args:
         loaded: the model is the one that is loaded.
-        held: bytes that the loaded model takes, which loading another frees.
+        held: bytes of the loaded model, which are freed when another is loaded.
         holder: the loaded model's title.
     """
     device = plan.device.upper() if plan.device == "cpu" else plan.device
     how = tr("as stored") if plan.quantization == "as stored" else plan.quantization
     how = plan.dtype if how == "none" else how
     context = trn("{count} token of context", "{count} tokens of context", plan.context)
-    own = plan.parts["process"]  # on a CPU: this program, which is in both
+    own = plan.parts["process"]  # on a CPU: this process, counted in both
     need, free = amount(plan.total_bytes - own), amount(plan.free_bytes - own)
     needs = {"need": need, "free": free, "device": device, "how": how}
     if loaded:
@@ -152,7 +152,7 @@ def memory_line(plan: Plan, *, loaded: bool, held: int, holder: str) -> str:
 
 
 def delete_question(entry: ModelEntry) -> str:
-    """Asked before files go."""
+    """The question before files are deleted."""
     if entry.state in ("unfinished", "unpacked"):
         return tr(
             "Remove what is here of {title}? This frees {size}.", title=entry.title, size=amount(entry.bytes_here)

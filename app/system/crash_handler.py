@@ -1,4 +1,4 @@
-"""Catches what nobody else caught, in any thread: a traceback in the log, one line on screen, and the app goes on."""
+"""Handles uncaught exceptions in any thread: a traceback in the log, one line on screen, and the app continues."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from app.system.i18n import tr
 from engine import SafelightError
 
 QUIET_SECONDS = 10.0
-"""A fault in painting comes sixty times a second; the same place is reported no more often than this."""
+"""A fault in painting recurs sixty times a second; the same place is reported no more often than this."""
 
 QtHandler = Callable[[QtMsgType, QMessageLogContext, str], object]
 
 
 class CrashHandler(QObject):
-    """Emits ``happened(message, details)`` in the thread of its receivers, whichever thread the fault was in."""
+    """Emits ``happened(message, details)`` in the receivers' thread, whichever thread the fault was in."""
 
-    happened = Signal(str, str)  # one line for people; the whole traceback for a report
+    happened = Signal(str, str)  # one line for the user; the traceback for a report
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class CrashHandler(QObject):
         self._takes_qt = False
 
     def install(self, *, qt_messages: bool = False) -> None:
-        """Take over from Python's own hooks; with ``qt_messages`` Qt's warnings go into the log as well."""
+        """Replace Python's exception hooks; with ``qt_messages`` Qt's warnings are logged as well."""
         if self._before is None:
             self._before = sys.excepthook, threading.excepthook
             sys.excepthook = self._in_main
@@ -46,7 +46,7 @@ class CrashHandler(QObject):
             self._qt_before = qInstallMessageHandler(self._from_qt)
 
     def remove(self) -> None:
-        """Put the hooks back as they were; may be called again."""
+        """Restore the previous hooks; may be called again."""
         if self._before is not None:
             sys.excepthook, threading.excepthook = self._before  # type: ignore[assignment]
             self._before = None
@@ -61,7 +61,7 @@ class CrashHandler(QObject):
         try:
             logs.record(error, where)
             self.happened.emit(one_line(error), "".join(traceback.format_exception(error)))
-        except Exception:  # nothing is left that could show it
+        except Exception:  # there is no other way to report it
             traceback.print_exc()
 
     def _is_new(self, error: BaseException) -> bool:
@@ -91,12 +91,12 @@ class CrashHandler(QObject):
             logs.log.warning("Qt, %s: %s", context.category, text[:300])
         if self._qt_before is not None:
             self._qt_before(kind, context, text)
-        elif sys.stderr is not None:  # a windowed program on Windows has none
+        elif sys.stderr is not None:  # None in a windowed program on Windows
             print(text, file=sys.stderr)
 
 
 def one_line(error: BaseException) -> str:
-    """A fault in a sentence, with the next thing to do."""
+    """A fault in a sentence, with what to do next."""
     if isinstance(error, SafelightError):
         return str(error)
     text = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__

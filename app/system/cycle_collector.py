@@ -1,7 +1,7 @@
-"""Python's cycle collector in the GUI thread alone.
+"""Runs Python's cycle collector in the GUI thread only.
 
-By itself it runs in whichever thread allocates, the engine's too; a Qt object in a cycle would then be destroyed in the
-wrong thread, which ends the program.
+By default it runs in whichever thread allocates, the engine's too; a Qt object in a cycle would be destroyed in the
+wrong thread, which crashes the program.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ FULL_EVERY = 30  # periods
 
 
 class CycleCollector(QObject):
-    """Collects once a second while it lives; ``close`` gives the collector back to Python."""
+    """Collects once a second; ``close`` restores Python's automatic collection."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)

@@ -1,6 +1,6 @@
 """A report of this installation for the clipboard: versions, the device, the settings, the log. Without Qt.
 
-It holds no prompt, no answer and no token, and the home folder is written as ``~``.
+It contains no prompt, answer or access token, and the home folder is written as ``~``.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ NOT_KNOWN = "not known"
 
 @dataclass(frozen=True)
 class Facts:
-    """What only the running app knows, in words."""
+    """Facts that only the running app knows, in words."""
 
     model: str = ""  # its title, or its folder
     device: str = ""  # as in "cuda:0, NVIDIA H200, 139.8 GB"
-    kernels: str = ""  # which path computes, and why
+    kernels: str = ""  # which kernels compute, and why
     device_reason: str = ""  # why this device
 
 
 def report(settings: Sequence[tuple[str, str]], folders: Folders, facts: Facts) -> str:
-    """The whole report, a fact a line; ``settings`` are names and values."""
+    """The report, one fact per line; ``settings`` are names and values."""
     reason = f" ({facts.device_reason})" if facts.device_reason else ""
     lines = ["Safelight diagnostics", ""]
     lines += [f"{name}: {value}" for name, value in versions()]
@@ -57,7 +57,7 @@ def versions() -> list[tuple[str, str]]:
     core = sys.modules.get("PySide6.QtCore")
     if core is not None:
         found.append(("Qt", f"{core.qVersion()}, PySide6 {core.__version__}"))
-    torch = sys.modules.get("torch")  # importing it takes seconds, and it is the engine's
+    torch = sys.modules.get("torch")  # importing it takes seconds, and is up to the engine
     found.append(("torch", str(torch.__version__) if torch is not None else "not loaded"))
     if torch is not None and getattr(torch.version, "cuda", None):
         found.append(("CUDA", str(torch.version.cuda)))

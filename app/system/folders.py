@@ -1,4 +1,4 @@
-"""Where Safelight keeps its files: the platform's own places, or a folder of the user's choice. Without Qt."""
+"""Where Safelight stores its files: the platform's folders, or one of the user's choice. Without Qt."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ APP = "Safelight"
 
 @dataclass(frozen=True)
 class Folders:
-    """``data`` holds the conversations, ``models`` what is downloaded, ``traces`` the runs, ``logs`` the log."""
+    """``data`` holds conversations, ``models`` downloads, ``traces`` recorded runs, ``logs`` the log."""
 
     data: Path
     models: Path
@@ -26,26 +26,26 @@ class Folders:
 
 
 def default_data_folder() -> Path:
-    """The platform's place for an application's data."""
+    """The platform's folder for application data."""
     return _own_folders()[0]
 
 
 def folders(data_folder: str = "") -> Folders:
-    """The folders in use; an empty ``data_folder`` takes the platform's own. Creates nothing."""
+    """The folders in use; an empty ``data_folder`` is the platform's default. Creates nothing."""
     own, logs = _own_folders()
     data = Path(data_folder).expanduser() if data_folder else own
     return Folders(data, data / "models", data / "traces", logs)
 
 
 def _own_folders() -> tuple[Path, Path]:
-    """The platform's places for an application's data and its log."""
-    import platformdirs  # at its first use, not with what the window imports
+    """The platform's folders for application data and logs."""
+    import platformdirs  # imported late, to show the window sooner
 
     return platformdirs.user_data_path(APP, appauthor=False), platformdirs.user_log_path(APP, appauthor=False)
 
 
 def ensure(folder: Path) -> Path:
-    """Create a folder for the user alone where it is missing, and make sure that it can be written to.
+    """Create a missing folder, private to the user, and check that it is writable.
 
     Raises:
         SafelightError: it cannot be created or written to; says what to do.
@@ -54,21 +54,21 @@ def ensure(folder: Path) -> Path:
         private_folder(folder)
         with tempfile.TemporaryFile(dir=folder):
             pass
-    except (OSError, ValueError) as error:  # ValueError: a path that no system allows
+    except (OSError, ValueError) as error:  # ValueError: an invalid path
         why = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise SafelightError(f"{folder} cannot be used ({why}); choose another folder or free it for writing") from None
     return folder
 
 
 def tighten(file: Path) -> None:
-    """Make a file readable for its owner alone (0600), as far as the system allows it."""
+    """Make a file readable for its owner only (0600), where the system supports it."""
     with contextlib.suppress(OSError):
         if stat.S_IMODE(file.stat().st_mode) & 0o077:
             file.chmod(0o600)
 
 
 def set_aside(path: Path) -> Path:
-    """Rename what cannot be used, file or not, to ``NAME.damaged-TIME.SUFFIX`` beside it; returns its new place.
+    """Rename an unusable file or folder to ``NAME.damaged-TIME.SUFFIX``; returns the new path.
 
     Raises:
         OSError: it cannot be renamed.
@@ -82,9 +82,9 @@ def set_aside(path: Path) -> Path:
 
 
 def shortened(text: str) -> str:
-    """A text with the home folder written as ``~``, so that it names nobody."""
+    """A text with the home folder written as ``~``, so that it does not name the user."""
     home = str(Path.home())
-    if len(home) < 2:  # the root: nothing to hide, and every path would change
+    if len(home) < 2:  # a home of "/" hides nothing, and would change every path
         return text
     for written in (home, Path(home).as_posix()):
         text = text.replace(written, "~")

@@ -1,4 +1,4 @@
-"""Ctrl+C in the terminal ends the app, though Qt's event loop runs no Python by itself."""
+"""Makes Ctrl+C in the terminal end the app, although Qt's event loop runs no Python by itself."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from PySide6.QtCore import QCoreApplication, QMetaObject, QObject, QSocketNotifi
 
 
 class Interrupts(QObject):
-    """Quits the app on SIGINT: each signal wakes the event loop by a socket, so that Python gets to see it."""
+    """Quits the app on SIGINT: each signal wakes the event loop through a socket, so that Python's handler runs."""
 
     def __init__(self, app: QCoreApplication) -> None:
         super().__init__(app)
@@ -25,7 +25,7 @@ class Interrupts(QObject):
         self._old_handler = signal.signal(signal.SIGINT, self._quit)
 
     def close(self) -> None:
-        """Put things back as they were."""
+        """Restore the previous handlers."""
         signal.signal(signal.SIGINT, self._old_handler)
         signal.set_wakeup_fd(self._old_fd)
         self._notifier.setEnabled(False)

@@ -1,4 +1,4 @@
-"""A lock between the app's windows, which may be processes of their own. Without Qt."""
+"""A file lock between the app's windows, which may be separate processes. Without Qt."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from app.system.i18n import tr
 from engine import SafelightError
 
 PAUSE = 0.01  # seconds between two tries
-_HELD = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)  # anything else: no locks there, and nothing to wait for
+_HELD = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)  # other errors: the file system has no locks, so do not wait
 
 
 @contextmanager
 def locked(path: Path, seconds: float = 0.2) -> Iterator[None]:
-    """Hold the lock of this name; the system releases it when the process is killed. Its empty file stays.
+    """Hold the lock of this file; the system releases it if the process is killed. The empty file stays.
 
     Raises:
-        SafelightError: another window has held it for so long.
-        OSError: there can be no such file.
+        SafelightError: another window held it for all of this time.
+        OSError: the file cannot be created.
     """
     flags = os.O_CREAT | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     handle = os.open(path, flags, 0o600)
@@ -35,7 +35,7 @@ def locked(path: Path, seconds: float = 0.2) -> Iterator[None]:
             time.sleep(PAUSE)
         yield
     finally:
-        os.close(handle)  # releases the lock, too
+        os.close(handle)  # also releases the lock
 
 
 if sys.platform == "win32":

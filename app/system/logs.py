@@ -1,6 +1,6 @@
-"""The log file: what went wrong and where, never prompts or answers. Without Qt.
+"""The log file: errors and where they occurred, never prompts or answers. Without Qt.
 
-The text of an exception may quote a prompt, so only the kinds whose texts speak of the machine keep theirs.
+An exception's message may quote a prompt, so only types whose messages are about the machine are logged with theirs.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ TAIL_BYTES = 64_000  # read for them
 log = logging.getLogger("safelight")
 
 _SPEAKS_OF_THE_MACHINE = (OSError, ImportError, MemoryError, AttributeError, NameError, RecursionError)
-_BY_NAME = ("OutOfMemoryError", "AcceleratorError")  # torch's, which is not to be imported here
+_BY_NAME = ("OutOfMemoryError", "AcceleratorError")  # torch's, by name: torch is not imported here
 
 
 class _File(RotatingFileHandler):
-    """Readable for its owner alone; errors of writing are ignored."""
+    """Readable for its owner only; write errors are ignored."""
 
     def _open(self) -> TextIOWrapper:
         def opener(path: str, flags: int) -> int:
@@ -47,14 +47,14 @@ def start(folder: Path) -> Path:
     """Write the log into this folder from now on, in three files of 1 MB at most. Returns the newest.
 
     Raises:
-        SafelightError: the folder cannot be used, or holds something else under a log's name that cannot be moved.
+        SafelightError: the folder is unusable, or something other than a file has a log's name and cannot be moved.
     """
     stop()
     path = ensure(folder) / NAME
     for place in (path, *(path.with_name(f"{NAME}.{number}") for number in range(1, FILES))):
         if is_plain_file(place):
             tighten(place)
-        elif os.path.lexists(place):  # a pipe would keep us waiting, and a link lead elsewhere
+        elif os.path.lexists(place):  # a pipe would block, and a link point elsewhere
             try:
                 set_aside(place)
             except OSError as error:
@@ -75,7 +75,7 @@ def stop() -> None:
 
 
 def describe(error: BaseException) -> str:
-    """An exception for the log: its kind and where it came from, and its text only where that can hold no prompt."""
+    """An exception for the log: its type and traceback, and its message only if that cannot contain a prompt."""
     parts: list[str] = []
     seen: set[int] = set()
     at: BaseException | None = error
@@ -98,7 +98,7 @@ def record(error: BaseException, where: str) -> None:
 
 
 def last_lines(path: Path, count: int = LINES) -> list[str]:
-    """The log's last lines; none where there is no log."""
+    """The log's last lines; none if there is no log."""
     try:
         with open_regular(path) as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))

@@ -1,4 +1,4 @@
-"""Memory of this process and of the machine, in bytes, without Qt. The graphics card's memory is the engine's."""
+"""Memory of this process and of the machine, in bytes, without Qt. The engine reports GPU memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from app.system.i18n import tr
 
 
 def _psutil() -> Any:
-    import psutil  # 20 modules and a library, at the first figure and not with what the window imports
+    import psutil  # imported late, to show the window sooner
 
     return psutil
 
@@ -24,7 +24,7 @@ def total_bytes() -> int:
 
 
 def size(count: float) -> str:
-    """A number of bytes with its decimal unit, as in "1.5 GB"."""
+    """A number of bytes in decimal units, such as "1.5 GB"."""
     if count >= 1e9:
         shown = count / 1e9
         return tr("{count} GB", count=f"{shown:.1f}" if shown < 100 else f"{shown:,.0f}")

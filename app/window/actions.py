@@ -1,4 +1,4 @@
-"""What the app can do, by name, with its keys: each page's own list, and what belongs to the window."""
+"""The app's actions with names and keys: each page's own list, and those of the window."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which theme the app wears and how large its text is: the user's choice, or what the desktop says. Knows no window."""
+"""The app's theme and text size: the user's choice, or the desktop's. Knows no window."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from app.settings.preferences import TEXT_PERCENT, Preferences
 
 
 class Appearance(QObject):
-    """Dresses the app at once and after each change; ``changed`` lets windows follow."""
+    """Applies theme and text size at once and after each change; then emits ``changed``."""
 
     changed = Signal()
 
     def __init__(self, settings: QSettings, preferences: Preferences | None = None) -> None:
-        """``preferences`` is read from the settings where it is left out, and changed in place."""
+        """``preferences`` is changed in place; the default is read from the settings."""
         super().__init__()
         self._settings = settings
         self.preferences = store.read_preferences(settings) if preferences is None else preferences
@@ -32,7 +32,7 @@ class Appearance(QObject):
 
     @property
     def theme(self) -> Theme:
-        """What is worn now."""
+        """The theme in use."""
         return {"darkroom": DARKROOM, "paper": PAPER}.get(self.choice) or system_theme()
 
     @Slot(str)
@@ -44,19 +44,19 @@ class Appearance(QObject):
 
     @Slot(int)
     def set_text_percent(self, percent: int) -> None:
-        """Take all text at this size, 100 for the type scale as it is written."""
+        """Set the size of all text; 100 is the unscaled type scale."""
         self.preferences.text_percent = percent
         store.write_preference(self._settings, self.preferences, "text_percent")
         self._dress()
 
     def step_text(self, percent: int) -> None:
-        """Make all text larger or smaller by so much of its usual size."""
+        """Make all text larger or smaller by so many percent of its normal size."""
         low, high = int(TEXT_PERCENT.low), int(TEXT_PERCENT.high)
         self.set_text_percent(max(low, min(high, self.preferences.text_percent + percent)))
 
     @Slot()
     def choose_next(self) -> None:
-        """The one after the present choice."""
+        """Choose the next theme."""
         place = store.THEMES.index(self.choice)
         self.choose(store.THEMES[(place + 1) % len(store.THEMES)])
 

@@ -1,4 +1,4 @@
-"""What opens over the window: the settings, the palette, the sheet of shortcuts; and what the settings' buttons do."""
+"""Opens the window's dialogs: settings, palette, shortcut sheet; runs the acts of the settings' buttons."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from engine import SafelightError
 
 
 class Dialogs(QObject):
-    """Each opens over ``parent`` and goes when it is closed."""
+    """Each opens over ``parent`` and is deleted when closed."""
 
     def __init__(self, context: AppContext, appearance: Appearance, parent: QWidget) -> None:
         super().__init__(parent)
         self._context, self._appearance, self._parent = context, appearance, parent
-        self.actions = Actions()  # what the palette and the sheet offer
+        self.actions = Actions()  # listed by the palette and the sheet
 
     @Slot()
     def open_folder(self) -> None:
@@ -36,7 +36,7 @@ class Dialogs(QObject):
 
     @Slot()
     def open_settings(self) -> None:
-        """Open the settings; they hold at once."""
+        """Open the settings; changes take effect at once."""
         context = self._context
         opened = SettingsDialog(context.preferences, context.values, context.settings, self._parent)
         opened.changed.connect(self._preference_changed)
@@ -53,7 +53,7 @@ class Dialogs(QObject):
 
     @Slot()
     def open_shortcuts(self) -> None:
-        """Show every key."""
+        """Show all shortcuts."""
         opened = ShortcutSheet(self.actions, self._parent)
         opened.finished.connect(opened.deleteLater)
         opened.open()
@@ -76,7 +76,7 @@ class Dialogs(QObject):
                 context.apply_values()
 
     def act(self, name: str) -> str:
-        """Do what a button of the settings says; returns how it went, in a sentence."""
+        """Run the act of a settings button; returns the result in a sentence."""
         match name:
             case "open_logs":
                 try:

@@ -1,4 +1,4 @@
-"""Finds what somebody meant by a few letters. Knows no Qt."""
+"""Fuzzy search by a few letters. Knows no Qt."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 AT_START, IN_A_ROW, APART = 8.0, 5.0, 1.0
 PER_SKIPPED = 0.05
-"""Longer texts with the same letters come later."""
+"""Penalty per character, so that of equal matches the longer text ranks lower."""
 
 
 def folded(text: str) -> str:
@@ -20,9 +20,9 @@ def folded(text: str) -> str:
 
 
 def score(query: str, text: str) -> float | None:
-    """How well a text matches; None if it lacks a word of the query.
+    """How well a text matches; None if a word of the query does not match.
 
-    Each word's letters must come in the text in order; those that begin a word, or follow each other, count more.
+    Each word's letters must occur in the text in order; letters at word starts or in a row score higher.
     """
     text = folded(text)
     total = 0.0
@@ -35,7 +35,7 @@ def score(query: str, text: str) -> float | None:
 
 
 def _from(word: str, text: str, start: int) -> float:
-    """The score of the word's letters taken greedily from ``start`` on; -1 if they are not all there."""
+    """The score of the word's letters matched greedily from ``start`` on; -1 if one is missing."""
     total, before, at = 0.0, -2, start
     for letter in word:
         at = text.find(letter, max(at, before + 1))
@@ -50,7 +50,7 @@ def _from(word: str, text: str, start: int) -> float:
 
 
 def ranked(query: str, things: Iterable[T], text_of: Callable[[T], str]) -> list[T]:
-    """The things that match, best first; all of them in their own order for an empty query."""
+    """The matching things, best first; all in their own order for an empty query."""
     if not query.split():
         return list(things)
     scored = [(score(query, text_of(thing)), thing) for thing in things]

@@ -1,4 +1,4 @@
-"""What the window's edges show: the model and how far it is, memory, the run's figures, what is not saved."""
+"""Updates the window's edges: the model and its load progress, memory, the run's figures, unsaved changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from app.window.statusbar import StatusBar
 from app.window.topbar import TopBar
 from engine.service import MemoryUsed, ServiceReply
 
-MEMORY_MS = 2000  # between two looks at the process's memory
+MEMORY_MS = 2000  # between two readings of the process's memory
 
 
 class Indicators(QObject):
@@ -41,19 +41,19 @@ class Indicators(QObject):
         self._show_offline()
 
     def watch_memory(self) -> None:
-        """Show the process's memory from now on."""
+        """Start updating the process's memory."""
         self._memory.start(MEMORY_MS)
         self._show_memory()
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop updating the memory."""
         self._memory.stop()
 
     # ---------------------------------------------------------------- the model
 
     @Slot()
     def show_model(self) -> None:
-        """Show which model is there, or on its way."""
+        """Show which model is loaded or being loaded."""
         model, loading = self._context.model, self._context.loading
         if model is not None:
             self._topbar.show_model(model.path_or_id, model.title)
@@ -71,7 +71,7 @@ class Indicators(QObject):
         self.progress.setVisible(loading is not None)
         if loading is not None:
             unknown = loading.share == 0.0 and not self._context.values.reduced_motion
-            self.progress.setRange(0, 0 if unknown else 100)  # an empty range makes the bar move to and fro
+            self.progress.setRange(0, 0 if unknown else 100)  # an empty range: indeterminate progress
             self.progress.setValue(round(100 * loading.share))
 
     @Slot()
@@ -95,7 +95,7 @@ class Indicators(QObject):
 
     @Slot()
     def _show_run(self) -> None:
-        """The figures of the run under way, or of the last one of the conversation on show."""
+        """The figures of the current run, or of the last one in the conversation on show."""
         session = self._context.session
         turns = session.chat.turns
         answer = session.active or (turns[-1].answer if turns else None)

@@ -1,4 +1,4 @@
-"""The window: lays out its parts. What they do is decided by the pages' controllers and the context."""
+"""The window: lays out its parts. Their behaviour is in the pages' controllers and the context."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class MainWindow(QMainWindow):
         self.resize(1280, 800)
         self.setMinimumSize(640, 480)
         self.context = context
-        # Before the first widget, which takes its font from the app.
+        # Before the first widget, which inherits the app's font.
         self.appearance = Appearance(context.settings, context.preferences)
         context.set_theme(self.appearance.theme)
         self.pages = Pages(context)
@@ -98,7 +98,7 @@ class MainWindow(QMainWindow):
         column.addWidget(Hairline())
         column.addWidget(self.status)
         self.setCentralWidget(centre)
-        # Over the hairline, so that its coming and going moves nothing.
+        # Over the hairline, so that showing it moves nothing.
         self.indicators.progress.setParent(centre)
         self.indicators.progress.raise_()
 
@@ -117,7 +117,7 @@ class MainWindow(QMainWindow):
         self.appearance.changed.connect(self._dress)
 
     def _show_parts(self) -> None:
-        """Show what can be folded away as it was left."""
+        """Restore which collapsible parts are open."""
         settings = self.context.settings
         self.topbar.sidebar.setChecked(store.read_open(settings, "sidebar", default=True))
         self.sidebar.setVisible(self.topbar.sidebar.isChecked())
@@ -128,7 +128,7 @@ class MainWindow(QMainWindow):
 
     @Slot(str)
     def show_page(self, page: str) -> None:
-        """Bring a page on top, by its name."""
+        """Bring a page to the front, by its name."""
         self.topbar.show_page(page)
         self.notices.notice.hide()
         self.pages.show(page)
@@ -169,7 +169,7 @@ class MainWindow(QMainWindow):
 
     @Slot()
     def _after_first_paint(self) -> None:
-        """What the first sight of the window need not wait for."""
+        """Start-up work that is put off until the window is painted."""
         QTimer.singleShot(0, icons.load)
         QTimer.singleShot(0, self.notices.end_start)
         self.indicators.watch_memory()
@@ -188,12 +188,12 @@ class MainWindow(QMainWindow):
         if not self.context.session.saving.may_close():
             event.ignore()
             return
-        self.hide()  # the threads may need a moment, as when one is importing torch
+        self.hide()  # threads may need a moment to end, as when one is importing torch
         super().closeEvent(event)
         if self._is_closed:
             return
         self._is_closed = True
         self.indicators.stop()
-        with contextlib.ExitStack() as ending:  # each is done, whatever becomes of the other
+        with contextlib.ExitStack() as ending:  # each is done even if the other fails
             ending.callback(self.context.close)
             ending.callback(self.reopening.done)

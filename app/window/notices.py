@@ -1,4 +1,4 @@
-"""Where the user is told what went wrong: over the composer or, on other pages, under them."""
+"""Shows errors: over the composer or, on other pages, at the bottom."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from app.window.pages import Pages
 
 
 class Notices(QObject):
-    """Nothing that is said is lost.
+    """Loses no message.
 
-    What is said during the start is kept until there is a place to say it, and stays beside what follows.
+    Messages during the start are kept until they can be shown, and are not replaced by later ones.
     """
 
     def __init__(self, pages: Pages) -> None:
         super().__init__()
         self._pages = pages
-        self.notice = Notice()  # under the pages
+        self.notice = Notice()  # at the bottom of the pages
         self._has_place = False
         self._said_at_start: list[tuple[str, str]] | None = []  # messages and details; None once the start is over
 
     @property
     def is_starting(self) -> bool:
-        """Whether what is said stays beside what follows."""
+        """Whether messages are collected rather than replaced."""
         return self._said_at_start is not None
 
     @Slot(str, str)
     def say(self, message: str, details: str = "") -> None:
-        """Show what went wrong, in a sentence; ``details`` may hold a traceback."""
+        """Show an error in a sentence; ``details`` may hold a traceback."""
         if self._said_at_start is None:
             self._show(message, details)
         elif (message, details) not in self._said_at_start:
@@ -36,13 +36,13 @@ class Notices(QObject):
             self._show_said_at_start()
 
     def begin(self) -> None:
-        """From now on there is a place for it."""
+        """Messages can be shown from now on."""
         self._has_place = True
         self._show_said_at_start()
 
     @Slot()
     def end_start(self) -> None:
-        """From now on a message takes the place of the one before."""
+        """From now on a message replaces the previous one."""
         self._said_at_start = None
 
     def _show_said_at_start(self) -> None:

@@ -100,12 +100,12 @@ class Pages(QObject):
 
     @property
     def current(self) -> Page | None:
-        """The page on top; None before the first is made."""
+        """The current page; None before the first is created."""
         made = (page.made for page in self.by_name.values())
         return next((page for page in made if page is not None and page.widget is self.stack.currentWidget()), None)
 
     def show(self, name: str) -> None:
-        """Bring a page on top."""
+        """Bring a page to the front."""
         page = self[name]
         self.stack.setCurrentWidget(page.widget)
         page.enter()

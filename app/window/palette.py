@@ -1,4 +1,4 @@
-"""The command palette: type a few letters of what you want, Enter does it. Knows only the registry of actions."""
+"""The command palette: finds actions by a few letters and runs one. Knows only the list of actions."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ QDialog#palette QListView::item {{ padding: 0; }}
 """
 
 
-class Found(QAbstractListModel):
-    """The actions that match, with what to say of each."""
+class MatchModel(QAbstractListModel):
+    """A list model of the matching actions."""
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
@@ -78,8 +78,8 @@ class Found(QAbstractListModel):
         return {ACTION: action, REASON: reason, Qt.ItemDataRole.ToolTipRole: reason or None}.get(role)
 
 
-class Row(QStyledItemDelegate):
-    """A title, what it belongs to or why it cannot be done now, and its key."""
+class ActionDelegate(QStyledItemDelegate):
+    """Paints an action: its title, its section or why it is disabled, and its key."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
@@ -102,7 +102,7 @@ class Row(QStyledItemDelegate):
         small.setPixelSize(px(TEXT_SMALL))
         area = option.rect.adjusted(12, 0, -12, 0)
         side = Qt.AlignmentFlag.AlignVCenter
-        # On the selection faint ink is too weak for small text, so there all of it is in full ink.
+        # Faint ink lacks contrast on the selection, so a selected row is all in full ink.
         faint = theme.ink if option.state & QStyle.StateFlag.State_Selected else theme.faint_ink
 
         def put(text: str, font: QFont, shade: str, place: QRect, align: Qt.AlignmentFlag) -> int:
@@ -123,7 +123,7 @@ class Row(QStyledItemDelegate):
 
 
 class Palette(QDialog):
-    """Opened over a window with ``ask``. The keyboard stays in the field; the arrows move in the list."""
+    """Opened over a window with ``ask``. The field keeps the focus; the arrow keys move in the list."""
 
     def __init__(self, actions: Actions, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent, Qt.WindowType.Dialog | Qt.WindowType.FramelessWindowHint)
@@ -138,7 +138,7 @@ class Palette(QDialog):
         self.field.setAccessibleName(tr("Command"))
         self.field.installEventFilter(self)
         self.field.textChanged.connect(self._filter)
-        self.model = Found(self)
+        self.model = MatchModel(self)
         self.list = QListView()
         self.list.setObjectName("found")
         self.list.setAccessibleName(tr("Commands found"))
@@ -146,10 +146,10 @@ class Palette(QDialog):
         self.list.setUniformItemSizes(True)
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.list.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self._row = Row(self.list)
+        self._row = ActionDelegate(self.list)
         self.list.setItemDelegate(self._row)
         self.list.clicked.connect(self._clicked)
-        self.list.selectionModel().currentChanged.connect(self._tell_current)
+        self.list.selectionModel().currentChanged.connect(self._describe_current)
         self.hint = label("", "caption", wrap=True)
         self.hint.setAccessibleName(tr("Hint"))
         column = self._column = QVBoxLayout(self)
@@ -169,7 +169,7 @@ class Palette(QDialog):
         self.field.clear()
         self._filter("")
         for widget in (self, self.field, self.hint):
-            widget.ensurePolished()  # sizes are those of the style sheet
+            widget.ensurePolished()  # sizes come from the style sheet
         parent = self.parentWidget()
         room = parent.window().size() if parent is not None else QSize(WIDTH + 48, 480)
         width = min(px(WIDTH), room.width() - 48)
@@ -186,7 +186,7 @@ class Palette(QDialog):
 
     @property
     def current(self) -> Action | None:
-        """The action that Enter runs."""
+        """The selected action."""
         found: Action | None = self.list.currentIndex().data(ACTION)
         return found
 
@@ -208,11 +208,11 @@ class Palette(QDialog):
         self.model.show_actions(found)
         if found:
             self.list.setCurrentIndex(self.model.index(0, 0))
-        self._tell_current()
+        self._describe_current()
 
     @Slot()
-    def _tell_current(self) -> None:
-        """What the field describes is read out while the keyboard stays in it."""
+    def _describe_current(self) -> None:
+        """Describe the selected action in the field, so that screen readers read it while the field has the focus."""
         index = self.list.currentIndex()
         if not index.isValid():
             self.hint.setText(tr("Nothing is called that. Try fewer letters."))
@@ -234,5 +234,5 @@ class Palette(QDialog):
         if reason:
             self.hint.setText(reason)
             return
-        self.accept()  # first, so that what is run finds the window active and may open a dialog of its own
+        self.accept()  # first, so that the action finds the window active and may open a dialog
         action.run()

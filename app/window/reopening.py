@@ -1,4 +1,4 @@
-"""What of the start may fail without the rest, and the conversation that was on show when the app ended last."""
+"""Parts of the start that may fail alone, and reopening the conversation that was last on show."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from app.system import logs
 from app.system.crash_handler import one_line
 from app.system.i18n import tr
 
-REOPENING_MS = 3000  # after which a conversation shown again counts as harmless
+REOPENING_MS = 3000  # after which a reopened conversation counts as harmless
 
 
 def attempt(context: AppContext, problem: str, part: Callable[[], object]) -> None:
-    """Do a part of the start. Where it fails, whatever the reason, it costs only that part and is said."""
+    """Run a part of the start. Any failure in it is reported, and the start continues."""
     try:
         part()
     except Exception as error:
@@ -26,7 +26,7 @@ def attempt(context: AppContext, problem: str, part: Callable[[], object]) -> No
 
 
 class Reopening(QObject):
-    """Notes which conversation is on show, and shows it again unless that ended the app."""
+    """Stores which conversation is on show, and reopens it at the next start unless that crashed the app."""
 
     def __init__(self, context: AppContext) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class Reopening(QObject):
 
     @Slot()
     def reopen(self) -> None:
-        """Show the conversation that was on show when the app ended last, whichever way it ended."""
+        """Reopen the conversation that was on show when the app last ended, however it ended."""
         attempt(self._context, tr("The last conversation could not be shown"), self._reopen)
 
     def _reopen(self) -> None:
@@ -55,7 +55,7 @@ class Reopening(QObject):
 
     @Slot()
     def done(self) -> None:
-        """The conversation shown again has harmed nobody."""
+        """The reopened conversation did no harm."""
         store.write_reopening(self._settings, None)
 
     @Slot()

@@ -1,4 +1,4 @@
-"""The sheet of shortcuts: every action that has a key, by section. Knows only the registry of actions."""
+"""The shortcut sheet: all actions that have a key, by section. Knows only the list of actions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ QLabel[role="section"] {{ font-size: 14px; font-weight: 600; }}
 
 
 class ShortcutSheet(QDialog):
-    """Keys on the right of what they do. Esc closes; the arrows scroll."""
+    """Titles on the left, keys on the right. Esc closes; the arrow keys scroll."""
 
     def __init__(self, actions: Actions, parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -1,4 +1,4 @@
-"""The slim bar under everything: device, memory, model and the figures of the run. Knows plain values only."""
+"""The status bar: device, memory, model and the figures of the run. Knows plain values only."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from app.system.memory_use import size
 HEIGHT = 28  # pixels, at 100 %
 MARGIN, GAP = 16, 16
 SAVED_MS = 5000  # that "All is saved" stays
-LEAST_MODEL = 72  # pixels; a name shorter than this says nothing
+LEAST_MODEL = 72  # pixels; a name elided further says nothing
 
 
 @dataclass(frozen=True)
 class Field:
-    """A figure: what it is called, what it means, and when it goes where there is no room (the highest first)."""
+    """A figure: its label, its meaning, and when it is hidden for lack of room (highest first)."""
 
     name: str
     label: str
@@ -53,8 +53,8 @@ FIELDS = (
 
 
 @dataclass(frozen=True)
-class Said:
-    """A figure's text, and a shorter one for a narrow window."""
+class FigureText:
+    """A figure's text, and a shorter text for a narrow window."""
 
     text: str
     short: str = ""
@@ -64,7 +64,7 @@ class Said:
         return self.short or self.text
 
 
-NOTHING = Said("")
+NOTHING = FigureText("")
 
 
 def style(theme: Theme) -> str:
@@ -77,20 +77,20 @@ QWidget#statusbar QLabel#offline, QWidget#statusbar QLabel#unsaved {{ color: {th
 
 
 def seconds_text(seconds: float) -> str:
-    """A short time with its unit."""
+    """A duration with its unit."""
     if seconds < 0.1:
         return tr("{count} ms", count=f"{1000 * seconds:.0f}")
     return tr("{count} s", count=f"{seconds:.2f}" if seconds < 10 else f"{seconds:,.0f}")
 
 
 def device_text(device: str) -> str:
-    """A device of the engine's, as people call it."""
+    """A device's display name."""
     kind, _, number = device.partition(":")
     return "CPU" if kind == "cpu" else f"GPU {number}" if kind == "cuda" and number else "GPU"
 
 
 class StatusBar(QWidget):
-    """``show_*`` put figures in; None or nothing known takes them out. Where it is narrow they get shorter or go."""
+    """``show_*`` set figures; None removes them. In a narrow window they are shortened or hidden."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -100,7 +100,7 @@ class StatusBar(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.labels: dict[str, QLabel] = {}
         self._device_tip = ""
-        self._said = dict.fromkeys((field.name for field in FIELDS), NOTHING)
+        self._texts = dict.fromkeys((field.name for field in FIELDS), NOTHING)
         row = QHBoxLayout(self)
         row.setContentsMargins(MARGIN, 1, MARGIN, 0)
         row.setSpacing(GAP)
@@ -122,52 +122,52 @@ class StatusBar(QWidget):
     # ---------------------------------------------------------------- what is shown
 
     def show_offline(self, is_offline: bool) -> None:
-        """Mark that no network call is made."""
-        self._say("offline", Said(tr("Offline")) if is_offline else NOTHING)
+        """Show whether the network is switched off."""
+        self._set_text("offline", FigureText(tr("Offline")) if is_offline else NOTHING)
 
     @Slot(str)
     def show_unsaved(self, problem: str) -> None:
-        """Mark that not all on screen is saved; with an empty ``problem``, for a moment, that all is."""
+        """Show that something on screen is not saved; with an empty ``problem``, briefly, that all is."""
         self._saved.stop()
         if problem:
-            self._say("unsaved", Said(tr("Not saved yet")))
-        elif self._said["unsaved"] != NOTHING:
-            self._say("unsaved", Said(tr("All is saved")))
+            self._set_text("unsaved", FigureText(tr("Not saved yet")))
+        elif self._texts["unsaved"] != NOTHING:
+            self._set_text("unsaved", FigureText(tr("All is saved")))
             self._saved.start(SAVED_MS)
 
     @Slot()
     def _forget_saved(self) -> None:
-        self._say("unsaved", NOTHING)
+        self._set_text("unsaved", NOTHING)
 
     def show_memory(self, used_bytes: int, total_bytes: int, device: str) -> None:
-        """Memory in use: the process's own of the machine's for ``cpu``, and a graphics card's for ``cuda…``."""
+        """Memory in use: the process's share of the machine's for ``cpu``, a graphics card's for ``cuda…``."""
         used, total = size(used_bytes), size(total_bytes)
         text = tr("{used} of {total}", used=used, total=total)
         if device.startswith("cuda"):
-            self._say("device_memory", Said(tr("GPU {text}", text=text), tr("GPU {text}", text=used)))
+            self._set_text("device_memory", FigureText(tr("GPU {text}", text=text), tr("GPU {text}", text=used)))
         else:
-            self._say("memory", Said(text, used))
+            self._set_text("memory", FigureText(text, used))
 
     def show_model(
         self, title: str | None, device: str = "", threads: int = 0, reason: str = "", kernels: str = ""
     ) -> None:
-        """The loaded model and where it computes, on a CPU with so many threads; None when there is none.
+        """The loaded model and its device, on a CPU with its number of threads; None if there is none.
 
-        ``reason`` says why there, and ``kernels`` what computes.
+        ``reason`` says why this device, and ``kernels`` which kernels compute.
         """
-        self._said["model"] = Said(title) if title else NOTHING
+        self._texts["model"] = FigureText(title) if title else NOTHING
         where = device_text(device)
         on = trn("{device}, {count} thread", "{device}, {count} threads", threads, device=where) if threads else where
-        self._said["device"] = Said(on, where) if title and device else NOTHING
+        self._texts["device"] = FigureText(on, where) if title and device else NOTHING
         why = [tr("Why this device: {reason}.", reason=tr(reason))] if reason else []
         how = [tr("What computes: {kernels}.", kernels=tr(kernels))] if kernels else []
         self._device_tip = " ".join((*why, *how))
         if not device.startswith("cuda"):
-            self._said["device_memory"] = NOTHING
+            self._texts["device_memory"] = NOTHING
         self._fit()
 
     def show_run(self, stats: RunStats | None) -> None:
-        """The figures of the run under way, or of the last one."""
+        """The figures of the current run, or of the last one."""
         if stats is None:
             self.show_figures(0, 0, None, None, None)
         else:
@@ -183,29 +183,29 @@ class StatusBar(QWidget):
         tokens_per_forward: float | None,
         tokens_per_second: float | None,
     ) -> None:
-        """The same from plain numbers; ``seconds`` are those of all blocks. What is not known stays out."""
+        """The same from plain numbers; ``seconds`` are of all blocks. Unknown figures are left out."""
         counted = tr("1 step") if steps == 1 else tr("{count} steps", count=f"{steps:,}")
-        self._said["steps"] = Said(counted) if steps else NOTHING
-        self._said["pace"] = self._said["forward"] = self._said["speed"] = NOTHING
+        self._texts["steps"] = FigureText(counted) if steps else NOTHING
+        self._texts["pace"] = self._texts["forward"] = self._texts["speed"] = NOTHING
         if steps and blocks and seconds is not None:
             each = seconds_text(seconds / blocks)
-            self._said["pace"] = Said(tr("{time} per block", time=each), tr("{time}/block", time=each))
+            self._texts["pace"] = FigureText(tr("{time} per block", time=each), tr("{time}/block", time=each))
         if tokens_per_forward is not None:
             count = f"{tokens_per_forward:,.1f}"
-            self._said["forward"] = Said(
+            self._texts["forward"] = FigureText(
                 tr("{count} tokens per forward", count=count), tr("{count} tok/fwd", count=count)
             )
         if tokens_per_second is not None:
-            self._said["speed"] = Said(tr("{count} tok/s", count=f"{tokens_per_second:,.0f}"))
+            self._texts["speed"] = FigureText(tr("{count} tok/s", count=f"{tokens_per_second:,.0f}"))
         self._fit()
 
     def text(self, name: str) -> str:
-        """A figure's whole text, whether or not there is room for it; empty if nothing is known."""
-        return self._said[name].text
+        """A figure's full text, whether or not there is room for it; empty if unknown."""
+        return self._texts[name].text
 
-    def _say(self, name: str, said: Said) -> None:
-        if self._said[name] != said:
-            self._said[name] = said
+    def _set_text(self, name: str, figure: FigureText) -> None:
+        if self._texts[name] != figure:
+            self._texts[name] = figure
             self._fit()
 
     # ---------------------------------------------------------------- fitting
@@ -232,41 +232,41 @@ class StatusBar(QWidget):
             self.setFixedHeight(height)
 
     def _fit(self) -> None:
-        """Choose texts for the room there is, and tell them all to assistive technology."""
-        known = [field for field in FIELDS if self._said[field.name].text]
-        widths = [(self._width(field, self._said[field.name].text), self._least(field)) for field in known]
+        """Choose texts for the width, and give all of them to assistive technology."""
+        known = [field for field in FIELDS if self._texts[field.name].text]
+        widths = [(self._width(field, self._texts[field.name].text), self._least(field)) for field in known]
         shares = fit(widths, [field.leaves for field in known], self.width() - 2 * MARGIN, GAP)
-        told = []
+        descriptions = []
         for field in FIELDS:
-            made, said = self.labels[field.name], self._said[field.name]
+            made, figure = self.labels[field.name], self._texts[field.name]
             room = shares[known.index(field)] if field in known else 0
             made.setVisible(room > 0)
-            if not said.text:
+            if not figure.text:
                 continue
-            whole = f"{tr(field.label)}, {said.text}"
-            told.append(whole)
+            whole = f"{tr(field.label)}, {figure.text}"
+            descriptions.append(whole)
             made.setAccessibleName(whole)
             more = f" {self._device_tip}" if field.name == "device" and self._device_tip else ""
             made.setToolTip(f"{whole}. {tr(field.meaning)}{more}")
-            shown = said.text if room >= self._width(field, said.text) else said.least
+            shown = figure.text if room >= self._width(field, figure.text) else figure.least
             if room:
                 made.setText(made.fontMetrics().elidedText(shown, Qt.TextElideMode.ElideMiddle, room))
-        self.setAccessibleDescription("; ".join(told))
+        self.setAccessibleDescription("; ".join(descriptions))
 
     def _width(self, field: Field, text: str) -> int:
         self.labels[field.name].ensurePolished()
         return self.labels[field.name].fontMetrics().horizontalAdvance(text) + 1
 
     def _least(self, field: Field) -> int:
-        least = self._width(field, self._said[field.name].least)
+        least = self._width(field, self._texts[field.name].least)
         return min(least, px(LEAST_MODEL)) if field.name == "model" else least
 
 
 def fit(widths: Sequence[tuple[int, int]], leaves: Sequence[int], room: int, gap: int) -> list[int]:
-    """Share out a room in pixels among parts with a full and a least width; 0 leaves a part out.
+    """Divide ``room`` pixels among parts with a full and a minimum width; 0 hides a part.
 
-    Parts shrink to their least width in the order in which they would leave (``leaves``, the highest first), and leave
-    in that order once all have shrunk. What room is left then goes back, first to those that left last.
+    Parts shrink to their minimum width in the order of ``leaves`` (highest first), and are hidden
+    in that order once all have shrunk. Remaining room is given back, first to those hidden last.
     """
     shares = [full for full, _least in widths]
     order = sorted(range(len(widths)), key=lambda place: -leaves[place])

@@ -1,4 +1,4 @@
-"""The slim bar over everything: the name, the pages, which model, and the switches of both sides."""
+"""The top bar: the name, the pages, the model, and the buttons of both side panels."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class TopBar(QWidget):
             )
             for entry in PAGES
         }
-        for page, tool in self.pages.items():  # not a button group, of which Tab would reach one alone
+        for page, tool in self.pages.items():  # not a button group, of which Tab reaches only one button
             tool.clicked.connect(functools.partial(self._choose_page, page))
         self.chooser = QComboBox()
         self.chooser.setAccessibleName(tr("Model"))
@@ -90,7 +90,7 @@ class TopBar(QWidget):
         row.addStretch(1)
         row.addWidget(self.strip)
         row.addWidget(self.settings)
-        self._shown = ("", "")  # which model, and what it is called
+        self._shown = ("", "")  # the model's id or folder, and its title
         self.offer_models(())
         self.show_page(CHAT)
 
@@ -100,12 +100,12 @@ class TopBar(QWidget):
         self._name.setVisible(self.width() >= px(ROOM_FOR_NAME))
 
     def show_page(self, page: str) -> None:
-        """Show which page is on top."""
+        """Show which page is current."""
         for name, tool in self.pages.items():
             tool.setChecked(name == page)
 
     def offer_models(self, others: Sequence[tuple[str, str]]) -> None:
-        """Offer the embedded models and these, each a folder and a title; what is shown stays."""
+        """List the embedded models and these, each a folder and a title; the selection stays."""
         self.chooser.clear()
         for model in EMBEDDED:
             self.chooser.addItem(model.title, model.id)
@@ -119,7 +119,7 @@ class TopBar(QWidget):
         self.show_model(*self._shown)
 
     def show_model(self, path_or_id: str, title: str) -> None:
-        """Show which model is loaded or being loaded; an unknown folder gets an entry. Empty: none is."""
+        """Show which model is loaded or being loaded; an unknown folder is added. Empty: none."""
         self._shown = path_or_id, title
         index = self.chooser.findData(path_or_id) if path_or_id else -1
         if index < 0 and path_or_id:
@@ -128,7 +128,7 @@ class TopBar(QWidget):
         self.chooser.setCurrentIndex(index)
 
     def open_chooser(self) -> None:
-        """Drop down the list of models."""
+        """Open the list of models."""
         self.chooser.setFocus()
         self.chooser.showPopup()
 

@@ -1,6 +1,6 @@
-"""Linear layers with what is added to their outputs, text and canvas apart. Knows no adapter.
+"""Linear layers with additions to their outputs, separate for text and canvas. Knows no adapter.
 
-What is added stands beside a layer and is no part of it: its parameters, its state and its name stay what they were.
+An addition is attached to a layer but is no submodule: the layer's parameters, state and name do not change.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _BESIDE = "_addition"
 
 
 class Addition(Protocol):
-    """Takes a layer's input (..., T, in) and output (..., T, out), and gives the output with something added.
+    """Maps a layer's input (..., T, in) and output (..., T, out) to the output plus an addition.
 
     The first ``text_rows`` of the T are text, the rest a canvas.
     """
@@ -29,11 +29,11 @@ def linear(layer: nn.Module, x: Tensor, text_rows: int) -> Tensor:
 
 
 def addition(layer: nn.Module) -> Addition | None:
-    """What is added to a layer's output."""
+    """The addition of a layer, or None."""
     found: Addition | None = layer.__dict__.get(_BESIDE)
     return found
 
 
 def set_addition(layer: nn.Module, added: Addition | None) -> None:
-    """Add something to a layer's output from now on, in place of what was; ``None`` adds nothing."""
-    layer.__dict__[_BESIDE] = added  # as an attribute it would become one of the layer's modules
+    """Set a layer's addition, replacing the previous one; ``None`` removes it."""
+    layer.__dict__[_BESIDE] = added  # a plain attribute would register a submodule

@@ -1,7 +1,7 @@
-"""Grouped-query attention with normed queries, keys and values. Knows neither cache policy nor masks' meaning.
+"""Grouped-query attention with normed queries, keys and values. Knows neither cache policy nor the meaning of masks.
 
-Where keys and values come from besides the input is the caller's business: ``extend`` takes this layer's new
-keys and values and returns all that the queries may look at.
+The caller supplies earlier keys and values: ``extend`` takes this layer's new
+keys and values and returns all that the queries may attend to.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ Extend = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 @dataclass(frozen=True)
 class Span:
-    """In place of a mask: of each sequence, the keys from ``bounds[..., 0]`` to ``bounds[..., 1]``.
+    """Used in place of a mask: for each sequence, the keys from ``bounds[..., 0]`` to ``bounds[..., 1]``.
 
-    bounds: (B, 2) int32, numbers that only the device knows. Queries are the last of these keys. A canvas looks at its
-    prefix and at itself, so it sees all. Text before it, the first ``text_rows`` queries, sees keys up to its own
-    place, ``window`` at most, also those before the first bound.
+    bounds: (B, 2) int32 on the device, not read back. Queries are the last of these keys. A canvas attends to its
+    prefix and itself, so to all. Text before it, the first ``text_rows`` queries, attends to keys up to its own
+    position, at most ``window``, also those before the first bound.
     """
 
     bounds: Tensor
@@ -47,11 +47,11 @@ class Span:
 def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
     """softmax(q k^T) v over (B, heads, T, D), unscaled; keys and values may have fewer heads; mask True where allowed.
 
-    With gradients wanted the product is written out: on a CPU the fused kernel's backward takes three times as long.
+    With gradients the product is written out: on a CPU the fused kernel's backward takes three times as long.
     """
     training = torch.is_grad_enabled() and queries.requires_grad
     groups = queries.shape[1] // keys.shape[1]
-    if not training and queries.device.type == "cpu":  # shares the heads without copying them
+    if not training and queries.device.type == "cpu":  # shares key heads without copying them
         return F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, scale=1.0, enable_gqa=groups > 1)
     if groups > 1:
         keys, values = keys.repeat_interleave(groups, dim=1), values.repeat_interleave(groups, dim=1)

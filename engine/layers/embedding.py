@@ -6,14 +6,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-TOP_PIECE = 65_536  # tokens of the vocabulary whose logits are held at once where a top k is asked for
+TOP_PIECE = 65_536  # tokens of the vocabulary whose logits are held at once for a top k
 
 
 class TokenTable(nn.Embedding):
     """A weight (V, H), unscaled and uninitialised; ``forward`` looks ids (...) up -> (..., H)."""
 
     def __init__(self, vocab_size: int, hidden_size: int) -> None:
-        # Drawing it would import torch's compiler on the meta device, which takes seconds.
+        # Initialising it on the meta device would import torch's compiler, which takes seconds.
         super().__init__(vocab_size, hidden_size, _weight=torch.empty(vocab_size, hidden_size))
 
     @property

@@ -1,17 +1,16 @@
-"""Keys and values of the committed text, for one sequence. Knows nothing of how they are computed.
+"""Keys and values of the committed text of one sequence. Does not know how they are computed.
 
 Full-attention layers keep every token. Sliding layers need the last ``sliding_window - 1``; they keep ``SLACK``
-more, so that the text can be cut back a little (an edited turn) without prefilling it all again.
-Buffers have room behind the committed text: a denoising canvas writes its keys and values there and
-attends to one contiguous view, without a copy of the prefix and without becoming part of it.
+more, so that the text can be truncated a little (an edited turn) without prefilling it all again.
+Buffers have room after the committed text: a denoising canvas writes its keys and values there and
+attends to one contiguous view, without copying the prefix and without being committed.
 
-Text is appended a piece at a time, and the first row of a piece sees a whole window before it: a sliding layer has room
-for both. With kernels a piece is longer, since its keys are not copied and its masks not written: 1024 tokens take
-52 MB more of the 26B's sliding layers than the canvas and the slack do, 2048 would take 262 MB. 1024 tokens are 64 of
-each expert, on average, which fills a tile of its kernel; 2048 would spare a sixth of the weights' decoding, and cost
-110 MB more of activations besides.
-
-The cache also remembers which tokens it holds, so that a prompt that begins with them is not read again.
+Text is appended a piece at a time, and the first row of a piece attends to a full window before it: a sliding layer
+has room for both. With kernels a piece is longer, since its keys are not copied and its masks not written: 1024 tokens
+take 52 MB more of the 26B's sliding layers than the canvas and the slack do, 2048 would take 262 MB. 1024 tokens are
+64 of each expert on average, which fills a tile of its kernel; 2048 would save a sixth of the weights' decoding, and
+cost another 110 MB of activations. The cache also stores the ids of its tokens, so that a prompt that begins with them
+is not prefilled again.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ from engine.errors import SafelightError
 from engine.layers.attention import Extend
 
 SLACK = 512  # tokens a sliding layer keeps beyond its window
-GROWTH = 512  # buffers hold a multiple of so many tokens
-PIECE = 512  # tokens of a causal pass: more at once would need much memory for scores, and Stop would have to wait
+GROWTH = 512  # buffer sizes are multiples of this many tokens
+PIECE = 512  # tokens of a causal pass: more would need much memory for scores, and delay Stop
 KERNEL_PIECE = 1024  # with kernels
-UNKNOWN = -1  # a committed token whose id nobody has told; equal to none
+UNKNOWN = -1  # a committed token of unknown id; equal to none
 
 
 def capacity(config: ModelConfig, layer: LayerConfig, tokens: int, piece: int = PIECE) -> int:
-    """Tokens that a layer's buffers have room for, with a text of ``tokens``, its canvas included, read in pieces."""
+    """Capacity in tokens of a layer's buffers for a text of ``tokens``, canvas included, prefilled in pieces."""
     rounded = -(-tokens // GROWTH) * GROWTH
     if not layer.is_sliding:
         return rounded
@@ -63,14 +62,14 @@ class _LayerCache:
         self.values = torch.empty(shape, device=device, dtype=dtype)
 
     def first_seen(self, end: int) -> int:
-        """Place in the buffers of the first token that a canvas sees behind a text that ends at place ``end``."""
+        """Buffer index of the first token that a canvas attends to, after a text that ends at index ``end``."""
         return 0 if self.visible is None else max(0, end - self.visible)
 
     def reserve(self, tokens: int) -> bool:
-        """Make room for a text of ``tokens`` at once; until then the buffers stay where they are in memory.
+        """Make room for a text of ``tokens`` now; up to that length the buffers are not reallocated.
 
         Returns:
-            Whether smaller buffers were left behind.
+            Whether smaller buffers were freed.
         """
         before, size = self.keys.shape[2], capacity(self.config, self.layer, tokens, self.piece)
         if size > before:
@@ -78,7 +77,7 @@ class _LayerCache:
         return 0 < before < size
 
     def make_room(self, extra: int) -> None:
-        """Make room for ``extra`` tokens behind the stored ones, letting go of what slid out of reach."""
+        """Make room for ``extra`` tokens after the stored ones, dropping tokens that left the window."""
         need = self.stored + extra
         if need <= self.keys.shape[2]:
             return
@@ -87,12 +86,12 @@ class _LayerCache:
         self._move(drop, max(need - drop, size))
 
     def _move(self, drop: int, size: int) -> None:
-        """Let go of the first ``drop`` tokens, in buffers of ``size`` tokens; nothing changes if memory runs out."""
+        """Drop the first ``drop`` tokens, in buffers of ``size`` tokens; nothing changes if memory runs out."""
         stored = self.stored - drop
         kept = [buffer[:, :, drop : self.stored] for buffer in (self.keys, self.values)]
         if size == self.keys.shape[2]:
             buffers = [self.keys, self.values]
-            kept = [part.clone() for part in kept]  # old and new place overlap
+            kept = [part.clone() for part in kept]  # source and destination overlap
         else:
             buffers = [part.new_empty((1, part.shape[1], size, part.shape[3])) for part in kept]
         for buffer, part in zip(buffers, kept, strict=True):
@@ -101,7 +100,7 @@ class _LayerCache:
         self.base, self.stored = self.base + drop, stored
 
     def extend(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Write new tokens behind the stored ones and return the visible prefix with them, (1, heads, S, D)."""
+        """Write new tokens after the stored ones; returns the visible prefix with them, (1, heads, S, D)."""
         self.make_room(keys.shape[2])
         end = self.stored + keys.shape[2]
         self.keys[:, :, self.stored : end] = keys
@@ -111,11 +110,11 @@ class _LayerCache:
 
 
 class KVCache:
-    """Cache of one sequence; made by ``model.new_cache()``, and good for that model alone."""
+    """Cache of one sequence; created by ``model.new_cache()``, for that model only."""
 
     def __init__(self, config: ModelConfig, device: torch.device, dtype: torch.dtype, piece: int = PIECE) -> None:
         self.length = 0  # committed tokens
-        self.piece = piece  # tokens of a causal pass, at most
+        self.piece = piece  # maximum tokens of a causal pass
         self._config = config
         self._ids: list[int] = []  # of the committed tokens
         self._owner: weakref.ref[object] | None = None
@@ -128,28 +127,28 @@ class KVCache:
         return sum(layer.keys.nbytes + layer.values.nbytes for layer in self._layers)
 
     def reserve(self, tokens: int) -> None:
-        """Make room for a text of ``tokens``, its canvas included, so that nothing moves while it is written."""
+        """Make room for a text of ``tokens``, canvas included, so that no buffer is reallocated while it is written."""
         for layer in self._layers:
-            if layer.reserve(tokens):  # on a GPU no longer buffer fits in what it left, and all layers' would be kept
+            if layer.reserve(tokens):  # on a GPU the freed blocks, too small for reuse, would stay cached
                 torch.cuda.empty_cache()
 
     def writer(self, index: int) -> Extend:
-        """``extend`` for a layer; what it writes is kept once ``advance`` is called, and else written over."""
+        """``extend`` for a layer; what it writes is committed by ``advance``, and otherwise overwritten."""
         return self._layers[index].extend
 
     def buffers(self, index: int) -> tuple[Tensor, Tensor]:
-        """A layer's whole keys and values, (1, heads, capacity, D); they stay in place as long as ``reserve`` holds."""
+        """A layer's full buffers of keys and values, (1, heads, capacity, D); not reallocated within ``reserve``."""
         layer = self._layers[index]
         return layer.keys, layer.values
 
     def spans(self, count: int, text: int = 0) -> dict[str, tuple[int, int]]:
-        """Make room for a canvas of ``count`` tokens, and tell where it and what it sees lie in the buffers.
+        """Make room for a canvas of ``count`` tokens; returns the buffer ranges that it attends to.
 
         Args:
-            text: tokens between the committed ones and the canvas, which are read in the same pass and seen as text.
+            text: tokens between the committed ones and the canvas, processed in the same pass as text.
 
         Returns:
-            Kind of layer -> the first place that the canvas sees and the place behind its last token.
+            Kind of layer -> the first index that the canvas attends to and the index after its last token.
         """
         found: dict[str, tuple[int, int]] = {}
         for layer in self._layers:
@@ -159,17 +158,17 @@ class KVCache:
         return found
 
     def advance(self, count: int) -> None:
-        """Count the tokens that every layer has just written as committed."""
+        """Commit the ``count`` tokens that every layer has just written."""
         self.length += count
         self._ids += [UNKNOWN] * count
         for layer in self._layers:
             layer.stored += count
 
     def truncate(self, length: int) -> None:
-        """Forget the text from token ``length`` on.
+        """Drop the text from token ``length`` on.
 
         Raises:
-            SafelightError: a sliding layer no longer holds the window before that place; start a new cache.
+            SafelightError: a sliding layer no longer holds the window before that token; start a new cache.
         """
         if not 0 <= length <= self.length:
             raise SafelightError(f"cannot cut a cache of {self.length} tokens to {length}")
@@ -184,7 +183,7 @@ class KVCache:
         del self._ids[length:]
 
     def _can_cut(self, length: int) -> bool:
-        """Whether every sliding layer holds what a canvas after token ``length`` would look at."""
+        """Whether every sliding layer holds what a canvas after token ``length`` would attend to."""
         return length == 0 or all(
             layer.visible is None or layer.base <= max(0, length - layer.visible) for layer in self._layers
         )
@@ -195,7 +194,7 @@ class KVCache:
         """Bind the cache to the model that fills it.
 
         Raises:
-            SafelightError: it was made for another model, or another model has filled it.
+            SafelightError: it was created for, or filled by, another model.
         """
         if self._owner is None and config == self._config:
             self._owner = weakref.ref(model)
@@ -203,14 +202,14 @@ class KVCache:
             raise SafelightError("the cache belongs to another model; make one with new_cache() of the model that runs")
 
     def record_ids(self, ids: Sequence[int]) -> None:
-        """Tell which tokens the last ``len(ids)`` committed ones are; those never recorded are never reused."""
+        """Set the ids of the last ``len(ids)`` committed tokens; tokens without ids are never reused."""
         self._ids[len(self._ids) - len(ids) :] = ids
 
     def keep_prefix(self, ids: Sequence[int]) -> int:
-        """Cut the text back to the tokens it shares with the beginning of ``ids``.
+        """Truncate the text to its common prefix with ``ids``.
 
         Returns:
-            How many stay: none where a sliding layer no longer holds the window before the cut.
+            The length of the rest: 0 if a sliding layer no longer holds the window before the cut.
         """
         pairs = zip(self._ids, ids, strict=False)
         shared = next((place for place, (held, new) in enumerate(pairs) if held != new), min(self.length, len(ids)))

@@ -1,4 +1,4 @@
-"""Who may look at whom, where text is appended to text."""
+"""The attention mask of text that is appended to text."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from torch import Tensor
 
 
 def causal_mask(committed: int, count: int, window: int | None, device: torch.device) -> Tensor:
-    """Who may look at whom when ``count`` tokens are appended to ``committed`` ones.
+    """The causal mask of ``count`` tokens appended to ``committed`` ones.
 
     Args:
-        window: tokens that each one sees, itself included; of the committed ones, a layer then holds ``window`` - 1 at
-            most. None: all.
+        window: tokens that each one attends to, itself included; a layer then holds at most ``window`` - 1 committed
+            ones. None: all.
 
     Returns:
-        Bools (count, visible committed + count), True to look.
+        Bools (count, visible committed + count), True where attention is allowed.
     """
     prefix = committed if window is None else min(committed, window - 1)
     query = torch.arange(prefix, prefix + count, device=device)[:, None]

@@ -26,7 +26,7 @@ class Router(nn.Module):
         return self.choose(self.norm(x) * self.scale * x.shape[-1] ** -0.5)
 
     def choose(self, scaled: Tensor) -> tuple[Tensor, Tensor]:
-        """As ``forward``, of what is normed and scaled already."""
+        """As ``forward``, for inputs already normed and scaled."""
         scores = self.proj(scaled)
         weights, chosen = torch.softmax(scores, dim=-1, dtype=torch.float32).topk(self.top_k, dim=-1)
         weights = weights / weights.sum(dim=-1, keepdim=True)
@@ -49,7 +49,7 @@ class Experts(nn.Module):
         return self.grouped(x, weights, chosen)
 
     def dense(self, x: Tensor, weights: Tensor, chosen: Tensor) -> Tensor:
-        """Every expert on every token; those not chosen weigh nothing."""
+        """Every expert on every token; those not chosen have weight 0."""
         experts, double, hidden = self.gate_up_proj.shape
         gates = torch.zeros(x.shape[0], experts, dtype=weights.dtype, device=x.device).scatter(1, chosen, weights)
         both = nn.functional.linear(x, self.gate_up_proj.view(experts * double, hidden)).view(-1, experts, double)

@@ -1,6 +1,6 @@
-"""Layers whose weights are packed. Each stands in for the layer of the same duty, under the same names.
+"""Layers whose weights are packed. Each replaces its unpacked counterpart, under the same names.
 
-A weight called ``q_proj.weight`` there is ``q_proj.weight.codes`` and ``q_proj.weight.scales`` here. Activations keep
+An unpacked ``q_proj.weight`` is ``q_proj.weight.codes`` and ``q_proj.weight.scales`` here. Activations keep
 the model's own number type.
 """
 
@@ -21,7 +21,7 @@ from engine.quant import BF16, Activations, Packed, Precision, Scheme, to_blocks
 
 
 class PackedWeight(nn.Module):
-    """The tensors of a packed weight (..., out, in); filled by a loader."""
+    """The tensors of a packed weight (..., out, in), to be filled by a loader."""
 
     codes: Tensor
     scales: Tensor
@@ -31,7 +31,7 @@ class PackedWeight(nn.Module):
         super().__init__()
         scheme.check(name, shape)
         self.shape, self.scheme = shape, scheme
-        self.block = 0  # rows of a block, where the codes are put into that order: see ``for_processor``
+        self.block = 0  # rows per block, if the codes are in blocks: see ``for_processor``
         self.register_buffer("global_scale", None)
         for part, spec in scheme.tensors(shape).items():
             self.register_buffer(part, torch.empty(spec.shape, dtype=spec.dtype))
@@ -42,7 +42,7 @@ class PackedWeight(nn.Module):
 
 
 class PackedLinear(nn.Module):
-    """x (..., in) -> (..., out); with ``rounds`` x is rounded to int8."""
+    """x (..., in) -> (..., out); with ``rounds`` x is quantised to int8."""
 
     def __init__(self, weight: PackedWeight, rounds: bool = False) -> None:
         super().__init__()
@@ -93,9 +93,9 @@ def packed_weights(network: nn.Module) -> list[PackedWeight]:
 
 
 def gather(weights: Sequence[PackedWeight]) -> bool:
-    """Let the buffers of weights of one scheme lie behind one another in memory, in this order.
+    """Move the buffers of weights of one scheme into one allocation, in this order.
 
-    Nothing is held twice, but for these weights while it is done. Their names, shapes and values stay.
+    Needs a temporary copy of these weights. Names, shapes and values do not change.
 
     Returns:
         Whether they had to be moved.
@@ -106,7 +106,7 @@ def gather(weights: Sequence[PackedWeight]) -> bool:
         if all(_is_behind(one, other) for one, other in pairwise(buffers)):
             continue
         moved = True
-        with torch.inference_mode(False), torch.no_grad():  # what is made here outlives the mode it is made in
+        with torch.inference_mode(False), torch.no_grad():  # these tensors are used outside inference mode, too
             whole = torch.cat([buffer.flatten() for buffer in buffers])
             for weight, own in zip(weights, torch.split(whole, [buffer.numel() for buffer in buffers]), strict=True):
                 setattr(weight, part, own.view(getattr(weight, part).shape))
@@ -114,22 +114,22 @@ def gather(weights: Sequence[PackedWeight]) -> bool:
 
 
 def _is_behind(one: Tensor, other: Tensor) -> bool:
-    """Whether a buffer begins in memory where another one ends."""
+    """Whether a buffer begins in memory where another ends."""
     together = one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
     return together and bool(one.storage_offset() + one.numel() == other.storage_offset())
 
 
 def joined(weights: Sequence[PackedWeight]) -> Packed:
-    """Gathered int8 weights (out, in) that share their inputs as one, whose rows are theirs one after the other."""
+    """Gathered int8 weights (out, in) with the same inputs as one weight: their rows concatenated."""
     rows, first = sum(weight.shape[0] for weight in weights), weights[0]
     codes = first.codes.as_strided((rows, first.shape[1]), (first.shape[1], 1))
     return Packed(codes, first.scales.as_strided((1, rows), (rows, 1)), first.scheme)
 
 
 def for_processor(part: nn.Module, dtype: torch.dtype) -> None:
-    """Put the codes of experts that are filled into the order that a CPU's own int4 kernel reads, in their place.
+    """Reorder the codes of loaded experts, in place, for a CPU's int4 kernel.
 
-    Nothing is changed on other devices, nor where the processor, the scheme or the number type has no such kernel.
+    Does nothing on other devices, or if there is no such kernel for the processor, the scheme or the number type.
     """
     for module in part.modules() if dtype == torch.bfloat16 else ():
         for weight in (module.gate_up_proj, module.down_proj) if isinstance(module, PackedExperts) else ():
@@ -142,12 +142,12 @@ def for_processor(part: nn.Module, dtype: torch.dtype) -> None:
 
 
 def install(network: nn.Module, precision: Precision, dtype: torch.dtype, activations: Activations = BF16) -> None:
-    """Replace the layers that ``precision`` packs. The network is empty still (on the meta device).
+    """Replace the layers that ``precision`` packs. The network has no weights yet (meta device).
 
-    Linear layers whose scheme has such kernels round their activations where ``activations`` says so.
+    Linear layers whose scheme has int8 kernels quantise their activations if ``activations`` says so.
 
     Raises:
-        SafelightError: a layer whose inputs do not divide into the scheme's groups.
+        SafelightError: a layer's inputs are not a multiple of the scheme's group size.
     """
     for path, module in list(network.named_modules()):
         scheme = precision.scheme(path)

@@ -1,4 +1,4 @@
-"""Rotary position embedding, default and "proportional" (only the leading share of a head's pairs turns)."""
+"""Rotary position embedding, default and "proportional" (only a leading share of a head's pairs is rotated)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from engine.config import LayerConfig
 
 
 def inverse_frequencies(layer: LayerConfig) -> Tensor:
-    """Angular speed of each of the head's D/2 pairs, in radians a position; 0 where a pair does not turn.  # (D/2,)"""
+    """Frequency of each of a head's pairs, (D/2,), in radians per position; 0 for pairs that are not rotated."""
     turning = int(layer.partial_rotary_factor * layer.head_dim // 2)
     exponents = torch.arange(0, 2 * turning, 2, dtype=torch.float32) / layer.head_dim
     still = torch.zeros(layer.head_dim // 2 - turning)

@@ -10,7 +10,7 @@ from torch import Tensor
 from engine.quant.nibbles import TILE, join_nibbles, split_nibbles
 from engine.quant.scheme import Packed, Scheme, register
 
-# The quantiles of a normal distribution that bitsandbytes' NF4 stands for (source: QLoRA, arXiv 2305.14314).
+# Quantiles of a normal distribution, as in bitsandbytes' NF4 (source: QLoRA, arXiv 2305.14314).
 NF4_VALUES = (
     -1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635, -0.18477343022823334,
     -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224,

@@ -1,4 +1,4 @@
-"""Which part of a model is packed how, and which products round their activations."""
+"""The scheme of each part of a model, and which products quantise their activations."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from engine.quant.scheme import SCHEMES, Scheme
 
 @dataclass(frozen=True)
 class Precision:
-    """Which part of a model is packed how; ``None`` keeps a part in the model's own number type.
+    """The scheme of each part of a model; ``None`` keeps a part in the model's number type.
 
-    Four bits are enough for experts. In attention, dense MLP, self-conditioning and the embedding table they make the
+    Four bits suffice for experts. In attention, dense MLP, self-conditioning and the embedding table they make the
     sampler take many more steps. Norms, router and scalars are never packed.
     """
 
@@ -29,7 +29,7 @@ class Precision:
         return self != Precision()
 
     def scheme(self, module: str) -> Scheme | None:
-        """How the weights of a layer are packed, by its path in the network."""
+        """The scheme of a layer, by its path in the network."""
         name = f".{module}."
         if ".experts." in name:
             return self.experts
@@ -47,7 +47,7 @@ class Precision:
     def from_dict(raw: object) -> Precision:
         """
         Raises:
-            SafelightError: a part or a scheme that this version does not know.
+            SafelightError: an unknown part or scheme.
         """
         if not isinstance(raw, dict):
             raise SafelightError(f"the weights are packed in a way this version does not know: {quoted(raw)}")
@@ -65,17 +65,17 @@ PRECISIONS = {
     "int4": Precision(INT4, INT8, INT8, INT8),
     "int4-g64": Precision(INT4_G64, INT8, INT8, INT8),
 }
-"""What ``quantization`` may name, apart from "auto"."""
-DEFAULT = "int4"  # smaller error than nf4 at a quarter bit more, and half the instructions to decode
+"""The values of ``quantization``, apart from "auto"."""
+DEFAULT = "int4"  # smaller error than nf4 for a quarter bit more, and half the instructions to decode
 
 
 @dataclass(frozen=True)
 class Activations:
-    """Which products round their activations to int8, 128 of a row at a time, and so run on 8-bit matrix units.
+    """Which products quantise their activations to int8, in groups of 128 of a row, to run on 8-bit matrix units.
 
-    The rule: all are off, for every model and on every card, until a card has shown that the kernels are right and
-    faster. What may then be on is what keeps the steps per canvas within 2 % (``tests.bench.activations``). Until
-    then, only a measurement asks for one.
+    The rule: all are off, for every model and card, until measurements on a card have shown that the kernels are right
+    and faster. Those may be on that keep the steps per canvas within 2 % (``tests.bench.activations``). Until
+    then, only benchmarks turn one on.
     """
 
     linears: bool = False  # with 8-bit weights
@@ -84,7 +84,7 @@ class Activations:
 
     @property
     def names(self) -> list[str]:
-        """Those that do."""
+        """The names of the products that are on."""
         return [name for name, rounds in asdict(self).items() if rounds]
 
 

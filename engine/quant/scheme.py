@@ -1,4 +1,4 @@
-"""What a packed weight is: codes with their scales, and the schemes that make them.
+"""Packed weights: codes with their scales, and the schemes that produce them.
 
 A scheme divides the inputs of a weight (..., out, in) into groups. A group's values are its codes' times its scale;
 with a scheme that has a global scale, times that of the whole matrix as well. Scales are stored (..., groups, out), so
@@ -24,7 +24,7 @@ AT_ONCE = 1 << 24  # weights quantised at a time, so that the fp32 copies stay s
 
 
 class TensorSpec(NamedTuple):
-    """Shape and type of a tensor that is yet to be made."""
+    """Shape and type of a tensor to be created."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype
@@ -32,22 +32,22 @@ class TensorSpec(NamedTuple):
 
 @dataclass(frozen=True)
 class Scheme(ABC):
-    """How one weight is packed.
+    """How a weight is packed.
 
-    A subclass gives the class variables that have no value here, ``scales``, ``encode`` and ``decode``; with
+    A subclass defines the class variables that have no value here, ``scales``, ``encode`` and ``decode``; with
     ``has_global_scale`` also ``global_scale``.
     """
 
-    name: str  # as manifests of stored weights know it
+    name: str  # as in the manifests of stored weights
     group_size: int  # consecutive inputs that share a scale; 0: the whole row
 
     bits: ClassVar[int]  # of a code
     codes_dtype: ClassVar[torch.dtype]
     scale_dtype: ClassVar[torch.dtype]
-    spread: ClassVar[float]  # standard deviation of what uniformly random codes stand for, before scales
-    unit: ClassVar[int] = 1  # the number of inputs must be a multiple of it, and of the groups' size
-    unpacking_bytes: ClassVar[int] = 8  # a weight, while ``unpack`` works: values and their products in fp32
-    has_global_scale: ClassVar[bool] = False  # one fp32 number a matrix
+    spread: ClassVar[float]  # standard deviation of the values of uniformly random codes, before scales
+    unit: ClassVar[int] = 1  # the number of inputs must be a multiple of it, and of the group size
+    unpacking_bytes: ClassVar[int] = 8  # per weight, during ``unpack``: values and their products in fp32
+    has_global_scale: ClassVar[bool] = False  # one fp32 number per matrix
 
     def __str__(self) -> str:
         return self.name
@@ -62,7 +62,7 @@ class Scheme(ABC):
 
     @abstractmethod
     def decode(self, packed: Packed) -> Tensor:
-        """What codes stand for before scales, fp32 (..., out, in)."""
+        """The values of the codes before scales, fp32 (..., out, in)."""
 
     def global_scale(self, matrix: Tensor) -> Tensor:
         """The fp32 scale () of a matrix (out, in), by which its groups' scales are divided."""
@@ -77,7 +77,7 @@ class Scheme(ABC):
         return (*shape[:-2], shape[-1] // self.group_size if self.group_size else 1, shape[-2])
 
     def tensors(self, shape: tuple[int, ...]) -> dict[str, TensorSpec]:
-        """The tensors of a packed weight (..., out, in), by the names under which they are held and stored."""
+        """The tensors of a packed weight (..., out, in), by their names in memory and on disk."""
         found = {
             "codes": TensorSpec(self.codes_shape(shape), self.codes_dtype),
             "scales": TensorSpec(self.scales_shape(shape), self.scale_dtype),
@@ -93,7 +93,7 @@ class Scheme(ABC):
     def check(self, name: str, shape: tuple[int, ...]) -> None:
         """
         Raises:
-            SafelightError: a weight (..., out, in) of this shape cannot be packed so.
+            SafelightError: a weight (..., out, in) of this shape cannot be packed in this scheme.
         """
         unit = lcm(self.unit, self.group_size or 1)
         if shape[-1] % unit:
@@ -110,43 +110,43 @@ SomeScheme = TypeVar("SomeScheme", bound=Scheme)
 
 
 def register(scheme: SomeScheme) -> SomeScheme:
-    """Make a scheme known by its name; returns it."""
+    """Register a scheme by its name; returns it."""
     SCHEMES[scheme.name] = scheme
     return scheme
 
 
 @dataclass(frozen=True, eq=False)
 class Packed:
-    """A packed weight: what kernels take."""
+    """A packed weight, as kernels take it."""
 
     codes: Tensor  # (..., out, in / codes an element)
     scales: Tensor  # (..., groups, out)
     scheme: Scheme
     global_scale: Tensor | None = None  # fp32 (...); None: the scheme has none
-    block: int = 0  # rows of a block where 4-bit codes are in that order, see ``nibbles``; 0 where they are in tiles
+    block: int = 0  # rows per block if 4-bit codes are in blocks, see ``nibbles``; 0 if in tiles
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the weight, (..., out, in)."""
+        """Shape of the weight, (..., out, in)."""
         return (*self.codes.shape[:-1], self.codes.shape[-1] * 8 * self.codes.itemsize // self.scheme.bits)
 
     @property
     def tensors(self) -> dict[str, Tensor]:
-        """What it consists of, by the names of ``Scheme.tensors``."""
+        """Its tensors, by the names of ``Scheme.tensors``."""
         found = {"codes": self.codes, "scales": self.scales}
         return found if self.global_scale is None else found | {"global_scale": self.global_scale}
 
     def part(self, rows: slice | Tensor) -> Packed:
-        """Some rows of a packed (out, in): whole blocks as views, or copies of those with the ids (N,)."""
+        """Rows of a packed (out, in): a slice of whole blocks as views, or copies of the rows with ids (N,)."""
         return Packed(self.codes[rows], self.scales[:, rows], self.scheme, self.global_scale, self.block)
 
     def rows(self, first: int, end: int) -> Packed:
-        """Some rows of a packed (out, in), whole blocks of them, with contiguous scales."""
+        """Rows first .. end of a packed (out, in), whole blocks only, with contiguous scales."""
         scales = self.scales[:, first:end].contiguous()
         return Packed(self.codes[first:end], scales, self.scheme, self.global_scale, self.block)
 
     def __getitem__(self, index: int) -> Packed:
-        """One expert's weight of a stack of them."""
+        """One expert's weight of a stack."""
         whole = None if self.global_scale is None else self.global_scale[index]
         return Packed(self.codes[index], self.scales[index], self.scheme, whole, self.block)
 
@@ -155,7 +155,7 @@ def pack(weight: Tensor, scheme: Scheme, name: str = "the weight") -> Packed:
     """Quantise a weight (..., out, in) on the device it is on, a slice at a time.
 
     Raises:
-        SafelightError: the inputs do not divide into the scheme's groups, or a value is not finite.
+        SafelightError: the inputs are not a multiple of the group size, or a value is not finite.
     """
     shape = tuple(weight.shape)
     scheme.check(name, shape)
@@ -189,12 +189,12 @@ def _pack_rows(rows: Tensor, scheme: Scheme, global_scale: Tensor | None, name: 
 
 
 def _full(scales: Tensor, global_scale: Tensor | None) -> Tensor:
-    """fp32 scales (..., out, groups) times the matrix's own (...)."""
+    """fp32 scales (..., out, groups) times the global scale (...)."""
     return scales if global_scale is None else scales * global_scale[..., None, None]
 
 
 def unpack(packed: Packed, dtype: torch.dtype = torch.float32) -> Tensor:
-    """The weight (..., out, in) that a packed one stands for: the oracle of every kernel."""
+    """The unpacked weight (..., out, in): the oracle of every kernel."""
     scales = _full(packed.scales.transpose(-1, -2).float(), packed.global_scale)  # (..., out, groups)
     grouped = packed.scheme.decode(packed).reshape(*scales.shape, -1)
     weight: Tensor = grouped * scales[..., None]

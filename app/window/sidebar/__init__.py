@@ -1,4 +1,4 @@
-"""The list of conversations beside the chat: a view that asks and is told. Knows no database."""
+"""The list of conversations beside the chat."""
 
 from __future__ import annotations
 

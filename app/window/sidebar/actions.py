@@ -1,4 +1,4 @@
-"""What can be done with conversations, by name, with its keys."""
+"""The actions on conversations, with names and keys."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from app.window.topbar import TopBar
 
 
 def actions(context: AppContext, controller: SidebarController, topbar: TopBar) -> list[Action]:
-    """About the conversation on show, and those that are listed."""
+    """Actions on the conversation on show and on the list."""
     section, session = tr("Conversations"), context.session
 
     def stored() -> str:

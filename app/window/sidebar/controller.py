@@ -1,4 +1,4 @@
-"""What the sidebar does with the library: what is listed, renamed, deleted, exported and imported."""
+"""Connects the sidebar to the library: listing, renaming, deleting, exporting and importing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AskOpen = Callable[[], str]
 
 
 class SidebarController(QObject):
-    """Lets a sidebar and a session speak to each other. ``say`` is told what could not be done.
+    """Connects a sidebar and a session. ``say`` shows errors.
 
     Lists nothing before the first ``refresh``.
     """
@@ -32,10 +32,10 @@ class SidebarController(QObject):
         self.sidebar, self._session, self._say = sidebar, session, say
         self._query = ""
         self._exporting = Exporting(session.library, self)
-        self._exporting.failed.connect(self._tell)
+        self._exporting.failed.connect(self._show_problem)
         self._importing = Importing(session.library, self)
         self._importing.imported.connect(self._open_imported)
-        self._importing.failed.connect(self._tell)
+        self._importing.failed.connect(self._show_problem)
         self._importing.taken_over.connect(self.refresh)
         self.ask_save: AskSave = self._ask_save
         self.ask_open: AskOpen = self._ask_open
@@ -55,7 +55,7 @@ class SidebarController(QObject):
 
     @Slot()
     def refresh(self) -> None:
-        """List what the library holds."""
+        """List the library's conversations."""
         session = self._session
         try:
             found = session.library.summaries(self._query)
@@ -66,7 +66,7 @@ class SidebarController(QObject):
 
     @Slot()
     def begin(self) -> None:
-        """Show a new conversation, with the instructions of the one before."""
+        """Show a new conversation, with the system prompt of the previous one."""
         self._session.begin(self._session.chat.system_prompt)
 
     @Slot(str)
@@ -126,11 +126,11 @@ class SidebarController(QObject):
         self._change(lambda: self._session.open(conversation))
 
     @Slot(str)
-    def _tell(self, problem: str) -> None:
+    def _show_problem(self, problem: str) -> None:
         self._say(problem)
 
     def _change(self, work: Callable[[], None]) -> bool:
-        """Whether it could be done; if not, it is said why."""
+        """Run a change; returns whether it succeeded, and shows the error if not."""
         try:
             self._session.saving.require_saved()
             work()

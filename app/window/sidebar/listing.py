@@ -1,4 +1,4 @@
-"""The list itself: keys, mouse, the menu button of a row, renaming in place."""
+"""The list view: keys, mouse, the menu button of a row, renaming in place."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class DotsButton(QToolButton):
 
 
 class ConversationList(QListView):
-    """Emits what is asked of a conversation; ``chosen`` has the choices of ``RowMenu``."""
+    """Emits requests for a conversation; ``chosen`` carries the choices of ``RowMenu``."""
 
     chosen = Signal(int, str)
     renamed = Signal(int, str)
@@ -80,7 +80,7 @@ class ConversationList(QListView):
     # ---------------------------------------------------------------- what is shown
 
     def show_conversations(self, summaries: Sequence[Summary], current: int | None, now: float) -> None:
-        """Replace the rows; the place and the keyboard's cursor stay. Waits while a title is being edited."""
+        """Replace the rows; scroll position and cursor stay. Delayed while a title is being edited."""
         if self._is_editing():
             self._pending = (summaries, current, now)
             return
@@ -105,18 +105,18 @@ class ConversationList(QListView):
         self._place_button()
 
     def show_terms(self, query: str) -> None:
-        """Set off what a search was for."""
+        """Highlight the terms of a search."""
         self.painting.terms = terms_of(query)
         self.viewport().update()
 
     def dress(self, theme: Theme) -> None:
-        """Take another theme, and the size of text in use."""
+        """Apply a theme, and the text size in use."""
         self.painting.dress(theme)
         self.scheduleDelayedItemsLayout()
         self.viewport().update()
 
     def open_first(self) -> None:
-        """Open the first conversation, where there is one."""
+        """Open the first conversation, if any."""
         first = self.rows.summary(self.rows.nearest(0))
         if first is not None:
             self.chosen.emit(first.id, "open")
@@ -146,7 +146,7 @@ class ConversationList(QListView):
             QAbstractItemView.CursorAction.MovePrevious,
             QAbstractItemView.CursorAction.MovePageUp,
         )
-        while index.isValid() and self.rows.summary(index) is None:  # a header is no place for it
+        while index.isValid() and self.rows.summary(index) is None:  # the cursor skips headers
             index = self.rows.index(index.row() + (-1 if up else 1))
         return index if index.isValid() else self.rows.nearest(0)
 
@@ -166,7 +166,7 @@ class ConversationList(QListView):
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
         super().focusOutEvent(event)
-        QTimer.singleShot(0, self, self._place_button)  # once it is known where the focus went
+        QTimer.singleShot(0, self, self._place_button)  # after the focus has moved
 
     def viewportEvent(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.Leave:
@@ -181,7 +181,7 @@ class ConversationList(QListView):
         super().currentChanged(current, previous)
         self._place_button()
 
-    # ---------------------------------------------------------------- within
+    # ---------------------------------------------------------------- internals
 
     def _is_editing(self) -> bool:
         return self.state() == QAbstractItemView.State.EditingState
@@ -205,7 +205,7 @@ class ConversationList(QListView):
 
     @Slot()
     def _edited(self) -> None:
-        QTimer.singleShot(0, self, self._show_pending)  # once the editor is gone
+        QTimer.singleShot(0, self, self._show_pending)  # after the editor is closed
 
     @Slot()
     def _show_pending(self) -> None:
@@ -224,7 +224,7 @@ class ConversationList(QListView):
         self._place_button()
 
     def _button_index(self) -> QModelIndex:
-        """The row the button is of: where the mouse is, or else the keyboard's cursor."""
+        """The row of the menu button: under the mouse, or else at the cursor."""
         on_cursor = self.button.hasFocus() or (self.hasFocus() and self.rows.summary(self._hovered) is None)
         return self.currentIndex() if on_cursor else self._hovered
 
@@ -252,5 +252,5 @@ class ConversationList(QListView):
 
     def _popup(self, index: QModelIndex, where: QPoint) -> None:
         summary = self.rows.summary(index)
-        if not self.row_menu.menu.isVisible():  # some systems send a key and a request for the same press
+        if not self.row_menu.menu.isVisible():  # some systems send a key event and a menu event for one press
             self.row_menu.fill(summary, shown_title(summary) if summary is not None else "").popup(where)

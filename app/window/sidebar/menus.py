@@ -1,4 +1,4 @@
-"""What can be done with a conversation, as a menu."""
+"""The context menu of a conversation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EXPORTS = (("markdown", "Markdown"), ("json", "JSON"), ("html", "HTML"))
 
 
 class RowMenu(QObject):
-    """Builds the menu of a row anew each time; emits what was chosen as ``chosen(id, choice)``.
+    """Rebuilds the menu for each row; emits ``chosen(id, choice)``.
 
     Choices are ``open``, ``rename``, ``pin``, ``unpin``, ``duplicate``, ``delete``, ``import``, and ``export:FORMAT``.
     """
@@ -28,7 +28,7 @@ class RowMenu(QObject):
         self._id = -1
 
     def fill(self, summary: Summary | None, title: str) -> QMenu:
-        """The menu of a conversation, or of the empty space below them all."""
+        """Fill the menu for a conversation, or for the empty space below them."""
         self.menu.clear()
         self._id = -1 if summary is None else summary.id
         if summary is not None:

@@ -1,4 +1,4 @@
-"""Draws the rows of the list, and edits a title in place."""
+"""Draws the rows of the list; edits a title in place."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ LEAST_ROW = 36
 
 
 class RowPainter(QStyledItemDelegate):
-    """Conversations as a title and, in a search, the place that was found; groups as small headers.
+    """Paints a conversation as its title and, in a search, the matching text; groups as small headers.
 
-    ``terms`` is what the search was for; it is set off in weight as well as in colour.
+    ``terms`` are the search terms, highlighted in weight as well as in colour.
     """
 
     def __init__(self, rows: ConversationRows, theme: Theme) -> None:
@@ -34,7 +34,7 @@ class RowPainter(QStyledItemDelegate):
         self._measure()
 
     def dress(self, theme: Theme) -> None:
-        """Take another theme, and the size of text in use."""
+        """Apply a theme, and the text size in use."""
         self.theme = theme
         self._measure()
 
@@ -60,7 +60,7 @@ class RowPainter(QStyledItemDelegate):
         return QSize(0, self._found_row if row.snippet else self._plain_row)
 
     def button_rect(self, row: QRect) -> QRect:
-        """Where a row's menu button stands."""
+        """The rectangle of a row's menu button."""
         return QRect(row.right() - BUTTON - SPACE_1 + 1, row.top() + (self._plain_row - BUTTON) // 2, BUTTON, BUTTON)
 
     def _title_rect(self, row: QRect) -> QRect:
@@ -111,7 +111,7 @@ class RowPainter(QStyledItemDelegate):
             self._write(painter, below, summary.snippet, self._small, theme.faint_ink, self.terms)
 
     def _write(self, painter: QPainter, rect: QRect, text: str, font: QFont, shade: str, terms: Sequence[Term]) -> None:
-        """One line, cut at the right, in the middle of the rectangle's height."""
+        """One line, elided at the right, vertically centred."""
         line_text = QFontMetrics(font).elidedText(text, Qt.TextElideMode.ElideRight, rect.width())
         layout = QTextLayout(line_text, font)
         option = QTextOption()
@@ -161,5 +161,5 @@ class RowPainter(QStyledItemDelegate):
 
 
 def _units(text: str) -> int:
-    """The length as Qt counts it, in UTF-16."""
+    """The length in UTF-16 code units, as Qt counts it."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2

@@ -1,4 +1,4 @@
-"""What the list shows, row by row: headers of groups and conversations. Knows no looks."""
+"""The list model: headers of groups, and conversations. Knows nothing of painting."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from app.system.i18n import tr
 
 Index = QModelIndex | QPersistentModelIndex
 Row = Summary | str  # a conversation, or the title of a group
-LONGEST = 300  # characters of a title that are looked at; no row is as wide
+LONGEST = 300  # characters of a title that are used; no row is as wide
 NO_INDEX = QModelIndex()
 
 
@@ -24,7 +24,7 @@ def shown_title(summary: Summary) -> str:
 
 
 class ConversationRows(QAbstractListModel):
-    """Emits ``renamed(id, title)`` when a title was edited; the row has it at once."""
+    """Emits ``renamed(id, title)`` when a title was edited; the row changes at once."""
 
     renamed = Signal(int, str)
 
@@ -35,7 +35,7 @@ class ConversationRows(QAbstractListModel):
         self._places: dict[int, int] = {}
 
     def show(self, summaries: Sequence[Summary], current: int | None, now: float) -> None:
-        """Replace all rows; nothing happens where they are the same."""
+        """Replace all rows; does nothing if they are equal."""
         rows: list[Row] = []
         for part in group(summaries, now):
             rows += [part.title, *part.summaries]
@@ -47,12 +47,12 @@ class ConversationRows(QAbstractListModel):
         self.endResetModel()
 
     def summary(self, index: Index) -> Summary | None:
-        """The conversation of a row; None for a header and for no row."""
+        """The conversation of a row; None for a header or an invalid index."""
         row = self.rows[index.row()] if index.isValid() else ""
         return row if isinstance(row, Summary) else None
 
     def index_of(self, id: int | None) -> QModelIndex:
-        """The row of a conversation; invalid where it is not shown."""
+        """The index of a conversation; invalid if it is not shown."""
         place = self._places.get(-1 if id is None else id)
         return QModelIndex() if place is None else self.index(place)
 
@@ -63,7 +63,7 @@ class ConversationRows(QAbstractListModel):
             return QModelIndex()
         return self.index(next((place for place in places if place >= row), max(places)))
 
-    # ---------------------------------------------------------------- what Qt asks
+    # ---------------------------------------------------------------- Qt's model interface
 
     def rowCount(self, parent: Index = NO_INDEX) -> int:
         return 0 if parent.isValid() else len(self.rows)

@@ -1,4 +1,4 @@
-"""The field over the list: what is typed is searched for after a short rest."""
+"""The search field over the list; a search starts after a short pause in typing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CROSS = 24  # pixels; the button at the field's right is a square
 
 
 class ClearButton(QToolButton):
-    """A cross; for the mouse alone, since Escape does the same."""
+    """A cross; for the mouse only, since Escape does the same."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
@@ -35,7 +35,7 @@ class ClearButton(QToolButton):
 
 
 class SearchField(QLineEdit):
-    """Emits ``searched(query)`` when it is another one than before, ``entered`` for Enter, ``left_down`` for Down."""
+    """Emits ``searched(query)`` when the query changed, ``entered`` for Enter, ``left_down`` for Down."""
 
     searched = Signal(str)
     entered = Signal()
@@ -43,7 +43,7 @@ class SearchField(QLineEdit):
 
     def __init__(self) -> None:
         super().__init__()
-        self.query = ""  # as last emitted
+        self.query = ""  # last emitted
         self.setPlaceholderText(tr("Search"))
         self.setAccessibleName(tr("Search conversations"))
         self.setAccessibleDescription(tr("Searches titles and messages; Escape clears"))
@@ -59,7 +59,7 @@ class SearchField(QLineEdit):
         self.textChanged.connect(self._changed)
 
     def event(self, event: QEvent) -> bool:
-        # Escape is the window's shortcut too; with a text in the field it belongs to the field.
+        # Escape is also the window's shortcut; while the field has text, it clears the field.
         if event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent) and self._clears(event):
             event.accept()
             return True

@@ -1,4 +1,4 @@
-"""The bar at the left: a new chat, the search, the list, and what was deleted last."""
+"""The bar at the left: new chat, search, list, and undo of a deletion."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WIDTH = 248  # pixels
 
 
 def style(theme: Theme) -> str:
-    """Rules for the sidebar, on top of the theme's."""
+    """The sidebar's rules, for the window's style sheet."""
     return f"""
 QWidget#sidebar {{ background: {theme.surface}; }}
 QWidget#sidebar QListView {{ border: none; }}
@@ -41,7 +41,7 @@ QFrame#undo {{ background: {theme.surface_raised}; border: none; border-top: 1px
 
 
 class EmptyState(QWidget):
-    """A heading and a sentence in place of the list; a button where there is something to do."""
+    """A heading and a sentence in place of the list; with a button if there is an action."""
 
     def __init__(self, heading: str, sentence: str, action: str = "") -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class EmptyState(QWidget):
 
 
 class Sidebar(QWidget):
-    """A view: it emits what is asked for, and shows what ``show_conversations`` says."""
+    """A view: it emits requests, and shows what ``show_conversations`` is given. Knows no database."""
 
     new_asked = Signal()
     opened = Signal(int)
@@ -131,10 +131,10 @@ class Sidebar(QWidget):
     # ---------------------------------------------------------------- what is shown
 
     def show_conversations(self, summaries: Sequence[Summary], current: int | None, now: float) -> None:
-        """Show these, in their order, under headers.
+        """Show conversations in the given order, under headers.
 
         Args:
-            summaries: all conversations, or those that were found for the latest ``searched``.
+            summaries: all conversations, or the results of the latest ``searched``.
             current: the one that is open.
             now: seconds since 1970, for the headers.
         """
@@ -151,15 +151,15 @@ class Sidebar(QWidget):
             self.new.setFocus()
 
     def dress(self, theme: Theme) -> None:
-        """Take another theme, and the size of text in use; the style sheet is the window's."""
+        """Apply a theme, and the text size in use; the style sheet is the window's."""
         self.list.dress(theme)
 
     def focus_search(self) -> None:
-        """Let the keyboard write into the search."""
+        """Focus the search field."""
         self.search.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self.search.selectAll()
 
-    # ---------------------------------------------------------------- within
+    # ---------------------------------------------------------------- internals
 
     @Slot(int, str)
     def _do(self, id: int, choice: str) -> None:
@@ -176,7 +176,7 @@ class Sidebar(QWidget):
         elif choice == "delete":
             summary = self.list.rows.summary(self.list.rows.index_of(id))
             if summary is not None:
-                self.undo.offer(id, shown_title(summary))  # before, so that a refusal takes it back
+                self.undo.offer(id, shown_title(summary))  # before emitting, so that a failure can withdraw it
                 self.delete_asked.emit(id)
 
     @Slot(str)

@@ -1,4 +1,4 @@
-"""A bar that says what was deleted and offers it back for a while."""
+"""A bar that names a deleted conversation and offers undo for a while."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STAYS_MS = 10_000
 
 
 class Line(QWidget):
-    """One line of text, cut at the right; read out in full."""
+    """One line of text, elided at the right; screen readers get it in full."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class Line(QWidget):
 
 
 class UndoBar(QFrame):
-    """Emits ``undone(id)``, the latest deletion first. Stays while the mouse or the keyboard is on it."""
+    """Emits ``undone(id)``, the latest deletion first. Stays while hovered or focused."""
 
     undone = Signal(int)
 
@@ -66,12 +66,12 @@ class UndoBar(QFrame):
         self._show()
 
     def offer(self, id: int, title: str) -> None:
-        """A conversation was deleted."""
+        """Offer undo of a conversation's deletion."""
         self._deleted.append((id, title))
         self._show()
 
     def drop(self, ids: Collection[int]) -> None:
-        """These are there again, or still."""
+        """Withdraw the offer for these conversations."""
         left = [deleted for deleted in self._deleted if deleted[0] not in ids]
         if left != self._deleted:
             self._deleted = left
@@ -79,7 +79,7 @@ class UndoBar(QFrame):
 
     @Slot()
     def undo(self) -> None:
-        """Ask for the latest one back."""
+        """Undo the latest deletion."""
         if self._deleted:
             id, _title = self._deleted.pop()
             self._show()
@@ -93,7 +93,7 @@ class UndoBar(QFrame):
             self.timer.stop()
         self.shortcut.setEnabled(bool(self._deleted))
         self.setVisible(bool(self._deleted))
-        if self._deleted:  # read out, though the keyboard is elsewhere
+        if self._deleted:  # announced by screen readers without focus
             QAccessible.updateAccessibility(QAccessibleEvent(self.line, QAccessible.Event.Alert))
 
     @Slot()

@@ -84,8 +84,8 @@ def test_reports_are_bounded(qtbot: QtBot, jobs: Jobs) -> None:
 
     def busy(control: Control) -> object:
         for count in range(10_000):
-            control.tell(count / 10_000)
-        control.tell(1.0, now=True)
+            control.report(count / 10_000)
+        control.report(1.0, now=True)
         return None
 
     with qtbot.waitSignal(jobs.ended):
@@ -115,7 +115,7 @@ def test_a_job_that_cannot_be_stopped_is_left_behind(qtbot: QtBot, jobs: Jobs, m
     def hang(control: Control) -> object:
         begun.set()
         gate.wait()
-        control.tell(1.0, now=True)
+        control.report(1.0, now=True)
         return None
 
     jobs.submit(ModelJob("a", "token", hang))
