@@ -14,7 +14,7 @@ def main() -> int:
     try:
         if is_heard:
             signal.signal(signal.SIGINT, _interrupt)
-        from app.cli.main import main as run
+        from app.cli.main import main as run  # takes a second, in which Ctrl+C is heard already
 
         return run()
     except KeyboardInterrupt:  # another one, while the first was told

@@ -1,9 +1,12 @@
-"""The walls of the house: import contracts, lint and types. They run in the test command, not beside it."""
+"""The walls of the house: import contracts, lint, types, late imports. They run in the test command, not beside it."""
 
 from __future__ import annotations
 
+import ast
+import io
 import subprocess
 import sys
+import tokenize
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -35,3 +38,72 @@ def running() -> Iterator[dict[str, subprocess.Popen[str]]]:
 def test_walls_stand(name: str, running: dict[str, subprocess.Popen[str]]) -> None:
     told = running[name].communicate()[0]
     assert running[name].returncode == 0, f"{name} failed:\n{told}"
+
+
+# ---------------------------------------------------------------- imports inside functions
+
+
+def test_every_import_inside_a_function_says_why() -> None:
+    files = sorted(path for room in ("engine", "app") for path in (ROOT / room).rglob("*.py"))
+    silent = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in files
+        for line in unexplained_imports(path.read_text(encoding="utf-8"))
+    ]
+    assert not silent, f"move to the top, or say in a comment what is put off: {silent}"
+
+
+@pytest.mark.parametrize(
+    ("body", "lines"),
+    [
+        ("import a", [2]),
+        ("import a  # torch", []),
+        ("import a  # noqa: F401", [2]),
+        ("# torch\n    import a\n    from b import c\n\n    import d", []),
+        ("from a import (  # torch\n        b,\n    )\n    import c", []),
+        ("import a\n    import b  # torch", [2]),
+        ("# of the next line\n    x = 1\n    import a", [4]),
+        ("import a  # torch\n    if x:\n        import b", [4]),
+    ],
+)
+def test_a_reason_stands_over_a_block_of_imports_or_on_a_line(body: str, lines: list[int]) -> None:
+    assert unexplained_imports(f"def f():\n    {body}\n") == lines
+
+
+def unexplained_imports(source: str) -> list[int]:
+    """Lines of imports inside functions with no reason: on the line, above it, or at the import before it in a row."""
+    suites = list(_suites_with_imports(ast.parse(source), False))
+    reasons = _lines_with_reasons(source) if suites else {}
+    found, is_explained = [], False
+    for suite in suites:
+        for statement in suite:
+            if not isinstance(statement, ast.Import | ast.ImportFrom):
+                is_explained = False
+                continue
+            line = statement.lineno
+            is_explained = is_explained or line in reasons or reasons.get(line - 1, False)
+            if not is_explained:
+                found.append(line)
+        is_explained = False
+    return sorted(found)
+
+
+def _suites_with_imports(node: ast.AST, is_inside: bool) -> Iterator[list[ast.stmt]]:
+    """Statements in a row within functions. Expressions, most of a tree, are left out, as none holds an import."""
+    is_inside = is_inside or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+        suite = getattr(node, name, [])
+        if is_inside and any(isinstance(each, ast.Import | ast.ImportFrom) for each in suite):
+            yield suite
+        for each in suite:
+            if not isinstance(each, ast.Expr):
+                yield from _suites_with_imports(each, is_inside)
+
+
+def _lines_with_reasons(source: str) -> dict[int, bool]:
+    """Lines with comments, and whether the line has nothing else. What speaks to a tool is no reason."""
+    return {
+        token.start[0]: not token.line[: token.start[1]].strip()
+        for token in tokenize.generate_tokens(io.StringIO(source).readline)
+        if token.type == tokenize.COMMENT and not token.string.startswith(("# noqa", "# type:"))
+    }

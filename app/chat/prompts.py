@@ -10,6 +10,7 @@ from app.state.chat.attachment import Attachment
 from app.system.i18n import tr, trn
 from engine import SafelightError
 from engine.catalog import Traits
+from engine.tasks import skills, sudoku
 
 
 @dataclass(frozen=True)
@@ -24,13 +25,9 @@ def suggestions(traits: Traits, rng: random.Random) -> list[Suggestion]:
     """Prompts that show what a model can do; puzzles are drawn afresh."""
     match traits.suggestions:
         case "puzzles":
-            from engine.tasks import sudoku  # the tasks are not needed to paint the window
-
             puzzles = [(label, sudoku.generate(rng, givens, givens)) for label, givens in _bins()]
             return [Suggestion(label, sudoku.to_prompt(puzzle.board)) for label, puzzle in puzzles]
         case "skills":
-            from engine.tasks import skills  # as above
-
             texts: Sequence[str] = skills.suggestions()  # it was trained on these very words, in English
         case "general":
             texts = (
@@ -60,8 +57,6 @@ def prepare(traits: Traits, text: str) -> str:
         raise SafelightError(tr("Write something first."))
     if traits.prompt_format == "text":
         return text.strip()
-    from engine.tasks import sudoku  # as above
-
     try:
         return sudoku.to_prompt(sudoku.parse(text))
     except sudoku.PuzzleError as error:

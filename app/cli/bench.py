@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
     launch = first_paint_seconds() if args.window else None  # before torch fills the memory
     model = running.load(args, SKILLS)
     config = options.settings(model.generation_defaults, changes)
-    from engine.benchmarks.generation import measure
+    from engine.benchmarks.generation import measure  # torch
 
     with terminal.note(f"Running {model.name} {args.runs} times …"):
         result = measure(model, args.runs, running.seed(args), config)
@@ -101,6 +101,7 @@ def _run_shape(args: argparse.Namespace) -> int:
     if not args.random_weights:
         raise SafelightError("--shape is measured with random weights; add --random-weights to say that you know")
     folder = catalog.resolve(args.shape, shapes=True)
+    # torch, once the arguments are found good
     from engine.benchmarks.step import STEPS, measure_shape
     from engine.benchmarks.transformers import transformers_step_ms
     from engine.memory.device import choose

@@ -5,14 +5,11 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from app.cli import options, running, terminal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from engine.doctor.report import Report, SectionReport
+from engine.doctor.examine import examine
+from engine.doctor.report import Report, SectionReport
 
 EPILOG = """\
 Each section runs in a process of its own; what fails or crashes is told, and the others go on. On a GPU every kernel
@@ -43,8 +40,6 @@ def add(commands: options.Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from engine.doctor.examine import examine
-
     report = examine(args.quick, _progress())
     if terminal.can_style(sys.stderr):
         sys.stderr.write(terminal.CLEAR_LINE)

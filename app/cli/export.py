@@ -9,10 +9,12 @@ from pathlib import Path
 
 from app.cli import options, terminal
 from app.cli.options import number, place
-from app.export import FORMATS
+from app.export import FORMATS, json
 from app.export.options import FPS_HIGH, FPS_LOW, Options, format_of, frames_of, parse_steps
 from app.export.run import Share
-from engine import Recording
+from app.export.writing import export
+from app.state.run.replay import Replay
+from engine import Recording, open_trace
 from engine.errors import quoted
 
 EPILOG = """\
@@ -68,8 +70,6 @@ def run(args: argparse.Namespace) -> int:
         stacked=args.stacked,
     )
     painting = _painting() if format.is_drawn else None
-    from app.export.writing import export
-
     with terminal.note(f"Writing {out} …"):
         missing = _finish(export(trace, out, options))
     if missing:
@@ -89,17 +89,11 @@ def _finish(work: Share) -> str:
 
 def _open(path: Path) -> Recording:
     if path.suffix.lower() == ".json":
-        from app.export import json
-
         return json.read(path)
-    from engine import open_trace
-
     return open_trace(path)
 
 
 def _frames(trace: Recording, args: argparse.Namespace) -> tuple[int, ...] | None:
-    from app.state.run.replay import Replay
-
     if args.steps is None and args.block is None:
         return None
     replay = Replay(trace)
@@ -112,7 +106,7 @@ def _frames(trace: Recording, args: argparse.Namespace) -> tuple[int, ...] | Non
 
 def _painting() -> object:
     """Set Qt up to draw text without a display."""
-    from PySide6.QtGui import QGuiApplication
+    from PySide6.QtGui import QGuiApplication  # Qt, which JSON and pages do without
 
     if sys.platform.startswith("linux"):
         os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")

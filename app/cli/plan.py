@@ -62,7 +62,7 @@ def add(commands: options.Commands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     with terminal.note(f"Counting {args.model} …"):
-        from engine.models.folder import plan
+        from engine.models.folder import plan  # torch
 
         found = plan(args.model, args.context, args.quantization, args.device, args.dtype)
     if args.json:

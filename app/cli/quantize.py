@@ -41,7 +41,7 @@ def add(commands: options.Commands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     source, destination = catalog.resolve(args.source), Path(args.destination)
-    from engine.memory.device import choose
+    from engine.memory.device import choose  # torch
     from engine.models.folder import quantize
 
     started = time.perf_counter()

@@ -9,15 +9,24 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import engine
 from app.cli import options, running, terminal
 from engine import BASE, SafelightError, catalog
 from engine.errors import quoted
-
-if TYPE_CHECKING:
-    from engine.training.recipes.adapter import TrainingRecord
+from engine.training.recipes.adapter import (
+    FORMS,
+    STATES,
+    STEPS,
+    AdapterRun,
+    PuzzlesMade,
+    TrainingEnded,
+    TrainingMeasured,
+    TrainingProgress,
+    TrainingRecord,
+    TrainingStarted,
+    recipe_for,
+)
 
 EPILOG = """\
 The model stays as it is; what is trained lies beside it, as LoRA matrices in PEFT's format. OUT gets the adapter, a
@@ -35,7 +44,6 @@ examples:
   safelight train sudoku --model ~/models/diffusiongemma-26B-A4B-it --quantization nf4 --out adapter --format digits
   safelight train sudoku --model safelight-base --out adapter --data puzzles.csv --steps 4000
 """
-STATES, FORMS = ("uniform", "walk"), ("rows", "digits")  # as in the engine; repeated here so that --help is quick
 
 
 def add(commands: options.Commands) -> None:
@@ -92,8 +100,7 @@ def add(commands: options.Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from engine.models.registry import config_in
-    from engine.training.recipes.adapter import STEPS, AdapterRun, TrainingEnded, recipe_for
+    from engine.models.registry import config_in  # torch
 
     name = args.model or getattr(args, "window_model", None) or BASE
     config = config_in(catalog.resolve(name))
@@ -142,31 +149,29 @@ def run(args: argparse.Namespace) -> int:
 
 def in_words(record: TrainingRecord) -> str:
     """A training record in one line."""
-    from engine.training.recipes import adapter as records
-
     match record:
-        case records.PuzzlesMade():
+        case PuzzlesMade():
             return f"{record.done} of {record.of} puzzles made"
-        case records.TrainingStarted():
+        case TrainingStarted():
             begun = f"going on at step {record.step}" if record.step else "beginning"
             return (
                 f"training {record.parameters / 1e6:.2f} million numbers on {record.device}: takes about "
                 f"{record.bytes_needed / 1e9:.1f} GB of {record.bytes_free / 1e9:.1f} GB free; {begun}"
             )
-        case records.TrainingProgress():
+        case TrainingProgress():
             parts = [f"step {record.step} of {record.steps}: loss {record.loss:.4f}"]
             if record.causal_loss is not None:
                 parts.append(f"causal {record.causal_loss:.4f}")
             if record.right is not None:
                 parts.append(f"right {100 * record.right:.1f} %")
             return ", ".join([*parts, f"rate {record.rate:.2g}", f"{record.steps_per_second:.2f} steps/s"])
-        case records.TrainingMeasured():
+        case TrainingMeasured():
             return (
                 f"step {record.step}, {record.count} held-out puzzles: {100 * record.exact:.1f} % solved, "
                 f"{100 * record.cells:.1f} % of the blanks right, givens kept in {100 * record.givens_kept:.1f} %, "
                 f"{record.steps_mean:.1f} steps on average"
             )
-        case records.TrainingEnded():
+        case TrainingEnded():
             return f"step {record.step} of {record.steps}"
 
 

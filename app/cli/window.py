@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
         require_libraries()
     with _leaving_on_ctrl_c():
         try:
-            from app.main import run as run_window
+            from app.main import run as run_window  # Qt, which may be missing
         except ImportError as error:
             if not (error.name or "").startswith(("PySide6", "shiboken6")) and ".so" not in str(error):
                 raise  # a bug of ours, not a missing library

@@ -69,7 +69,7 @@ def _family() -> IconicFont:
     if _font is None:
         with _pyside_chosen(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the library underneath warns of other bindings of Qt
-            # Put off, since reading the font and its library takes about 0.2 s (module docstring).
+            # 0.2 s with the font, so after the first paint.
             from qtawesome import _BUNDLED_FONTS
             from qtawesome.iconic_font import IconicFont
 

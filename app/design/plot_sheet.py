@@ -6,7 +6,8 @@ Moving the mark costs a strip of the picture, not the plots. Knows nothing of wh
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen, QPixmap, QResizeEvent
@@ -183,6 +184,15 @@ class PlotSheet(QWidget):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         event.ignore()
+
+
+@cache
+def plot_library() -> Any:
+    """pyqtgraph, set up."""
+    import pyqtgraph  # a quarter of a second, and only when a plot is drawn
+
+    pyqtgraph.setConfigOptions(antialias=True)
+    return pyqtgraph
 
 
 def plain_plot(graph: GraphicsLayoutWidget, theme: Theme, row: int, column: int) -> PlotItem:

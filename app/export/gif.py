@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
+from PIL import Image, ImageChops
+from PIL.GifImagePlugin import getdata, getheader
 from PySide6.QtGui import QColor, QImage
 
 from app.design.tokens import Theme, entropy_color, readable_on
@@ -19,9 +21,6 @@ from app.export.run import Share, missing
 from app.state.run.replay import Replay
 from engine import Recording
 from engine.files import replacing
-
-if TYPE_CHECKING:
-    from PIL import Image
 
 END_SECONDS = 2.0  # that the last frame stays at least, before it all begins again
 COLORS = 256
@@ -47,9 +46,6 @@ def write(run: Recording, path: Path, options: Options) -> Share:
 
 
 def _frames(file: BinaryIO, pictures: Iterator[QImage], total: int, options: Options, theme: Theme) -> Iterator[float]:
-    from PIL import Image, ImageChops
-    from PIL.GifImagePlugin import getdata, getheader
-
     colors = palette(theme, entropy=options.layer == "entropy")
     source = Image.new("P", (16, 16))
     source.putpalette([channel for shade in colors for channel in shade])
@@ -74,8 +70,6 @@ def _frames(file: BinaryIO, pictures: Iterator[QImage], total: int, options: Opt
 
 def _numbers(frame: Image.Image) -> Image.Image:
     """A frame's palette numbers as shades of grey: what can be compared."""
-    from PIL import Image
-
     return Image.frombytes("L", frame.size, frame.tobytes())
 
 
@@ -103,8 +97,6 @@ def _between(one: QColor, other: QColor, share: float) -> QColor:
 
 def as_pillow(picture: QImage) -> Image.Image:
     """The same pixels for Pillow."""
-    from PIL import Image
-
     plain = picture.convertToFormat(QImage.Format.Format_RGBX8888)
     size = (plain.width(), plain.height())
     return Image.frombytes("RGB", size, bytes(plain.constBits()), "raw", "RGBX", plain.bytesPerLine())

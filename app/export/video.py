@@ -145,7 +145,7 @@ def _ffmpeg_in_thread() -> Generator[float, None, str]:
 def ffmpeg() -> str:
     """Where ffmpeg is. Raises SafelightError where there is none."""
     try:
-        import imageio_ffmpeg
+        import imageio_ffmpeg  # may be missing
 
         return str(imageio_ffmpeg.get_ffmpeg_exe())  # type: ignore[attr-defined, no-untyped-call]
     except (ImportError, RuntimeError, OSError):

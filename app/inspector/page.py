@@ -20,6 +20,10 @@ from app.design.controls import Elided, Hairline, button, label, scroller
 from app.design.fonts import px
 from app.design.tokens import DARKROOM, Theme
 from app.inspector.canvas.canvas import InspectorCanvas
+from app.inspector.canvas.map import StepMap
+from app.inspector.cell.history import Biography
+from app.inspector.cell.text import RenderedText
+from app.inspector.export_dialog import ExportDialog
 from app.inspector.keys import Keys
 from app.inspector.run_cards import Offer
 from app.inspector.timeline.filmstrip import Filmstrip
@@ -156,10 +160,6 @@ class InspectorPage(QWidget):
 
     def _linked_views(self) -> QWidget:
         """The cell's history, which is seen where there is room; the map and the text are tabs beneath it."""
-        from app.inspector.canvas.map import StepMap
-        from app.inspector.cell.history import Biography
-        from app.inspector.cell.text import RenderedText
-
         biography = Biography(self.player)
         self._panels.append(biography)
         self.add_panel(tr("Steps"), StepMap(self.player), scrolls=False)
@@ -319,8 +319,6 @@ class InspectorPage(QWidget):
     @Slot()
     def export(self) -> None:
         """Ask how to export the run that is open."""
-        from app.inspector.export_dialog import ExportDialog
-
         if self.player.trace is not None:
             self.player.pause()
             ExportDialog(self.player, self).open()

@@ -6,6 +6,7 @@ Reading or writing may wait for the user to unlock the keyring, so it belongs on
 from __future__ import annotations
 
 import threading
+from types import ModuleType
 from typing import Literal
 
 Place = Literal["keyring", "session", "nowhere"]
@@ -36,26 +37,28 @@ class TokenStore:
             return "nowhere" if not token else "keyring" if kept else "session"
 
 
+def _keyring() -> ModuleType:
+    import keyring  # 140 modules, and only once the page or a download asks; its backends may fail to load
+
+    return keyring
+
+
 def _from_keyring() -> str:
     try:
-        import keyring
-
-        return keyring.get_password(SERVICE, NAME) or ""
+        return _keyring().get_password(SERVICE, NAME) or ""
     except Exception:  # backends raise many types: no bus, no service, locked, denied
         return ""
 
 
 def _to_keyring(token: str) -> bool:
     try:
-        import keyring
-        from keyring.errors import PasswordDeleteError
-
+        keyring = _keyring()
         if token:
             keyring.set_password(SERVICE, NAME, token)
         else:
             try:
                 keyring.delete_password(SERVICE, NAME)
-            except PasswordDeleteError:
+            except keyring.errors.PasswordDeleteError:
                 return True  # there was no token
         return (keyring.get_password(SERVICE, NAME) or "") == token  # some backends accept it and store nothing
     except Exception:

@@ -60,7 +60,7 @@ def convert(source: Path, destination: Path) -> Work:
     """Pack a model into 4 bits; cancelling deletes what was written, pausing keeps it."""
 
     def work(control: Control) -> object:
-        from engine.memory.device import choose
+        from engine.memory.device import choose  # torch
         from engine.models.folder import quantize
 
         control.report(0.0, stage="starting", now=True)
@@ -105,7 +105,7 @@ def plan(entry: ModelEntry) -> Work:
     """Plan the memory that a model needs."""
 
     def work(_control: Control) -> object:
-        from engine.models.folder import plan as count
+        from engine.models.folder import plan as count  # torch
 
         if entry.is_ready:
             return count(entry.load_id)

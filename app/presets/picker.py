@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from PySide6.QtCore import Signal, Slot
 from PySide6.QtWidgets import QComboBox, QSizePolicy
 
 from app.design.fonts import px
+from app.presets.editor import PresetEditor
 from app.presets.preset import DEFAULT, Preset
 from app.presets.store import PresetStore
 from app.settings.fields import ChoiceBox
 from app.system.i18n import tr
 from engine import GenerationConfig
-
-if TYPE_CHECKING:
-    from app.presets.editor import PresetEditor
 
 EDIT = "edit-presets"  # the last entry
 WIDTH = 160  # pixels at 100 %
@@ -85,8 +81,6 @@ class PresetPicker(ChoiceBox):
         if self.editor is not None:
             self.editor.raise_()
             return
-        from app.presets.editor import PresetEditor
-
         self.editor = PresetEditor(self._store, self._defaults, self._current.id, self.window())
         self.editor.changed.connect(self.refresh)
         self.editor.finished.connect(self._edited)

@@ -27,17 +27,21 @@ class Folders:
 
 def default_data_folder() -> Path:
     """The platform's folder for application data."""
-    import platformdirs  # imported late, to show the window sooner
-
-    return Path(platformdirs.user_data_path(APP, appauthor=False))
+    return _own_folders()[0]
 
 
 def folders(data_folder: str = "") -> Folders:
     """The folders in use; an empty ``data_folder`` is the platform's default. Creates nothing."""
+    own, logs = _own_folders()
+    data = Path(data_folder).expanduser() if data_folder else own
+    return Folders(data, data / "models", data / "traces", logs)
+
+
+def _own_folders() -> tuple[Path, Path]:
+    """The platform's folders for application data and logs."""
     import platformdirs  # imported late, to show the window sooner
 
-    data = Path(data_folder).expanduser() if data_folder else default_data_folder()
-    return Folders(data, data / "models", data / "traces", Path(platformdirs.user_log_path(APP, appauthor=False)))
+    return platformdirs.user_data_path(APP, appauthor=False), platformdirs.user_log_path(APP, appauthor=False)
 
 
 def ensure(folder: Path) -> Path:

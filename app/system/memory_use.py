@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from app.system.i18n import tr
+
+
+def _psutil() -> Any:
+    import psutil  # imported late, to show the window sooner
+
+    return psutil
 
 
 def used_bytes() -> int:
     """Resident memory of this process."""
-    import psutil  # imported late, to show the window sooner
-
-    return int(psutil.Process().memory_info().rss)  # type: ignore[no-untyped-call, unused-ignore]
+    return int(_psutil().Process().memory_info().rss)
 
 
 def total_bytes() -> int:
     """Memory of the machine."""
-    import psutil  # imported late, to show the window sooner
-
-    return int(psutil.virtual_memory().total)  # type: ignore[no-untyped-call, unused-ignore]
+    return int(_psutil().virtual_memory().total)
 
 
 def size(count: float) -> str:

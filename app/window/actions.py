@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
-import app.chat.actions
-import app.inspector.actions
-import app.models.actions
-import app.sudoku.actions
 import app.window.sidebar.actions
-from app.context import CHAT, INSPECTOR, MODELS, SUDOKU, AppContext
+from app.context import AppContext
 from app.design.action import Action, Actions
 from app.system.i18n import tr
 from app.window.appearance import Appearance
 from app.window.dialogs import Dialogs
-from app.window.pages import Pages
+from app.window.pages import PAGES, Pages
 from app.window.sidebar.controller import SidebarController
 from app.window.topbar import TopBar
 
@@ -30,27 +27,32 @@ def all_actions(
     dialogs: Dialogs,
     close: Callable[[], object],
 ) -> Actions:
-    """All actions, by section: for the shortcuts, the shortcut sheet and the command palette."""
+    """Every action, by section: the source of the shortcuts, their sheet and the command palette.
+
+    What pages do comes before what the window does; a page's action may also be of the window's last section.
+    """
+    of_pages = [action for entry in PAGES for action in entry.actions(context, pages.by_name[entry.name])]
+    application = _application(context, topbar, dialogs, close)
+    last = application[0].section
     return Actions(
         [
             *app.window.sidebar.actions.actions(context, conversations, topbar),
-            *app.chat.actions.actions(context, pages.chat),
-            *app.inspector.actions.actions(context, pages.inspector),
-            *app.sudoku.actions.actions(context, pages.sudoku),
+            *(action for action in of_pages if action.section != last),
             *_view(context, topbar, appearance),
-            *app.models.actions.actions(context, pages.models),
-            *_application(context, topbar, dialogs, close),
+            *(action for action in of_pages if action.section == last),
+            *application,
         ]
     )
 
 
 def _view(context: AppContext, topbar: TopBar, appearance: Appearance) -> list[Action]:
     section = tr("View")
+    goings = [
+        Action(entry.name, tr(entry.going), section, functools.partial(context.show_page, entry.name), (entry.key,))
+        for entry in PAGES
+    ]
     return [
-        Action("chat", tr("Go to the chat"), section, lambda: context.show_page(CHAT), ("Ctrl+1",)),
-        Action("inspector", tr("Go to the inspector"), section, lambda: context.show_page(INSPECTOR), ("Ctrl+2",)),
-        Action("sudoku", tr("Go to Sudoku"), section, lambda: context.show_page(SUDOKU), ("Ctrl+3",)),
-        Action("models", tr("Go to the models"), section, lambda: context.show_page(MODELS), ("Ctrl+4",)),
+        *goings,
         Action("sidebar", tr("Show or hide the conversations"), section, topbar.sidebar.toggle, ("Ctrl+B",)),
         Action("sampler", tr("Show or hide the sampler's settings"), section, topbar.strip.toggle, ("Ctrl+Shift+S",)),
         Action("theme", tr("Take the next theme"), section, appearance.choose_next, ("Ctrl+T",)),

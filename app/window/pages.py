@@ -1,60 +1,107 @@
-"""The window's pages, each created at its first use, so that a start imports only what it shows."""
+"""The window's pages: which there are, and each made when it is first asked for.
+
+``PAGES`` is the one list: top bar, keys and actions go by it. To add a page, write ``app/NAME/controller.py`` with
+``build(context)``, which returns a ``Page``, and ``app/NAME/actions.py`` with ``actions(context, page)``, and add its
+line here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, cast
 
 from PySide6.QtCore import QObject, Slot
 from PySide6.QtWidgets import QStackedWidget
 
-import app.chat.controller
-import app.models.controller
 from app.context import CHAT, INSPECTOR, MODELS, SUDOKU, AppContext, Lazy, Page
+from app.design.action import Action
 from engine import Recording
 
 if TYPE_CHECKING:
+    from app.chat.controller import ChatController
     from app.inspector.controller import InspectorController
-    from app.sudoku.controller import SudokuController
+    from app.models.controller import ModelsController
 
-P = TypeVar("P", bound=Page)
+
+@dataclass(frozen=True)
+class PageEntry:
+    """A page and how it is come by. Texts are in English; shown through ``tr``.
+
+    Args:
+        name: also of its folder in ``app``, and of the action that brings it on top.
+        title: on its button in the top bar.
+        purpose: what it is for.
+        going: the action's title.
+        key: brings it on top.
+    """
+
+    name: str
+    title: str
+    purpose: str
+    going: str
+    key: str
+
+    def build(self, context: AppContext) -> Page:
+        """Make the page. Its module comes with all its views, which a start does without."""
+        made: Page = import_module(f"app.{self.name}.controller").build(context)
+        return made
+
+    def actions(self, context: AppContext, page: Lazy[Page]) -> list[Action]:
+        """What the page can do, whether or not it is made yet."""
+        found: list[Action] = import_module(f"app.{self.name}.actions").actions(context, page)
+        return found
+
+
+PAGES = (
+    PageEntry(CHAT, "Chat", "Talk to a model", "Go to the chat", "Ctrl+1"),
+    PageEntry(INSPECTOR, "Inspector", "See how an answer came about", "Go to the inspector", "Ctrl+2"),
+    PageEntry(SUDOKU, "Sudoku", "Watch a model solve a puzzle", "Go to Sudoku", "Ctrl+3"),
+    PageEntry(MODELS, "Models", "Download, convert and load models", "Go to the models", "Ctrl+4"),
+)
+"""All pages, in the order of the top bar."""
 
 
 class Pages(QObject):
-    """``stack`` shows the current one. A page is an attribute, or an item by its name."""
+    """``stack`` shows the one on top. A page is asked for by its name as an index, and then made."""
 
     def __init__(self, context: AppContext) -> None:
         super().__init__()
-        self._context = context
         self.stack = QStackedWidget()
-        self.chat = self._lazy(app.chat.controller.build)
-        self.inspector = self._lazy(_inspector)
-        self.sudoku = self._lazy(_sudoku)
-        self.models = self._lazy(app.models.controller.build)
-        self._by_name: dict[str, Lazy[Page]] = {
-            CHAT: self.chat,
-            INSPECTOR: self.inspector,
-            SUDOKU: self.sudoku,
-            MODELS: self.models,
-        }
+        self.by_name = {entry.name: Lazy(self._maker(entry, context)) for entry in PAGES}
         context.inspect_asked.connect(self._inspect)
 
-    def _lazy(self, build: Callable[[AppContext], P]) -> Lazy[P]:
-        def make() -> P:
-            page = build(self._context)
+    def _maker(self, entry: PageEntry, context: AppContext) -> Callable[[], Page]:
+        def make() -> Page:
+            page = entry.build(context)
             self.stack.addWidget(page.widget)
             return page
 
-        return Lazy(make)
+        return make
 
     def __getitem__(self, name: str) -> Page:
-        return self._by_name[name]()
+        return self.by_name[name]()
+
+    # What the window asks more of than of any page:
+
+    @property
+    def chat(self) -> Lazy[ChatController]:
+        return cast("Lazy[Any]", self.by_name[CHAT])
+
+    @property
+    def inspector(self) -> Lazy[InspectorController]:
+        return cast("Lazy[Any]", self.by_name[INSPECTOR])
+
+    @property
+    def models(self) -> Lazy[ModelsController]:
+        return cast("Lazy[Any]", self.by_name[MODELS])
 
     @property
     def current(self) -> Page | None:
         """The current page; None before the first is created."""
-        made = (page.made for page in self._by_name.values())
+        made = (page.made for page in self.by_name.values())
         return next((page for page in made if page is not None and page.widget is self.stack.currentWidget()), None)
 
     def show(self, name: str) -> None:
@@ -66,15 +113,3 @@ class Pages(QObject):
     @Slot(object, bool)
     def _inspect(self, run: Recording | Path, is_live: bool) -> None:
         self.inspector().inspect(run, is_live)
-
-
-def _inspector(context: AppContext) -> InspectorController:
-    from app.inspector.controller import build  # imported late, with all its views
-
-    return build(context)
-
-
-def _sudoku(context: AppContext) -> SudokuController:
-    from app.sudoku.controller import build  # imported late
-
-    return build(context)

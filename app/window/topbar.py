@@ -9,10 +9,11 @@ from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QSizePolicy, QToolButton, QWidget
 
-from app.context import CHAT, INSPECTOR, MODELS, SUDOKU
+from app.context import CHAT
 from app.design.controls import label
 from app.design.fonts import px
 from app.system.i18n import tr
+from app.window.pages import PAGES
 from engine import EMBEDDED
 
 HEIGHT = 52
@@ -51,10 +52,10 @@ class TopBar(QWidget):
         self.sidebar = _tool("☰", tr("Conversations"), tr("Show or hide the conversations (Ctrl+B)"))
         self.sidebar.toggled.connect(self.sidebar_toggled)
         self.pages = {
-            CHAT: _tool(tr("Chat"), tr("Chat"), tr("Talk to a model (Ctrl+1)")),
-            INSPECTOR: _tool(tr("Inspector"), tr("Inspector"), tr("See how an answer came about (Ctrl+2)")),
-            SUDOKU: _tool(tr("Sudoku"), tr("Sudoku"), tr("Watch a model solve a puzzle (Ctrl+3)")),
-            MODELS: _tool(tr("Models"), tr("Models"), tr("Download, convert and load models (Ctrl+4)")),
+            entry.name: _tool(
+                tr(entry.title), tr(entry.title), tr("{purpose} ({key})", purpose=tr(entry.purpose), key=entry.key)
+            )
+            for entry in PAGES
         }
         for page, tool in self.pages.items():  # not a button group, of which Tab reaches only one button
             tool.clicked.connect(functools.partial(self._choose_page, page))

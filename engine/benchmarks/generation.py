@@ -5,6 +5,7 @@ Times come from the events of real runs; loading is timed by ``load_model``. One
 
 from __future__ import annotations
 
+import ctypes
 import platform
 import random
 import statistics
@@ -164,7 +165,7 @@ def peak_memory_mb(device: torch.device) -> tuple[float | None, str]:
     if sys.platform == "win32":
         return _windows_peak()
     try:
-        import resource
+        import resource  # not on every system
     except ImportError:
         return None, f"{platform.system()} does not tell a process its peak memory"
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -173,7 +174,6 @@ def peak_memory_mb(device: torch.device) -> tuple[float | None, str]:
 
 def _windows_peak() -> tuple[float | None, str]:
     """PeakWorkingSetSize of this process, through psapi."""
-    import ctypes
 
     class Counters(ctypes.Structure):  # PROCESS_MEMORY_COUNTERS
         _fields_ = (

@@ -35,7 +35,7 @@ def transformers_step_ms(folder: Path, placement: Placement, context: int) -> di
         SafelightError: transformers is not installed, or the device has no room for the weights in bf16.
     """
     try:
-        import transformers
+        import transformers  # an extra, which may be missing
         from transformers import DiffusionGemmaConfig, DiffusionGemmaForBlockDiffusion
         from transformers.models.diffusion_gemma.generation_diffusion_gemma import (
             DiffusionGemmaGenerationConfig,

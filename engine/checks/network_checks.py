@@ -9,18 +9,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-import torch
 from torch import Tensor, nn
 
 from engine import kernels
-from engine.checks import end_checks, layer_checks, product_checks
-from engine.checks.operands import draws, normal, routing
+from engine.checks import layer_checks, product_checks
+from engine.checks.operands import CONTEXT, normal, routing
 from engine.checks.oracle import OracleCheck
 from engine.checks.vocabulary_checks import vocabulary_check
 from engine.config import LayerConfig
 from engine.kernels import reference
 from engine.kernels.reference_step import VocabularyResult
-from engine.layers.moe import Router
 from engine.layers.packed_linear import PackedExperts, PackedLinear, PackedTokenTable
 from engine.models.diffusion_gemma.block import Block
 from engine.models.diffusion_gemma.network import DiffusionGemma
@@ -31,7 +29,6 @@ PLAIN_TOKENS = 16
 PLAIN_EXPERTS = 16
 PLAIN_ROWS = 16_384  # of the token table
 PLAIN_ROUGH = (0.2, 0.5)  # shares of best tokens and draws that may differ, since logits are rounded to bf16
-CONTEXT = 40  # tokens before the canvas
 
 
 @dataclass(frozen=True)
@@ -48,6 +45,9 @@ def network_checks(network: DiffusionGemma, activations: Activations = BF16) -> 
     config, is_fast = network.config, network.device.type == "cuda"
     tokens = config.canvas_length if is_fast else min(config.canvas_length, PLAIN_TOKENS)
     random = partial(normal, device=network.device, dtype=network.dtype)
+    has_kernels = kernels.why_plain(network.device) is None
+    if has_kernels:
+        from engine.checks import fused_checks  # needs Triton
     for layer in dict.fromkeys(config.layers):
         index = config.layers.index(layer)
         block = network.layers[index]
@@ -62,12 +62,14 @@ def network_checks(network: DiffusionGemma, activations: Activations = BF16) -> 
                 chosen = routing(tokens, used, config.top_k_experts, network.device, seed=index)
                 yield LayerCheck("experts", where, partial(_experts, module, hidden, *chosen))
         yield LayerCheck("attention", f"layer {index}", partial(_attention, network, layer, tokens))
-        if kernels.why_plain(network.device) is None:
-            yield LayerCheck("norms", f"layer {index}, heads", partial(_head_norms, network, layer, tokens))
-            yield LayerCheck("router", f"layer {index}", partial(_router, block.router, network, tokens))
-    if kernels.why_plain(network.device) is None:
-        yield LayerCheck("norms", "after attention", partial(_add_norm, network, tokens))
-        yield LayerCheck("norms", "at a layer's end", partial(_merge_norm, network, tokens))
+        if has_kernels:
+            heads = partial(fused_checks.head_norms_check, network, layer, tokens)
+            yield LayerCheck("norms", f"layer {index}, heads", heads)
+            router = partial(fused_checks.router_check, block.router, network, tokens)
+            yield LayerCheck("router", f"layer {index}", router)
+    if has_kernels:
+        yield LayerCheck("norms", "after attention", partial(fused_checks.add_norm_check, network, tokens))
+        yield LayerCheck("norms", "at a layer's end", partial(fused_checks.merge_norm_check, network, tokens))
     table: nn.Module = network.embed_tokens
     if isinstance(table, PackedTokenTable):
         yield LayerCheck("vocabulary", "token table", partial(_vocabulary, network, table, tokens, activations))
@@ -87,14 +89,6 @@ def _experts(experts: PackedExperts, x: Tensor, weights: Tensor, chosen: Tensor)
     return product_checks.experts_check(lambda *parts: experts(*parts[:3]), x, weights, chosen, gate_up, down)
 
 
-def _router(router: Router, network: DiffusionGemma, tokens: int) -> OracleCheck:
-    from engine.kernels.router import route
-
-    x = normal(tokens, network.config.hidden_size, device=network.device, dtype=network.dtype, seed=6)
-    scales = normal(network.config.num_experts, device=network.device, dtype=network.dtype, seed=7).exp()
-    return end_checks.router_check(route, x, router.proj.weight, scales, router.top_k)
-
-
 def _attention(network: DiffusionGemma, layer: LayerConfig, tokens: int) -> OracleCheck:
     random = partial(normal, device=network.device, dtype=network.dtype)
     heads, size, kept = layer.num_key_value_heads, layer.head_dim, CONTEXT + tokens + 5
@@ -108,45 +102,6 @@ def _attention(network: DiffusionGemma, layer: LayerConfig, tokens: int) -> Orac
         0,
         None,
     )
-
-
-def _head_norms(network: DiffusionGemma, layer: LayerConfig, tokens: int) -> OracleCheck:
-    from engine.kernels import norms
-
-    random = partial(normal, device=network.device, dtype=network.dtype)
-    size, kv_heads = layer.head_dim, layer.num_key_value_heads
-    angle = torch.rand(tokens, size // 2, generator=draws(network.device, 9), device=network.device) * 6.28
-    angles = torch.cat([angle, angle], dim=-1)
-    counts = (network.config.num_attention_heads, kv_heads, kv_heads)
-    queries, keys, values = (random(tokens, count * size, seed=seed) for seed, count in enumerate(counts))
-    return layer_checks.head_norm_rope_check(
-        norms.head_norm_rope,
-        (queries, keys, values),
-        (random(size, seed=4), random(size, seed=5)),
-        (angles.cos().to(network.dtype), angles.sin().to(network.dtype)),
-        end=tokens + 11,
-        capacity=tokens + CONTEXT,
-    )
-
-
-def _add_norm(network: DiffusionGemma, tokens: int) -> OracleCheck:
-    from engine.kernels import norms
-
-    hidden = network.config.hidden_size
-    random = partial(normal, device=network.device, dtype=network.dtype)
-    x, y = (random(tokens, hidden, seed=seed) for seed in range(2))
-    return layer_checks.add_norm_check(norms.add_norm, x, y, random(hidden, seed=2), random(3, hidden, seed=3))
-
-
-def _merge_norm(network: DiffusionGemma, tokens: int) -> OracleCheck:
-    from engine.kernels import norms
-
-    random = partial(normal, device=network.device, dtype=network.dtype)
-    hidden, top_k = network.config.hidden_size, network.config.top_k_experts
-    x, dense = (random(tokens, hidden, seed=seed) for seed in range(2))
-    sparse = random(tokens * top_k, hidden, seed=5)
-    weights, scalars = random(4, hidden, seed=3), random(2, seed=4)
-    return layer_checks.merge_norm_check(norms.merge_norm, x, dense, sparse, weights, scalars, tokens // 2)
 
 
 def _vocabulary(network: DiffusionGemma, table: PackedTokenTable, tokens: int, activations: Activations) -> OracleCheck:

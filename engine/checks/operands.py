@@ -9,6 +9,8 @@ from torch import Tensor
 
 from engine.quant import Packed, Scheme
 
+CONTEXT = 40  # tokens before the canvas
+
 
 def draws(device: torch.device, seed: int) -> torch.Generator:
     """A seeded generator on a device."""

@@ -23,7 +23,7 @@ from engine.decoding.protocols import (
     Prefill,
     T,
 )
-from engine.errors import SafelightError
+from engine.errors import SafelightError, quoted
 from engine.events import Event
 from engine.forks import Fork, Mark, check_seed
 from engine.layers.kv_cache import KVCache
@@ -31,7 +31,7 @@ from engine.models.model import Model
 from engine.types import Cancel, Row
 
 DECODERS: dict[str, Decoder] = {"block_diffusion": block_diffusion}
-"""By the names that families of models have for them: to add one, add a row."""
+"""By the names that families of models have for them: to add one, add a row. Forks and infills are block diffusion."""
 
 
 def generate(
@@ -41,6 +41,7 @@ def generate(
     seed: int = 0,
     cancel: Cancel | None = None,
     cache: KVCache | None = None,
+    decoder: str | None = None,
 ) -> Iterator[Event]:
     """Generate text after a prompt, block by block, telling each denoising step as an event.
 
@@ -53,17 +54,18 @@ def generate(
         cache: of an earlier run of this model, or ``model.new_cache()``. What it shares with the prompt's beginning is
             not read again, and the rest of it is forgotten. In the end it holds the prompt and all committed canvases
             but the last. Text that was read in other pieces may round differently in its last digits.
+        decoder: a name of ``DECODERS`` that the model's family has; ``None`` takes the family's own.
 
     Yields:
         Events as described in ``engine.events``; the last is always ``GenerationFinished``.
 
     Raises:
-        SafelightError: empty prompt, a prompt that does not fit, bad settings or seed, another model's cache,
-            non-finite logits.
+        SafelightError: empty prompt, a prompt that does not fit, bad settings or seed, another model's cache, a
+            decoder that the model does not have, non-finite logits.
     """
     prompt, cache = checked_prompt(prompt_ids), bound(model, cache)
     check_seed(seed)
-    decode = decoder_of(model)
+    decode = decoder_of(model, decoder)
     yield from run(model, decode(model, prompt, config or GenerationConfig(), seed, cancel, cache))
 
 
@@ -164,9 +166,18 @@ def infill(
 # --- running -----------------------------------------------------------------------------------------------------
 
 
-def decoder_of(model: BlockDenoiser) -> Decoder:
-    """The way of decoding that the model's family takes; block diffusion for a bare network."""
-    return DECODERS[model.family.default_decoder] if isinstance(model, Model) else block_diffusion
+def decoder_of(model: BlockDenoiser, name: str | None = None) -> Decoder:
+    """A way of decoding by its name; None: the one that the model's family takes, block diffusion for a bare network.
+
+    Raises:
+        SafelightError: the model's family does not have it.
+    """
+    known, own = tuple(DECODERS), "block_diffusion"
+    if isinstance(model, Model):
+        known, own = model.family.decoders, model.family.default_decoder
+    if name is not None and name not in known:
+        raise SafelightError(f"unknown decoder {quoted(name)}; this model has {', '.join(known)}")
+    return DECODERS[name or own]
 
 
 @torch.inference_mode()  # as a decorator it is off while the generator is suspended

@@ -277,7 +277,7 @@ class StepProgram:
         noise = sampling.uniform_tokens((self.length,), self.choices, self.generator)
         self.soft.copy_(found.soft)
         if self.fused is not None:
-            from engine.kernels.settle import Buffers, settle
+            from engine.kernels.settle import Buffers, settle  # needs Triton
 
             counts = (self.previous, self.unchanged, self.step, self.draw)
             settle(found, noise, self.knobs[3:], Buffers(self.tokens, self.entropy, self.flags, self.canvas, *counts))

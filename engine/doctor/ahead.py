@@ -21,7 +21,7 @@ def why_not() -> str | None:
     """Why nothing can be compiled here, in words; None if it can."""
     if importlib.util.find_spec("triton") is None:
         return "Triton is not installed"
-    from triton import knobs
+    from triton import knobs  # may be missing
 
     if knobs.runtime.interpret:
         return "Triton's interpreter is on"
@@ -55,7 +55,7 @@ def compiled(
     Raises:
         ValueError: an argument of the kernel is in neither mapping.
     """
-    import triton
+    import triton  # may be missing; ``why_not`` says so
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
@@ -77,7 +77,7 @@ def compiled(
 
 
 def _dumped(cubin: Path, what: str) -> str:
-    from triton import knobs
+    from triton import knobs  # as in ``compiled``
 
     command = [knobs.nvidia.cuobjdump.path, what, str(cubin)]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
+from engine.decoding.step_launches import step_launches
 from engine.doctor import ahead
 from engine.doctor.budgets import MOST_LAUNCHES, MOST_LAYER_LAUNCHES, TARGETS
+from engine.doctor.build import Build
 from engine.doctor.reporter import Found, Reporter
 from engine.doctor.shapes import real
 from engine.quant import PRECISIONS
@@ -16,9 +18,7 @@ def run(reporter: Reporter, _device: str, _quick: bool) -> None:
     if why := ahead.why_not():
         reporter.left_out("kernels compiled for three cards", why)
         return
-    from engine.decoding.step_launches import step_launches
-    from engine.doctor.build import Build
-    from engine.doctor.kernel_table import step_kernels
+    from engine.doctor.kernel_table import step_kernels  # needs Triton
 
     launches: dict[str, int] = {}
 

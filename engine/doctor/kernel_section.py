@@ -33,7 +33,7 @@ def run(reporter: Reporter, device: str, quick: bool) -> None:
     if why is not None:
         reporter.left_out("kernels", why)
         return
-    from engine.doctor.kernel_checks import Make, kernel_checks
+    from engine.doctor.kernel_checks import Make, kernel_checks  # needs Triton
 
     if place.type == "cuda":
         shape = CheckShape(real(), place, torch.bfloat16, contexts=(0, 1024, 3000, 32_768))

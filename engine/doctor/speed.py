@@ -8,13 +8,16 @@ from functools import partial
 
 import torch
 
-from engine.benchmarks.step import copy_bandwidth
+from engine.benchmarks.generation import measure
+from engine.benchmarks.step import copy_bandwidth, measure_shape
 from engine.catalog import SKILLS
 from engine.doctor.reporter import Found, Reporter
 from engine.doctor.shapes import REAL, real
 from engine.memory.device import choose
 from engine.memory.plan import device_memory
+from engine.models.model import load_model
 from engine.quant import PRECISIONS
+from engine.threads import LEAST_WORK, available_threads, work_of
 
 SIDE = 2816  # of the timed matrices
 CANVAS = 256
@@ -52,10 +55,6 @@ def product_rate(device: torch.device) -> float:
 
 def _embedded(reporter: Reporter) -> Found:
     """The skills model, measured as ``safelight bench`` does."""
-    from engine.benchmarks.generation import measure
-    from engine.models.model import load_model
-    from engine.threads import LEAST_WORK, available_threads, work_of
-
     model = load_model(SKILLS, device="cpu")
     result = measure(model, runs=2)
     work, every = work_of(model.config), available_threads()
@@ -69,8 +68,6 @@ def _embedded(reporter: Reporter) -> Found:
 
 def _real(reporter: Reporter, device: str, precision: str) -> Found:
     """Forced steps with random weights, as ``safelight bench --shape`` measures them."""
-    from engine.benchmarks.step import measure_shape
-
     placement = choose(device)
     phases: dict[str, tuple[float, float]] = {}
 

@@ -125,7 +125,7 @@ class _Comparison:
         if network.device.type == "cuda":
             program.captures = is_fast
         elif is_fast:
-            from engine.models.diffusion_gemma.fused import FusedLayers
+            from engine.models.diffusion_gemma.fused import FusedLayers  # needs Triton
 
             program.fused = FusedLayers(network)
         program.seed(SEED)

@@ -116,7 +116,7 @@ def download(
     place = work if begun is None else target
     if os.path.lexists(place):
         _require_ours(place)
-    from engine.hub.client import Hub, Patience
+    from engine.hub.client import Hub, Patience  # the HTTP library, which a start without a download does without
 
     flags = tuple(flag for flag in (pause, cancel) if flag is not None)
     try:

@@ -50,7 +50,7 @@ def _can_build() -> bool:
     """Whether Triton can build its launcher: on Linux with a compiler, or in a bundle, which contains the launcher."""
     if sys.platform != "linux":
         return True
-    from triton import knobs
+    from triton import knobs  # may be missing; ``why_plain`` has looked
 
     given = getattr(getattr(knobs, "build", None), "impl", None) is not None
     return given or bool(os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang"))

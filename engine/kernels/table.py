@@ -1,7 +1,9 @@
 """Which function computes an operation, by the scheme of its weights and the capability of the device.
 
 The first matching row is used. Rows of plain torch come last and match everything; they are also the oracles. To add
-a kernel, write its file, give it the signature of the operation's plain function, and add its row above that one's.
+a kernel, write its file, give it the signature of the operation's plain function, and add its row above that one's. To
+let a kernel take another scheme, add the scheme to its row, and to its file how the codes are read, as in
+``cpu_decode.DECODERS`` and ``expert_gemm.NORMAL_FLOAT``.
 """
 
 from __future__ import annotations

@@ -7,11 +7,10 @@ attends to one contiguous view, without copying the prefix and without being com
 
 Text is appended a piece at a time, and the first row of a piece attends to a full window before it: a sliding layer
 has room for both. With kernels a piece is longer, since its keys are not copied and its masks not written: 1024 tokens
-take 52 MB more of the 26B's sliding layers than the canvas and the slack do, 2048 would take 262 MB. 1024 tokens are 64
-of each expert on average, which fills a tile of its kernel; 2048 would save a sixth of the weights' decoding, and cost
-another 110 MB of activations.
-
-The cache also stores the ids of its tokens, so that a prompt that begins with them is not prefilled again.
+take 52 MB more of the 26B's sliding layers than the canvas and the slack do, 2048 would take 262 MB. 1024 tokens are
+64 of each expert on average, which fills a tile of its kernel; 2048 would save a sixth of the weights' decoding, and
+cost another 110 MB of activations. The cache also stores the ids of its tokens, so that a prompt that begins with them
+is not prefilled again.
 """
 
 from __future__ import annotations

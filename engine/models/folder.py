@@ -141,7 +141,8 @@ def quantize(
         SafelightError: the source is no model, or is a store already; the destination cannot be used.
     """
     if quantization == "none":
-        raise SafelightError("a packed store needs a quantization; use auto, nf4, int4 or int4-g64")
+        known = ", ".join(name for name in PRECISIONS if name != "none")
+        raise SafelightError(f"a packed store needs a quantization; use auto, {known}")
     weights = ModelFolder.open(source).weights(quantization, device, None, PRECISIONS[DEFAULT])
     if weights.manifest is not None:
         raise SafelightError(f"{source} is packed already; load it as it is")

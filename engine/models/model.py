@@ -157,8 +157,8 @@ def load_model(
         path_or_id: a folder with config.json, tokenizer.json and safetensors, or an embedded model's id.
         device: "auto", "cpu", "cuda" or "cuda:N".
         dtype: "auto" (bfloat16 on CUDA and with packed weights, else float32), "float32" or "bfloat16".
-        quantization: "auto" (packed weights stay as they are, others are packed only if they would not fit), "none",
-            "nf4", "int4" or "int4-g64".
+        quantization: "auto" (packed weights stay as they are, others are packed only if they would not fit), or a name
+            of ``engine.quant.PRECISIONS``.
         progress: called with the share loaded, 0 to 1.
         cancel: looked at between tensors.
         threads: of the processor that a pass takes; 0 takes one, or all where the model is large enough to gain by it.

@@ -23,11 +23,11 @@ class Family:
 
     model_type: str
     read_config: Callable[[dict[str, Any]], ModelConfig]  # of a parsed config.json
-    build: Callable[[ModelConfig], DiffusionGemma]  # a network with weights that are not filled
+    build: Callable[[ModelConfig], DiffusionGemma]  # weights not filled; another class needs a protocol in its place
     names: Names  # of the tensors in released checkpoints
     targets: Targets  # of adapters
-    decoders: tuple[str, ...]  # names of ``decoding.generate.DECODERS``
-    default_decoder: str
+    decoders: tuple[str, ...]  # names of ``decoding.generate.DECODERS`` that ``generate`` may be asked for
+    default_decoder: str  # what it takes by itself
 
 
 FAMILIES = {

@@ -1,8 +1,8 @@
 """Packed weights: the schemes by name, and which part of a model takes which.
 
-To add a scheme, write a file like ``int8`` and import it here; to let users ask for it, add a line to
-``precision.PRECISIONS``. Its weights can then be packed, stored, planned for, loaded and multiplied by the plain path.
-Kernels for it are rows of ``engine.kernels.table``.
+To add a scheme, write a file like ``int8`` and give it a line in ``precision.PRECISIONS``; the line's name also goes to
+``QUANTIZATIONS`` in ``app/cli/options.py``, which does without torch. Its weights can then be packed, stored, planned
+for, loaded and multiplied by the plain path. Kernels for it are rows of ``engine.kernels.table``.
 """
 
 from engine.quant.int4 import INT4, INT4_G64

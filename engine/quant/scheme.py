@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from math import prod
+from math import lcm, prod
 from typing import ClassVar, NamedTuple, TypeVar
 
 import torch
@@ -45,7 +45,7 @@ class Scheme(ABC):
     codes_dtype: ClassVar[torch.dtype]
     scale_dtype: ClassVar[torch.dtype]
     spread: ClassVar[float]  # standard deviation of the values of uniformly random codes, before scales
-    unit: ClassVar[int] = 1  # the number of inputs must be a multiple of it
+    unit: ClassVar[int] = 1  # the number of inputs must be a multiple of it, and of the group size
     unpacking_bytes: ClassVar[int] = 8  # per weight, during ``unpack``: values and their products in fp32
     has_global_scale: ClassVar[bool] = False  # one fp32 number per matrix
 
@@ -95,9 +95,10 @@ class Scheme(ABC):
         Raises:
             SafelightError: a weight (..., out, in) of this shape cannot be packed in this scheme.
         """
-        if shape[-1] % self.unit:
+        unit = lcm(self.unit, self.group_size or 1)
+        if shape[-1] % unit:
             raise SafelightError(
-                f"{name} has {shape[-1]} inputs, which {self} cannot pack: it needs a multiple of {self.unit}. Load "
+                f"{name} has {shape[-1]} inputs, which {self} cannot pack: it needs a multiple of {unit}. Load "
                 "the model with quantization none"
             )
 

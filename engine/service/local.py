@@ -215,7 +215,7 @@ class LocalBackend:
         source, cancel, cache = request.source, request.cancel, self._own_cache(model)
         if source is None:
             return self.generate(model, ids, config, request.seed, cancel, cache)
-        from engine.decoding.generate import fork, infill  # imports torch
+        from engine.decoding.generate import fork, infill  # torch
 
         committed = source.committed
         rows, steps = [event.tokens for event in committed], [event.steps for event in committed]
@@ -237,7 +237,7 @@ class LocalBackend:
             return InfluenceMeasured(request, None, in_words(error))
 
     def _influence(self, model: Model, request: InfluenceRequest) -> Influence:
-        from engine.decoding.influence import influence  # imports torch
+        from engine.decoding.influence import influence  # torch
 
         return influence(
             model,
@@ -253,17 +253,17 @@ class LocalBackend:
     # ---------------------------------------------------------------- the engine; each imports torch
 
     def load_model(self, path_or_id: str, progress: Callable[[float], None], threads: int) -> Model:
-        from engine.models.model import load_model
+        from engine.models.model import load_model  # torch
 
         return load_model(path_or_id, progress=progress, threads=threads)
 
     def load_adapter(self, model: Model, path_or_id: str) -> None:
-        from engine.models.adapting import load_adapter
+        from engine.models.adapting import load_adapter  # torch
 
         load_adapter(model, path_or_id)
 
     def unload_adapter(self, model: Model) -> None:
-        from engine.models.adapting import unload_adapter
+        from engine.models.adapting import unload_adapter  # torch
 
         unload_adapter(model)
 
@@ -276,7 +276,7 @@ class LocalBackend:
         cancel: threading.Event,
         cache: KVCache,
     ) -> Iterator[Event]:
-        from engine.decoding.generate import generate
+        from engine.decoding.generate import generate  # torch
 
         return generate(model, ids, config, seed, cancel, cache)
 

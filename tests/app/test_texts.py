@@ -16,11 +16,11 @@ from PySide6.QtCore import QSettings
 from PySide6.QtWidgets import QTabBar, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.context import CHAT, INSPECTOR, PAGES, AppContext
+from app.context import CHAT, INSPECTOR, AppContext
 from app.settings.dialog import SettingsDialog
 from app.settings.preferences import Preferences
 from app.settings.values import SettingsValues
-from app.window.pages import Pages
+from app.window.pages import PAGES, Pages
 from tests.app.inspector.made_up import Recorded, run
 from tests.app.marked import texts
 
@@ -56,7 +56,7 @@ def pages(qtbot: QtBot, open_context: Callable[..., AppContext], monkeypatch: py
     return made
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", [entry.name for entry in PAGES])
 def test_a_page_at_first_sight(pages: Pages, name: str) -> None:
     pages.show(name)
     assert_as_stored(name, told(pages[name].widget))

@@ -31,11 +31,11 @@ def window(window_with: Callable[[str], MainWindow]) -> MainWindow:
 
 
 def idle(qtbot: QtBot, window: MainWindow) -> None:
-    qtbot.waitUntil(lambda: not window.pages.sudoku().is_busy, timeout=RUN_MS)
+    qtbot.waitUntil(lambda: not window.pages["sudoku"].is_busy, timeout=RUN_MS)
 
 
 def test_a_typed_puzzle_is_solved_scrubbed_and_inspected(qtbot: QtBot, window: MainWindow) -> None:
-    one = window.pages.sudoku().page.one
+    one = window.pages["sudoku"].page.one
     board, column = one.board, one.column
     column.clear.click()
     assert not column.solve.isEnabled() or one.check.kind == "empty"
@@ -89,7 +89,7 @@ def test_a_typed_puzzle_is_solved_scrubbed_and_inspected(qtbot: QtBot, window: M
 
 
 def test_clamped_givens_stay_whatever_the_model_wants(qtbot: QtBot, window: MainWindow) -> None:
-    page = window.pages.sudoku().page
+    page = window.pages["sudoku"].page
     one = page.one
     one.column.clamp.click()
     QGuiApplication.clipboard().setText(sudoku.rows(EASY).replace("0", "."))
@@ -111,7 +111,7 @@ def test_clamped_givens_stay_whatever_the_model_wants(qtbot: QtBot, window: Main
 
 
 def test_a_run_is_stopped_within_a_step(qtbot: QtBot, window: MainWindow) -> None:
-    one = window.pages.sudoku().page.one
+    one = window.pages["sudoku"].page.one
     window.actions_by_name.run("sudoku-hard")
     assert 25 <= one.puzzle.givens <= 29
     window.context.values.pace_ms = 200
@@ -126,11 +126,11 @@ def test_a_run_is_stopped_within_a_step(qtbot: QtBot, window: MainWindow) -> Non
 
 
 def test_two_runs_side_by_side(qtbot: QtBot, window: MainWindow) -> None:
-    page = window.pages.sudoku().page
+    page = window.pages["sudoku"].page
     beside = page.beside
     page.show_part("beside")
     page.one.board.set_puzzle(Board(EASY))
-    window.pages.sudoku().refresh()
+    window.pages["sudoku"].refresh()
     for side in beside.sides:
         side.offer([], Contender(MODEL))
     beside.solve.click()

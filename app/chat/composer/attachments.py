@@ -190,7 +190,8 @@ class AttachmentBar(QWidget):
 
     @Slot()
     def _remove(self) -> None:
-        place = self.buttons.index(self.sender())  # type: ignore[arg-type]
+        sender = self.sender()
+        place = next(place for place, made in enumerate(self.buttons) if made is sender)
         left = list(self.attachments)
         del left[place]
         self.set_attachments(left)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QRect, QRectF, QSizeF
 from PySide6.QtGui import (
@@ -17,6 +18,9 @@ from PySide6.QtGui import (
 )
 
 from app.chat.prose.typeset import Picture
+
+if TYPE_CHECKING:
+    from PySide6.QtSvg import QSvgRenderer
 
 FORMULA = QTextFormat.ObjectTypes.UserObject.value + 1
 WRITTEN = QTextFormat.Property.UserProperty.value + 1  # the source as it stood in the text
@@ -55,12 +59,10 @@ class Formulas(QPyTextObject):
     def drawObject(
         self, painter: QPainter, rect: QRectF | QRect, _document: QTextDocument, _position: int, format: QTextFormat
     ) -> None:
-        from PySide6.QtSvg import QSvgRenderer
-
         picture = self._pictures[int(format.property(_PLACE))]
         top = rect.top() + self._ascent(picture) - (picture.height - picture.descent)
         area = QRectF(rect.left(), top, picture.width, picture.height)
-        _renderer(picture, QSvgRenderer).render(painter, area)
+        _renderer(picture).render(painter, area)
 
     def _ascent(self, picture: Picture) -> float:
         """Never less than that of letters, so that a line of nothing but formulas stands where its neighbours do."""
@@ -72,6 +74,7 @@ def _descent(format: QTextFormat) -> float:
 
 
 @lru_cache(maxsize=256)
-def _renderer(picture: Picture, kind: type):  # type: ignore[no-untyped-def]
-    """The class is handed in as it is imported late: most conversations hold no formula."""
-    return kind(picture.svg)
+def _renderer(picture: Picture) -> QSvgRenderer:
+    from PySide6.QtSvg import QSvgRenderer  # a library of its own, and most conversations hold no formula
+
+    return QSvgRenderer(picture.svg)

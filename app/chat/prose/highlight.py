@@ -22,6 +22,7 @@ def parts(text: str, language: str) -> tuple[tuple[int, int, Part], ...]:
     """(start, length, part) of what is not plain, in order. Nothing where the language is not known."""
     if not may_be_read(text, language):
         return ()
+    # Only ``slow``'s process needs pygments; the window imports this module for ``may_be_read``.
     from pygments.lexers import get_lexer_by_name
     from pygments.token import Token
     from pygments.util import ClassNotFound

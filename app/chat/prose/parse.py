@@ -29,6 +29,7 @@ from app.chat.prose.blocks import (
     Text,
     ThematicBreak,
 )
+from app.chat.prose.latex import brackets
 from app.chat.prose.safe import safe
 from app.system.i18n import tr
 
@@ -113,7 +114,7 @@ def _tokens(text: str) -> list[Token]:
 
 def _read_part(tokens: list[Token]) -> tuple[Block, ...]:
     """The blocks of an outermost part; where its insides are not understood, their letters."""
-    from markdown_it.tree import SyntaxTreeNode
+    from markdown_it.tree import SyntaxTreeNode  # as in ``_reader``
 
     try:
         for token in tokens:
@@ -125,7 +126,7 @@ def _read_part(tokens: list[Token]) -> tuple[Block, ...]:
 
 
 def _children(content: str) -> list[Token]:
-    from markdown_it.token import Token
+    from markdown_it.token import Token  # as in ``_reader``
 
     if len(content) > MOST_IN_PARAGRAPH or content.count("[") > MOST_BRACKETS:
         return [Token("text", "", 0, content=content)]
@@ -150,10 +151,9 @@ def opens(address: str) -> bool:
 
 @cache
 def _reader() -> MarkdownIt:
+    # 80 modules, which a start without an answer on show does without.
     from markdown_it import MarkdownIt
     from mdit_py_plugins.dollarmath import dollarmath_plugin
-
-    from app.chat.prose.latex import brackets
 
     reader = MarkdownIt("commonmark", {"html": False, "maxNesting": MOST_NESTED})
     reader.enable(["table", "strikethrough"])

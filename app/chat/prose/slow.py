@@ -76,8 +76,8 @@ def _limit(seconds: float) -> None:
 
 def main() -> None:
     """Serve until the input ends."""
-    with contextlib.suppress(ImportError, OSError, ValueError):  # not on Windows; a lower limit may stand already
-        import resource
+    with contextlib.suppress(ImportError, OSError, ValueError):  # a lower limit may stand already
+        import resource  # not on Windows
 
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -72,10 +72,10 @@ def typeset(source: str, displayed: bool) -> Picture | None:
 
 @cache
 def _library() -> ModuleType:
-    """Imported when the first formula is drawn, which takes a third of a second."""
+    """ziamath, set up for Qt."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of how it finds its own font
-        import ziamath
+        import ziamath  # 0.3 s, and only when a formula is drawn
         from ziamath.config import config as ziamath_config
     ziamath_config.svg2 = False  # plain paths; Qt draws no symbols
     _measure_rows_once()
@@ -88,7 +88,7 @@ def _measure_rows_once() -> None:
     It lays every row out twice, first to measure it without what stretches, and in that pass each row within twice
     again. There the inner measure only tells how far a sign stretches that does not count.
     """
-    from ziamath.nodes.mrow import Mrow
+    from ziamath.nodes.mrow import Mrow  # as in ``_library``
 
     measure = Mrow._get_height_nostretch
 

@@ -20,7 +20,7 @@ from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.design.controls import button, label
 from app.design.fonts import TEXT_SMALL, caption_font, px
-from app.design.plot_sheet import HEADROOM, LegendLine, PlotSheet, plain_plot
+from app.design.plot_sheet import HEADROOM, LegendLine, PlotSheet, plain_plot, plot_library
 from app.design.tokens import DARKROOM, Theme
 from app.inspector.timeline.overview import BlockFigures, Overview
 from app.inspector.words import tick
@@ -197,11 +197,8 @@ class Plots(QWidget):
         self._say_missing(blocks)
 
     def _build(self) -> GraphicsLayoutWidget:
-        import pyqtgraph  # takes a quarter of a second, which a start without the inspector need not wait for
-
         theme = self._theme
-        pyqtgraph.setConfigOptions(antialias=True)
-        graph = pyqtgraph.GraphicsLayoutWidget()
+        graph = plot_library().GraphicsLayoutWidget()
         graph.setBackground(theme.surface_sunken)
         graph.ci.layout.setSpacing(0)
         metrics = QFontMetrics(caption_font())
@@ -226,9 +223,7 @@ class Plots(QWidget):
 
     def _fill(self, blocks: list[int]) -> list[float]:
         """Draw the figures of these blocks; returns the last mark of each plot's scale."""
-        import pyqtgraph
-
-        theme = self._theme
+        pyqtgraph, theme = plot_library(), self._theme
         for plot in self._rows:
             plot.clear()
         total = sum(self._overview.steps[block] for block in blocks)
@@ -258,8 +253,6 @@ class Plots(QWidget):
         return max(tops, default=0.0) or 1.0
 
     def _line(self, row: int, blocks: list[int], name: str, shade: str, style: Qt.PenStyle) -> None:
-        import pyqtgraph
-
         xs: list[NDArray[np.float64]] = []
         ys: list[NDArray[np.float64]] = []
         before = 0
@@ -273,7 +266,7 @@ class Plots(QWidget):
             before += steps
         if not xs:
             return
-        pen = pyqtgraph.mkPen(shade, width=1.5, style=style)
+        pen = plot_library().mkPen(shade, width=1.5, style=style)
         few = sum(len(part) for part in xs) < 80
         self._rows[row].plot(
             np.concatenate(xs),

@@ -197,8 +197,8 @@ def contradiction(board: Board) -> str:
     return tr("{digit} stands twice in box {box}: clear one of them.", digit=digit, box=box)
 
 
-def bin_name(bin: Bin) -> str:
-    """A bin in the user's language."""
+def bin_name(bin: str) -> str:
+    """A bin in the user's language. Raises KeyError for what is none."""
     return {"easy": tr("easy"), "medium": tr("medium"), "hard": tr("hard")}[bin]
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from app.state.run.canvas import BlockState, CellState
 from app.state.sudoku.board import BLANK, SIZE
@@ -137,7 +138,7 @@ def frame(
                 given,
                 marks[cell],
                 entropy[cell],
-                remelts[cell] or 0,
+                int(remelts[cell] or 0),
                 cell in clashing,
                 changed,
                 cell in wrong,
@@ -219,11 +220,11 @@ def _marks(block: BlockState, piece: Callable[[int], str], places: Sequence[int]
     return [tuple(marks) for marks in found]
 
 
-def _of_cells(figures: Any, places: Sequence[int]) -> list[Any]:
-    """A figure for every cell; None where there is none."""
+def _of_cells(figures: NDArray[np.floating | np.integer] | None, places: Sequence[int]) -> list[float | None]:
+    """A figure (C,) of the positions for every cell; None where there is none."""
     if figures is None:
         return [None] * SIZE
-    values = figures.tolist()
+    values: list[float] = figures.tolist()
     return [values[place] if place >= 0 else None for place in places]
 
 

@@ -11,7 +11,7 @@ from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen, QPolygonF, QShowE
 from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
 
 from app.design.fonts import TEXT_SMALL, caption_font, px
-from app.design.plot_sheet import plain_plot
+from app.design.plot_sheet import plain_plot, plot_library
 from app.design.tokens import DARKROOM, Theme, color
 from app.state.sudoku.scores import Scoreboard, wilson
 from app.sudoku.scores.words import short_with_givens, spoken
@@ -116,11 +116,8 @@ class ScorePlot(QWidget):
             self._fill(name)
 
     def _build(self, bins: list[Bin]) -> None:
-        import pyqtgraph
-
-        pyqtgraph.setConfigOptions(antialias=True)
         theme = self._theme
-        graph = self._graph = pyqtgraph.GraphicsLayoutWidget()
+        graph = self._graph = plot_library().GraphicsLayoutWidget()
         graph.setBackground(theme.surface)
         graph.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         graph.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
@@ -146,9 +143,7 @@ class ScorePlot(QWidget):
         self._column.addWidget(graph, 1)
 
     def _fill(self, name: str) -> None:
-        import pyqtgraph
-
-        plot = self.plots[name]
+        pyqtgraph, plot = plot_library(), self.plots[name]
         plot.clear()
         for share in SHARES:  # not pyqtgraph's grid, with which it hides marks near the ends
             plot.addItem(pyqtgraph.InfiniteLine(share, angle=0, pen=pyqtgraph.mkPen(self._theme.line, width=1)))
@@ -162,8 +157,7 @@ class ScorePlot(QWidget):
         plot.getAxis("bottom").setTicks([[(tick, str(tick)) for tick in ticks(most)], []])
 
     def _draw_contender(self, plot: PlotItem, rates: list[float], place: int) -> None:
-        import pyqtgraph
-
+        pyqtgraph = plot_library()
         pen = pens(self._theme)[place % len(pens(self._theme))]
         numbers = np.arange(1, len(rates) + 1)
         bounds = np.array([wilson(round(rate * n), n) for n, rate in enumerate(rates, 1)]) * 100

@@ -10,7 +10,7 @@ from engine.tasks.sudoku import GIVENS, Bin
 
 def title_of(name: str) -> str:
     """A bin, or all of them, at the beginning of a line."""
-    return tr("All") if name == ALL else _name(name).capitalize()
+    return tr("All") if name == ALL else bin_name(name).capitalize()
 
 
 def with_givens(name: Bin) -> str:
@@ -84,7 +84,3 @@ def summary(scores: Scoreboard) -> str:
         text = tr("{solved} of {count} solved, {rate}", solved=row.solved, count=row.count, rate=percent(row.rate))
         parts.append(f"{row.contender}: {text}" if len(rows) > 1 else text)
     return " · ".join(parts)
-
-
-def _name(name: str) -> str:
-    return bin_name(name)  # type: ignore[arg-type]

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
+from app.cli import doctor
 from app.cli.main import main
-from engine.doctor import examine as module
 from engine.doctor.report import CheckResult, Report, SectionReport
 
 Capture = pytest.CaptureFixture[str]
@@ -34,7 +34,7 @@ def stood_in(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
             progress("this machine: a card")
             return report(quick, ok)
 
-        monkeypatch.setattr(module, "examine", examine)
+        monkeypatch.setattr(doctor, "examine", examine)
 
     return stand_in
 

@@ -80,7 +80,7 @@ def test_opening_shows_the_end_and_what_it_is(page):
     assert page.title.text() == "Sort these"
     assert page.facts.text() == "made-up · seed 7 · blocks: 2, steps: 8"
     assert page.canvas.view.block.committed
-    assert page.transport.frame.text() == "Block 2, committed after step 4: the most it may take"
+    assert page.transport.frame.accessibleName() == "Block 2, committed after step 4: the most it may take"
     page.player.go(2)
     assert page.transport.frame.text() == "Block 1, step 1 of 4, temperature 0.70"
     page.player.go(0)

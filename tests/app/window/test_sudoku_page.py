@@ -30,7 +30,7 @@ def sudoku_page(window: MainWindow) -> SudokuPage:
     window.context.values.pace_ms = 0
     window.context.apply_values()
     window.show_page(SUDOKU)
-    return window.pages.sudoku().page
+    return window.pages["sudoku"].page
 
 
 def idle(qtbot: QtBot, window: MainWindow) -> None:
@@ -76,7 +76,7 @@ def test_a_batch_is_stopped_and_the_page_is_free(qtbot: QtBot, open_window: Open
 
 def test_every_action_has_a_name_and_goes_to_the_page(open_window: Open) -> None:
     window = open_window(MODEL)
-    page = window.pages.sudoku().page
+    page = window.pages["sudoku"].page
     for bin, least, most in (("easy", 40, 50), ("medium", 30, 39), ("hard", 25, 29)):
         window.show_page(CHAT)
         assert window.actions_by_name.run(f"sudoku-{bin}") == ""

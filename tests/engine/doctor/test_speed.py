@@ -26,7 +26,7 @@ def test_a_step_of_the_real_shape_is_told_with_parts_and_memory(monkeypatch: pyt
     def quickly(*arguments: Any, reached: Callable[[str], None]) -> Any:
         return measure(*arguments, steps=1, rounds=1, reached=reached)
 
-    monkeypatch.setattr(step, "measure_shape", quickly)
+    monkeypatch.setattr(speed, "measure_shape", quickly)
     monkeypatch.setattr(speed, "real", lambda: packable().config)
     monkeypatch.setattr(speed, "CONTEXT", 20)
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda _: 2e9)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from engine.kernels.decode import INT4_PTX, NF4_PTX, split_pairs
-from engine.quant import SCHEMES, Packed, unpack
+from engine.quant import NF4, SCHEMES, Packed, unpack
 
 WORD = 0xFFFFFFFF
 
@@ -83,7 +83,7 @@ def test_ptx_decodes_every_byte_in_every_place(scheme: str, ptx: str) -> None:
     assert all(len(codes[:, place].unique()) == 256 for place in range(32))
     scales = torch.randn(64 // kind.group_size, 256, generator=random).to(torch.bfloat16)
     want = unpack(Packed(codes, scales, kind))  # (256, 64)
-    if kind.name == "nf4":  # the tables hold bf16 values, which the product rounds again
+    if kind is NF4:  # the tables hold bf16 values, which the product rounds again
         unit = unpack(Packed(codes, torch.ones_like(scales), kind), torch.bfloat16).float()
         want = unit * scales[0].float()[:, None]
 

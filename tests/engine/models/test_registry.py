@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from engine import SafelightError
+from engine import GenerationConfig, GenerationFinished, SafelightError, generate, load_model
 from engine.decoding.generate import DECODERS
 from engine.files import read_json
 from engine.models import registry
@@ -31,3 +33,22 @@ def test_an_unknown_type_is_told_with_those_that_are_known(found: object, monkey
     monkeypatch.setattr(registry, "FAMILIES", {**FAMILIES, "another": FAMILIES["diffusion_gemma"]})
     with pytest.raises(SafelightError, match=r"model_type is .*; this engine runs 'diffusion_gemma', 'another'"):
         family_of({"model_type": found})
+
+
+def test_a_decoder_is_asked_for_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = load_model("safelight-skills", device="cpu")
+    plain = DECODERS["block_diffusion"]
+
+    def three_steps(model: Any, prompt: Any, config: GenerationConfig, *rest: Any) -> Any:
+        return plain(model, prompt, config.replace(max_denoising_steps=3, confidence_threshold=0.0), *rest)
+
+    monkeypatch.setitem(DECODERS, "three_steps", three_steps)
+    prompt, config = model.chat_ids([{"role": "user", "content": "hi"}]), model.generation_defaults
+    with pytest.raises(SafelightError, match="unknown decoder 'three_steps'; this model has block_diffusion"):
+        list(generate(model, prompt, config, decoder="three_steps"))
+    model = dataclasses.replace(
+        model, family=dataclasses.replace(model.family, decoders=("block_diffusion", "three_steps"))
+    )
+    *_, last = generate(model, prompt, config, decoder="three_steps")
+    assert isinstance(last, GenerationFinished)
+    assert last.steps == 3 * last.blocks

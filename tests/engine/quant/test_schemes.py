@@ -111,6 +111,15 @@ def test_large_weights_are_packed_in_pieces(monkeypatch: pytest.MonkeyPatch) -> 
     assert torch.equal(whole.scales, pieces.scales)
 
 
+def test_inputs_must_fill_groups() -> None:
+    wide = type(INT4)("wide", 96)  # of tiles of 64
+    assert pack(gaussian(4, 192), wide).scales.shape == (2, 4)
+    with pytest.raises(
+        SafelightError, match="q_proj has 128 inputs, which wide cannot pack: it needs a multiple of 192"
+    ):
+        pack(gaussian(4, 128), wide, "q_proj")
+
+
 @pytest.mark.parametrize("scheme", [NF4, INT4, INT4_G64], ids=str)
 def test_inputs_must_fill_tiles(scheme: Scheme) -> None:
     with pytest.raises(SafelightError, match=r"q_proj has 96 inputs, which .* cannot pack: it needs a multiple of 64"):

@@ -1,0 +1,81 @@
+"""What is registered is there, and is what the readers of the registry take it for."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import re
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from app.cli.main import COMMANDS, parser
+from app.export import FORMATS
+from app.window.pages import PAGES, PageEntry
+from engine.kernels import cpu_decode
+from engine.kernels.table import ROWS, KernelRow, schemes
+from engine.quant import PRECISIONS, SCHEMES
+
+HAS_TRITON = importlib.util.find_spec("triton") is not None
+
+
+def parameters(function: Callable[..., Any]) -> list[str]:
+    """Their names; an underscore before one says that it is not used."""
+    return [name.strip("_") for name in inspect.signature(function).parameters]
+
+
+def function_of(row: KernelRow) -> Callable[..., Any]:
+    module, _, name = row.function.partition(".")
+    found: Callable[..., Any] = getattr(import_module(f"engine.kernels.{module}"), name)
+    return found
+
+
+def test_a_command_adds_a_parser_of_its_name() -> None:
+    known = parser().format_help().partition("commands:")[2].partition("examples:")[0]
+    for command in COMMANDS:
+        name = command.__name__.rpartition(".")[2]
+        assert parameters(command.add) == ["commands"], name
+        assert re.search(rf"^ +{name} ", known, re.MULTILINE), name
+
+
+@pytest.mark.parametrize("format", FORMATS.values(), ids=FORMATS)
+def test_a_format_has_a_writer(format: Any) -> None:
+    writer = import_module(f"app.export.{format.module}")
+    assert parameters(writer.write) == ["run", "path", "options"]
+    assert inspect.isgeneratorfunction(writer.write)
+
+
+@pytest.mark.parametrize("entry", PAGES, ids=lambda entry: entry.name)
+def test_a_page_can_be_built_and_lists_its_actions(entry: PageEntry) -> None:
+    build, actions = (import_module(f"app.{entry.name}.{module}") for module in ("controller", "actions"))
+    assert parameters(build.build) == ["context"]
+    assert parameters(actions.actions) == ["context", "page"]
+
+
+def test_a_precision_packs_by_schemes_that_stores_know() -> None:
+    for precision in PRECISIONS.values():
+        assert {name for name in precision.as_dict().values() if name} <= SCHEMES.keys()
+
+
+def test_a_kernel_has_the_signature_of_its_plain_function() -> None:
+    """It may take more than that one, of which nobody needs to know."""
+    for row in ROWS:
+        if row.needs is None or (row.needs.kind == "triton" and not HAS_TRITON):
+            continue
+        plain = parameters(function_of(next(last for last in reversed(ROWS) if last.operation == row.operation)))
+        if row.operation == "vocabulary_stage":  # what rounds activations is the operation beside it
+            plain.remove("activations")
+        found = inspect.signature(function_of(row)).parameters
+        assert [name for name in found if name in plain] == plain, row
+        assert all(found[name].default is not inspect.Parameter.empty for name in found.keys() - set(plain)), row
+
+
+def test_kernels_read_the_codes_of_the_schemes_in_their_rows() -> None:
+    for operation in ("linear", "experts", "expectation"):
+        assert set(schemes(operation, "cpu")) <= cpu_decode.DECODERS.keys()
+    if HAS_TRITON:
+        from engine.kernels.expert_gemm import NORMAL_FLOAT
+
+        assert set(schemes("experts", "triton")) <= NORMAL_FLOAT.keys()
