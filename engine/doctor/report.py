@@ -40,7 +40,7 @@ class SectionReport:
 
     @property
     def status(self) -> str:
-        """One of "wrong", "right" and "not checked", the last if nothing was."""
+        """One of "wrong", "right", "not checked" (all were left out), or "told" for a section without checks."""
         if self.failed:
             return "wrong"
         if any(check.ok for check in self.checks):
