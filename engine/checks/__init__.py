@@ -1,1 +1,1 @@
-"""Kernels held against their oracles, for ``safelight doctor`` and before anything is timed. Prints nothing."""
+"""Compares kernels with their oracles, for ``safelight doctor`` and before benchmarks. Prints nothing."""

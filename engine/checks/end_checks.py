@@ -1,4 +1,4 @@
-"""Checks of the kernels before and behind the layers' products: router, embeddings, rope tables, a step's end."""
+"""Checks of the kernels before and after the layers' products: router, embeddings, rope tables, a step's end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EPS = 1e-6
 
 
 def router_check(run: Route, x: Tensor, weight: Tensor, expert_scales: Tensor, top_k: int) -> OracleCheck:
-    """``route``: x (N, H), weight (E, H), scales (E,). In bf16 a fiftieth of the choices may fall otherwise."""
+    """``route``: x (N, H), weight (E, H), scales (E,). In bf16 a fiftieth of the choices may differ."""
 
     def oracle(x: Tensor, weight: Tensor, expert_scales: Tensor) -> Work:
         def outputs() -> Outputs:
@@ -87,7 +87,7 @@ def rope_check(run: RopeTables, frequencies: Tensor, start: int, count: int, dty
 
 
 def settle_check(run: Settle, found: VocabularyResult, noise: Tensor, previous: Tensor) -> OracleCheck:
-    """``settle``: accepted, re-noised and judged; tells tokens (4, C), the next canvas, flags and counters."""
+    """``settle``: acceptance, re-noising, convergence; outputs tokens (4, C), the next canvas, flags and counters."""
     limits = torch.tensor([float(found.entropy.sum()) / 8, 1.0, 100.0], device=noise.device)
 
     def oracle(found: VocabularyResult, noise: Tensor) -> Work:
@@ -95,9 +95,9 @@ def settle_check(run: Settle, found: VocabularyResult, noise: Tensor, previous: 
             accepted = sampling.accept_mask(found.entropy, limits[0])
             following = sampling.renoise(found.candidate, accepted, noise)
             unchanged = 3 if torch.equal(found.argmax, previous) else 0
-            told = torch.stack([found.argmax, found.candidate, accepted.long(), following])
+            tokens = torch.stack([found.argmax, found.candidate, accepted.long(), following])
             counts = torch.tensor([unchanged >= 1, int(found.nonfinite), unchanged, 5, 31])
-            return told, following, counts.to(noise.device)
+            return tokens, following, counts.to(noise.device)
 
         return outputs
 

@@ -24,8 +24,8 @@ def attention_check(
 ) -> OracleCheck:
     """``attend``: queries (heads, T, D), keys and values (kv_heads, S, D), of which ``bounds`` are valid.
 
-    What lies outside the bounds is made no number. The first and the last key that count get large values, so that
-    leaving one of them out shows among thousands.
+    Values outside the bounds are set to NaN. The first and the last valid key get large values, so that
+    omitting one of them shows among thousands.
     """
     first, end = bounds
     lowest = first if window is None or not text else min(first, max(0, end - queries.shape[1] - window + 1))
@@ -124,7 +124,7 @@ def head_norm_rope_check(
     end: int,
     capacity: int,
 ) -> OracleCheck:
-    """``head_norm_rope``: queries, keys and values (T, heads * D) as projected; tells all three as they come out."""
+    """``head_norm_rope``: queries, keys and values (T, heads * D) as projected; outputs all three."""
     size, device = rope[0].shape[1], rope[0].device
     kv_heads = projected[1].shape[1] // size
     place = torch.tensor([end], dtype=torch.int32, device=device)

@@ -1,6 +1,6 @@
-"""The kernels that a network's own layers go through, against their oracles: its first sliding and first full layer.
+"""Checks of the kernels in a network's own layers against their oracles: its first sliding and first full layer.
 
-Everything is called as a step calls it, so that on a device without kernels the plain path is what is checked.
+Everything is called as in a step, so that on a device without kernels the plain path is checked.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from engine.models.diffusion_gemma.block import Block
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.quant import BF16, Activations
 
-# On the plain path, whose time goes into unpacking, and whose memory a plan has counted:
+# On the plain path, which spends its time unpacking, and whose memory is part of the plan:
 PLAIN_TOKENS = 16
 PLAIN_EXPERTS = 16
 PLAIN_ROWS = 16_384  # of the token table
-PLAIN_ROUGH = (0.2, 0.5)  # shares of best tokens and draws that may differ: there, logits are rounded to bf16
+PLAIN_ROUGH = (0.2, 0.5)  # shares of best tokens and draws that may differ, since logits are rounded to bf16
 
 
 @dataclass(frozen=True)
 class LayerCheck:
-    """A check of one kernel at one place."""
+    """A check of one kernel at one place in the network."""
 
     kernel: str
     where: str

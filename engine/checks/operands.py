@@ -1,4 +1,4 @@
-"""Random operands of kernels, made on the device. No two scales are alike, so that taking another's is seen."""
+"""Random operands of kernels, created on the device. All scales differ, so that using a wrong one is detected."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CONTEXT = 40  # tokens before the canvas
 
 
 def draws(device: torch.device, seed: int) -> torch.Generator:
-    """A seeded source of random numbers on a device."""
+    """A seeded generator on a device."""
     return torch.Generator(device=device).manual_seed(seed)
 
 
@@ -23,12 +23,12 @@ def normal(*shape: int, device: torch.device, dtype: torch.dtype, seed: int, sca
 
 
 def packed(*shape: int, scheme: Scheme, device: torch.device, seed: int) -> Packed:
-    """A packed weight (..., out, in) of random codes, whose products with normal numbers are about normal."""
+    """A packed weight (..., out, in) of random codes; products with normal numbers are about normal."""
     random = draws(device, seed)
     limits = torch.iinfo(scheme.codes_dtype)
     low, high = max(limits.min, -limits.max), limits.max + 1
     codes = torch.empty(scheme.codes_shape(shape), dtype=scheme.codes_dtype, device=device)
-    for part in codes.view(-1, *codes.shape[-2:]):  # one expert's at a time: drawn numbers take twice the memory
+    for part in codes.view(-1, *codes.shape[-2:]):  # one expert at a time: random numbers take twice the memory
         part.copy_(torch.randint(low, high, part.shape, generator=random, device=device, dtype=torch.int16))
     factors = torch.randn(scheme.scales_shape(shape), generator=random, device=device).mul_(0.35).exp_()
     scales = factors * (shape[-1] ** -0.5 / scheme.spread)
@@ -36,7 +36,7 @@ def packed(*shape: int, scheme: Scheme, device: torch.device, seed: int) -> Pack
 
 
 def routing(tokens: int, experts: int, top_k: int, device: torch.device, seed: int) -> tuple[Tensor, Tensor]:
-    """Weights (N, K) fp32 that add up to 1, and the experts (N, K) that a router might choose."""
+    """Weights (N, K) fp32 that sum to 1, and experts (N, K), as from a router."""
     scores = torch.randn(tokens, experts, generator=draws(device, seed), device=device)
     weights, chosen = scores.softmax(-1).topk(top_k, -1)
     return weights / weights.sum(-1, keepdim=True), chosen

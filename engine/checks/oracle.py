@@ -1,7 +1,7 @@
-"""Holds a kernel against its oracle: its error, the same bits each time, and no operands mixed up.
+"""Compares a kernel with its oracle: its error, the same bits each time, and no operands mixed up.
 
-A small error alone proves little where operands are alike. So an oracle is also given operands that a wrong kernel
-might have taken, such as the scales of the neighbouring rows; these results must be much further from the right one
+A small error alone proves little if operands are alike. So an oracle is also given operands that a wrong kernel
+might have used, such as the scales of the neighbouring rows; these results must be much further from the right one
 than the tolerance, or the check could not tell them from rounding.
 """
 
@@ -15,9 +15,9 @@ from torch import Tensor
 
 Outputs = tuple[Tensor, ...]
 Work = Callable[[], Outputs]
-MARGIN = 5.0  # times the tolerance, that mixed-up operands must be off by at least
-ROW, COLUMN = 4.0, 6.0  # times the tolerance, that the worst row and column may be off by
-LIKE = 3.0  # times nearer to a mix-up's result than to the right one
+MARGIN = 5.0  # in tolerances: minimum error with mixed-up operands
+ROW, COLUMN = 4.0, 6.0  # in tolerances: maximum error of the worst row or column
+LIKE = 3.0  # factor by which a suspect result is nearer to a mix-up's than to the right one
 EXACT = 1e-12  # a tolerance
 
 
@@ -27,13 +27,13 @@ class OracleCheck:
 
     run: Work
     oracle: Work  # in fp32
-    mixups: Mapping[str, Work]  # what was taken by mistake -> what the oracle says then
-    tolerances: tuple[float, ...]  # an output: relative; for whole numbers the share that may differ
+    mixups: Mapping[str, Work]  # name of a mistake -> the oracle's result with it
+    tolerances: tuple[float, ...]  # per output: relative; for integers the share that may differ
 
 
 @dataclass(frozen=True)
 class OracleResult:
-    """How a kernel stands."""
+    """The result of a comparison."""
 
     ok: bool
     error: float  # relative, of the output nearest its tolerance
@@ -41,7 +41,7 @@ class OracleResult:
 
 
 def judge(check: OracleCheck, repeats: int, with_mixups: bool = True) -> OracleResult:
-    """Run a kernel ``repeats`` times and hold it against its oracle."""
+    """Run a kernel ``repeats`` times and compare it with its oracle."""
     want = check.oracle()
     if want[0].is_cuda:
         _poison(want[0].device)
@@ -66,7 +66,7 @@ def judge(check: OracleCheck, repeats: int, with_mixups: bool = True) -> OracleR
 
 
 def distance(found: Tensor, want: Tensor) -> float:
-    """How far an output is off: relative to the whole; a row or a column may be off by more. Infinite if not finite."""
+    """Error of an output, relative to the whole; a row or a column may be off by more. Infinite if not finite."""
     if found.shape != want.shape:
         return float("inf")
     if not want.is_floating_point():
@@ -82,7 +82,7 @@ def distance(found: Tensor, want: Tensor) -> float:
 
 
 def _furthest(found: Outputs, want: Outputs, tolerances: tuple[float, ...]) -> tuple[float, float]:
-    """Distance of the output that is furthest beyond its tolerance, and how many times that it is."""
+    """The error of the output furthest beyond its tolerance, and that error in tolerances."""
     distances = [
         (distance(one, other), tolerance) for one, other, tolerance in zip(found, want, tolerances, strict=True)
     ]
@@ -90,7 +90,7 @@ def _furthest(found: Outputs, want: Outputs, tolerances: tuple[float, ...]) -> t
 
 
 def _suspect(check: OracleCheck, found: Outputs, error: float) -> str:
-    """Which mix-up explains the result much better than the right operands do, if one does."""
+    """The mix-up that explains the result much better than the right operands, if any."""
     for name, work in check.mixups.items():
         if _furthest(found, work(), check.tolerances)[0] <= error / LIKE:
             return f"; it is much like what {name} would give"
@@ -102,7 +102,7 @@ def _same(found: Outputs, again: Outputs) -> bool:
 
 
 def _poison(device: torch.device) -> None:
-    """Leave numbers that are none in the memory where results will lie: what is never written shows."""
+    """Fill memory that will hold the results with NaN, so that unwritten results show."""
     for size in (1 << 28, 1 << 26, 1 << 24, 1 << 22, 1 << 19):
         kept = [torch.full((size // 4,), float("nan"), device=device) for _ in range(3)]
         del kept

@@ -20,7 +20,7 @@ Group = Callable[[Tensor, int, int], Outputs]
 
 
 def tolerance(dtype: torch.dtype) -> float:
-    """Relative error that a product's rounding may come to."""
+    """Relative error allowed for a product's rounding."""
     return 0.02 if dtype == torch.bfloat16 else 1e-4
 
 
@@ -43,7 +43,7 @@ def linear_check(run: Linear, x: Tensor, weight: Packed, oracle: Linear = refere
 
 
 def linear_int8_check(run: Linear, x: Tensor, weight: Packed, oracle: Linear = reference.linear_int8) -> OracleCheck:
-    """``linear_int8``: x (N, in) of several groups, which are to differ in size, and an 8-bit weight (out, in)."""
+    """``linear_int8``: x (N, in) of several groups of different magnitude, and an 8-bit weight (out, in)."""
     check = linear_check(run, x, weight, oracle)
 
     def other_groups() -> Outputs:
@@ -55,7 +55,7 @@ def linear_int8_check(run: Linear, x: Tensor, weight: Packed, oracle: Linear = r
 
 
 def gated(x: Tensor, weight: Packed, product: Linear = reference.linear) -> Tensor:
-    """What ``linear_w8a16`` computes of gates and ups: GELU(gate) * up."""
+    """As ``linear_w8a16`` of gates and ups: GELU(gate) * up."""
     gate, up = product(x, weight).chunk(2, dim=-1)
     return F.gelu(gate, approximate="tanh") * up
 
@@ -71,7 +71,7 @@ def experts_check(
         return replace(gate_up, codes=gate_up.codes.roll(half, -2), scales=gate_up.scales.roll(half, -1))
 
     def oracle(make: Callable[[], tuple[Tensor, Tensor, Packed, Packed]]) -> Work:
-        return lambda: (reference.experts(x.float(), *make()),)  # made late: other codes take 0.3 GB
+        return lambda: (reference.experts(x.float(), *make()),)  # created late: other codes take 0.3 GB
 
     mixups = {
         "the neighbouring expert": oracle(lambda: (weights, (chosen + 1) % down.shape[0], gate_up, down)),
@@ -97,7 +97,7 @@ def experts_check(
 
 
 def sort_check(run: Group, chosen: Tensor, experts: int, block: int) -> OracleCheck:
-    """``group``: pairs by expert, where each expert's begin, and the tiles that are in use."""
+    """``group``: pairs by expert, where each expert's begin, and the tiles in use."""
 
     def used(pairs: Tensor, offsets: Tensor, tiles: Tensor) -> Outputs:
         return pairs, offsets, tiles[tiles[:, 0] >= 0]
@@ -114,7 +114,7 @@ def sort_check(run: Group, chosen: Tensor, experts: int, block: int) -> OracleCh
 
 
 def sorted_pairs(chosen: Tensor, experts: int, block: int) -> Outputs:
-    """What ``expert_sort.group`` makes, by plain means."""
+    """As ``expert_sort.group``, in plain torch."""
     flat = chosen.flatten().cpu()
     starts = [0, *torch.bincount(flat, minlength=experts).cumsum(0).tolist()]
     tiles = [(expert, at) for expert in range(experts) for at in range(starts[expert], starts[expert + 1], block)]
@@ -127,7 +127,7 @@ def decode_check(run: Callable[[Tensor, Tensor, Tensor], Tensor], values: Tensor
 
     Args:
         run: words (R, 16) int16 and the scales (R,) bf16 of low and high codes -> weights (4, R, 16).
-        values: (16,) what the codes mean, in fp32, rounded as the kernel rounds them.
+        values: (16,) fp32 values of the codes, rounded as in the kernel.
         dtype: of the weights.
     """
     device = values.device

@@ -29,7 +29,7 @@ def vocabulary_check(
 ) -> OracleCheck:
     """``vocabulary_stage``: hidden (C, H), a packed table (V, H). The oracle rounds ``activations``, too.
 
-    In bf16 two tokens may be nearly alike: ``rough`` are the shares of best tokens and of draws that may differ.
+    In bf16 two tokens may be nearly tied: ``rough`` are the shares of best tokens and of draws that may differ.
     """
     device = hidden.device
 

@@ -1,4 +1,4 @@
-"""What ``safelight doctor`` finds out of a machine: a file a section, each run in a process of its own.
+"""The checks of ``safelight doctor``: one file per section, each run in a process of its own.
 
-Checks whether what is built gives right answers here, and measures how fast. Prints nothing.
+Checks whether the kernels give correct results on this machine, and measures their speed. Prints nothing.
 """

@@ -1,6 +1,6 @@
-"""Compiles kernels ahead of time for cards that are not there.
+"""Compiles kernels ahead of time for cards that are not present.
 
-Proves that a kernel builds for a target, its registers, spills, shared memory and instruction mix; neither its results
+Shows that a kernel builds for a target, its registers, spills, shared memory and instruction mix; neither its results
 nor its speed. Needs Triton with its bundled disassembler and a process in which the interpreter is off.
 """
 
@@ -62,7 +62,7 @@ def compiled(
     if missing := set(kernel.arg_names) - set(signature) - set(constants):
         raise ValueError(f"no type or value for {sorted(missing)}")
     types = {name: "constexpr" if name in constants else signature[name] for name in kernel.arg_names}
-    # Torch's allocations start at multiples of 16 bytes; at launch Triton finds that out itself.
+    # torch allocates at multiples of 16 bytes, which Triton detects by itself at a launch.
     pointers = [(index,) for index, name in enumerate(kernel.arg_names) if types[name].startswith("*")]
     attributes = {index: [["tt.divisibility", 16]] for index in pointers}
     source = ASTSource(kernel, types, dict(constants), attributes)

@@ -1,4 +1,4 @@
-"""What a kernel's machine code may take on a kind of card, and where it takes more."""
+"""Limits on a kernel's machine code on a kind of card, and their violations."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from dataclasses import dataclass
 from engine.doctor.machine_code import MachineCode
 
 TARGETS = (89, 90, 120)  # RTX 40, H100 and H200, RTX 50
-SHARED = {89: 99 << 10, 90: 227 << 10, 120: 99 << 10}  # bytes of a multiprocessor that programs may have
+SHARED = {89: 99 << 10, 90: 227 << 10, 120: 99 << 10}  # bytes per multiprocessor available to programs
 MOST_LAUNCHES, MOST_LAYER_LAUNCHES = 480, 14  # of a step, and of one of its layers
-DECODE = ("PRMT", "LOP3", "SHF", "HFMA2", "HMUL2", "MOV", "IMAD")  # moves of tables and addresses included
+DECODE = ("PRMT", "LOP3", "SHF", "HFMA2", "HMUL2", "MOV", "IMAD")  # includes moves of tables and addresses
 
 
 @dataclass(frozen=True)
 class CodeBudget:
-    """The most that a kernel may take, and what must or must not be in its code."""
+    """A kernel's maximum resources, and what its code must and must not contain."""
 
     registers: int = 255  # of a thread
     spill_bytes: int = 0  # of a thread
-    programs: int = 1  # that a multiprocessor's shared memory has room for at once
-    matrix_units: str = ""  # that its loop must use: "H" for bf16, "I" for int8, "Q" for fp8
+    programs: int = 1  # minimum number that fits in a multiprocessor's shared memory at once
+    matrix_units: str = ""  # the kind its loop must use: "H" for bf16, "I" for int8, "Q" for fp8
     decoding: float = 0  # instructions to decode a weight; 0: it decodes none
     looping: float = 0  # instructions of the whole loop for a weight; 0: not counted
-    loads_in_flight: int = 0  # groups of asynchronous copies that must be under way while one is computed on
-    products_in_flight: int = 0  # groups of products that must be under way after each wait in the loop, on sm_90
+    loads_in_flight: int = 0  # groups of asynchronous copies that must be in flight while one is computed on
+    products_in_flight: int = 0  # groups of products that must be in flight after each wait in the loop, on sm_90
     products: int = 0  # matrix instructions of its loop, at most; 0: not counted
     instructions: int = 0  # of its loop, at most; 0: not counted
     ptx_without: tuple[str, ...] = ()  # texts
@@ -31,14 +31,14 @@ class CodeBudget:
 
     @property
     def reads_loop(self) -> bool:
-        """Whether the instructions of the loop are looked at."""
+        """Whether the budget covers the instructions of the loop."""
         return bool(self.matrix_units or self.instructions or self.decoding or self.loop_without)
 
     def faults(self, code: MachineCode, capability: int, decoded: float) -> list[str]:
-        """What of the machine code breaks the budget, in words.
+        """The machine code's violations of the budget, in words.
 
         Args:
-            decoded: weights that a thread decodes in one turn of the loop.
+            decoded: weights that a thread decodes per loop iteration.
         """
         found = []
         if code.registers > self.registers:
@@ -77,10 +77,10 @@ def matrix_opcode(kind: str, capability: int) -> str:
 
 
 def decoding(code: MachineCode, decoded: float) -> float:
-    """Instructions that a thread takes to decode a weight; 0 where it decodes none."""
+    """A thread's instructions to decode a weight; 0 if it decodes none."""
     return sum(code.loop[opcode] for opcode in DECODE) / decoded if decoded else 0.0
 
 
 def looping(code: MachineCode, decoded: float) -> float:
-    """Instructions of the loop that a thread takes for a weight; 0 where it decodes none."""
+    """A thread's instructions of the loop per weight; 0 if it decodes none."""
     return code.loop.total() / decoded if decoded else 0.0

@@ -1,4 +1,4 @@
-"""A kernel as a step launches it on a kind of card: shapes, types, warps, and what its machine code may take."""
+"""A kernel as a step launches it on a kind of card: shapes, types, warps, and its code budget."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.doctor.ahead import compiled
 from engine.doctor.budgets import CodeBudget, decoding, looping, matrix_opcode
 from engine.doctor.machine_code import MachineCode
 
-# Pointed to by arguments of these names, in every kernel that does not say otherwise. Others point to bf16.
+# Element types of pointer arguments by name, unless a kernel overrides them. Others point to bf16.
 POINTED = {
     "i1": ("forbidden_ptr",),
     "i8": ("codes_ptr", "table_ptr"),
@@ -46,7 +46,7 @@ class Build:
     warps: int = 8
     stages: int = 3
     types: Mapping[str, str] | None = None  # where they differ from ``TYPES``
-    decoded: float = 0.0  # weights that a thread decodes in one turn of its loop
+    decoded: float = 0.0  # weights that a thread decodes per loop iteration
 
     def __str__(self) -> str:
         return f"{self.name} sm_{self.capability}"
@@ -56,7 +56,7 @@ class Build:
         """Run-time arguments and their types.
 
         Raises:
-            ValueError: ``types`` names an argument that the kernel has not.
+            ValueError: ``types`` names an unknown argument.
         """
         own = dict(self.types or {})
         if unknown := set(own) - set(self.kernel.arg_names):
@@ -67,18 +67,18 @@ class Build:
         return {name: pointers.get(name) or ("fp32" if name in FLOATS else "i32") for name in names}
 
     def compile(self) -> MachineCode:
-        """Its machine code, with instructions if its budget looks at them."""
+        """Its machine code, with instructions if its budget covers them."""
         return compiled(
             self.kernel, self.signature, self.constants, self.capability, self.warps, self.stages,
             self.budget.reads_loop,
         )  # fmt: skip
 
     def faults(self, code: MachineCode) -> list[str]:
-        """Where its machine code breaks its budget, in words."""
+        """Its machine code's violations of its budget, in words."""
         return self.budget.faults(code, self.capability, self.decoded)
 
     def figures(self, code: MachineCode) -> dict[str, Any]:
-        """A row of the table that is printed."""
+        """A row of the printed table."""
         return {
             "part": self.part,
             "kernel": self.name,

@@ -1,4 +1,4 @@
-"""A kernel that decodes every code in every place, for the check of ``kernels.decode`` bit for bit."""
+"""A kernel that decodes every code at every position, for the bitwise check of ``kernels.decode``."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from engine.kernels.decode import decode
 
-ROWS = 256  # a program
+ROWS = 256  # per program
 
 
 @triton.jit

@@ -1,6 +1,6 @@
-"""Runs the sections one after the other, each in a process of its own, and goes on past failures. Knows no torch.
+"""Runs the sections in sequence, each in a process of its own, and continues after failures. Knows no torch.
 
-A process that dies takes one check with it: that check has failed, and another process goes on behind it.
+If a process crashes, its current check has failed, and a new process continues with the next check.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ Progress = Callable[[str], None]
 
 
 def examine(quick: bool, progress: Progress) -> Report:
-    """Look at this machine.
+    """Check this machine.
 
     Args:
         quick: leave out what takes long.
-        progress: called with a line for each thing that begins.
+        progress: called with a line at the start of each check.
     """
     device = "cpu"
     sections = []
@@ -47,7 +47,7 @@ def examine(quick: bool, progress: Progress) -> Report:
 
 
 def run_section(plan: SectionPlan, device: str, quick: bool, progress: Progress) -> SectionReport:
-    """One section, in as many processes as it takes."""
+    """Run one section, in as many processes as needed."""
     section, started = SectionReport(plan.name), time.monotonic()
     for _ in range(MOST_DEATHS):
         left = plan.seconds - (time.monotonic() - started)
@@ -60,7 +60,7 @@ def run_section(plan: SectionPlan, device: str, quick: bool, progress: Progress)
 def _run_process(
     plan: SectionPlan, section: SectionReport, device: str, quick: bool, seconds: float, progress: Progress
 ) -> bool:
-    """Run what is left of a section; returns whether it died in one check and others may be left."""
+    """Run the rest of a section; returns whether it crashed in a check, so that others may be left."""
     extent = "quick" if quick else "full"
     command = [*_program(), plan.name, device, extent, *(check.name for check in section.checks)]
     environment = _environment(plan.interprets and device == "cpu")
@@ -94,14 +94,14 @@ def _run_process(
 
 
 def _listen(stream: IO[bytes], section: SectionReport, title: str, progress: Progress) -> str | None:
-    """Take what a process reports until it ends; returns the check that had begun and did not end."""
+    """Read a process's reports until it ends; returns the check that began and did not end."""
     begun: str | None = None
     progress(f"{title} …")
     for line in stream:
         try:
             record = json.loads(line)
         except ValueError:
-            continue  # cut off by the process's end
+            continue  # truncated by the process's end
         found = section.take(record)
         if found is not None:
             progress(f"{title}: {found}")
@@ -110,10 +110,10 @@ def _listen(stream: IO[bytes], section: SectionReport, title: str, progress: Pro
 
 
 def _program() -> list[str]:
-    """What starts a section's process: Python, or in a bundle the program itself."""
+    """The command of a section's process: Python, or in a bundle the program itself."""
     if getattr(sys, "frozen", False):
         return [sys.executable, "--doctor"]
-    # -P: nothing is imported from the folder that one happens to be in
+    # -P: do not import from the current folder
     return [sys.executable, "-P", "-m", "engine.doctor.child"]
 
 

@@ -1,4 +1,4 @@
-"""Whether Triton's interpreter can stand in for a card here."""
+"""Whether Triton's interpreter can replace a card here."""
 
 from __future__ import annotations
 

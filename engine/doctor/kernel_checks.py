@@ -1,4 +1,4 @@
-"""Every kernel of a step, called by its module's public function, against its oracle: at a model's shapes.
+"""Checks of every kernel of a step, called by its public function, against its oracle at a model's shapes.
 
 Products are here, the rest in ``kernel_checks_between``.
 """
@@ -24,7 +24,7 @@ from engine.kernels.table import schemes
 from engine.quant import BF16, DEFAULT, INT8, NF4_VALUES, PRECISIONS, Activations, Scheme
 
 Make = Callable[[], OracleCheck]
-Named = tuple[str, Make]  # operands are made only when their turn comes: those of the experts take 0.5 GB
+Named = tuple[str, Make]  # operands are created when needed: those of the experts take 0.5 GB
 
 
 def kernel_checks(shape: CheckShape) -> list[Named]:
@@ -110,25 +110,25 @@ def _linears_int8(shape: CheckShape) -> Iterator[Named]:
 
     def make(rows: int, size: int, gated: bool) -> OracleCheck:
         weight = packed(rows, size, scheme=INT8, device=shape.device, seed=1)
-        # Groups of a token differ in size, so that another's scale is seen.
+        # Groups of a token differ in magnitude, so that using another's scale is detected.
         sizes = 2.0 ** (torch.arange(size, device=shape.device) // reference.GROUP % 3)
         x = shape.normal(shape.canvas, size, seed=2) * sizes.to(shape.dtype)
         run = partial(linear_w8a8.linear_w8a8, gated=gated)
         oracle = partial(product_checks.gated, product=reference.linear_int8) if gated else reference.linear_int8
         return product_checks.linear_int8_check(run, x, weight, oracle)
 
-    # The last group of inputs is half a one.
+    # The last group of inputs is half full.
     yield f"linear_int8 {hidden} x {hidden + width}", partial(make, hidden, hidden + width, False)
     yield "linear_int8 gated", partial(make, 2 * width, hidden + width, True)
 
 
 def linear_shapes(config: ModelConfig) -> list[tuple[int, int]]:
-    """(out, in) of a step's 8-bit linear layers, each once."""
+    """Distinct (out, in) of a step's 8-bit linear layers."""
     hidden = config.hidden_size
     found = []
     for layer in dict.fromkeys(config.layers):
         queries = config.num_attention_heads * layer.head_dim
-        keys = layer.num_key_value_heads * layer.head_dim  # full attention has its keys for values
+        keys = layer.num_key_value_heads * layer.head_dim  # full attention uses keys as values
         found += [(queries + (1 + layer.is_sliding) * keys, hidden), (hidden, queries)]
     return list(dict.fromkeys([*found, (hidden, config.intermediate_size)]))
 

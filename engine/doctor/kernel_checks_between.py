@@ -1,4 +1,4 @@
-"""The kernels between the products of a step, each against its oracle at a model's shapes."""
+"""Checks of the kernels between the products of a step against their oracles, at a model's shapes."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from engine.layers.rope import inverse_frequencies
 from engine.quant import INT8
 
 Named = tuple[str, Callable[[], OracleCheck]]
-MOST_ROWS = 32_768  # of a table that rows are looked up in
+MOST_ROWS = 32_768  # of the table for row look-ups
 
 
 def norms_of(shape: CheckShape) -> Iterator[Named]:
-    """Norms, and heads' norms with their turn."""
+    """Checks of norms, and of head norms with rotation."""
     hidden, tokens = shape.config.hidden_size, 2 * shape.canvas
     many = partial(shape.normal, tokens, hidden)
 
@@ -33,7 +33,7 @@ def norms_of(shape: CheckShape) -> Iterator[Named]:
     def add(split: bool) -> OracleCheck:
         def run(x: Tensor, y: Tensor, post: Tensor, pre: Tensor, eps: float) -> tuple[Tensor, Tensor]:
             total, normed = norms.add_norm(x, y, post, pre, eps, split)
-            if split:  # of 32 numbers, the even ones lie before the odd ones
+            if split:  # of 32 numbers, the even ones come before the odd ones
                 normed[-1] = normed[-1].view(tokens, -1, 2, 16).transpose(-1, -2).reshape(tokens, hidden)
             return total, normed
 
@@ -74,7 +74,7 @@ def norms_of(shape: CheckShape) -> Iterator[Named]:
 
 
 def ends_of(shape: CheckShape) -> Iterator[Named]:
-    """What comes before and behind the layers' products."""
+    """Checks of the kernels before and after the layers' products."""
     config, device = shape.config, shape.device
     hidden, tokens = config.hidden_size, 2 * shape.canvas
 
@@ -118,7 +118,7 @@ def ends_of(shape: CheckShape) -> Iterator[Named]:
 
 
 def _settled(found: VocabularyResult, noise: Tensor, limits: Tensor, previous: Tensor) -> tuple[Tensor, ...]:
-    """What ``settle`` leaves: tokens, canvas, and all flags and counters."""
+    """The results of ``settle``: tokens, canvas, and all flags and counters."""
     count, device = len(noise), noise.device
     tokens = torch.zeros(4, count, dtype=torch.long, device=device)
     canvas, unchanged, step = (torch.zeros(size, dtype=torch.long, device=device) for size in (count, 1, 1))
@@ -132,7 +132,7 @@ def _settled(found: VocabularyResult, noise: Tensor, limits: Tensor, previous: T
 
 
 def attention_of(shape: CheckShape) -> Iterator[Named]:
-    """Attention of a canvas at some contexts, alone and with text before it, and of text."""
+    """Checks of attention: a canvas at several contexts, alone and with text before it, and text."""
 
     def make(layer: LayerConfig, before: int, text: int) -> OracleCheck:
         return _attention(shape, attention.attention, layer, before, text)

@@ -1,6 +1,6 @@
 """The section of kernels against their oracles: at real shapes on a GPU, at tiny ones in the interpreter on a CPU.
 
-There, what packed weights go through without a GPU is checked as well.
+On a CPU the functions for packed weights are checked as well.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from engine.doctor.shapes import CheckShape, real, tiny
 from engine.memory.device import Placement
 from engine.quant import PRECISIONS
 
-REPEATS = 12  # on a card, where a race shows in one run of many; the interpreter has none
+REPEATS = 12  # on a card, where a race may show in one run of many; the interpreter has none
 
 
 def run(reporter: Reporter, device: str, quick: bool) -> None:
     """Check all kernels; with ``quick`` one shape of each."""
     place = torch.device(device)
     if place.type == "cpu":
-        torch.set_num_threads(1)  # on tiny shapes a second one only waits
+        torch.set_num_threads(1)  # on tiny shapes a second thread only waits
         _processor(reporter, place)
     why = kernels.why_plain(place) if place.type == "cuda" else interpreter.why_not()
     if why is not None:
@@ -58,7 +58,7 @@ def run(reporter: Reporter, device: str, quick: bool) -> None:
 
 
 def _processor(reporter: Reporter, device: torch.device) -> None:
-    """What packed weights go through on a CPU, in bf16, in the layers of a tiny network."""
+    """Check the CPU functions for packed weights, in bf16, in the layers of a tiny network."""
     with torch.inference_mode():
         network = random_network(tiny(), PRECISIONS["int4"], Placement(device, torch.bfloat16, "asked for"))
         checks = list(network_checks(network))

@@ -1,9 +1,9 @@
 """Every Triton kernel of a step at the real model's shapes, as a kind of card launches it, with its budget.
 
-One table for what ``safelight doctor`` prints and what the tests hold. To add a kernel, add a line to its part: its
-constants, the types of arguments that ``build.TYPES`` does not know, and what its code may take.
+The same table serves ``safelight doctor`` and the tests. To add a kernel, add a line to its part: its
+constants, the types of arguments that ``build.TYPES`` does not know, and its code budget.
 
-The part "int8" is launched only where activations are asked to be int8; see ``engine.quant.Activations``.
+The part "int8" is launched only with int8 activations; see ``engine.quant.Activations``.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _experts(capability: int) -> list[Build]:
 def _product(
     kernel: str, scheme: Scheme, pairs: float, capability: int, decoding: float = 0, looping: float = 0
 ) -> Build:
-    """gate_up or down, with so many pairs an expert; a canvas's loop within counted instructions, a prompt's not."""
+    """gate_up or down, with so many pairs per expert; only a canvas's loop has an instruction budget."""
     blocks = expert_gemm.ProductBlocks.of(capability // 10, pairs)
     rows = blocks.rows if kernel == "gate_up" else blocks.down_rows(HIDDEN)
     tiles = blocks.turn(HIDDEN if kernel == "gate_up" else WIDTH, scheme)
@@ -97,7 +97,7 @@ def _product(
 
 def _linears(capability: int) -> list[Build]:
     # Inputs and rows of a canvas's products, whether a program has a tile to itself, and whether gate and up are one:
-    # attention's way out; queries, keys and values in one; the dense MLP's way in.
+    # attention output; queries, keys and values in one; the dense MLP's gate and up.
     products = (
         ("out", 4096, HIDDEN, False, False),
         ("qkv", HIDDEN, 8192, True, False),
@@ -141,7 +141,7 @@ def _norms(capability: int) -> list[Build]:
 
 
 def _ends(capability: int) -> list[Build]:
-    """What comes before the layers and behind the vocabulary."""
+    """Kernels before the layers and after the vocabulary stage."""
     few = CodeBudget(registers=96)
     # Positions go up to 262 143 radians, where a fast cosine is wrong in the second digit.
     exact = CodeBudget(ptx_without=("cos.approx", "sin.approx"))
@@ -172,8 +172,8 @@ def _attend(capability: int, kind: str, size: int, kv_heads: int, window: int, t
         "HEADS": 16, "GROUP": 16 // kv_heads, "D": size, "TEXT": text, "WINDOW": window,
         "SPLITS": 1 if text else 2, "M": blocks.queries, "N": blocks.keys, "COLUMNS": blocks.columns,
     }  # fmt: skip
-    ahead = int(capability != 90 or size == 256)  # else there is no room for a third block of keys
-    # A program forms scores once, in products as wide as a block of keys; on consumer cards those of 512 twice.
+    ahead = int(capability != 90 or size == 256)  # otherwise there is no room for a third block of keys
+    # A program computes scores once, in products as wide as a block of keys; on consumer cards those of 512 twice.
     warp_products = size // 16 + blocks.keys // 16
     if capability != 90:
         ideal = 2 * blocks.queries * blocks.keys * size // (16 * 8 * 16) // blocks.warps
@@ -194,7 +194,7 @@ def _vocabulary(capability: int) -> list[Build]:
         "K": HIDDEN, "SPLITS": 3, "HAS_SCALES": True, "HAS_PINNED": True,
         "TILES": vocabulary.MERGE_TILES, "N": vocabulary.MERGE_POSITIONS, "BLOCK": vocabulary.BLOCK_HIDDEN,
     }  # fmt: skip
-    # Rows of the table come in pieces of 16 bytes, ahead of their use.
+    # Rows of the table are loaded in pieces of 16 bytes, ahead of their use.
     rows = CodeBudget(spill_bytes=40, matrix_units="H", loads_in_flight=1, ptx_without=("ld.global.b8",))
     return [
         Build(
@@ -211,7 +211,7 @@ def _vocabulary(capability: int) -> list[Build]:
 
 
 def _int8(capability: int) -> list[Build]:
-    """Products of int8 activations. The soft embedding gains nothing by them on an H100, and stays in bf16 there."""
+    """Products with int8 activations. The soft embedding gains nothing on an H100, and stays in bf16 there."""
     # Of a block of GROUP inputs; no code is converted, nothing is spilled.
     clean = ("I2F", "PRMT", "LDL", "STL")
     loop = CodeBudget(matrix_units="I", instructions=349, loads_in_flight=1, loop_without=clean)

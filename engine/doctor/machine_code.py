@@ -1,7 +1,7 @@
-"""What a kernel's machine code says: registers, spills, shared memory, instructions. Reads text; compiles nothing.
+"""Facts of a kernel's machine code: registers, spills, shared memory, instructions. Parses text; compiles nothing.
 
-The texts are what NVIDIA's cuobjdump prints. Its later versions add remarks to instructions (``?WAIT15_END_GROUP``,
-``&req={0,1}``), which say nothing of what is counted here.
+The text is the output of NVIDIA's cuobjdump. Later versions add remarks to instructions (``?WAIT15_END_GROUP``,
+``&req={0,1}``), which are irrelevant here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import cached_property
 INSTRUCTION = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*)(.*?);", re.MULTILINE)
 REMARK = re.compile(r"[?&]\S+")
 RESULT = re.compile(r"(\S*)\s+R(\d+)\b")
-LEFT = re.compile(r"\S+\s+R\d+, R(\d+), gdesc")  # the registers of a product whose left operand lies in them
+LEFT = re.compile(r"\S+\s+R\d+, R(\d+), gdesc")  # registers of a product whose left operand is in registers
 ADDRESS = re.compile(r"0x([0-9a-f]+)")
 
 
@@ -25,7 +25,7 @@ class Instruction:
     at: int  # bytes from the kernel's start
     opcode: str  # without its suffixes
     rest: str  # suffixes and operands
-    target: int | None  # of a branch whose target is written in it
+    target: int | None  # of a branch with an explicit target
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,12 @@ class MachineCode:
 
     @cached_property
     def instructions(self) -> list[Instruction]:
-        """All of them in their order."""
+        """All instructions in order."""
         return [_instruction(*found) for found in INSTRUCTION.findall(self.sass)]
 
     @property
     def opcodes(self) -> Counter[str]:
-        """How often each opcode stands in the code: {"PRMT": 42, ...}."""
+        """The count of each opcode in the code: {"PRMT": 42, ...}."""
         return Counter(each.opcode for each in self.instructions)
 
     @cached_property
@@ -60,27 +60,27 @@ class MachineCode:
 
     @property
     def loop(self) -> Counter[str]:
-        """How often each opcode stands in the longest loop's body."""
+        """The count of each opcode in the longest loop's body."""
         return Counter(each.opcode for each in self.loop_body)
 
     @property
     def loads_in_flight(self) -> int:
-        """Groups of asynchronous copies that may be under way where the code first waits for one; 0 without any."""
+        """Groups of asynchronous copies that may be in flight at the first wait; 0 without any."""
         waits = re.findall(r"cp\.async\.wait_group\s+(\d+)", self.ptx)
         return int(waits[0]) if waits else 0
 
     @property
     def products_in_flight(self) -> list[int]:
-        """sm_90: how many groups of products may be under way after each wait for them in the longest loop."""
+        """sm_90: groups of products that may be in flight after each wait for them in the longest loop."""
         waits = [each.rest for each in self.loop_body if each.opcode == "WARPGROUP" and each.rest.startswith(".DEPBAR")]
         return [int(rest.split(",")[1], 16) for rest in waits]
 
     @property
     def overwritten(self) -> list[int]:
-        """sm_90: where in the longest loop a register is written that a product under way may yet read."""
+        """sm_90: where in the longest loop a register is written that a product in flight may still read."""
         found = []
-        groups: list[set[int]] = [set()]  # registers of groups not waited for; the last one grows
-        for each in self.loop_body * 2:  # products of a turn may be under way in the next
+        groups: list[set[int]] = [set()]  # registers of groups in flight; the last one is still open
+        for each in self.loop_body * 2:  # products of an iteration may be in flight in the next
             if each.opcode == "HGMMA":
                 left = LEFT.match(each.rest)
                 groups[-1] |= set(range(int(left[1]), int(left[1]) + 4)) if left else set()

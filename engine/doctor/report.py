@@ -1,4 +1,4 @@
-"""What the sections reported, joined: plain data that is printed as a table or as JSON."""
+"""The reports of all sections as plain data, to be printed as a table or as JSON."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class CheckResult:
-    """One thing that was checked."""
+    """The result of one check."""
 
     name: str
-    ok: bool | None  # None: it was not checked, and ``said`` is why
+    ok: bool | None  # None: not checked; ``said`` is the reason
     said: str
 
 
@@ -26,7 +26,7 @@ class Fact:
 
 @dataclass
 class SectionReport:
-    """What one section's processes reported, in its order."""
+    """The reports of one section's processes, in order."""
 
     name: str
     checks: list[CheckResult] = field(default_factory=list)
@@ -40,7 +40,7 @@ class SectionReport:
 
     @property
     def status(self) -> str:
-        """In words: "wrong", "right", or "not checked" where nothing could be."""
+        """One of "wrong", "right" and "not checked", the last if nothing was."""
         if self.failed:
             return "wrong"
         if any(check.ok for check in self.checks):
@@ -52,14 +52,14 @@ class SectionReport:
         return next((fact.value for fact in self.facts if fact.name == name), None)
 
     def take(self, record: dict[str, Any]) -> str | None:
-        """Add what a process reported; returns the name of a check that has begun."""
+        """Add a process's record; returns the name of a check that has begun."""
         match record:
             case {"begin": str(name)}:
                 return name
             case {"check": str(name), "ok": bool() | None as ok, "said": str(said)}:
                 self.checks.append(CheckResult(name, ok, said))
             case {"fact": str(name), "value": value, "unit": str(unit)}:
-                self.facts = [fact for fact in self.facts if fact.name != name]  # a second process reports it again
+                self.facts = [fact for fact in self.facts if fact.name != name]  # reported again by a second process
                 self.facts.append(Fact(name, value, unit))
             case {"row": dict(row)}:
                 self.rows.append(row)
@@ -80,7 +80,7 @@ class Report:
 
     @property
     def verdict(self) -> str:
-        """The last line: whether all is right, and what is not."""
+        """The last line: whether everything is right, and what is not."""
         if not (failed := self.failed):
             return "Everything checked is right."
         return f"{len(failed)} check{'s' * (len(failed) != 1)} failed: {'; '.join(failed)}"

@@ -1,4 +1,4 @@
-"""How a section reports while it runs: one JSON object a line, so that what was reported outlives a crash."""
+"""How a section reports while it runs: one JSON object per line, so that reports survive a crash."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import os
 from collections.abc import Callable
 from typing import TextIO
 
-Found = tuple[bool | None, str]  # right, wrong or not checked, and what is said of it
-LOST = 86  # exit status of a process that nothing can be trusted in any more
+Found = tuple[bool | None, str]  # right, wrong or not checked (None), and a message
+LOST = 86  # exit status of a process whose device state is unreliable after a failure
 LOST_SIGNS = ("CUDA error", "illegal memory access", "misaligned address", "device-side assert", "unspecified launch")
 
 
@@ -16,14 +16,14 @@ class Reporter:
     """Writes a section's checks, facts and rows.
 
     Args:
-        skip: names of checks that are not to be begun: an earlier process has reported them or died of one.
+        skip: names of checks not to be run: an earlier process has reported them or crashed in one.
     """
 
     def __init__(self, out: TextIO, skip: frozenset[str] = frozenset()) -> None:
         self._out, self._skip = out, skip
 
     def check(self, name: str, work: Callable[[], Found]) -> None:
-        """Do a check and report how it ended; an exception is a check that failed."""
+        """Run a check and report its result; an exception is a failure."""
         if name in self._skip:
             return
         self._write({"begin": name})
@@ -38,15 +38,15 @@ class Reporter:
         self._write({"check": name, "ok": ok, "said": said})
 
     def left_out(self, name: str, why: str) -> None:
-        """Something is not checked here, for a reason."""
+        """Report that something is not checked here, and why."""
         self.check(name, lambda: (None, why))
 
     def fact(self, name: str, value: str | float | bool | None, unit: str = "") -> None:
-        """A figure of this machine."""
+        """Report a figure of this machine."""
         self._write({"fact": name, "value": value, "unit": unit})
 
     def row(self, **columns: str | float | None) -> None:
-        """A row of the section's table."""
+        """Report a row of the section's table."""
         self._write({"row": columns})
 
     def _write(self, record: dict[str, object]) -> None:

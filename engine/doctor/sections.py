@@ -1,4 +1,4 @@
-"""The sections in their order: what each looks at, how long it may take, and in which kind of process.
+"""The sections in order: what each checks, its time limit, and its kind of process.
 
 Modules are imported by the process that runs the section: some need torch, some Triton, some neither.
 """
@@ -18,8 +18,8 @@ class SectionPlan:
     name: str
     title: str
     module: str
-    seconds: float  # it may take at most
-    quick: bool = True  # whether it takes part with ``--quick``
+    seconds: float  # time limit
+    quick: bool = True  # whether it is run with ``--quick``
     interprets: bool = False  # on a CPU, kernels run in Triton's interpreter
 
     def run(self, reporter: Reporter, device: str, quick: bool) -> None:

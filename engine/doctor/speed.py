@@ -1,4 +1,4 @@
-"""The section of speed: a step of the real shape with its parts on a GPU, the embedded model and figures of a CPU."""
+"""The section of speed: a step at the real shape with its parts on a GPU; the embedded model and a CPU's figures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from engine.models.model import load_model
 from engine.quant import PRECISIONS
 from engine.threads import LEAST_WORK, available_threads, work_of
 
-SIDE = 2816  # of the matrices whose product is timed
+SIDE = 2816  # of the timed matrices
 CANVAS = 256
 CONTEXT = 1024
 
@@ -40,7 +40,7 @@ def run(reporter: Reporter, device: str, quick: bool) -> None:
 
 
 def product_rate(device: torch.device) -> float:
-    """Operations a second of a product of bf16 matrices as large as a layer's."""
+    """Operations per second of a bf16 matrix product as large as a layer's."""
     x = torch.randn(CANVAS, SIDE, device=device).bfloat16()
     weight = torch.randn(SIDE, SIDE, device=device).bfloat16()
     times = []

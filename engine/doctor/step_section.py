@@ -1,4 +1,4 @@
-"""The section of whole steps, taken two ways that must agree.
+"""The section of whole steps, computed in two ways that must agree.
 
 On a GPU: replayed from a graph and run eagerly, bit for bit, on four layers of the real shape. On a CPU: through the
 fused kernels in the interpreter and on the plain path, on a tiny network.
@@ -31,9 +31,9 @@ from engine.quant import PRECISIONS
 LAYERS = (0, 5, 1, 11)  # of the real shape: sliding and full ones in turn
 VOCABULARY = 32_768
 STEPS, TINY_STEPS = 6, 3
-ROOM = 4  # canvases that a cache has room for behind the context
+ROOM = 4  # canvases that a cache has room for after the context
 SEED = 11
-AGAIN = 20  # times that the same canvas is run, on a card
+AGAIN = 20  # repeated runs of the same canvas, on a card
 BITS, ROUNDING = 0.0, 1e-4  # nats that entropies may differ by
 
 
@@ -47,10 +47,10 @@ def run(reporter: Reporter, device: str, quick: bool) -> None:
         if place.type == "cuda":
             shape = real()
             config = replace(shape, layers=tuple(shape.layers[index] for index in LAYERS), vocab_size=VOCABULARY)
-            ways = _Ways(_network(config, place, torch.bfloat16), 1500, STEPS, BITS)
+            ways = _Comparison(_network(config, place, torch.bfloat16), 1500, STEPS, BITS)
         else:
             torch.set_num_threads(1)
-            ways = _Ways(_network(tiny(), place, torch.float32), 30, TINY_STEPS, ROUNDING)
+            ways = _Comparison(_network(tiny(), place, torch.float32), 30, TINY_STEPS, ROUNDING)
         how = "graph against eager" if place.type == "cuda" else "fused kernels against the plain path"
         reporter.check(f"steps, {how}", ways.alike)
         reporter.check(f"a step that commits, {how}", partial(ways.alike, commits=True))
@@ -65,14 +65,14 @@ def _network(config: ModelConfig, device: torch.device, dtype: torch.dtype) -> D
     network = random_network(config, PRECISIONS["int4"], Placement(device, dtype, "asked for"))
     random = draws(device, 5)
     for parameter in network.parameters():
-        if parameter.dim() == 1:  # norms' weights, all alike until here: one taken for another would not be seen
+        if parameter.dim() == 1:  # norm weights, equal until here: using the wrong one would not be detected
             parameter.mul_(torch.rand(parameter.shape, generator=random, device=device).add_(0.5).to(dtype))
     return network
 
 
 @dataclass(frozen=True)
-class _Ways:
-    """A network, and the steps to be taken in two ways."""
+class _Comparison:
+    """A network, and the steps to compute in two ways."""
 
     network: DiffusionGemma
     length: int  # of the context
@@ -80,7 +80,7 @@ class _Ways:
     tolerance: float  # nats that entropies may differ by between the two ways
 
     def alike(self, commits: bool = False, canvases: int = ROOM) -> Found:
-        """Whether both ways give the same, also after the cache has moved to have room for more ``canvases``."""
+        """Whether both ways agree, also after the cache was reallocated for more ``canvases``."""
         plain, fast = (self.run(is_fast, commits, canvases) for is_fast in (False, True))
         if not all(step.finite for step in plain + fast):
             return False, "logits are not finite"
@@ -88,7 +88,7 @@ class _Ways:
         return differing is None, differing or f"alike in {len(fast)} steps"
 
     def run(self, is_fast: bool, commits: bool, canvases: int) -> list[StepFacts]:
-        """The steps of one canvas behind the context, and of another if the cache has to move in between."""
+        """The steps of one canvas after the context, and of another if the cache is to be reallocated in between."""
         program, cache = self.program(is_fast)
         found = self.steps_of(program, self.canvas(), self.canvas(seed=2) if commits else None)
         if canvases > ROOM:
@@ -107,7 +107,7 @@ class _Ways:
         return True, "the same bits"
 
     def plain(self) -> Found:
-        """Entropies of a first step against the plain network, whose roundings are others."""
+        """Entropies of a first step against the plain network, whose rounding differs."""
         program, cache = self.program(True)
         first = self.steps_of(program, self.canvas(), None)[0]
         logits = self.network.denoise(self.canvas(), cache) / GenerationConfig().temperature(0)
@@ -116,7 +116,7 @@ class _Ways:
         return gap < 0.1, f"{gap:.3f} nats apart on average"
 
     def program(self, is_fast: bool) -> tuple[StepProgram, KVCache]:
-        """A program on a cache of its own, captured, or on a CPU of fused kernels; or neither."""
+        """A program on its own cache; if fast, captured, or with fused kernels on a CPU."""
         network, config = self.network, self.network.config
         cache = network.new_cache()
         cache.reserve(self.length + ROOM * config.canvas_length)

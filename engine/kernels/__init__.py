@@ -1,15 +1,15 @@
-"""The operations that have fast paths. ``table`` says which function serves one; a kernel has its own file.
+"""The operations that have fast paths. ``table`` selects the function of each; every kernel has its own file.
 
-A Triton kernel runs on a CUDA device of compute capability 8.0 or newer; ``why_plain`` says for which reason not. The
-meta device passes for a card, so that launches can be counted without one; see ``launches``. A CPU has functions of its
-own in ``cpu`` for packed weights. Everything else takes the plain path in ``reference`` and ``reference_step``, right
-anywhere, slow with packed weights; on a CPU that is also every product whose activations are rounded to int8, so that a
-large table is unpacked whole.
+A Triton kernel runs on a CUDA device of compute capability 8.0 or newer; ``why_plain`` gives the reason if not. The
+meta device counts as a card, so that launches can be counted without one; see ``launches``. A CPU has functions of its
+own in ``cpu`` for packed weights. Everything else takes the plain path in ``reference`` and ``reference_step``, correct
+anywhere, slow with packed weights; on a CPU this includes products with int8 activations, for which a
+large table is unpacked as a whole.
 
-Kernels know no gradients. Where one is wanted, the call goes through ``gradients``, which unpacks the weights once more
+Kernels compute no gradients. If one is needed, the call goes through ``gradients``, which unpacks the weights again
 for the backward pass.
 
-Launches ask for fused multiply-adds by name, since Triton warns where nothing is said of them.
+Launches enable fused multiply-adds explicitly, since Triton warns otherwise.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def why_plain(device: torch.device) -> str | None:
 
 
 def _can_build() -> bool:
-    """Whether Triton can build its launcher: on Linux with a compiler, or in a bundle, which brings the launcher."""
+    """Whether Triton can build its launcher: on Linux with a compiler, or in a bundle, which contains the launcher."""
     if sys.platform != "linux":
         return True
     from triton import knobs  # may be missing; ``why_plain`` has looked
@@ -58,7 +58,7 @@ def _can_build() -> bool:
 
 @functools.cache
 def _version(device: torch.device) -> tuple[int, int]:
-    """Compute capability of a card; of what is none, and passes for one, the least."""
+    """Compute capability of a card; the minimum for a device that only counts as one."""
     return torch.cuda.get_device_capability(device) if device.type == "cuda" else LEAST_CAPABILITY
 
 
@@ -68,7 +68,7 @@ def run_on(device: torch.device, dtype: torch.dtype) -> bool:
 
 
 def capability(x: Tensor) -> Capability:
-    """What computes with numbers like these, where they are."""
+    """The capability of x's device for x's type."""
     if run_on(x.device, x.dtype):
         return Capability("triton", _version(x.device))
     return CPU if x.device.type == "cpu" else PLAIN
@@ -86,7 +86,7 @@ def linear(x: Tensor, weight: Packed) -> Tensor:
 
 
 def linear_int8(x: Tensor, weight: Packed) -> Tensor:
-    """x (..., in), rounded to int8, and a packed (out, in) of 8 bits -> (..., out). Knows no gradients."""
+    """x (..., in), quantised to int8, and a packed (out, in) of 8 bits -> (..., out). Without gradients."""
     out: Tensor = find("linear_int8", weight.scheme, capability(x))(x, weight)
     return out
 
@@ -118,10 +118,10 @@ def expectation(probabilities: Tensor, table: Packed) -> Tensor:
 def attend(
     queries: Tensor, keys: Tensor, values: Tensor, span: Tensor, text_rows: int = 0, window: int | None = None
 ) -> Tensor:
-    """A canvas on its prefix and itself: queries (heads, T, D), keys and values (kv_heads, S, D) -> (T, heads * D).
+    """Canvas attention to prefix and canvas: queries (heads, T, D), keys, values (kv_heads, S, D) -> (T, heads * D).
 
-    span: int32 (2,), the first key that is seen and the number of valid ones. text_rows: queries before the canvas that
-    are text, and see keys up to their own place, ``window`` at most.
+    span: int32 (2,), the first visible key and the number of valid ones. text_rows: queries before the canvas that
+    are text, and attend to keys up to their own position, at most ``window``.
     """
     run = find("attend", None, capability(queries))
     out: Tensor = run(queries, keys, values, span, text_rows, window)

@@ -1,20 +1,20 @@
-"""Attention of new text, of a canvas, or of both, to the keys and values in a cache's buffers, which end with theirs.
+"""Attention of new text, a canvas, or both, to the keys and values in a cache's buffers, which end with their own.
 
-How many keys there are, and which is the first that may be seen, is read on the device: a captured graph serves every
-length. Keys are split among programs, since a canvas alone has too few blocks of queries for a large card; the splits'
-results are joined by a second kernel. Softmax is online, in powers of two, sums are fp32.
+The number of keys and the first visible one are read on the device: a captured graph works for every
+length. Keys are split among programs, since a canvas has too few blocks of queries for a large card; the splits'
+results are joined by a second kernel. Softmax is online, in base 2, with fp32 sums.
 
-A program holds as many queries as it has shared memory for, so that keys are read seldom. Two warp groups share the
-sums of 128 queries. Of heads of 512 they have registers for half of the values' columns: two programs form the same
-scores, once each. One program with 64 queries and all columns would form them twice, too, once in each group, in
+A program holds as many queries as fit its shared memory, so that keys are read few times. Two warp groups share the
+sums of 128 queries. For heads of 512 they have registers for half of the values' columns: two programs compute the same
+scores, once each. One program with 64 queries and all columns would compute them twice, too, once in each group, in
 products half as wide. Consumer cards, whose programs have 99 KB of shared memory, hold 32 queries.
 
 Floor, 256 queries, 16 heads. Sliding layer, 1279 keys, 8 x 256: 5.4 GFLOP, 10 MB. Predicted, not measured: H200 16 µs
 (compute floor 7), RTX 4090 50 µs (33). Full layer, 32 768 keys, 2 x 512: 275 GFLOP, 134 MB: H200 1.1 ms (0.35),
-RTX 4090 3.2 ms (1.7). There, programs draw 3.2 GB (H200) and 8.6 GB (RTX 4090) from the L2 cache, 0.6 and 1.7 ms at
-5 TB/s, and compute 1.5 times the products that are needed: the scores twice.
-On an H200 shared memory has no room for a third block of keys beside 128 queries of 512: the next block is loaded
-during the second product alone.
+RTX 4090 3.2 ms (1.7). There, programs read 3.2 GB (H200) and 8.6 GB (RTX 4090) from the L2 cache, 0.6 and 1.7 ms at
+5 TB/s, and compute 1.5 times the necessary products: the scores twice.
+On an H200 shared memory has no room for a third block of keys with 128 queries of 512: the next block is loaded
+during the second product only.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -33,34 +33,34 @@ from torch import Tensor
 from engine.kernels.linear_w8a16 import processors
 
 LOG2E = tl.constexpr(1.4426950408889634)
-LARGE_SHARED = 200 << 10  # bytes; data-centre cards have 227 KB a program, consumer cards 99
+LARGE_SHARED = 200 << 10  # bytes; data-centre cards have 227 KB per program, consumer cards 99
 MAX_SPLITS = 8
 MAX_PARTS = 1 << 26  # bytes of the splits' results
-FIXED_TURNS = 4  # turns of the loop over keys that a program's beginning and end are worth
+FIXED_TURNS = 4  # cost of a program's start and end, in iterations of the loop over keys
 
 
 @dataclass(frozen=True)
 class AttentionBlocks:
-    """How the kernel cuts its work on one kind of card."""
+    """Block sizes of the kernel on one kind of card."""
 
     queries: int
     keys: int
     warps: int
     stages: int
-    columns: int  # of the values, that a program sums up
+    columns: int  # of the values, summed by a program
 
     @staticmethod
     def of(head_dim: int, large: bool) -> AttentionBlocks:
-        """For heads of a size, with ``large`` shared memory or not. With a stage less nothing is in flight."""
+        """For a head size, with ``large`` shared memory or not. With one stage less no load is in flight."""
         if large:
             return AttentionBlocks(128, 32, 8, 3 if head_dim <= 256 else 2, min(head_dim, 256))
         return AttentionBlocks(32, 32 if head_dim <= 256 else 16, 4, 3, head_dim)
 
 
 def splits_of(programs: int, processors: int, turns: int, most: int) -> int:
-    """Parts, at most ``most``, to split the keys into, so that the last round of programs leaves few processors idle.
+    """Number of splits of the keys, at most ``most``, so that the last wave of programs leaves few processors idle.
 
-    A processor has one program at a time. programs: without splits. turns: a program's, over all keys.
+    A processor runs one program at a time. programs: without splits. turns: loop iterations over all keys.
     """
 
     def cost(splits: int) -> int:
@@ -90,8 +90,8 @@ def attention_kernel(
     column = cut * COLUMNS + tl.arange(0, COLUMNS)
     base = (head // GROUP).to(tl.int64) * capacity * D
     first, end = tl.load(span_ptr), tl.load(span_ptr + 1)
-    if TEXT:  # each query has bounds of its own, and the program walks from the lowest to the highest
-        place = end - count + near  # of the queries among the keys
+    if TEXT:  # each query has its own bounds; the program loops from the lowest to the highest
+        place = end - count + near  # position of the queries among the keys
         above = tl.where(near < text_rows, place + 1, end)
         if WINDOW > 0:
             lowest = tl.where(near < text_rows, tl.maximum(place - WINDOW + 1, 0), first)
@@ -151,9 +151,9 @@ def join_kernel(parts_ptr, weights_ptr, out_ptr, rows, D: tl.constexpr, SPLITS: 
 
 @functools.cache
 def has_large_shared(device: torch.device) -> bool:
-    """Whether a program may take more than the 99 KB of shared memory that consumer cards have."""
+    """Whether a program may use more than the 99 KB of shared memory of consumer cards."""
     if device.type != "cuda":
-        return device.type == "meta"  # which passes for an H100
+        return device.type == "meta"  # the meta device, which counts as an H100
     size: int = torch.cuda.get_device_properties(device).shared_memory_per_block_optin
     return size >= LARGE_SHARED
 
@@ -174,12 +174,12 @@ def attention(
     Args:
         queries: (heads, T, D), D a power of two.
         keys, values: (kv_heads, capacity, D), contiguous; kv_heads divides heads.
-        span: int32 (2,) on the device: the first key that is seen, and the number of valid keys, first + T or more.
-        text_rows: queries, the first ones, that are text: each sees keys up to its own place. Those behind are a
-            canvas and see all.
-        window: text sees that many keys at most, its own included, and they may lie before the span; None: all of it.
-        splits: parts the keys are split into; None: as many as fill the device.
-        blocks: how to cut the work; None: by the card.
+        span: int32 (2,) on the device: the first visible key, and the number of valid keys, first + T or more.
+        text_rows: the number of leading queries that are text: each attends to keys up to its own position. The rest
+            is a canvas and attends to all.
+        window: text attends to at most so many keys, its own included, also before the span; None: all of the span.
+        splits: number of splits of the keys; None: enough to fill the device.
+        blocks: block sizes; None: by the card.
 
     Returns:
         (T, heads * D) in the queries' type.

@@ -1,7 +1,7 @@
-"""Packed weights on a CPU: a piece at a time becomes numbers that the processor multiplies, in a buffer used again.
+"""Products with packed weights on a CPU: pieces are decoded one at a time into a reused buffer and multiplied there.
 
-Plain torch and any processor. One with bf16 units multiplies bf16 in bf16, any other in fp32. How the numbers come
-about is the scheme's own matter, see ``cpu_decode``.
+Plain torch, any processor. With bf16 units bf16 is multiplied in bf16, otherwise in fp32. Decoding depends on the
+scheme, see ``cpu_decode``.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from engine.kernels.cpu_decode import decoder
 from engine.kernels.cpu_threads import even, give_back, share
 from engine.quant import Packed
 
-AT_ONCE = 1 << 22  # weights of a piece, in the buffer: 8 MB in bf16, an expert's matrix of the 26B
-LEAST_WORK = 1 << 28  # multiplications from which on threads take rows of their own
-LEAST_PAIRS = 512  # of a token and an expert, from which on threads take experts of their own
+AT_ONCE = 1 << 22  # weights of a piece in the buffer: 8 MB in bf16, one expert matrix of the 26B
+LEAST_WORK = 1 << 28  # multiplications from which rows are divided among threads
+LEAST_PAIRS = 512  # token-expert pairs from which experts are divided among threads
 
 
 @functools.cache
@@ -29,7 +29,7 @@ def has_bf16_units() -> bool:
 
 
 def number(dtype: torch.dtype) -> torch.dtype:
-    """What activations of a type are multiplied in."""
+    """The number type in which activations of a type are multiplied."""
     return torch.bfloat16 if dtype == torch.bfloat16 and has_bf16_units() else torch.float32
 
 
@@ -71,12 +71,12 @@ def experts(x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: P
 
     found = torch.stack(share(take, _bounds(counts, torch.get_num_threads()))).sum(dim=0).to(x.dtype)
     if sum(counts) >= LEAST_PAIRS:
-        give_back()  # else the 26B in nf4 keeps half a gigabyte by the end of a step
+        give_back()  # otherwise malloc retains half a gigabyte after a step of the 26B in nf4
     return found
 
 
 def _bounds(counts: list[int], parts: int) -> list[range]:
-    """Consecutive experts in parts of about as many tokens; one part where there is little to do."""
+    """Ranges of experts with about equal numbers of tokens; one range if there is little to do."""
     if sum(counts) < LEAST_PAIRS:
         return [range(len(counts))]
     each, start, held = sum(counts) / parts, 0, 0
@@ -90,7 +90,7 @@ def _bounds(counts: list[int], parts: int) -> list[range]:
 
 
 class _Experts:
-    """A stack of packed matrices (E, out, in) and the room in which one after another is multiplied."""
+    """A stack of packed matrices (E, out, in) and the buffer in which they are decoded one after another."""
 
     def __init__(self, dtype: torch.dtype, stack: Packed) -> None:
         self.stack, self.in_blocks = stack, stack.block > 0 and dtype == torch.bfloat16
@@ -123,9 +123,9 @@ def expectation(probabilities: Tensor, table: Packed) -> Tensor:
 def attention(
     queries: Tensor, keys: Tensor, values: Tensor, span: Tensor, text_rows: int = 0, window: int | None = None
 ) -> Tensor:
-    """As ``reference_step.attention``, with no mask for the canvas and keys shared by heads without a copy."""
+    """As ``reference_step.attention``, without a mask for the canvas, and without copying keys shared by heads."""
     first, end = span.tolist()
-    begin = end - queries.shape[1]  # place of the first query
+    begin = end - queries.shape[1]  # position of the first query
 
     def look(rows: Tensor, start: int, stop: int, mask: Tensor | None) -> Tensor:
         seen = keys[None, :, start:stop], values[None, :, start:stop]
@@ -142,7 +142,7 @@ def attention(
 
 
 def _buffer(kind: torch.dtype, weight: Packed) -> Tensor:
-    """Room for the pieces of a packed (out, in): at least a row."""
+    """A buffer for the pieces of a packed (out, in): at least one row."""
     out, inputs = weight.shape
     return torch.empty(inputs * min(out, max(1, AT_ONCE // inputs)), dtype=kind)
 

@@ -1,7 +1,7 @@
-"""Rows of packed weights to numbers that a processor multiplies, a decoder for each scheme.
+"""Decodes rows of packed weights to numbers that a CPU multiplies; one decoder per scheme.
 
-A decoder may put inputs into another order, the one that is cheapest to make: the activations are then put into the
-same order, a thousand times fewer numbers than weights. It may leave the scales to be applied to the product.
+A decoder may change the order of the inputs to the one that is cheapest to produce: the activations are then put into
+the same order, a thousand times fewer numbers than weights. It may leave the scales to be applied to the product.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from torch import Tensor
 from engine.kernels import reference
 from engine.quant import INT4, INT4_G64, INT8, NF4, NF4_VALUES, TILE, Packed, Scheme, unpack
 
-DECODED = 1 << 18  # four-bit codes decoded at a time, so that what is between two operations stays in a core's cache
-EXACT = 0.0625  # an int4 code stands in the upper half of its byte: 16 times its value
+DECODED = 1 << 18  # four-bit codes decoded at a time, so that intermediates stay in a core's cache
+EXACT = 0.0625  # an int4 code in the upper half of its byte is 16 times its value
 
 
 class RowDecoder(ABC):
-    """How rows of a packed weight become numbers."""
+    """Decodes rows of a packed weight."""
 
-    scales_products: ClassVar[bool] = False  # whether a row's one scale is yet to be applied, to its products
+    scales_products: ClassVar[bool] = False  # whether the row's single scale must be applied to the product
 
     def arrange(self, x: Tensor) -> Tensor:
-        """x (N, in) with its numbers where ``pieces`` puts the weights of the same inputs."""
+        """x (N, in) in the input order of ``pieces``."""
         return x
 
     def pieces(self, weight: Packed, buffer: Tensor) -> Iterator[tuple[slice, Tensor]]:
-        """Consecutive rows of a packed (out, in) as numbers (rows, in) in the buffer, where the next ones go, too."""
+        """Consecutive rows of a packed (out, in), decoded (rows, in) into the buffer; each overwrites the previous."""
         rows = max(1, buffer.numel() // weight.shape[-1])
         for start in range(0, weight.shape[0], rows):
             part = slice(start, min(start + rows, weight.shape[0]))
@@ -41,11 +41,11 @@ class RowDecoder(ABC):
 
     @abstractmethod
     def fill(self, weight: Packed, into: Tensor) -> None:
-        """All rows of a packed (R, in) as numbers into (R, in)."""
+        """Decode all rows of a packed (R, in) into (R, in)."""
 
 
 class Int8Rows(RowDecoder):
-    """Codes as they are, which is exact in bf16, too."""
+    """int8 codes as numbers, exact also in bf16."""
 
     scales_products: ClassVar[bool] = True
 
@@ -54,7 +54,7 @@ class Int8Rows(RowDecoder):
 
 
 class TileRows(RowDecoder):
-    """Four-bit codes in tiles, scaled, a few at a time."""
+    """Four-bit codes in tiles, decoded and scaled a few rows at a time."""
 
     def fill(self, weight: Packed, into: Tensor) -> None:
         rows = max(1, DECODED // weight.shape[-1])
@@ -83,7 +83,7 @@ class Int4Rows(TileRows):
 
 
 class NormalFloat4Rows(TileRows):
-    """Each byte's two nibbles side by side."""
+    """The two nibbles of each byte are neighbours."""
 
     def arrange(self, x: Tensor) -> Tensor:
         return _halves(x).transpose(2, 3).flatten(1)
@@ -95,10 +95,10 @@ class NormalFloat4Rows(TileRows):
 
 
 class BlockRows(RowDecoder):
-    """Four-bit codes in blocks of rows, for another number type than their own kernel's."""
+    """Four-bit codes in blocks of rows, for number types that their kernel does not support."""
 
     def pieces(self, weight: Packed, buffer: Tensor) -> Iterator[tuple[slice, Tensor]]:
-        """Consecutive whole blocks; the buffer gives the type alone."""
+        """Consecutive whole blocks; only the type of the buffer is used."""
         for part, rows in reference.slices(weight):
             yield part, rows.to(buffer.dtype)
 
@@ -116,7 +116,7 @@ BLOCKS = BlockRows()
 
 
 def decoder(weight: Packed) -> RowDecoder:
-    """What decodes a weight, by its scheme and the order of its codes."""
+    """The decoder of a weight, by its scheme and the order of its codes."""
     return BLOCKS if weight.block else DECODERS[weight.scheme]
 
 
@@ -127,7 +127,7 @@ def _halves(x: Tensor) -> Tensor:
 
 @functools.cache
 def _nf4_pairs(kind: torch.dtype) -> Tensor:
-    """What the two nibbles of each of the 256 bytes stand for, low one first, as one number of twice the width."""
+    """The values of both nibbles of each of the 256 bytes, low one first, as one number of twice the width."""
     values = torch.tensor(NF4_VALUES).to(kind)
     byte = torch.arange(256)
     both = torch.stack([values[byte & 15], values[byte >> 4]], dim=1)

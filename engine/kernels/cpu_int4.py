@@ -1,7 +1,7 @@
-"""The int4 kernel for CPUs that torch ships: bf16 activations times codes that stand in blocks of rows.
+"""torch's int4 kernel for CPUs: bf16 activations times codes in blocks of rows.
 
-It decodes in registers and multiplies in fp32: on one core with AVX-512 2.4 thousand million weights a second for 16
-tokens, where decoding into a buffer and multiplying there does 0.8. With other number types it is scalar, and slow.
+It decodes in registers and multiplies in fp32: on one core with AVX-512 2.4 billion weights a second for 16
+tokens, against 0.8 when decoding into a buffer and multiplying there. With other number types it is scalar and slow.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from torch import Tensor
 
 from engine.quant import INT4, INT4_G64, TILE, Packed, to_blocks, unpack
 
-ROWS = {"AVX512": 64, "AVX2": 32}  # of a block, by what the processor has
+ROWS = {"AVX512": 64, "AVX2": 32}  # rows of a block, by instruction set
 SCHEMES = (INT4, INT4_G64)  # whose codes it reads
 
 
 @functools.cache
 def block() -> int:
-    """Rows of a block as this processor's kernel reads them; 0 where there is none, or it reads them otherwise."""
+    """Rows per block of this processor's kernel; 0 if there is none, or its layout is different."""
     rows = ROWS.get(torch.backends.cpu.get_cpu_capability(), 0)
     if not rows or not hasattr(torch.ops.aten, "_weight_int4pack_mm_for_cpu"):
         return 0
@@ -35,13 +35,13 @@ def block() -> int:
 
 
 def block_for(weight: Packed) -> int:
-    """Rows of a block for a packed (..., out, in), or 0 where it stays in tiles."""
+    """Rows per block for a packed (..., out, in), or 0 if it stays in tiles."""
     rows = block() if weight.scheme in SCHEMES else 0
     return rows if rows and weight.shape[-2] % rows == 0 else 0
 
 
 def scratch(weight: Packed) -> Tensor:
-    """Room for the scales of a packed (out, in) as the kernel takes them, each beside a zero point of 0."""
+    """A buffer for the scales of a packed (out, in) in the kernel's format: pairs of scale and zero point 0."""
     return torch.zeros(weight.shape[-1] // weight.scheme.group_size, weight.shape[0], 2, dtype=torch.bfloat16)
 
 

@@ -1,7 +1,7 @@
-"""Work shared out among torch's threads in large parts: they wait for each other once, and not at every operation.
+"""Divides work among torch's threads in large parts: they synchronise once, not at every operation.
 
-Beside a busy process, where one of them is without its core for a while, that is tens of times as fast. Each thread has
-memory of its own from malloc, which keeps what it frees: ``give_back`` returns it.
+If a busy process takes one thread's core for a while, this is tens of times as fast. Each thread has
+its own malloc arena, which retains freed memory: ``give_back`` returns it to the system.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 
 
 def share(work: Callable[[range], Result], parts: Sequence[range]) -> list[Result]:
-    """What ``work`` makes of each part, in order, without gradients. Inside, torch has one thread for each part."""
+    """The results of ``work`` for each part, in order, without gradients. Each part runs in one thread."""
     inference = torch.is_inference_mode_enabled()
 
     def take(part: range) -> Result:
@@ -35,11 +35,11 @@ def share(work: Callable[[range], Result], parts: Sequence[range]) -> list[Resul
         with ThreadPoolExecutor(len(parts), "safelight", initializer=torch.set_num_threads, initargs=(1,)) as pool:
             return list(pool.map(take, parts))
     finally:
-        torch.set_num_threads(threads)  # also of threads to come
+        torch.set_num_threads(threads)  # also for threads created later
 
 
 def even(count: int, unit: int = 1) -> list[range]:
-    """0 to ``count`` in one part a thread, about as large, that begin at multiples of ``unit``."""
+    """0 to ``count`` as one range per thread, of about equal size, starting at multiples of ``unit``."""
     units = -(-count // unit)
     threads = min(torch.get_num_threads(), units)
     edges = [min(count, units * index // threads * unit) for index in range(threads + 1)]
@@ -48,12 +48,12 @@ def even(count: int, unit: int = 1) -> list[range]:
 
 @functools.cache
 def _trimming() -> Callable[[int], object] | None:
-    """glibc's own; None where there is another malloc."""
+    """glibc's ``malloc_trim``; None with another malloc."""
     return getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
 
 
 def give_back() -> None:
-    """Return to the system what malloc keeps of freed memory; 4 ms beside a model of gigabytes."""
+    """Return freed memory that malloc retains to the system; 4 ms with a model of gigabytes loaded."""
     trim = _trimming()
     if trim is not None:
         trim(0)

@@ -1,7 +1,7 @@
-"""Vocabulary stage on a CPU, as in ``vocabulary``: a piece of the table at a time, and nothing is as wide as it.
+"""Vocabulary stage on a CPU, as in ``vocabulary``: a piece of the table at a time; no buffer spans the vocabulary.
 
-The table is turned into numbers once for head and soft embedding. Running maximum, sums and soft embedding are scaled
-again where a piece raises the maximum.
+Each piece is decoded once for head and soft embedding. Running sums and soft embedding are rescaled
+when a piece raises the maximum.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LOWEST = torch.finfo(torch.float32).min
 
 
 class _Sums(NamedTuple):
-    """What a part of the vocabulary comes to. C positions; l are logits."""
+    """Running results of a part of the vocabulary. C positions; l are logits."""
 
     top: Tensor  # (C,) the largest l, finite
     mass: Tensor  # (C,) sum of exp(l - top)
@@ -37,13 +37,13 @@ class _Sums(NamedTuple):
 
     @staticmethod
     def none(hidden: Tensor) -> _Sums:
-        """Of no tokens."""
+        """The results of no tokens."""
         lowest, zero = torch.full((2, len(hidden)), LOWEST), torch.zeros(2, len(hidden))
         token = torch.zeros((2, len(hidden)), dtype=torch.long)
         return _Sums(lowest[0], zero[0], zero[1], torch.zeros(hidden.shape), token[0], lowest[1], token[1])
 
     def joined(self, later: _Sums) -> _Sums:
-        """With the part that follows; overwrites ``soft``."""
+        """The results joined with those of the next part; overwrites ``soft``."""
         top = torch.maximum(self.top, later.top)
         fall, rise = self.top - top, later.top - top  # 0 or less; of no tokens so low that the power is 0
         mine, theirs = fall.exp(), rise.exp()
@@ -69,13 +69,13 @@ def vocabulary_stage(
     forbidden: Tensor | None = None,
     pinned: Tensor | None = None,
 ) -> VocabularyResult:
-    """All that a denoising step takes from an int8 table (V, H); arguments as the kernel's."""
+    """The vocabulary stage of a denoising step with an int8 table (V, H); arguments as the kernel's."""
     kind = number(hidden.dtype)
     x, seed, step = hidden.to(kind), int(draw[0]), int(draw[1])
 
     def walk(part: range) -> _Sums:
         own = table.rows(part.start, part.stop)
-        # Fresh memory costs more than filling it.
+        # Allocating memory costs more than filling it.
         buffer = torch.empty(min(PIECE, len(part)) * table.shape[1], dtype=kind)
         sums = _Sums.none(hidden)
         for place, rows in decoder(own).pieces(own, buffer):

@@ -2,9 +2,9 @@
 
 A tile of 64 inputs is read as 16 words of 16 bits a row, four codes each, and becomes four quarter tiles of weights:
 the even and the odd ones of inputs 0 .. 31, then of inputs 32 .. 63. So a lane's two neighbouring words are a register
-that no code has to leave, and nothing is interleaved: ``split_pairs`` brings what the weights meet into that order.
+that no code has to leave, and nothing is interleaved: ``split_pairs`` puts the other operand into that order.
 
-There are two forms. The portable one is plain Triton, runs anywhere, in any number type, and is the slow one: a compare
+There are two forms. The portable one is plain Triton, runs anywhere, in any number type, and is slow: a compare
 and a select for every value of the codebook. The other is inline PTX for bf16 and takes eight weights at a time:
 
 - int4: ``lop3`` puts two codes under the high bytes 0x43, which reads as 128 + code in bf16; one fused multiply-add
@@ -14,7 +14,7 @@ and a select for every value of the codebook. The other is inline PTX for bf16 a
   positive half. ``prmt`` looks up four codes at a time, another joins high and low bytes. 22 integer and 4 floating
   operations for 8 weights.
 
-The asm is a text, so that tests can run that very text in an emulator.
+The asm is a string, so that tests can run it in an emulator.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -49,7 +49,7 @@ fma.rn.bf16x2 $0, $0, $5, nothing;
 fma.rn.bf16x2 $1, $1, $5, nothing;
 fma.rn.bf16x2 $2, $2, $6, nothing;
 fma.rn.bf16x2 $3, $3, $6, nothing;
-"""  # products: sm_89 has no bf16x2 multiply, and adding -0 changes nothing
+"""  # products as fma with -0, which changes nothing: sm_89 has no bf16x2 multiply
 
 INT4_PTX = f"""{{
 .reg .b32 one, offset, nothing;

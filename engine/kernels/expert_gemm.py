@@ -1,17 +1,17 @@
 """Gated experts on 4-bit weights: sort, gate · up · GELU, down, combine. Four kernels, no host synchronisation. In a
 step, ``norms.add_norm`` puts tokens in order and ``norms.merge_norm`` combines, so that there are three.
 
-Weights are the left operand, so that codes go from registers, where they are decoded and scaled, straight into the
+Weights are the left operand, so that codes go from registers, where they are decoded and scaled, directly into the
 tensor cores; the tokens of a tile, all of one expert, are the right one. Two sets of weight rows share them: gate and
-up, or two blocks of down. Tokens come in ``split_pairs`` order, so that decoded quarters meet them without a shuffle;
+up, or two blocks of down. Tokens are in ``split_pairs`` order, so that decoded quarters match them without a shuffle;
 gate and up store their rows in that order, which leaves their outputs so for down. Products of a pair go to the pair's
 own place and are added up in the order of its token's choices, so that results repeat.
 
 Floor, 256 tokens of the real model: 24 GFLOP, twice that in tiles of 32; int4 g32 428 MB, nf4 404 MB. H200 100 µs,
 RTX 4090 424 µs. Counted in machine code, all of the loop, instructions a weight (gate and up, down): int4 3.0 and 3.8
 on sm_90, 3.7 and 3.6 on sm_89, 3.3 on sm_120; nf4 6.2, 6.0 and 5.7. Issuing them takes an H200 85 µs for int4 and
-160 for nf4. Nothing in the loop waits for what it has just asked for: codes, scales and tokens come two or three turns
-ahead, and on sm_90 a turn's products run while the next weights are decoded. Predicted, not measured, everything
+160 for nf4. The loop never waits for a load just issued: codes, scales and tokens are loaded two or three iterations
+ahead, and on sm_90 an iteration's products run while the next weights are decoded. Predicted, not measured, everything
 included: int4 H200 140 µs, RTX 4090 460 µs; nf4 H200 205 µs, RTX 4090 440 µs.
 """
 
@@ -34,27 +34,27 @@ from engine.kernels.linear_w8a16 import gelu_times
 from engine.quant import INT4, INT4_G64, NF4, Packed, Scheme
 
 NORMAL_FLOAT = {INT4: False, INT4_G64: False, NF4: True}  # how ``decode`` reads codes
-COMBINE = 512  # outputs of a token that a program adds up
+COMBINE = 512  # outputs of a token that a program sums
 
 
 @dataclass(frozen=True)
 class ProductBlocks:
-    """How the two products are cut on one kind of card."""
+    """Block sizes of the two products on one kind of card."""
 
     tokens: int  # of a tile
     rows: int  # of each of the two sets of weight rows that share the tokens
     warps: int
     stages: int
-    tiles: int = 1  # of 64 inputs, that a turn of the loop takes at most
+    tiles: int = 1  # of 64 inputs, per loop iteration, at most
 
     @staticmethod
     def of(major: int, pairs: float) -> ProductBlocks:
-        """For a card of compute capability ``major`` and so many pairs an expert, on average.
+        """For a card of compute capability ``major`` and an average number of pairs per expert.
 
-        A tile is wide enough for most experts' pairs, since every further one decodes the weights again.
+        A tile is wide enough for most experts' pairs, since every further tile decodes the weights again.
         """
         tokens = 16 if pairs <= 8 else 32 if pairs <= 24 else 64
-        if major != 9:  # bound by their memory
+        if major != 9:  # memory-bound cards
             return ProductBlocks(tokens, 64, 4, 3)
         return ProductBlocks(tokens, 64, 4, 4, 1 if tokens > 32 else 2)
 
@@ -63,15 +63,15 @@ class ProductBlocks:
         return self.rows if hidden % (2 * self.rows) == 0 else self.rows // 2
 
     def turn(self, inputs: int, scheme: Scheme) -> int:
-        """Tiles of a turn of a loop over so many inputs. Two of nf4 would leave registers for two programs only."""
+        """Tiles per loop iteration over so many inputs. Two of nf4 would leave registers for only two programs."""
         return 1 if NORMAL_FLOAT[scheme] or inputs % (64 * self.tiles) else self.tiles
 
 
 @triton.jit
 def paired(row):
-    """A place in a tile of weight rows -> the row there: of 16, the even ones before the odd.
+    """An index in a tile of weight rows -> its row: of 16, the even ones before the odd.
 
-    A lane holds rows 8 apart. So they are neighbours in the weight, and a word has the scales of both.
+    A lane holds rows 8 apart. With this order they are neighbours in the weight, and a word has the scales of both.
     """
     return row // 16 * 16 + row % 8 * 2 + row // 8 % 2
 
@@ -87,7 +87,7 @@ def row_scales(words):
 
 @triton.jit
 def of_words(scales):
-    """Scales of tiles (R, T) -> of their words (R, 16 T)."""
+    """Scales of tiles (R, T) -> scales of their words (R, 16 T)."""
     ROWS: tl.constexpr = scales.shape[0]
     TILES: tl.constexpr = scales.shape[1]
     return scales[:, :, None].broadcast_to(ROWS, TILES, 16).reshape(ROWS, 16 * TILES)
@@ -98,13 +98,13 @@ def product(
     x_ptrs, inside, words_ptrs, scales_ptrs, ROWS: tl.constexpr, K: tl.constexpr, GROUP: tl.constexpr,
     IS_NF4: tl.constexpr, PTX: tl.constexpr, N: tl.constexpr, M: tl.constexpr, TILES: tl.constexpr,
 ):  # fmt: skip
-    """Products of N tokens and M weight rows, K inputs, fp32 (M, N); a turn of the loop takes TILES tiles of 64.
+    """Products of N tokens and M weight rows, K inputs, fp32 (M, N); an iteration takes TILES tiles of 64.
 
     x_ptrs: (N,), the tokens' first inputs. words_ptrs: (M,), those of rows in ``paired`` order. scales_ptrs: (M / 2,),
     words of two neighbouring rows' first scales. ROWS: of the whole weight.
 
-    All loads are words of 4 bytes or more, so that the next turns' are in flight, and there is one product a turn:
-    of several in a row, each would be waited for.
+    All loads are words of 4 bytes or more, so that the next iterations' are in flight, and there is one product each:
+    several in a row would each be waited for.
     """
     GROUPS: tl.constexpr = 64 * TILES // GROUP
     x_ptrs = x_ptrs[:, None] + tl.arange(0, 64 * TILES)[None, :]
@@ -222,10 +222,10 @@ def expert_parts(
         x: (N, H) in ``split_pairs`` order, contiguous, bf16 on a device.
         weights: (N, K) fp32, contiguous. chosen: (N, K) expert indices, distinct in a row.
         gate_up: 4-bit (E, 2I, H), gate rows first. down: 4-bit (E, H, I).
-        blocks: how to cut the work; None: by the card and the number of tokens.
+        blocks: block sizes; None: by the card and the number of tokens.
 
     Returns:
-        (N * K, H) in the usual order and x's type, a token's parts behind one another in the order of its choices.
+        (N * K, H) in the usual order and x's type, a token's parts consecutive in the order of its choices.
     """
     number, hidden, width = down.shape
     blocks = blocks or ProductBlocks.of(_major(x.device), chosen.numel() / number)

@@ -1,8 +1,8 @@
 """Groups token-expert pairs by expert on the device: no host synchronisation, no atomics, the same result every time.
 
-One program an expert. It needs nothing of the others: how many pairs choose a lower expert is where its own begin, and
+One program per expert, independent of the others: the number of pairs of lower experts is where its own begin, and
 its tiles start at slot ``first pair // BLOCK + expert``, which leaves room for every expert's last, partial tile. So
-the grid of the kernels behind is fixed, pairs // BLOCK + experts tiles, and slots that stay unused are marked.
+the grid of the following kernels is fixed, pairs // BLOCK + experts tiles, and unused slots are marked.
 
 Predicted, not measured, for 2048 pairs and 128 experts: 2 MB read from L2, 4 µs.
 """
@@ -19,7 +19,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-CHUNK = 2048  # pairs looked at at a time
+CHUNK = 2048  # pairs processed at a time
 
 
 @dataclass(frozen=True, eq=False)

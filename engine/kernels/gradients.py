@@ -1,6 +1,6 @@
-"""Gradients through packed weights to what went in. The weights themselves get none: they are frozen.
+"""Gradients through packed weights to their inputs. The weights are frozen and get none.
 
-Forward is the function that is handed in, whichever serves the device. Nothing of an unpacked weight is kept for
+Forward is the given function, as selected for the device. No unpacked weight is kept for
 backward, which unpacks it again a piece at a time.
 """
 

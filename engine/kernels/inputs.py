@@ -1,4 +1,4 @@
-"""What a step puts before its layers: embeddings, with what self-conditioning adds to a canvas's, and rope tables.
+"""The inputs of a step's layers: embeddings, with self-conditioning added for a canvas, and rope tables.
 
 Floor, 256 rows of 2816: 0.7 MB of the table, 1.4 MB read and 1.4 MB written. Predicted, not measured: 3 µs a launch.
 """
@@ -25,7 +25,7 @@ def embed_rows_kernel(
     ids_ptr, table_ptr, scales_ptr, fed_ptr, out_ptr, text_rows, embed_scale, eps,
     H: tl.constexpr, HAS_SCALES: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """One row. Rounded where the plain path rounds, but for the sum."""
+    """One row. Rounded where the plain path rounds, except for the sum."""
     row = tl.program_id(0)
     token = tl.load(ids_ptr + row)
     at = tl.arange(0, BLOCK)
@@ -58,13 +58,13 @@ def rope_kernel(start_ptr, frequencies_ptr, cos_ptr, sin_ptr, first, HALF: tl.co
 def embed_rows(
     ids: Tensor, table: Packed | Tensor, fed: Tensor, text_rows: int, embed_scale: float, eps: float
 ) -> Tensor:
-    """Rows of the table for text, then for a canvas: those with ``fed`` added, and normed.
+    """Rows of the table for text, then for a canvas; the latter with ``fed`` added, and normed.
 
     Args:
         ids: int64 (T,), contiguous.
         table: the table (V, H), packed or not; of another scheme than int8, its rows are unpacked first.
         fed: (T - text_rows, H), contiguous: what self-conditioning adds, in the model's type.
-        embed_scale: what a row is multiplied by.
+        embed_scale: factor of a row.
 
     Returns:
         (T, H) in fed's type.
@@ -85,11 +85,11 @@ def embed_rows(
 def rope_tables(
     start: Tensor, first: int, count: int, frequencies: Tensor, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """Cosines and sines (count, D), whose halves are the same.
+    """Cosines and sines (count, D), whose halves are equal.
 
     Args:
         start: int64 (1,) on the device; positions are start + first .. start + first + count.
-        frequencies: fp32 (D / 2,), radians a position; D is a power of two.
+        frequencies: fp32 (D / 2,), radians per position; D is a power of two.
     """
     half = frequencies.shape[0]
     cos, sin = frequencies.new_empty((2, count, 2 * half), dtype=dtype)

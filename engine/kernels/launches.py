@@ -1,10 +1,10 @@
-"""Counts what a piece of work launches on a card: Triton kernels, and torch operations that would be kernels there.
+"""Counts the launches of some work on a card: Triton kernels, and torch operations that would be kernels there.
 
-A torch operation counts once, also where a library makes several kernels of it (a sort, a split product). Views, empty
+A torch operation counts once, even if a library launches several kernels for it (a sort, a split product). Views, empty
 allocations and operations on nothing count as none. Copies between host and device count.
 
 On the meta device nothing is computed: kernels are counted instead of launched. So a real shape is counted in seconds,
-without a card and without its memory. A meta device passes for a card with ``PROCESSORS`` multiprocessors.
+without a card and without its memory. A meta device counts as a card with ``PROCESSORS`` multiprocessors.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class _Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self, found: Counter[str]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.found = found
-        self.inside_kernel = False  # an interpreted kernel moves its arguments about with torch
+        self.inside_kernel = False  # an interpreted kernel copies its arguments with torch
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         if not self.inside_kernel:
             with self:
-                parts = func.decompose(*args, **(kwargs or {}))  # in inference mode, "linear" arrives as a whole
+                parts = func.decompose(*args, **(kwargs or {}))  # in inference mode, "linear" is not decomposed
             if parts is not NotImplemented:
                 return parts
         result = func(*args, **(kwargs or {}))

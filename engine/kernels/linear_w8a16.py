@@ -5,10 +5,10 @@ are the right one. A weight has few tiles (2816 rows are 22), fewer than a large
 it has: the inputs are divided, too (``Cut``), and the last program to finish a tile adds up its parts, always in the
 same order, so that results repeat.
 
-Gate and up of a gated MLP, whose rows lie behind one another, are one launch that stores GELU(gate) * up.
+Gate and up of a gated MLP, whose rows are consecutive, are one launch that stores GELU(gate) * up.
 
 Floor, 256 tokens, 2816 x 4096: 11.5 MB of codes, 5.9 GFLOP. Predicted, not measured: H200 15 µs (compute floor 7.5,
-memory floor 2.7; tiles draw 69 MB from the L2 cache), RTX 4090 45 µs (36 and 11).
+memory floor 2.7; tiles read 69 MB from the L2 cache), RTX 4090 45 µs (36 and 11).
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -30,14 +30,14 @@ from engine.quant import Packed
 BLOCK_ROWS = 128  # of the weight
 BLOCK_TOKENS = 128  # at most
 BLOCK_INPUTS = 64
-STAGES = 3  # with two, each block of inputs is waited for as soon as it is asked for
+STAGES = 3  # with two, each block of inputs is waited for as soon as it is requested
 MIN_BLOCKS = 8  # blocks of inputs that a split is worth
-MAX_TILES = 1024  # that may be split: more than any card has processors
-# What splitting costs, in the time that a block of inputs takes (0.5 µs on an H200): a part's way to the L2 cache, a
-# part's way back, and the wait for the last of them.
+MAX_TILES = 1024  # maximum of tiles that are split: more than any card has processors
+# Cost of splitting, in units of a block of inputs (0.5 µs on an H200): writing a part to the L2 cache, reading a
+# part back, and waiting for the last of them.
 PART_OUT, PART_BACK, PART_WAIT = 3, 1, 2
-WORTH = 1.2  # what splitting once more must gain: parts take cache, and fewer tiles fit a multiprocessor side by side
-WORTH_EVENLY = 1.1  # what sharing evenly must gain
+WORTH = 1.2  # minimum gain of a further split: parts take cache, and fewer tiles fit on a multiprocessor
+WORTH_EVENLY = 1.1  # minimum gain of sharing evenly
 
 
 @triton.jit
@@ -73,7 +73,7 @@ def tile_sums(
     column = tile // token_tiles * M + tl.arange(0, M)
     row = column // 2 + column % 2 * (ROWS // 2) if GATED else column
     token = tile % token_tiles * N + tl.arange(0, N)
-    # Rows and tokens past the end are read as the last one and never written.
+    # Rows and tokens past the end read the last one and are never written.
     row, token = tl.minimum(row, ROWS - 1), tl.minimum(token, tokens - 1)
     return tl.trans(dot_rows(codes_ptr, x_ptr, row, token, first, last, K, M, N, BLOCK))
 
@@ -89,7 +89,7 @@ def gelu_times(gate, up):
 def store_tile(
     total, scales_ptr, out_ptr, tile, tokens, ROWS: tl.constexpr, GATED: tl.constexpr, M: tl.constexpr, N: tl.constexpr
 ):
-    """Finished sums (N, M) to their places."""
+    """Scale finished sums (N, M) and store them."""
     token_tiles = tl.cdiv(tokens, N)
     token = tile % token_tiles * N + tl.arange(0, N)
     column = tile // token_tiles * M + tl.arange(0, M)
@@ -110,7 +110,7 @@ def linear_w8a16_kernel(
     K: tl.constexpr, ROWS: tl.constexpr, WHOLE: tl.constexpr, GATED: tl.constexpr,
     M: tl.constexpr, N: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """``share`` of the tiles' input blocks, of which each ``span`` is for as many ``programs``. Grid: programs.
+    """``share`` of the tiles' input blocks; each ``span`` of blocks is divided among ``programs``. Grid: programs.
 
     A program's share may end one tile and begin another: it has a place for a part of each, the one it begins
     ``second`` places on. WHOLE: its share is one tile. GATED: the output is GELU(gate) * up.
@@ -135,7 +135,7 @@ def linear_w8a16_kernel(
                 lowest, highest = before + within // share, before + (within + blocks - 1) // share
                 place = program + (program == lowest).to(tl.int32) * second
                 tl.store(parts_ptr + place * (N * M) + inner, total)
-                tl.debug_barrier()  # the whole program's part is written before its arrival counts
+                tl.debug_barrier()  # all threads' parts are written before the arrival is counted
                 if tl.atomic_add(arrived_ptr + tile, 1) == highest - lowest:
                     tl.store(arrived_ptr + tile, 0)
                     total = tl.zeros((N, M), tl.float32)
@@ -150,11 +150,11 @@ class Cut:
     """How the tiles of a product are divided among programs."""
 
     splits: int = 1  # programs that share the inputs of a tile
-    programs: int = 0  # that share the inputs of all tiles evenly, wherever one ends; 0: each tile has its own
+    programs: int = 0  # that share the inputs of all tiles evenly, across tile ends; 0: each tile has its own
 
     @staticmethod
     def of(tiles: int, blocks: int, processors: int) -> Cut:
-        """What takes the least time by a count of blocks, one after the other on a processor.
+        """The division with the least estimated time, in blocks processed in sequence on a processor.
 
         A tile more than there are processors costs a whole round of tiles. Split, it costs a shorter one; shared
         evenly, none, but then most programs leave two parts.
@@ -189,7 +189,7 @@ def processors(device: torch.device) -> int:
 
 @functools.cache
 def arrivals(device: torch.device) -> Tensor:
-    """Counters of finished splits a tile, zero between launches."""
+    """Counters of finished splits per tile, zero between launches."""
     return torch.zeros(MAX_TILES, dtype=torch.int32, device=device)
 
 
@@ -204,8 +204,8 @@ def linear_w8a16(x: Tensor, weight: Packed, cut: Cut | None = None, gated: bool 
     Args:
         x: bf16 on the device.
         weight: int8 codes (out, in), fp32 scales (1, out).
-        cut: how the work is divided, for up to 1024 tiles; None: so as to fill the device.
-        gated: whether the weight's rows are gates and, behind them, as many ups: GELU(gate) * up, (..., out / 2).
+        cut: how the work is divided, for up to 1024 tiles; None: to fill the device.
+        gated: whether the weight's rows are gates, then as many ups: GELU(gate) * up, (..., out / 2).
     """
     rows, inputs = weight.shape
     flat = x.reshape(-1, inputs).contiguous()

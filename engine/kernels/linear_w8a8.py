@@ -6,7 +6,7 @@ group's sum is exact, and is added in fp32 times its scale. Which models use the
 ``engine.quant.Activations``.
 
 Floor, 256 tokens, 2816 x 4096: 11.5 MB of codes, 5.9 GFLOP. Predicted, not measured: H200 10 µs (compute floor 3.7,
-memory floor 2.7; tiles draw 46 MB from the L2 cache), RTX 4090 18 µs (9 and 11); rounding 256 x 2816 3 µs more.
+memory floor 2.7; tiles read 46 MB from the L2 cache), RTX 4090 18 µs (9 and 11); rounding 256 x 2816 3 µs more.
 
 A tile's inputs are split as often as fills the device. Unlike ``linear_w8a16``'s they are never shared across tiles: a
 block is a whole group, so that a share would have few.
@@ -42,7 +42,7 @@ def round_to_int8(x, largest):
 
 @triton.jit
 def quantize_kernel(x_ptr, codes_ptr, scales_ptr, tokens, K: tl.constexpr, GROUPS: tl.constexpr, SIZE: tl.constexpr):
-    """One token. A value that is not finite makes its group's scale NaN, since no code can say so."""
+    """One token. A value that is not finite makes its group's scale NaN, since codes cannot represent it."""
     group = tl.arange(0, GROUPS)
     at = group[:, None] * SIZE + tl.arange(0, SIZE)[None, :]
     row = tl.program_id(0).to(tl.int64) * K + at
@@ -67,7 +67,7 @@ def linear_w8a8_kernel(
     token = tl.program_id(0) * M + tl.arange(0, M)
     column = tl.program_id(1) * N + tl.arange(0, N)
     row = column // 2 + column % 2 * (ROWS // 2) if GATED else column
-    # Rows and tokens past the end are read as the last one and never written.
+    # Rows and tokens past the end read the last one and are never written.
     near_token, near_row = tl.minimum(token, tokens - 1), tl.minimum(row, ROWS - 1)
     share: tl.constexpr = (K + BLOCK * SPLITS - 1) // (BLOCK * SPLITS)
     blocks: tl.constexpr = (K + BLOCK - 1) // BLOCK
@@ -89,7 +89,7 @@ def linear_w8a8_kernel(
         inside = (token[:, None] < tokens) & (column[None, :] < ROWS)
         place = token[:, None] * ROWS + column[None, :]
         tl.store(parts_ptr + split * tokens * ROWS + place, total, mask=inside)
-        tl.debug_barrier()  # the whole program's part is written before its arrival counts
+        tl.debug_barrier()  # all threads' parts are written before the arrival is counted
         if tl.atomic_add(arrived_ptr + tile, 1) < SPLITS - 1:
             return
         tl.store(arrived_ptr + tile, 0)
@@ -116,8 +116,8 @@ def linear_w8a8(x: Tensor, weight: Packed, splits: int | None = None, gated: boo
     Args:
         x: bf16 on the device.
         weight: int8 codes (out, in), fp32 scales (1, out).
-        splits: parts the inputs are split into, for up to 1024 tiles; None: as many as fill the device.
-        gated: whether the weight's rows are gates and, behind them, as many ups: GELU(gate) * up, (..., out / 2).
+        splits: number of splits of the inputs, for up to 1024 tiles; None: enough to fill the device.
+        gated: whether the weight's rows are gates, then as many ups: GELU(gate) * up, (..., out / 2).
     """
     rows, inputs = weight.shape
     codes, scales = quantize_rows(x.reshape(-1, inputs).contiguous())

@@ -1,15 +1,15 @@
-"""RMS norms fused with their neighbours: what a layer does between its matrix products, in three kernels.
+"""RMS norms fused with their neighbouring operations: a layer's work between its matrix products.
 
 - **norm**: alone, before the first layer.
-- **add_norm**: x + post_norm(y), and as many next pre-norms of that as are asked for, which share its mean square. The
-  last one's rows can be written in ``split_pairs`` order, in which the expert kernels take them.
+- **add_norm**: x + post_norm(y), and any number of following pre-norms, which share its mean square. The
+  last one's rows can be written in ``split_pairs`` order, as the expert kernels take them.
 - **merge_norm**: a layer's end: the sum of a token's expert outputs, in the order of its choices; the normed dense and
   expert outputs joined, normed and added, times the scalar that the layer has for text or for a canvas, and the next
   layer's pre-norm.
-- **head_norm_rope**: queries, keys and values of all heads: normed, turned, keys and values put where the cache wants
-  them, at a place read on the device.
+- **head_norm_rope**: queries, keys and values of all heads: normed, rotated, keys and values written into the cache,
+  at a position read on the device.
 
-fp32 inside, rounded once on the way out; layers of plain torch round after each step.
+fp32 inside, rounded once at the end; layers of plain torch round after each operation.
 
 Floor, 256 x 2816 in bf16, all in the L2 cache: add_norm with three pre-norms 8.7 MB, merge_norm of 8 experts 17.3 MB,
 head_norm_rope of 16 + 8 + 8 heads of 256 8.4 MB. Predicted, not measured: 3 to 5 µs each on H200, 4 to 8 on RTX 4090,
@@ -124,7 +124,7 @@ def head_norm_rope_kernel(
     if head < HEADS + KV_HEADS:
         x *= tl.load(weight_ptr + low).to(tl.float32)
         y *= tl.load(weight_ptr + high).to(tl.float32)
-        cos = tl.load(cos_ptr + token * D + low).to(tl.float32)  # a table's halves are the same
+        cos = tl.load(cos_ptr + token * D + low).to(tl.float32)  # a table's halves are equal
         sin = tl.load(sin_ptr + token * D + low).to(tl.float32)
         turned = x * cos - y * sin
         y = y * cos + x * sin
@@ -175,7 +175,7 @@ def merge_norm(
         x, dense: (N, H), contiguous.
         sparse: (N * K, H), contiguous: K parts of each token, which are added up in their order.
         weights: (4, H), of the norms of dense, of sparse, of their sum, and of the result.
-        scalars: (2,), of the first ``text_rows`` rows and of those behind.
+        scalars: (2,), of the first ``text_rows`` rows and of the rest.
 
     Returns:
         The result and its norm, (N, H) each, in x's type.
@@ -200,13 +200,13 @@ def head_norm_rope(
     end: Tensor,
     eps: float,
 ) -> Tensor:
-    """Norm queries, keys and values a head, turn queries and keys, and write keys and values into a cache's buffers.
+    """Norm queries, keys and values per head, rotate queries and keys, write keys and values into a cache's buffers.
 
     Args:
         queries: (T, heads * D), keys, values: (T, kv_heads * D); rows may be strided (parts of one projection), and
             values may be the keys.
         weights: of the queries' and the keys' norms, (D,) each. Values have none.
-        rope: cosines and sines (T, D), whose halves are the same; contiguous.
+        rope: cosines and sines (T, D), whose halves are equal; contiguous.
         buffers: keys and values (kv_heads, capacity, D), contiguous; tokens end - T .. end are written.
         end: int32 (1,) on the device.
 

@@ -1,6 +1,6 @@
-"""The oracle of every kernel, in plain torch; also what runs where there is no Triton.
+"""The oracles of the kernels, in plain torch; also the path without Triton.
 
-Packed weights are unpacked first: right on any device, and slow. Types follow the input ``x``.
+Packed weights are unpacked first: correct on any device, and slow. Types follow the input ``x``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def linear(x: Tensor, weight: Packed) -> Tensor:
 
 
 def quantize_rows(x: Tensor) -> tuple[Tensor, Tensor]:
-    """x (..., in) -> int8 codes (..., in) and fp32 scales (groups, ...): a group's largest value takes 127 or -127.
+    """x (..., in) -> int8 codes (..., in) and fp32 scales (groups, ...): a group's largest value maps to 127 or -127.
 
     A group with a value that is not finite has the scale NaN.
     """

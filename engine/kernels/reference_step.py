@@ -1,7 +1,7 @@
-"""The oracle of the vocabulary, attention and norm kernels, in plain torch; also what runs where there is no Triton.
+"""The oracles of the vocabulary, attention and norm kernels, in plain torch; also the path without Triton.
 
-Draws are the kernels' own: the same Philox counters and the same two-stage choice, so that a seed means the same
-everywhere, up to rounding.
+Draws are as in the kernels: the same Philox counters and the same two-stage choice, so that a seed gives the same
+result everywhere, up to rounding.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from engine.kernels.reference import GROUP, round_rows
 from engine.kernels.rope import rotate
 from engine.quant import BF16, Activations, Packed, unpack
 
-TILE_TOKENS = GROUP  # of the vocabulary; part of what a seed means
+TILE_TOKENS = GROUP  # of the vocabulary; changing it changes the draws of a seed
 TINY = 1e-10  # keeps the noise's logarithms finite
 
 
 @dataclass(frozen=True)
 class VocabularyResult:
-    """What a denoising step needs of its logits. C positions, H hidden."""
+    """The results of the vocabulary stage. C positions, H hidden."""
 
     argmax: Tensor  # (C,) int64, the likeliest token
     candidate: Tensor  # (C,) int64, the token drawn
@@ -44,7 +44,7 @@ def vocabulary_stage(
     pinned: Tensor | None = None,
     activations: Activations = BF16,
 ) -> VocabularyResult:
-    """All that a denoising step takes from the vocabulary; arguments as the kernel's."""
+    """The vocabulary stage of a denoising step; arguments as the kernel's."""
     rows = unpack(table) if isinstance(table, Packed) else table.float()
     states = hidden.float()
     if activations.head and isinstance(table, Packed):
@@ -73,7 +73,7 @@ def soft_embedding_int8(probabilities: Tensor, table: Packed) -> Tensor:
 
 
 def draw_tokens(logits: Tensor, seed: int, step: int) -> Tensor:
-    """One token a position: Gumbel-max among tiles by their mass, inverse CDF in the tile. (C, V) -> (C,)."""
+    """One token per position: Gumbel-max among tiles by mass, inverse CDF in the tile. (C, V) -> (C,)."""
     return draw_among(logits, seed, step)[0]
 
 

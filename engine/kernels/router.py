@@ -49,7 +49,7 @@ def router_kernel(
         place = token[:, None] * PADDED + expert[None, :]
         inside = token[:, None] < tokens
         tl.store(parts_ptr + split * tokens * PADDED + place, scores, mask=inside)
-        tl.debug_barrier()  # the whole program's part is written before its arrival counts
+        tl.debug_barrier()  # all threads' parts are written before the arrival is counted
         if tl.atomic_add(arrived_ptr + tl.program_id(0), 1) < SPLITS - 1:
             return
         tl.store(arrived_ptr + tl.program_id(0), 0)
@@ -57,7 +57,7 @@ def router_kernel(
         for part in tl.static_range(SPLITS):
             scores += tl.load(parts_ptr + part * tokens * PADDED + place, mask=inside, other=0.0, cache_modifier=".cg")
     scores = scores.to(x_ptr.dtype.element_ty).to(tl.float32)
-    # A score that is no number is never chosen before one that is: whatever comes in, choices are experts.
+    # NaN scores are never chosen before numbers, so that choices are valid experts for any input.
     scores = tl.where((expert < EXPERTS)[None, :] & (scores == scores), scores, float("-inf"))
     top = tl.max(scores, axis=1)
     mass = tl.sum(tl.exp(scores - top[:, None]), axis=1)
@@ -81,15 +81,15 @@ def router_kernel(
 def route(
     x: Tensor, weight: Tensor, expert_scales: Tensor, top_k: int, splits: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """The experts of each token, best first, and what their outputs weigh.
+    """The experts of each token, best first, and the weights of their outputs.
 
     Args:
         x: (N, H) in the model's type, contiguous. weight: (E, H), in x's type; E is ``MOST_EXPERTS`` at most.
-        expert_scales: (E,), times which the weights are.
-        splits: parts the inputs are split into; None: as many as fill the device.
+        expert_scales: (E,), factors of the weights.
+        splits: number of splits of the inputs; None: enough to fill the device.
 
     Returns:
-        Weights (N, K) in fp32, which sum up to one before they are scaled, and expert indices (N, K) int64.
+        Weights (N, K) in fp32, which sum to one before scaling, and expert indices (N, K) int64.
     """
     tokens, inputs = x.shape
     experts = weight.shape[0]

@@ -1,4 +1,4 @@
-"""A step's end in one launch: accept, re-noise, judge, and leave the facts and the next step's inputs in their buffers.
+"""A step's end in one launch: accept, re-noise, test for convergence; writes the results and the next step's inputs.
 
 One program for the whole canvas. A position is accepted by the sum of the entropies below its own, which needs no sort:
 each position is compared with all. Predicted, not measured: 5 µs for 256 positions; as torch operations it is 30
@@ -23,7 +23,7 @@ BLOCK = 32  # positions that all others are compared with at a time
 
 @dataclass(frozen=True, eq=False)
 class Buffers:
-    """What a step leaves. C positions; all on the device, contiguous."""
+    """The results of a step. C positions; all on the device, contiguous."""
 
     tokens: Tensor  # (4, C) int64: argmax, candidates, accepted, next canvas
     entropy: Tensor  # (C,) fp32
@@ -60,7 +60,7 @@ def settle_kernel(
     stable = unchanged.to(tl.float32) >= tl.load(limits_ptr + 1)
     confident = tl.sum(entropy, axis=0) / C < tl.load(limits_ptr + 2)
     step, draws = tl.load(step_ptr) + 1, tl.load(draw_ptr + 1) + 1
-    tl.debug_barrier()  # all is read before anything of it is written
+    tl.debug_barrier()  # all is read before anything is written
     tl.store(tokens_ptr + at, argmax, mask=inside)
     tl.store(tokens_ptr + C + at, candidate, mask=inside)
     tl.store(tokens_ptr + 2 * C + at, accepted.to(tl.int64), mask=inside)
@@ -76,7 +76,7 @@ def settle_kernel(
 
 
 def settle(found: VocabularyResult, noise: Tensor, limits: Tensor, left: Buffers) -> None:
-    """Accept, re-noise and judge.
+    """Accept, re-noise and test for convergence.
 
     Args:
         noise: (C,) int64, tokens for positions that are not accepted.

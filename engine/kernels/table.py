@@ -1,6 +1,6 @@
-"""Which function computes an operation, by the scheme of its weights and by what the device can do.
+"""Which function computes an operation, by the scheme of its weights and the capability of the device.
 
-The first row that fits serves. The rows of plain torch come last and fit everything; they are also the oracles. To add
+The first matching row is used. Rows of plain torch come last and match everything; they are also the oracles. To add
 a kernel, write its file, give it the signature of the operation's plain function, and add its row above that one's. To
 let a kernel take another scheme, add the scheme to its row, and to its file how the codes are read, as in
 ``cpu_decode.DECODERS`` and ``expert_gemm.NORMAL_FLOAT``.
@@ -20,14 +20,14 @@ Kind = Literal["triton", "cpu", "plain"]
 
 
 class Capability(NamedTuple):
-    """What computes on a device, or what a kernel needs."""
+    """What a device offers, or what a kernel requires."""
 
     kind: Kind
     version: tuple[int, int] = (0, 0)  # a card's compute capability
 
 
 class KernelRow(NamedTuple):
-    """A function that serves an operation."""
+    """A function for an operation."""
 
     operation: str
     schemes: tuple[Scheme | None, ...] | None  # of the weights; None among them: not packed; None alone: any
@@ -63,7 +63,7 @@ ROWS = (
 
 
 def find(operation: str, scheme: Scheme | None, capability: Capability) -> Callable[..., Any]:
-    """The function that serves an operation on weights of a scheme; None: not packed, or no weights."""
+    """The function for an operation on weights of a scheme; None: not packed, or no weights."""
     module, name = _served(operation, scheme, capability)
     found: Callable[..., Any] = getattr(module, name)
     return found
@@ -85,6 +85,6 @@ def _fits(capability: Capability, needs: Capability | None) -> bool:
 
 
 def schemes(operation: str, kind: Kind) -> tuple[Scheme, ...]:
-    """The schemes for which an operation has kernels of a kind of its own."""
+    """The schemes for which an operation has kernels of its own on a kind of device."""
     rows = [row for row in ROWS if row.operation == operation and row.needs is not None and row.needs.kind == kind]
     return tuple(scheme for row in rows for scheme in row.schemes or () if scheme is not None)

@@ -1,18 +1,18 @@
 """The vocabulary stage of a denoising step: hidden states in, draws and the next soft embedding out.
 
-Head, soft-cap, temperature, softmax statistics, sampling and soft embedding in one walk over the token table. The table
-is taken in chunks that fit the L2 cache: a chunk's rows are read from memory once, for its logits, and found in the
+Head, soft-cap, temperature, softmax statistics, sampling and soft embedding in one pass over the token table. The table
+is processed in chunks that fit the L2 cache: a chunk's rows are read from memory once, for its logits, and from the
 cache for its share of the soft embedding. No canvas x vocabulary buffer is written.
 
-- **score_kernel**, a tile of 128 tokens: logits; what the softmax needs of them, per position: the exponent of two that
+- **score_kernel**, a tile of 128 tokens: logits; their softmax statistics per position: the exponent of two that
   covers the largest, sum and first moment relative to it, the best token, a drawn token; and the tile's weights
-  2^(logit - exponent) in bf16. Because exponents are whole, bringing weights to another exponent is exact.
+  2^(logit - exponent) in bf16. Because exponents are whole, changing the exponent of weights is exact.
 - **embed_kernel**: adds weights x rows of the chunk to the soft embedding, rescaled to the largest exponent so far.
 - **merge_kernel**: joins the tiles of the whole vocabulary.
 
-A draw is exact and needs two random numbers a tile instead of one a token: Gumbel-max chooses among the tiles by their
-mass, an inverse CDF among a tile's tokens. Philox counters are (tile, position, step), its key is the seed; tiles have
-one size everywhere, so that a seed means the same on every card.
+A draw is exact and needs two random numbers per tile instead of one per token: Gumbel-max chooses among the tiles by
+their mass, an inverse CDF among a tile's tokens. Philox counters are (tile, position, step), its key is the seed; tiles
+have one size everywhere, so that a seed gives the same draws on every card.
 
 Floor, 256 positions, 262 144 x 2816 in int8: 738 MB, 0.76 TFLOP. Predicted, not measured: H200 1.7 ms (compute floor
 0.96, memory floor 0.17; tiles of 128 x 128 draw 4.4 GB from the L2 cache for each of the two products), RTX 4090 5.5 ms
@@ -20,7 +20,7 @@ Floor, 256 positions, 262 144 x 2816 in int8: 738 MB, 0.76 TFLOP. Predicted, not
 
 Both products can take int8 activations (``linear_w8a8``), on matrix units that are twice as fast as with bf16 on
 H200, four times on RTX 40 and 50. Predicted: head alone, H200 1.45 ms; both, RTX 4090 2.2 ms. The soft embedding gains
-nothing on H200: its rows lie across what wgmma takes, and go to shared memory byte by byte.
+nothing on H200: its rows are transposed to the layout of wgmma, and go to shared memory byte by byte.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -41,12 +41,12 @@ from engine.kernels.reference_step import TILE_TOKENS, VocabularyResult
 from engine.quant import BF16, Activations, Packed
 
 BLOCK_HIDDEN = 128
-STAGES = 3  # with two, each block is waited for as soon as it is asked for
+STAGES = 3  # with two, each block is waited for as soon as it is requested
 BLOCK_K = 64
 WAVES = 2  # rounds of tiles a chunk: a large one amortises launches, and must fit the L2 cache
 MERGE_TILES = 128
 MERGE_POSITIONS = 8  # fp32 values of one memory sector
-STATISTICS = 4  # fp32 values a tile keeps of each position: mass, moment, best logit, draw's key
+STATISTICS = 4  # fp32 values that a tile stores per position: mass, moment, best logit, draw's key
 BIAS = tl.constexpr(1 << 20)  # makes exponents positive: a zeroed buffer holds less than any of them
 LOG2E = tl.constexpr(1.4426950408889634)
 LN2 = tl.constexpr(0.6931471805599453)
@@ -62,7 +62,7 @@ def score_kernel(
     HAS_SCALES: tl.constexpr, HAS_FORBIDDEN: tl.constexpr,
     M: tl.constexpr, N: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Logits of one tile, M positions x N tokens, and what is kept of them. Grid: position tiles, tiles of a chunk.
+    """Logits of one tile, M positions x N tokens, and their statistics. Grid: position tiles, tiles of a chunk.
 
     Hidden states may be int8, with a scale a position and BLOCK of the hidden size. Weights that are to be int8 have
     their unit in ``units_ptr``.
@@ -77,7 +77,7 @@ def score_kernel(
     near = tl.minimum(position, positions - 1)
     inner = tl.arange(0, BLOCK)
     logits = tl.zeros((M, N), tl.float32)
-    # A bound that only the launch knows keeps the short int8 loop from being unrolled whole, which spills on sm_90.
+    # A run-time bound keeps the short int8 loop from being unrolled completely, which spills on sm_90.
     for start in range(0, size if WHOLE else K, BLOCK):
         k = start + inner
         if K % BLOCK == 0:
@@ -165,7 +165,7 @@ def embed_kernel(
     share = tl.cdiv(count, SPLITS)
     steps: tl.constexpr = TILE // BLOCK
     inner = tl.arange(0, BLOCK)
-    # A clamp hides that the columns lie side by side: each byte would be loaded alone.
+    # A clamp hides that the columns are contiguous: each byte would be loaded separately.
     near_column = column if K % N == 0 else tl.minimum(column, K - 1)
     for step in range(split * share * steps, tl.minimum(split * share + share, count) * steps):
         token = step * BLOCK + inner  # within the chunk
@@ -275,7 +275,7 @@ def vocabulary_stage(
     chunk_tiles: int | None = None,
     splits: int | None = None,
 ) -> VocabularyResult:
-    """All that a denoising step takes from the vocabulary. Reads nothing back, so that it can be captured in a graph.
+    """The vocabulary stage of a denoising step. Reads nothing back, so that it can be captured in a graph.
 
     Args:
         hidden: (C, H) after the final norm, contiguous.
@@ -283,12 +283,12 @@ def vocabulary_stage(
         temperature: fp32 (1,) on the device; divides the soft-capped logits.
         draw: int64 (2,) on the device: seed, and a step that never repeats under it.
         cap: soft cap of the logits.
-        embed_scale: what the expected table row is multiplied by, sqrt(H).
+        embed_scale: factor of the expected table row, sqrt(H).
         forbidden: (V,) bool, True where a token may not be taken; None: all may.
-        pinned: (C,) int32, the token that a position holds for certain, forbidden or not, -1 where it is free.
+        pinned: (C,) int32, the fixed token of a position, forbidden or not; -1 if it is free.
         activations: which of the two products take int8 activations, where the table is packed.
         chunk_tiles: tiles of 128 tokens in a chunk; None: two rounds of the device's processors.
-        splits: parts of a chunk that are summed apart; None: as many as fill the device.
+        splits: parts of a chunk that are summed separately; None: enough to fill the device.
     """
     codes = table.codes if isinstance(table, Packed) else table
     scales = table.scales if isinstance(table, Packed) else None

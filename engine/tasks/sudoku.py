@@ -1,7 +1,7 @@
 """Sudoku: boards, a solver, a puzzle generator and the prompt format. Knows neither torch nor Qt.
 
 A board is a string of 81 characters, row by row, with ``0`` for a blank. The solver exists to generate
-puzzles and to judge answers; it never takes part in what the model writes.
+puzzles and to judge answers; it never changes what the model writes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ UNITS: tuple[tuple[int, ...], ...] = (
 
 
 class PuzzleError(ValueError):
-    """The text is not a usable puzzle; the message says why in one line."""
+    """The text is not a valid puzzle; the message says why in one line."""
 
 
 def parse(text: str) -> str:
@@ -78,7 +78,7 @@ def conflicts(board: str) -> list[tuple[int, int]]:
 
 
 def givens(board: str) -> int:
-    """How many cells are filled."""
+    """The number of filled cells."""
     return SIZE - board.count("0")
 
 
@@ -88,7 +88,7 @@ BINS: tuple[Bin, ...] = ("easy", "medium", "hard")
 
 @dataclass(frozen=True)
 class GivenRange:
-    """Numbers of givens, both ends included."""
+    """A range of numbers of givens, both ends included."""
 
     low: int
     high: int
@@ -98,7 +98,7 @@ class GivenRange:
 
 
 GIVENS: dict[Bin, GivenRange] = {"easy": GivenRange(40, 50), "medium": GivenRange(30, 39), "hard": GivenRange(25, 29)}
-"""Givens of the puzzles that are made for a bin. Below 25 making one takes seconds, so hard ends there."""
+"""Givens of the puzzles generated for a bin. Below 25 generation takes seconds, so "hard" ends there."""
 
 
 def bin_of(board: str) -> Bin:
@@ -163,7 +163,7 @@ def _hidden_singles(candidates: list[int]) -> bool:
 
 
 class GaveUpError(Exception):
-    """The solver guessed more often than it was allowed to."""
+    """The solver needed more guesses than allowed."""
 
 
 def _search(
@@ -261,14 +261,14 @@ def is_held_out(solution: str) -> bool:
 
 
 def dig(solution: str, target: int, rng: random.Random) -> Puzzle:
-    """Remove cells in random order while the puzzle stays unique, down to ``target`` givens or as near as it gets."""
+    """Remove cells in random order while the puzzle stays unique, down to ``target`` givens if possible."""
     board = list(solution)
     left = SIZE
     for cell in rng.sample(range(SIZE), SIZE):
         if left <= target:
             break
         digit, board[cell] = board[cell], "0"
-        # Unique without this cell means: no other digit fits there.
+        # The puzzle without this cell is unique if no other digit fits there.
         others = _initial("".join(board))
         assert others is not None
         others[cell] &= ~(1 << (ord(digit) - 49))
@@ -289,7 +289,7 @@ def dig(solution: str, target: int, rng: random.Random) -> Puzzle:
 def generate(rng: random.Random, low: int, high: int, *, held_out: bool = False) -> Puzzle:
     """A fresh unique puzzle whose number of givens is uniform over ``low``..``high`` (below 22 none may be found).
 
-    ``held_out`` takes only grids of the classes that no model here was trained on.
+    ``held_out`` uses only grids of classes held out of training.
     """
     target = rng.randint(low, high)
     while True:
@@ -305,7 +305,7 @@ def generate(rng: random.Random, low: int, high: int, *, held_out: bool = False)
 
 
 def to_prompt(board: str) -> str:
-    """What the model reads: nine lines of nine digits, 0 for a blank."""
+    """The model's prompt: nine lines of nine digits, 0 for a blank."""
     return rows(board)
 
 
@@ -315,7 +315,7 @@ def rows(board: str) -> str:
 
 
 def read_answer(text: str) -> str:
-    """The 81 characters of a model's answer: digits in order, ``.`` for whatever else it put into a cell.
+    """The 81 characters of a model's answer: digits in order, ``.`` for any other character.
 
     Line breaks separate rows; an answer that is not nine lines of nine is read as one run of characters.
     """

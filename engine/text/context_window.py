@@ -1,4 +1,4 @@
-"""What of a conversation fits into a model's context. Knows no tokenizer: whoever asks brings the counting along."""
+"""Which part of a conversation fits into a model's context. Knows no tokenizer: the caller passes a count function."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from engine.errors import Sentence
 from engine.text.message import Message
 
 Count = Callable[[Sequence[Message]], int]
-"""Tokens of a whole conversation as the model's template writes it; it takes its time, so it is asked rarely."""
+"""Counts the tokens of a conversation in the model's template; slow, so it is called rarely."""
 
 
 @dataclass(frozen=True)
 class Fit:
     """The messages to send. All numbers but ``dropped_turns`` are tokens.
 
-    ``tokens`` counts what is kept, ``reserve`` is held back for the answer, ``limit`` is the whole context. With a
-    ``problem`` nothing can be sent, and ``kept`` is the least that could have been.
+    ``tokens`` counts what is kept, ``reserve`` is left for the answer, ``limit`` is the whole context. With a
+    ``problem`` nothing can be sent, and ``kept`` is the smallest selection that was tried.
     """
 
     kept: tuple[Message, ...]
@@ -31,7 +31,7 @@ class Fit:
 def fit(messages: Sequence[Message], count: Count, limit: int, reserve: int) -> Fit:
     """Leave out the oldest turns until the rest and the answer fit.
 
-    System messages at the front and the last message always stay. A turn is a user's message with what answered it.
+    System messages at the front and the last message always stay. A turn is a user's message with its answers.
     ``count`` is called once when everything fits, and about log2(turns) + 2 times when it does not.
     """
     if not messages:
@@ -45,7 +45,7 @@ def fit(messages: Sequence[Message], count: Count, limit: int, reserve: int) -> 
     tokens = count(without(0))
     if tokens <= room:
         return Fit(without(0), 0, tokens, limit, reserve)
-    too_few, enough = 0, len(turns)  # turns to drop: the first does not fit, the second is to be shown to
+    too_few, enough = 0, len(turns)  # turns to drop, bisected; ``enough`` is checked next
     least = count(without(enough)) if turns else tokens
     if least > room:
         return Fit(without(enough), enough, least, limit, reserve, _problem(least, limit, reserve))

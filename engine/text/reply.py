@@ -1,6 +1,6 @@
 """Splits an answer's tokens into text and thinking. Knows no network.
 
-Thinking stands between the tokens that open and close a channel named "thought". Source: the released checkpoint's
+Thinking is between the tokens that open and close a channel named "thought". Source: the released checkpoint's
 chat template.
 """
 
@@ -17,14 +17,14 @@ THOUGHT = "thought"
 
 
 class Reply(NamedTuple):
-    """An answer as it is shown."""
+    """An answer for display."""
 
     text: str
     thinking: str = ""
 
 
 def read_reply(tokenizer: Tokenizer, ids: Iterable[int]) -> Reply:
-    """Split an answer's tokens. A channel that is still open is all thinking."""
+    """Split an answer's tokens. The content of a channel that is still open is thinking."""
     opening, closing = tokenizer.token_id(OPEN), tokenizer.token_id(CLOSE)
     text: list[int] = []
     thinking: list[int] = []

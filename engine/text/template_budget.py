@@ -1,7 +1,7 @@
 """The budget of rendering a template: steps, and the size of every value.
 
-A step is about a microsecond: an operation, an item of a list, or 16 characters read or written. As all new values are
-counted, steps bound the memory as well.
+A step is about a microsecond: an operation, an item of a list, or 16 characters read or written. Since all new values
+are counted, steps limit the memory, too.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class LimitError(Exception):
 
 
 class Weight(NamedTuple):
-    """The size of a value with everything in it; a part that is in it twice counts twice."""
+    """The size of a value with everything in it; a part that occurs twice counts twice."""
 
     size: int  # items and characters
     depth: int
-    is_plain: bool  # text, numbers, lists and mappings alone, which can be written out
+    is_plain: bool  # only text, numbers, lists and mappings, which can be written out
 
 
 _ONE = Weight(1, 0, True)
@@ -37,17 +37,17 @@ _OPAQUE = Weight(1, 0, False)
 
 
 class TemplateBudget:
-    """The steps left to one rendering, and the largest value that it may make.
+    """The remaining steps of one rendering, and the largest value that it may create.
 
     Args:
-        steps: how many it may take.
+        steps: the maximum number.
         largest: items and characters that a single value may have.
     """
 
     def __init__(self, steps: int, largest: int) -> None:
         self._left = steps
         self._largest = largest
-        self._weights: dict[int, tuple[Weight, object]] = {}  # by id; the object is kept, so no other takes its place
+        self._weights: dict[int, tuple[Weight, object]] = {}  # by id; keeps the object, so that its id stays its own
 
     def spend(self, steps: int = 1) -> None:
         """
@@ -72,7 +72,7 @@ class TemplateBudget:
         return value
 
     def look(self, value: Any) -> Any:
-        """Pay for going through the items of a value, but not into them."""
+        """Pay for iterating over the items of a value, not for their content."""
         length = len(value) if isinstance(value, str | list | tuple | dict | range) else 0
         self.spend(1 + (length // CHARACTERS if isinstance(value, str) else length))
         return value
@@ -95,7 +95,7 @@ class TemplateBudget:
         return value
 
     def weigh(self, value: Any) -> Weight:
-        """The size of a value; paid for the first time that it is asked.
+        """The size of a value; paid for at the first call.
 
         Raises:
             LimitError: it is larger or deeper than a value may be.
@@ -135,7 +135,7 @@ class TemplateBudget:
 
 
 def check_percent(form: str) -> str:
-    """A form for ``%`` whose fields are at most 99 wide.
+    """Check that the fields of a format string for ``%`` are at most 99 wide.
 
     Raises:
         LimitError: it has other fields.

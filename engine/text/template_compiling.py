@@ -27,7 +27,7 @@ def _by(name: str, node: nodes.Expr) -> nodes.Filter:
 
 
 class _Rewriting(NodeTransformer):
-    """Routes through our filters what Jinja would compile to plain Python."""
+    """Routes operations that Jinja would compile to plain Python through our filters."""
 
     def visit_For(self, node: nodes.For) -> nodes.For:
         cost = self._cost(node.body)
@@ -47,12 +47,12 @@ class _Rewriting(NodeTransformer):
 
     @staticmethod
     def _cost(body: list[Any]) -> nodes.Filter:
-        """The cost of one turn of a body, by the number of its nodes."""
+        """The cost of one iteration of a body, by the number of its nodes."""
         size = sum(1 for part in body for _ in part.find_all(nodes.Node))
         return _by(" turn", nodes.Const(1 + size // 8, lineno=body[0].lineno if body else 1))
 
     def visit_TemplateData(self, node: nodes.TemplateData) -> nodes.Const:
-        return nodes.Const(node.data, lineno=node.lineno)  # so that it is written, and paid for, as all else
+        return nodes.Const(node.data, lineno=node.lineno)  # so that it is written, and paid for, like other output
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Filter:
         self.generic_visit(node)
@@ -101,7 +101,7 @@ def compile_template(source: str) -> Template:
     """Compile a template for ``render``.
 
     Raises:
-        SafelightError: it is no template, or uses what a chat template has no use for.
+        SafelightError: it is not a template, or uses syntax that chat templates do not need.
     """
     if len(source) > MOST_SOURCE:
         raise SafelightError(
@@ -119,7 +119,7 @@ def compile_template(source: str) -> Template:
         tree = _Rewriting().visit(tree)
         tree.set_environment(_SANDBOX)
         return _SANDBOX.from_string(tree)
-    except Exception as error:  # nested too deeply for Jinja or Python, which say so in many ways
+    except Exception as error:  # nested too deeply for Jinja or Python, which raise several types
         raise SafelightError(f"the model's chat template is damaged: {_why(error)}") from error
 
 

@@ -1,8 +1,8 @@
-"""Jinja with a budget: what an untrusted template may use, and where each operation is paid for.
+"""Jinja with a budget: what an untrusted template may use, and what each operation costs.
 
-All that a template does passes a filter or test, a call, an operator, an attribute or item, or is written out. What
-Jinja would compile to plain Python instead goes through filters of ours, whose names begin with a space, so that no
-template can write them; ``template_compiling`` puts them there.
+Every operation of a template is a filter or test, a call, an operator, an attribute or item, or output. What
+Jinja would compile to plain Python goes through filters of ours, whose names begin with a space, so that no
+template can name them; ``template_compiling`` inserts them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from jinja2.utils import Namespace
 
 from engine.text.template_budget import CHARACTERS, LimitError, TemplateBudget, check_percent
 
-MOST_BITS = 64  # of a whole number that is computed with
+MOST_BITS = 64  # of a whole number in arithmetic
 
 current: ContextVar[TemplateBudget] = ContextVar("budget")
 
@@ -40,7 +40,7 @@ def _names(text: str) -> frozenset[str]:
 _LOOKING = _names(
     "attr batch count d default first items last length list map reject rejectattr reverse select selectattr slice"
 )
-"""Filters that look at no more than the items of a value."""
+"""Filters that only iterate over the items of a value."""
 
 _AT_ONCE = _names("attr count d default first last length")
 """Of these, those whose time does not depend on the value."""
@@ -49,7 +49,7 @@ _READING = _names(
     "abs capitalize center dictsort float format indent int join lower max min replace round sort string title trim "
     "truncate unique upper wordcount"
 )
-"""Filters that read all of a value, or write it out."""
+"""Filters that read a value completely, or write it out."""
 
 _READING_TESTS = _names("in == eq equalto != ne > gt greaterthan >= ge < lt lessthan <= le lower upper")
 
@@ -65,13 +65,13 @@ _METHODS: dict[type, frozenset[str]] = {
 }
 
 _BY_PAIRS = _names("rfind rindex rsplit rpartition strip lstrip rstrip trim")
-"""May compare each character of a text with each of what is looked for."""
+"""Methods that may compare each character of a text with each of the pattern."""
 
 # --- what it costs -----------------------------------------------------------------------------------------------
 
 
 def _pay(name: str, value: Any, args: tuple[Any, ...], named: dict[str, Any]) -> None:
-    """Pay for a filter or a method before it is called. A whole number may be a width: it costs as much."""
+    """Pay for a filter or a method before it is called. A whole number may be a width, and is charged as one."""
     budget = current.get()
     arguments = (*args, *named.values())
     if name in _AT_ONCE or (name == "get" and isinstance(value, dict)):
@@ -86,7 +86,7 @@ def _pay(name: str, value: Any, args: tuple[Any, ...], named: dict[str, Any]) ->
 
 
 def _growth(name: str, value: Any, args: tuple[Any, ...], named: dict[str, Any]) -> int:
-    """Characters of a result that may be longer than what goes in, or comparisons that it takes."""
+    """Characters of a result that may be longer than the input, or the number of comparisons."""
     weigh = current.get().weigh
     size, sizes = weigh(value).size, [weigh(argument).size for argument in (*args, *named.values())]
     longest = max(sizes, default=0)
@@ -147,7 +147,7 @@ def _turn(steps: int) -> bool:
 
 
 def _holder(value: Any) -> Any:
-    """What ``in`` looks through; a mapping takes the same time whatever it holds."""
+    """The container that ``in`` searches; for a mapping the time is constant."""
     return value if isinstance(value, dict) else current.get().read(value)
 
 
@@ -158,13 +158,13 @@ def _joined(parts: list[Any]) -> str:
 
 
 def _escaped(value: Any) -> str:
-    return str(markupsafe.escape(str(value)))  # plain text, which escapes nothing that is added to it
+    return str(markupsafe.escape(str(value)))  # plain text, since Markup escapes what is added to it
 
 
 def _tojson(
     value: Any, ensure_ascii: bool = False, indent: int | None = None, separators: Any = None, sort_keys: bool = False
 ) -> str:
-    """As transformers has it: without HTML's escapes, and in the order of the mapping."""
+    """As in transformers: without HTML escapes, in the order of the mapping."""
     budget = current.get()
     weight = budget.weigh(budget.write(value))
     if not (indent is None or (isinstance(indent, int) and 0 <= indent <= CHARACTERS)):
@@ -208,7 +208,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         super().__init__(
             trim_blocks=True,
             lstrip_blocks=True,
-            optimized=False,  # what is constant is computed when it is rendered, where it is paid for
+            optimized=False,  # no constant folding: constants are computed, and paid for, when rendering
             finalize=_written,
             extensions=["jinja2.ext.loopcontrols"],
         )
@@ -291,5 +291,5 @@ def _format(environment: Sandbox, form: str, /, *args: Any, **named: Any) -> str
 
 @pass_context
 def _written(_context: Any, value: Any) -> str:
-    """What stands in ``{{ … }}``, or between the tags, as text."""
+    """The output of ``{{ … }}``, or of the text between tags."""
     return str(current.get().write(value))

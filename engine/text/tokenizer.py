@@ -13,7 +13,7 @@ from tokenizers import Tokenizer as FastTokenizer
 from engine.errors import SafelightError, quoted
 from engine.text.tokenizer_file import read_tokenizer_file
 
-MOST_CHARACTERS = 2**21  # read at once; each may become a token of 200 bytes
+MOST_CHARACTERS = 2**21  # encoded at once; each may become a token of 200 bytes
 MOST_ID = 2**32 - 1
 
 
@@ -59,20 +59,20 @@ class Tokenizer:
         return sum(len(self._encoded(piece)) for piece in pieces)
 
     def _encoded(self, text: str) -> Encoding:
-        whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # half a character has no UTF-8
+        whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # a lone surrogate has no UTF-8
         with _in_words("the model's tokenizer cannot read this text; download the model again"):
-            # As a batch, it runs without Python's lock: the window goes on while a long text is read.
+            # A batch is encoded without the GIL, so that the window responds while a long text is encoded.
             found: Encoding = self._fast.encode_batch_fast([whole], add_special_tokens=False)[0]
             return found
 
     def decode(self, ids: Iterable[int], *, skip_special: bool = True) -> str:
-        """Text of token ids; those that no token has are left out."""
+        """Text of token ids; unknown ids are left out."""
         known = [int(i) for i in ids if 0 <= int(i) <= MOST_ID]
         with _in_words("the model's tokenizer cannot write these tokens; download the model again"):
             return str(self._fast.decode(known, skip_special_tokens=skip_special))
 
     def piece(self, token: int) -> str:
-        """What one token looks like by itself, with special tokens written out."""
+        """The text of one token by itself, with special tokens written out."""
         return self._piece(int(token))
 
     def is_special(self, token: int) -> bool:
@@ -90,7 +90,7 @@ class Tokenizer:
             return f"<{token}>"
         if token in self._special:
             return str(raw)
-        # SentencePiece decoders strip a leading space; it belongs to the token.
+        # SentencePiece decoders strip a leading space, which belongs to the token.
         if "\u2581" in raw:
             return str(raw.replace("\u2581", " "))
         return self.decode([token], skip_special=False)
@@ -98,7 +98,7 @@ class Tokenizer:
 
 @contextmanager
 def _in_words(message: str) -> Iterator[None]:
-    """Turn any failure of the library into a message; its panics are no ``Exception``."""
+    """Turn any failure of the library into a message; its panics are not an ``Exception``."""
     try:
         yield
     except BaseException as error:

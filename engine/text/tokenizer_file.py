@@ -1,8 +1,8 @@
-"""An untrusted ``tokenizer.json``, reduced to what takes time and memory in proportion to the text.
+"""An untrusted ``tokenizer.json``, reduced to parts whose time and memory are linear in the text.
 
-The tokenizers library trusts its file: a regular expression may backtrack for hours, padding may ask for more memory
-than there is, which ends the process. So the file is parsed here, and only the parts that a byte-pair tokenizer needs
-are handed to the library. Vocabulary and merges, with up to a million entries, stay bytes.
+The tokenizers library trusts its file: a regular expression may backtrack for hours, padding may allocate more memory
+than there is, which kills the process. So the file is parsed here, and only the parts that a byte-pair tokenizer needs
+are passed to the library. Vocabulary and merges, with up to a million entries, stay bytes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MOST_MERGES = 2**20  # Gemma has half of them
 TOKEN_BYTES = 1_024  # of a token as it is written in the file
 MOST_ADDED, ADDED_CHARACTERS = 2**14, 2**18  # Gemma has 6 000 tokens beside the vocabulary
 MOST_PARTS = 8  # of a sequence of normalizers, splits or decoders
-CONTENT = 16  # characters that may stand for a single one
+CONTENT = 16  # characters that may replace a single one
 
 _STRING = rb'"(?:[^"\\]++|\\.)*+"'
 _PAIR = rb'\[(?:[^"\[\]{}]++|' + _STRING + rb")*+\]"
@@ -73,7 +73,7 @@ def _rebuilt(raw: Any, bulk: list[bytes]) -> bytes:
     vocabulary, merges = (_bulk(model, name, bulk) for name in ("vocab", "merges"))
     if max(map(len, _strings(vocabulary)), default=0) > TOKEN_BYTES:
         raise SafelightError(f"has a token of more than {TOKEN_BYTES} bytes")
-    # A key stands between two quotes, and so do the two halves of a pair; an old file has both halves in one string.
+    # Keys are quoted, and so is each half of a pair; an old file has both halves in one string.
     if vocabulary.count(b",") >= MOST_TOKENS and len(_strings(vocabulary)) // 2 > MOST_TOKENS:
         raise SafelightError(f"has more than {MOST_TOKENS:,} tokens")
     if merges.count(b",") >= MOST_MERGES and len(_strings(merges)) // 4 > MOST_MERGES:
@@ -105,7 +105,7 @@ def _bulk(model: dict[str, Any], name: str, bulk: list[bytes]) -> bytes:
 
 
 def _strings(data: bytes) -> list[bytes]:
-    """What stands between quotes, and between those the rest."""
+    """The quoted strings, and the text between them."""
     return data.replace(rb"\\", b"__").replace(rb"\"", b"__").split(b'"')
 
 
@@ -121,7 +121,7 @@ def _added(tokens: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _parts(part: Any, inner: str, known: tuple[str, ...]) -> Any:
-    """A normalizer, a split or a decoder, as it is, if it and what it consists of are known."""
+    """A normalizer, a split or a decoder, unchanged, if it and its parts are of known types."""
     if part is None:
         return None
     parts = part[inner] if part["type"] == "Sequence" else [part]

@@ -1,4 +1,4 @@
-"""Small text tasks with answers that a program can check: the list of skills, and what is asked of all of them.
+"""Small text tasks with answers that a program can check: the list of skills and their common functions.
 
 The tasks train and evaluate a tiny character-level block-diffusion language model. One sixteenth of all tasks is held
 out of training. The split is made by content, not by wording: two phrasings of one task always fall on the same side.
@@ -41,11 +41,11 @@ HELD_OUT_ONE_IN = 16
 """One task in this many is kept for the test split."""
 
 SMALL_TALK = small_talk.NAME
-"""The key of the one skill whose answers are learnt by heart."""
+"""The key of the one skill with memorised answers."""
 
 SKILLS: dict[str, Skill] = {
     skill.name: skill
-    for skill in (  # their order decides what a seed draws, and which rule reads a prompt first
+    for skill in (  # the order determines what a seed draws, and which rule is tried first
         words.REVERSE_WORD,
         words.SORT_LETTERS,
         arithmetic.SORT_NUMBERS,
@@ -87,7 +87,7 @@ _SUGGESTIONS: tuple[str, ...] = (
 
 
 def parse(prompt: str) -> tuple[str, AnswerRule, Parts] | None:
-    """The skill whose rule fits a prompt, the rule, and the parts it reads; None for small talk and other text."""
+    """The skill whose rule matches a prompt, the rule, and the matched parts; None for small talk and other text."""
     text = plain(prompt)
     for skill in SKILLS.values():
         if skill.rule is None:
@@ -100,7 +100,7 @@ def parse(prompt: str) -> tuple[str, AnswerRule, Parts] | None:
 
 
 def solve(prompt: str) -> str | None:
-    """The right answer to a prompt, worked out from its text; None if it is none of our tasks.
+    """The right answer to a prompt, computed from its text; None if it is not one of these tasks.
 
     Upper and lower case of the wording, spaces around the prompt and a missing stop at its end do not matter.
     """
@@ -129,12 +129,12 @@ def is_held_out(prompt: str) -> bool:
     if parsed is not None:
         name, _, parts = parsed
         key = "|".join([name, *(f"{part}={parts[part]}" for part in sorted(parts))])
-    # A CRC would not do: it is linear, and would hold out whole columns, such as every countdown to 5.
+    # Not a CRC: it is linear, and would hold out whole columns, such as every countdown to 5.
     return hashlib.blake2b(key.lower().encode(), digest_size=1).digest()[0] % HELD_OUT_ONE_IN == 0
 
 
 def sample(rng: random.Random, split: Split, skill: str | None = None) -> Example:
-    """One random example of a split, of the given skill or of one drawn by weight."""
+    """A random example of a split, of the given skill or of one drawn by weight."""
     if skill is None:
         chosen = rng.choices(list(SKILLS.values()), weights=[s.weight for s in SKILLS.values()])[0]
     else:
@@ -147,5 +147,5 @@ def sample(rng: random.Random, split: Split, skill: str | None = None) -> Exampl
 
 
 def suggestions() -> list[str]:
-    """Prompts to offer to people. Apart from the small talk, the model has met none of them in training."""
+    """Prompts to suggest to users. Except for small talk, none was in the training data."""
     return list(_SUGGESTIONS)

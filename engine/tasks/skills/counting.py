@@ -1,4 +1,4 @@
-"""Long answers that go on by one rule: counting up and down, and times tables."""
+"""Long answers by one rule: counting up and down, and times tables."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ WEEKDAY = Skill(
     "Find the day of the week",
     _weekday,
     0.75,
-    rule(  # the names of the groups are part of what decides the split
+    rule(  # the group names are part of the hash that decides the split
         rf"(?P<name>[a-z]+) comes (?P<n>\d{{1,4}}) days? (?P<way>after|before) (?P<day>{_DAY})\. when",
         rf"(?:what|which) day is (?P<n>\d{{1,4}}) days? (?P<way>after|before) (?P<day>{_DAY})",
         answer=_solve_weekday,

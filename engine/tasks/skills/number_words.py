@@ -46,7 +46,7 @@ def _words_to_number(rng: random.Random) -> Example:
     return ask(rng, "words_to_number", phrasings, str(number), w=_in_words(number))
 
 
-# --- rules, which spell numbers by an algorithm of their own ---------------------------------------------------------
+# --- rules, which spell numbers by an independent algorithm -----------------------------------------------------------
 
 
 def _solve_in_words(parts: Parts) -> str | None:
@@ -74,7 +74,7 @@ def _solve_in_digits(parts: Parts) -> str | None:
             total += _VALUES[word]
         else:
             return None
-    # Only a number written in the one right way counts.
+    # Only the canonical spelling of a number counts.
     return str(total) if _solve_in_words({"n": str(total)}) == parts["w"].lower() else None
 
 

@@ -1,6 +1,6 @@
-"""What a skill is: a generator of examples, and a rule that answers a prompt from its text alone.
+"""What a skill is: a generator of examples, and a rule that answers a prompt from its text.
 
-Neither side uses the other, so each checks the other.
+The two are independent, so that each checks the other.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 MAX_PROMPT = 72
-"""The most characters a prompt has."""
+"""The maximum length of a prompt, in characters."""
 
 MAX_ANSWER = 190
-"""The most characters an answer has."""
+"""The maximum length of an answer, in characters."""
 
 Parts = dict[str, str]
 """The named groups that a rule's pattern reads from a prompt."""
@@ -31,7 +31,7 @@ class Example:
 
 @dataclass(frozen=True)
 class AnswerRule:
-    """How to read one kind of prompt and answer it; ``missing`` stands for the parts a prompt leaves out."""
+    """How to parse and answer one kind of prompt; ``missing`` holds defaults of parts that a prompt leaves out."""
 
     patterns: tuple[re.Pattern[str], ...]
     answer: Callable[[Parts], str | None]
@@ -40,7 +40,7 @@ class AnswerRule:
 
 @dataclass(frozen=True)
 class Skill:
-    """A kind of task: its key, its name for people, its generator, its share in training and its rule.
+    """A kind of task: its key, its display name, its generator, its share in training and its rule.
 
     Small talk alone has no rule; its answers are fixed.
     """
@@ -56,17 +56,17 @@ def rule(*patterns: str, answer: Callable[[Parts], str | None], missing: str = "
     """A rule for prompts that fully match one of the patterns, in upper or lower case.
 
     Args:
-        answer: the right answer from the parts; None where there is none.
+        answer: computes the right answer from the parts; None if there is none.
     """
     return AnswerRule(tuple(re.compile(pattern, re.IGNORECASE | re.ASCII) for pattern in patterns), answer, missing)
 
 
 def ask(rng: random.Random, skill: str, phrasings: Sequence[str], answer: str, **parts: object) -> Example:
-    """An example in one of the phrasings; the first is as likely as all others together."""
+    """An example in a random phrasing; the first is as likely as all others together."""
     phrasing = phrasings[0] if len(phrasings) == 1 or rng.random() < 0.5 else rng.choice(phrasings[1:])
     return Example(skill, phrasing.format(**parts), answer)
 
 
 def plain(prompt: str) -> str:
-    """The prompt with single spaces and without the stop at its end."""
+    """The prompt with single spaces and without the full stop at its end."""
     return " ".join(prompt.split()).rstrip(" .?!")

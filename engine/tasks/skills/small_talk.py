@@ -1,4 +1,4 @@
-"""Questions about the model itself, with fixed answers that are learnt by heart."""
+"""Questions about the model itself, with fixed, memorised answers."""
 
 from __future__ import annotations
 

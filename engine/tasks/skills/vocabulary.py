@@ -1,4 +1,4 @@
-"""The words of the tasks: a list of English ones, and made-up ones that can be pronounced."""
+"""The words of the tasks: a list of English ones, and pronounceable made-up ones."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _VOWELS = "aeiou"
 
 
 def random_word(rng: random.Random, real: float = 0.5) -> str:
-    """A word of at most six letters; with the chance ``real`` an English one."""
+    """A word of at most six letters; with probability ``real`` an English one."""
     return rng.choice(_SHORT_WORDS) if rng.random() < real else made_up_word(rng)
 
 
 def made_up_word(rng: random.Random, shortest: int = 3, longest: int = 6) -> str:
-    """Consonants and vowels in turn, mostly no English word."""
+    """Alternating consonants and vowels, mostly not an English word."""
     length = rng.randint(shortest, longest)
     first = rng.random() < 0.75
     return "".join(rng.choice(_CONSONANTS if (i % 2 == 0) == first else _VOWELS) for i in range(length))
