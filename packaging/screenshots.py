@@ -170,7 +170,7 @@ class Tour:
         """The Sudoku page: a puzzle at half of its run and solved, two contenders, the scoreboard."""
         window = self.window
         window.show_page("sudoku")
-        solving = window.pages.sudoku()
+        solving = window.pages["sudoku"]
         one, beside = solving.page.one, solving.page.beside
         one.board.paste_text(PUZZLE)
         self.shoot("board")
