@@ -21,6 +21,7 @@ import pytest
 
 if TYPE_CHECKING:
     from PySide6.QtCore import QSettings
+    from PySide6.QtWidgets import QApplication
 
 # The longest come first, and in this order: with one of them at the end, one worker would work and the other wait.
 LONG = (
@@ -66,6 +67,29 @@ def _own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
     if core is not None:
         for kind in (core.QSettings.Format.NativeFormat, core.QSettings.Format.IniFormat):
             core.QSettings.setPath(kind, core.QSettings.Scope.UserScope, str(folder / "settings"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _look_of_its_own() -> Iterator[None]:
+    """A window gives the app a font and a style sheet: a file's widths must not hang on the files before it."""
+    yield
+    widgets = sys.modules.get("PySide6.QtWidgets")
+    app = widgets and widgets.QApplication.instance()
+    if app and app.styleSheet():
+        app.setStyleSheet("")
+        app.setStyle(_first_look[0])
+        app.setPalette(_first_look[1])
+        app.setFont(_first_look[2])
+
+
+_first_look: list[Any] = []  # style, palette and font of the app before any test
+
+
+@pytest.fixture(scope="session")
+def qapp(qapp: QApplication) -> QApplication:
+    """Notes how the app looks before any test changes it."""
+    _first_look[:] = qapp.style().objectName(), qapp.palette(), qapp.font()
+    return qapp
 
 
 _owners: weakref.WeakSet[Any] = weakref.WeakSet()  # of Qt threads, as they come into being

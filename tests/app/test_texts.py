@@ -16,6 +16,7 @@ from PySide6.QtCore import QSettings
 from PySide6.QtWidgets import QTabBar, QWidget
 from pytestqt.qtbot import QtBot
 
+from app.chat.suggestions import SuggestionBar
 from app.context import CHAT, INSPECTOR, AppContext
 from app.settings.dialog import SettingsDialog
 from app.settings.preferences import Preferences
@@ -29,9 +30,13 @@ SNAPSHOTS = Path(__file__).with_name("snapshots")
 
 def told(page: QWidget) -> str:
     """A line for each text that a page shows or tells, in the order of its widgets; what differs by machine is cut."""
+    page.window().grab()  # lays out what is not on screen
+    bars = [bar for bar in page.findChildren(SuggestionBar) if bar.isVisibleTo(page)]
+    chips = [chip for bar in bars for chip in bar.chips]  # how many of them fit hangs on the font
     lines = []
     for part in (page, *page.findChildren(QWidget)):
-        if part.isVisibleTo(page) and not isinstance(part.parent(), QTabBar):  # whose buttons are Qt's own
+        is_shown = part.isVisibleTo(page) or part in chips
+        if is_shown and not isinstance(part.parent(), QTabBar):  # whose buttons are Qt's own
             for kind, text in texts(part):
                 cut = text.replace(os.environ["XDG_DATA_HOME"], "…")
                 if any(letter.isalpha() for letter in cut):
@@ -52,7 +57,7 @@ def pages(qtbot: QtBot, open_context: Callable[..., AppContext], monkeypatch: py
     monkeypatch.setattr("shutil.disk_usage", lambda _path: SimpleNamespace(total=10**12, used=0, free=10**12))
     made = Pages(open_context(seed=5))
     qtbot.addWidget(made.stack)
-    made.stack.resize(1200, 800)
+    made.stack.resize(3000, 800)  # room for all, whatever the font
     return made
 
 
