@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QVBoxLayout, QWidget
 from app.context import CHAT, AppContext
 from app.design import icons
 from app.design.controls import Hairline
+from app.design.focus_rings import FocusRings
 from app.design.stylesheet import chrome
 from app.design.tokens import Theme
 from app.settings import dialog, store
@@ -47,6 +48,7 @@ class MainWindow(QMainWindow):
         self.resize(1280, 800)
         self.setMinimumSize(640, 480)
         self.context = context
+        self._rings = FocusRings(self)
         # Before the first widget, which inherits the app's font.
         self.appearance = Appearance(context.settings, context.preferences)
         context.set_theme(self.appearance.theme)

@@ -252,11 +252,12 @@ class InfluenceView(QWidget):
         typed = bool(self.text.text())
         self.tokens.setEnabled(cell and not typed and self.tokens.count() > 0)
         self.text.setEnabled(cell)
-        self.measure.setEnabled(cell and not self._busy and (typed or self.tokens.count() > 0))
+        # While one is measured the button stays as it is, or the focus would leave it.
+        self.measure.setEnabled(cell and (typed or self.tokens.count() > 0))
 
     @Slot()
     def _ask(self) -> None:
-        if not self.measure.isEnabled():
+        if self._busy or not self.measure.isEnabled():
             return
         self.show_problem("")
         position = self._player.selection
