@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from PySide6.QtCore import QSettings
     from PySide6.QtWidgets import QApplication
 
+SCREEN = Path(__file__).with_name("screen.json")  # of the usual size; without it the screen has 800 pixels a side
+if os.environ["QT_QPA_PLATFORM"] == "offscreen" and ":" not in str(SCREEN):
+    os.environ["QT_QPA_PLATFORM"] = f"offscreen:configfile={SCREEN}"
+
 # The longest come first, and in this order: with one of them at the end, one worker would work and the other wait.
 LONG = (
     "tests/engine/kernels/test_fused_interpreted.py",  # half of all that is interpreted,

@@ -104,10 +104,10 @@ class EngineLink(QObject):
     def pace_ms(self, value: int) -> None:
         self._pacing.pace_ms = value
 
-    def load(self, path_or_id: str, title: str) -> None:
-        """Load a model; cancels a running load or run."""
+    def load(self, path_or_id: str, title: str, adapter: str | None = None) -> None:
+        """Load a model, with an adapter on it or none; cancels a running load or run."""
         self._give_up()
-        self._load_request = LoadRequest(path_or_id, title, self.threads)
+        self._load_request = LoadRequest(path_or_id, title, self.threads, adapter)
         self._load_asked.emit(self._load_request)
 
     def unload(self) -> None:
