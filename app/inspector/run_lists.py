@@ -10,7 +10,7 @@ from app.inspector.run_catalog import Listed
 from app.inspector.words import run_title, short_difference
 from app.state.run.comparison import asked
 from app.system.i18n import tr, trn
-from engine import GalleryTrace, TraceHeader
+from engine import GalleryTrace, TraceHeader, step_number
 
 MOST_PROMPT = 1_000  # characters that are looked at for a title
 
@@ -79,7 +79,7 @@ def _change(header: TraceHeader) -> str:
         )
     if header.changes:
         newest = header.changes[-1]
-        return tr("Forked at block {block}, step {step}", block=newest.block + 1, step=newest.step)
+        return tr("Forked at block {block}, step {step}", block=newest.block + 1, step=step_number(newest.step))
     return _prompt(header)[:60]
 
 

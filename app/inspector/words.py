@@ -14,7 +14,7 @@ from app.state.run.cell_history import History
 from app.state.run.comparison import Difference, differences, has, model_title
 from app.state.run.replay import NOISE, Frame, Replay
 from app.system.i18n import tr, trn
-from engine import TraceHeader
+from engine import TraceHeader, step_number
 
 Piece = Callable[[int], str]
 _OPEN, _CLOSE = "\u2068", "\u2069"  # keep text that runs from right to left from turning what stands around it
@@ -82,11 +82,11 @@ def frame_words(frame: Frame, steps: int, snapshot: BlockState | None) -> str:
             return tr("Block {block}, committed after step {steps}: sure enough to stop", block=block, steps=steps)
         return tr("Block {block}, committed after step {steps}: the most it may take", block=block, steps=steps)
     if snapshot is None or snapshot.temperature is None:
-        return tr("Block {block}, step {step} of {steps}", block=block, step=frame.step, steps=steps)
+        return tr("Block {block}, step {step} of {steps}", block=block, step=step_number(frame.step), steps=steps)
     return tr(
         "Block {block}, step {step} of {steps}, temperature {temperature}",
         block=block,
-        step=frame.step,
+        step=step_number(frame.step),
         steps=steps,
         temperature=f"{snapshot.temperature:.2f}",
     )
@@ -104,10 +104,11 @@ def facts(frame: Frame, steps: int, figures: BlockFigures | None) -> list[str]:
             )
             lines.append(trn("{count} position of text", "{count} positions of text", figures.counted))
         return lines
-    lines = [tr("Block {block}, step {step} of {steps}", block=frame.block + 1, step=frame.step, steps=steps)]
-    if figures is None or frame.step >= figures.steps:
-        return lines
     step = frame.step
+    where = tr("Block {block}, step {step} of {steps}", block=frame.block + 1, step=step_number(step), steps=steps)
+    lines = [where]
+    if figures is None or step >= figures.steps:
+        return lines
     lines += [
         tr("Temperature {temperature}", temperature=f"{figures.temperature[step]:.2f}"),
         tr("Mean entropy {entropy} nats", entropy=f"{figures.mean_entropy[step]:.3f}"),
@@ -133,9 +134,9 @@ def history_in_words(bio: History, piece: Piece) -> str:
     said = [tr("Accepted at {count} of {steps}", count=bio.accepted_count, steps=_counted(bio.steps)), _remelted(bio)]
     settled = quoted(piece(int(bio.argmax[-1])))
     if bio.final is None:
-        said.append(tr("best guess since step {step}: {text}", step=bio.settled_at, text=settled))
+        said.append(tr("best guess since step {step}: {text}", step=step_number(bio.settled_at), text=settled))
     else:
-        said.append(tr("settled at step {step} as {text}", step=bio.settled_at, text=settled))
+        said.append(tr("settled at step {step} as {text}", step=step_number(bio.settled_at), text=settled))
     sentence = tr("{facts}.", facts=", ".join(said))
     if bio.padding:
         sentence += " " + tr("It is padding behind the end of the text.")
@@ -164,7 +165,7 @@ def moment_in_words(bio: History, step: int, piece: Piece) -> str:
         said = tr(
             "argmax {guess}, sampled {text}, {fate}", guess=quoted(piece(guess)), text=quoted(piece(sample)), fate=fate
         )
-    return tr("Step {step}: {said}; {entropy}.", step=step, said=said, entropy=entropy)
+    return tr("Step {step}: {said}; {entropy}.", step=step_number(step), said=said, entropy=entropy)
 
 
 def _counted(number: int) -> str:
@@ -272,7 +273,7 @@ def _kinship(one: TraceHeader, other: TraceHeader) -> list[str]:
         if header.marks:
             which = (tr("left"), tr("right")) if header is one else (tr("right"), tr("left"))
             return [tr("The {one} run writes spans of the {other} one anew.", one=which[0], other=which[1])]
-        place = {"block": of.block + 1, "step": of.step}
+        place = {"block": of.block + 1, "step": step_number(of.step)}
         if header is one:
             return [tr("The left run goes on from the right one at block {block}, step {step}.", **place)]
         return [tr("The right run goes on from the left one at block {block}, step {step}.", **place)]
@@ -289,7 +290,7 @@ def divergence_in_words(found: Frame | None, one: Replay, other: Replay) -> str:
         return tr("They are the same as far as both go; the {which} one goes on.", which=which)
     if found.step == NOISE:
         return tr("They first differ in the noise of block {block}.", block=found.block + 1)
-    return tr("They first differ at block {block}, step {step}.", block=found.block + 1, step=found.step)
+    return tr("They first differ at block {block}, step {step}.", block=found.block + 1, step=step_number(found.step))
 
 
 def here_in_words(count: int, length: int, parts: Sequence[str] = ()) -> str:

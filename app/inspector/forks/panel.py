@@ -25,7 +25,7 @@ from app.player.player import NOTHING, Player
 from app.settings.fields import NumberBox, SeedBox, number_box
 from app.settings.spec import SAMPLER, SEED
 from app.system.i18n import tr
-from engine import Fork, Mark, SafelightError
+from engine import Fork, Mark, SafelightError, step_number
 
 KNOBS = ("entropy_bound", "t_max", "t_min", "max_denoising_steps")
 PIN, PUT, BAN = "pin", "put", "ban"
@@ -193,7 +193,7 @@ class ForkPanel(QWidget):
             self.place.setText(tr("Open a run to fork it."))
             return
         step = min(frame.step + 1, record.steps)
-        where = tr("From block {block}, step {step} on", block=frame.block + 1, step=step)
+        where = tr("From block {block}, step {step} on", block=frame.block + 1, step=step_number(step))
         cell = tr("cell {position} is selected", position=selection) if has_cell else tr("select a cell to pin it")
         self.place.setText(f"{where}; {cell}." + (f" {self._blocked}" if self._blocked else ""))
         self._offer_tokens(step, selection if has_cell else NOTHING)

@@ -26,6 +26,7 @@ from app.inspector.influence.scale import ShownInfluence
 from app.inspector.words import in_nats, probability, quoted
 from app.player.player import NOTHING, Player
 from app.system.i18n import tr, trn
+from engine import step_number
 
 MOST_LISTED = 24
 NOTABLE = 0.01  # nats; what moved less is not counted in words
@@ -277,7 +278,7 @@ class InfluenceView(QWidget):
             before=quoted(piece(influence.before)),
             after=quoted(piece(influence.after)),
             block=block + 1,
-            frame=tr("step {step}", step=step) if step >= 0 else tr("before the first step"),
+            frame=tr("step {step}", step=step_number(step)) if step >= 0 else tr("before the first step"),
         )
         if listed:
             most, nats = listed[0]

@@ -58,7 +58,7 @@ def test_a_cell_is_needed_to_pin_but_not_to_ban(panel, player):
     assert "select a cell" in panel.place.text()
     player.select(6)
     assert panel.pin.isEnabled()
-    assert panel.place.text() == "From block 1, step 2 on; cell 6 is selected."
+    assert panel.place.text() == "From block 1, step 3 on; cell 6 is selected."
 
 
 def test_recorded_candidates_are_offered_and_become_changes(panel, player, qtbot):

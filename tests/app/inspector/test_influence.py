@@ -99,7 +99,7 @@ def test_a_measurement_is_shown_and_linked(influence, player, qtbot):
     player.select(1)
     influence.show_influence(1, 5, 6, KL)
     assert influence.what.text() == (
-        "Position 1 changed from 'f' to 'g', block 1, step 1. Position 3 moved most, by 0.500 nats. "
+        "Position 1 changed from 'f' to 'g', block 1, step 2. Position 3 moved most, by 0.500 nats. "
         "2 positions moved by 0.01 nats or more."
     )
     assert "Without self-conditioning" in influence.how.text()

@@ -44,6 +44,6 @@ def test_a_fork_stands_under_the_run_it_comes_from() -> None:
     items = run_tree([(orphan, "o"), (fork, "f"), (run("root"), "r"), (run("root"), "copy")])
     assert items == [
         RunItem("r", "", "prompt"),
-        RunItem("f", "r", "Forked at block 1, step 3"),
-        RunItem("o", "", "Forked at block 2, step 0"),
+        RunItem("f", "r", "Forked at block 1, step 4"),
+        RunItem("o", "", "Forked at block 2, step 1"),
     ]
