@@ -83,6 +83,11 @@ class CompareFigures(QWidget):
             overview.known.connect(self._know)
         self.refresh()
 
+    def follow(self, left: Overview, right: Overview) -> None:
+        """Which of the two overviews stands at which side."""
+        self._overviews = (left, right)
+        self.refresh()
+
     def set_theme(self, theme: Theme) -> None:
         self.curves.set_theme(theme)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gettext
 
 import numpy as np
@@ -19,7 +20,7 @@ from app.state.run.canvas import CanvasState
 from app.state.run.comparison import Difference, differences, differing
 from app.state.run.replay import NOISE, Frame
 from app.system.i18n import use
-from engine import Parent
+from engine import Fork, Parent
 from tests.app.inspector.made_up import (
     END,
     LENGTH,
@@ -98,6 +99,9 @@ def test_a_fork_is_told_beside_its_parent():
     assert short_difference(fork, parent) == "what this run was made from"
     assert short_difference(parent, fork) == "made from this run"
     assert asked_in_words(parent, fork).endswith("The right run goes on from the left one at block 2, step 4.")
+    pinned = dataclasses.replace(fork, changes=(Fork(1, 3, pinned=((6, 2),)),))
+    said = asked_in_words(parent, pinned, "abc".__getitem__)
+    assert said.endswith("left one at block 2, step 4: cell 6 pinned to 'c'.")
 
 
 def test_behind_the_end_it_makes_no_difference_which_token_says_so():
