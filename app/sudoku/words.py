@@ -8,7 +8,7 @@ from app.canvas.words import STATE_WORDS
 from app.state.sudoku.board import bin_name
 from app.state.sudoku.solve_frame import ShownCell, SolveFrame
 from app.system.i18n import tr, trn
-from engine import GenerationFinished, PrefillFinished, Recording, StepFinished
+from engine import GenerationFinished, PrefillFinished, Recording, StepFinished, step_number
 from engine.tasks.sudoku import GIVENS, Bin
 
 SAMPLE = "530070000600195000098000060800060003400803001700020006060000280000419005000080079"
@@ -33,7 +33,7 @@ def of_board(frame: SolveFrame) -> str:
         return tr("Before the first step: noise in all cells.")
     return tr(
         "Step {step}: {accepted} of 81 cells accepted, {conflicts}.",
-        step=frame.step,
+        step=step_number(frame.step),
         accepted=frame.accepted,
         conflicts=conflicts,
     )
