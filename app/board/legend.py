@@ -8,13 +8,13 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QColor, QPainter
 from PySide6.QtWidgets import QWidget
 
+from app.board.glyphs import BoardGlyphs, Drawn, Face
+from app.board.paint import paint_sample
 from app.canvas.geometry import Rect
 from app.canvas.legend import Legend, LegendEntry
 from app.design.tokens import Theme, color
 from app.state.run.canvas import CellState
 from app.state.sudoku.solve_frame import ShownCell
-from app.sudoku.board.glyphs import BoardGlyphs, Drawn, Face
-from app.sudoku.board.paint import paint_sample
 from app.system.i18n import tr
 
 _PLAIN = ShownCell(CellState.SETTLED, "7", "7", "", (), None, 0, False, False, False)
