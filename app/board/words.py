@@ -14,6 +14,8 @@ def of_board(frame: SolveFrame) -> str:
         filled = trn("{count} digit entered", "{count} digits entered", sum(bool(cell.given) for cell in frame.cells))
         return tr("{filled}, {conflicts}.", filled=filled, conflicts=conflicts)
     if frame.verdict is not None:
+        if not frame.steps:  # nothing is known of the run
+            return frame.verdict.text
         after = trn("After {count} step.", "After {count} steps.", frame.steps)
         return f"{frame.verdict.text} {after}"
     if frame.step < 0:
