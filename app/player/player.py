@@ -27,6 +27,7 @@ class Player(QObject):
     playing_changed = Signal(bool)
     speed_changed = Signal(float)
     loop_changed = Signal(bool)
+    board_changed = Signal(bool)  # whether a Sudoku is shown as a board
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -37,6 +38,7 @@ class Player(QObject):
         self.hover = NOTHING
         self.speed = 1.0
         self.loop = False
+        self.board = True
         self.calm = True  # which view decides what counts as a change of a cell
         self.direction = 1  # of playing; -1 goes backwards
         self._timer = QTimer(self)
@@ -193,6 +195,12 @@ class Player(QObject):
         """Begin again at the end, or stop there."""
         self.loop = loop
         self.loop_changed.emit(loop)
+
+    @Slot(bool)
+    def set_board(self, board: bool) -> None:
+        """Show a Sudoku as a board, or as the tokens that it is written in."""
+        self.board = board
+        self.board_changed.emit(board)
 
     @Slot()
     def _tick(self) -> None:
