@@ -25,6 +25,7 @@ from app.inspector.influence.map import InfluenceMap
 from app.inspector.influence.scale import FLOOR, ShownInfluence
 from app.inspector.words import in_nats, probability, quoted
 from app.player.player import NOTHING, Player
+from app.state.run.lines import line_ends
 from app.system.i18n import tr, trn
 from engine import step_number
 
@@ -157,9 +158,8 @@ class InfluenceView(QWidget):
         tokens = snapshot.tokens(calm=True).tolist()
         tokens[position] = after
         player = self._player
-        self.map.show_influence(
-            self._influence, [glyph_of(player.piece(token), player.is_special(token)) for token in tokens]
-        )
+        texts = [glyph_of(player.piece(token), player.is_special(token)) for token in tokens]
+        self.map.show_influence(self._influence, texts, line_ends(snapshot, player.piece))
         self.set_busy(False)
         self.show_problem("")
         self._tell(tokens, frame.block, frame.step)

@@ -21,6 +21,8 @@ from engine import CanvasCommitted, CanvasStarted, Event, GenerationFinished, Pr
 Tokens = NDArray[np.int32]
 Mask = NDArray[np.bool_]
 
+NEVER = -1
+"""In place of a token, where a position was never accepted."""
 SETTLED_AFTER = 2
 """Steps in a row that a position must be accepted with one argmax before it counts as settled."""
 
@@ -70,15 +72,18 @@ class BlockState:
     agreed_steps: NDArray[np.int32] = field(init=False)  # steps in a row accepted with one argmax
     accepted_steps: NDArray[np.int32] = field(init=False)
     remelts: NDArray[np.int32] = field(init=False)
+    kept: Tokens = field(init=False)  # (C,) the candidate that was accepted last; NEVER where none was
     top_tokens: Tokens | None = None  # (C, K) of the latest step, where the run reports them
     top_probabilities: NDArray[np.float32] | None = None
     seconds: float = 0.0  # of all steps
     text_length: int | None = None  # None until committed
+    outcome: Tokens | None = None  # (T,) the text that it comes to, where that is known: committed, or in a replay
     reason: Literal["converged", "step_cap"] | None = None
 
     def __post_init__(self) -> None:
         self.accepted_mask = self.remelted_mask = self.settled_mask = np.zeros(self.length, dtype=np.bool_)
         self.agreed_steps = self.accepted_steps = self.remelts = np.zeros(self.length, dtype=np.int32)
+        self.kept = np.full(self.length, NEVER, dtype=np.int32)
 
     @property
     def length(self) -> int:
@@ -166,6 +171,7 @@ class BlockState:
         self.remelts = self.remelts + self.remelted_mask
         self.accepted_steps = self.accepted_steps + accepted
         self.accepted_mask = accepted
+        self.kept = np.where(accepted, event.candidates, self.kept).astype(np.int32)
         self.shown = event.next_canvas  # at accepted positions this is the candidate
         self.argmax_canvas = event.argmax_canvas
         self.entropy = event.entropy
@@ -179,6 +185,7 @@ class BlockState:
         self.shown = event.tokens
         self.text_length = event.text_length
         self.reason = event.reason
+        self.outcome = event.tokens[: event.text_length]
         self.remelted_mask = np.zeros(self.length, dtype=np.bool_)
 
 
