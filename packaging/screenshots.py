@@ -215,6 +215,7 @@ def main() -> int:
         os.environ["HOME"] = folder
         os.environ["XDG_DATA_HOME"] = f"{folder}/.local/share"
         settings = QSettings(f"{folder}/settings.ini", QSettings.Format.IniFormat)
+        settings.setValue("canvas/pace", "4")  # slow enough to be caught half done
         window = make_window(link, settings, args.seed)
         window.resize(width, height)
         window.appearance.set_text_percent(args.text)

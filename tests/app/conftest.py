@@ -33,6 +33,8 @@ def open_context(qtbot: QtBot, fake: FakeEngine, settings: QSettings) -> Iterato
     opened: list[AppContext] = []
 
     def open_one(model: str | None = SKILLS, seed: int | None = None) -> AppContext:
+        if settings.value("canvas/pace") is None:
+            settings.setValue("canvas/pace", "inf")  # a test that looks at the pace sets one
         context = make_context(EngineLink(fake), settings, seed)
         opened.append(context)
         if model is not None:
