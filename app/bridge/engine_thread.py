@@ -5,6 +5,7 @@ Requests go in as queued signals; everything comes back through one bounded mail
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from PySide6.QtCore import QObject, Qt, QThread, Signal, Slot
@@ -72,11 +73,13 @@ class EngineLink(QObject):
     _adapter_asked = Signal(object)
     _influence_asked = Signal(object)
 
-    def __init__(self, backend: Backend, *, mailbox_limit: int = 256) -> None:
+    def __init__(
+        self, backend: Backend, *, mailbox_limit: int = 256, now: Callable[[], float] = time.monotonic
+    ) -> None:
         super().__init__()
         self.threads = 0  # CPU threads for models loaded from now on; 0: chosen by the model
         self._mailbox: Mailbox[ServiceReply] = Mailbox(mailbox_limit)
-        self.pacing = Pacing(self._mailbox, self)
+        self.pacing = Pacing(self._mailbox, self, now)
         self.pacing.released.connect(self.arrived)
         self._load_request: LoadRequest | None = None
         self._run_request: RunRequest | None = None

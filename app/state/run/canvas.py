@@ -168,7 +168,7 @@ class BlockState:
         new = np.flatnonzero(self.accepted_mask & ~self.accepted_before & ~self.pinned_mask)
         new = new[np.argsort(self.entropy[new], kind="stable")]
         coming = np.zeros(self.length, dtype=np.bool_)
-        coming[new[int(share * len(new)) :]] = True
+        coming[new[int(share * (len(new) + 1)) :]] = True
         part = copy.copy(self)
         part.shown = np.where(coming, self.shown_before, self.shown)
         part.accepted_mask, part.settled_mask = self.accepted_mask & ~coming, self.settled_mask & ~coming
