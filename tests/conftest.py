@@ -18,8 +18,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: on tiny models a 
 # Where this is set, each of the many processes here compiles all of torch again.
 os.environ["PYTHONDONTWRITEBYTECODE"] = ""
 
-gc.disable()  # until all is collected: modules make few cycles, and to look for them takes a third of the time
-
 import pytest
 
 if TYPE_CHECKING:
@@ -68,11 +66,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         item.add_marker(pytest.mark.qt_log_ignore("This plugin does not support"))
     items.sort(key=_place)
-
-
-def pytest_collection_finish() -> None:
-    """What the modules hold stays to the end; no collection need look at it again."""
-    gc.freeze()
 
 
 _users = itertools.count()

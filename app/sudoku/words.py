@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from app.state.sudoku.board import bin_name
 from app.state.sudoku.solve_frame import SolveFrame
 from app.system.i18n import tr, trn
-from engine import GenerationFinished, PrefillFinished, Recording, StepFinished, step_number
+from engine import GenerationFinished, PrefillFinished, Recording, StepFinished
 from engine.tasks.sudoku import GIVENS, Bin
 
 SAMPLE = "530070000600195000098000060800060003400803001700020006060000280000419005000080079"
