@@ -5,6 +5,7 @@ from __future__ import annotations
 from app.canvas.words import STATE_WORDS
 from app.state.sudoku.solve_frame import ShownCell, SolveFrame
 from app.system.i18n import tr, trn
+from engine import step_number
 
 
 def of_board(frame: SolveFrame) -> str:
@@ -22,7 +23,7 @@ def of_board(frame: SolveFrame) -> str:
         return tr("Before the first step: noise in all cells.")
     return tr(
         "Step {step}: {accepted} of 81 cells accepted, {conflicts}.",
-        step=frame.step,
+        step=step_number(frame.step),
         accepted=frame.accepted,
         conflicts=conflicts,
     )

@@ -138,6 +138,7 @@ class InspectorCanvas(QWidget):
         self.board.positionHovered.connect(player.point)
         player.opened.connect(self._on_opened)
         player.placed.connect(self.refresh)
+        player.revealed.connect(self._reveal)
         player.selected.connect(self._on_selected)
         player.hovered.connect(self._on_hovered)
         player.playing_changed.connect(self._on_playing)
@@ -218,7 +219,7 @@ class InspectorCanvas(QWidget):
         before = record.snapshots[frame.step] if NOISE < frame.step < len(record.snapshots) else None
         seen = Seen(record, frame.step, now, before, player.calm, _vocabulary(player.trace))
         other = self.view.block is None or self.view.block.length != now.length
-        self.view.set_block(now)
+        self._reveal()
         if self._reserved != (frame.block, player.calm):
             self._reserved = (frame.block, player.calm)
             self._reserve()
@@ -240,6 +241,10 @@ class InspectorCanvas(QWidget):
         self.board.select_position(self._player.selection)
         if self.shows_board != self.pane.isVisibleTo(self):
             self._mark_view()
+
+    @Slot()
+    def _reveal(self) -> None:
+        self.view.set_block(self._player.shown)
 
     def _reserve(self) -> None:
         """Cells wide enough for all of a block at once, so that they do not jump while it develops."""

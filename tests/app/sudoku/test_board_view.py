@@ -374,7 +374,7 @@ def test_cells_of_a_run_in_words(view):
     script = Script().step("9" + SOLVED[1:], {2, 3}, {5: {"4": 0.45, "1": 0.3}})
     script.step("9" + SOLVED[1:], {2}, {5: {"4": 0.45, "1": 0.3}})
     view.set_frame(shown(script))
-    assert table.text(DESCRIPTION).startswith("Step 1: 1 of 81 cells accepted, ")
+    assert table.text(DESCRIPTION).startswith("Step 2: 1 of 81 cells accepted, ")
     said = [table.child(index).text(NAME).partition(": ")[2] for index in range(6)]
     assert said[0].startswith("9 where the given is 5, candidate, changed given")
     assert said[1] == "3, given, candidate"
