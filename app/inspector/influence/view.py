@@ -315,8 +315,8 @@ class InfluenceView(QWidget):
         measured = self._influence is not None
         for part in (self.what, self.how, self._area, self.legend):
             part.setVisible(measured)
-        for part in (self.scale, self.list):
-            part.setVisible(self._influence is not None and self._influence.most > 0)
+        for beneath in (self.scale, self.list):
+            beneath.setVisible(self._influence is not None and self._influence.most > 0)
         self.teaching.setVisible(not measured)
 
     @Slot()

@@ -266,17 +266,6 @@ def test_a_click_stops_playing(view, player, qtbot):
     assert not player.is_playing
 
 
-def test_keys_go_through_the_steps(view, player, qtbot):
-    player.select(0)
-    player.go(2)
-    keys = [Qt.Key.Key_Right, Qt.Key.Key_Left, Qt.Key.Key_Left, Qt.Key.Key_End, Qt.Key.Key_Home, Qt.Key.Key_Left]
-    found = []
-    for key in keys:
-        qtbot.keyClick(view.chart, key)
-        found.append(player.frame.step)
-    assert found == [2, 1, 0, 5, -1, -1]
-
-
 def test_the_cursor_is_where_the_frame_is(view, player):
     player.select(0)
     player.go(3)
