@@ -81,6 +81,10 @@ class FakeEngine(LocalBackend):
     def capabilities(self) -> Capabilities:
         return self.able
 
+    def check_model(self, path: str) -> None:
+        if path == "missing":
+            raise SafelightError("there is no model at missing")
+
     def load_model(self, path: str, progress: Callable[[float], None] | None = None, threads: int = 0) -> Any:
         if path == "missing":
             raise SafelightError("there is no model at missing")

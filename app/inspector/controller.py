@@ -69,7 +69,8 @@ class InspectorController(QObject):
         self.compare.wanted.connect(self._offer_others)
         self.compare.chosen.connect(self._compare_with)
         self.compare.file_asked.connect(self._ask_other)
-        context.session.progressed.connect(page.refresh)
+        context.session.progressed.connect(self._grow)
+        context.backend.pacing.revealed.connect(page.refresh)
         context.session.ended.connect(page.run_ended)
         context.register_busy(self)
         context.arrived.connect(self.take)
@@ -307,6 +308,10 @@ class InspectorController(QObject):
         self._context.busy_changed.emit()
         self._context.backend.run(request)
 
+    @Slot()
+    def _grow(self) -> None:
+        self.page.refresh(self._context.backend.pacing.share)
+
     @Slot(object)
     def take(self, replies: list[ServiceReply]) -> None:
         """Take in what arrived of a fork or of a measurement."""
@@ -326,7 +331,7 @@ class InspectorController(QObject):
                 self.page.follow_live(trace)
                 self.compare.set_other(parent)
             case RunAdvanced():
-                self.page.refresh()
+                self._grow()
             case RunEnded(_, problem, details):
                 self._asked = None
                 said = tr(problem) if problem else ""

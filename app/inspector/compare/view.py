@@ -125,6 +125,10 @@ class Compare(QStackedWidget):
         self.facts = label("", "caption", wrap=True, selectable=True)
         self.facts.setAccessibleName(tr("What differs here"))
         self.diverge = button(tr("First divergence"), tr("Go to where the two runs first differ"))
+        self.as_board = button(
+            tr("Board"), tr("Compare the boards"), tip=tr("Boards, or the tokens they are written in")
+        )
+        self.as_board.setCheckable(True)
         self.choose = button(tr("Another run…"), tr("Choose another run to compare with"))
         self.left = RunSide(tr("Canvas of the run at the left"))
         self.right = RunSide(tr("Canvas of the run at the right"))
@@ -137,7 +141,7 @@ class Compare(QStackedWidget):
         head.setContentsMargins(SPACE_4, SPACE_2, SPACE_4, SPACE_2)
         head.setSpacing(SPACE_4)
         head.addLayout(words, 1)
-        for made in (self.diverge, self.choose):
+        for made in (self.as_board, self.diverge, self.choose):
             head.addWidget(made, 0, Qt.AlignmentFlag.AlignTop)
         sides = QHBoxLayout()
         sides.setContentsMargins(0, 0, 0, 0)
@@ -169,20 +173,24 @@ class Compare(QStackedWidget):
         self.back.clicked.connect(self.show_both)
         self.diverge.clicked.connect(self.go_to_divergence)
         self.open_file.clicked.connect(self.file_asked)
+        self.as_board.clicked.connect(self._player.set_board)
         self.runs.chosen.connect(self.chosen)
         for side in (self.left, self.right):
             side.view.cellSelected.connect(player.select)
             side.view.cellHovered.connect(player.point)
+            side.board.positionSelected.connect(player.select)
+            side.board.positionHovered.connect(player.point)
         self.down.splitterMoved.connect(self._fit)
         player.opened.connect(self._opened)
         player.placed.connect(self._show)
+        player.board_changed.connect(self._show)
         player.grown.connect(self._grown)
         player.selected.connect(self._select)
         player.hovered.connect(self._point)
 
     def set_theme(self, theme: Theme = DARKROOM) -> None:
         for side in (self.left, self.right):
-            side.view.set_theme(theme)
+            side.set_theme(theme)
         self.figures.set_theme(theme)
 
     # ---------------------------------------------------------------- which other run
@@ -322,6 +330,7 @@ class Compare(QStackedWidget):
         mine, theirs = self._player.snapshot, None if place is None else other.snapshot(place)
         if place is not None:
             self.other.go(place)
+        self._show_boards()
         self._fit_block()
         calm = self._player.calm
         ends = (*trace.config.eos_token_ids, trace.config.pad_token_id)
@@ -344,12 +353,21 @@ class Compare(QStackedWidget):
     @Slot(int)
     def _select(self, position: int) -> None:
         for side in (self.left, self.right):
-            side.view.selected = position if position < side.view.grid.count else -1
+            side.select(position)
 
     @Slot(int)
     def _point(self, position: int) -> None:
         for side in (self.left, self.right):
-            side.view.hovered = position if position < side.view.grid.count else -1
+            side.point_at(position)
+
+    def _show_boards(self) -> None:
+        """Both as boards, where both are and that is wanted."""
+        left, right = self.left.placed(self._player.block), self.right.placed(self.other.block)
+        has_boards = left is not None and right is not None
+        self.as_board.setVisible(has_boards)
+        self.as_board.setChecked(self._player.board)
+        for side, placed in ((self.left, left), (self.right, right)):
+            side.show_board(placed if has_boards and self._player.board else None)
 
     # ---------------------------------------------------------------- size
 

@@ -20,20 +20,21 @@ from app.system.i18n import tr
 
 
 class InfluenceMap(GridView):
-    """A wrapped grid of cells, each with its token."""
+    """A grid of cells on the lines of their text, each with its token."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._glyphs = CellGlyphs(canvas_font(TEXT_BODY))
         self._influence: ShownInfluence | None = None
         self._texts: list[Glyph] = []
+        self._ends: tuple[int, ...] = ()
         self._grid = self._lay_out(max(self.width(), 1))
         self._grow_by_width(QSizePolicy.Policy.Minimum)
         self.setAccessibleName(tr("Map of measured influence"))
 
-    def show_influence(self, influence: ShownInfluence, texts: list[Glyph]) -> None:
-        """Show a measurement; ``texts`` has how each position's token is drawn."""
-        self._influence, self._texts = influence, texts
+    def show_influence(self, influence: ShownInfluence, texts: list[Glyph], ends: tuple[int, ...] = ()) -> None:
+        """Show a measurement; ``texts`` has how each position's token is drawn, after ``ends`` their lines end."""
+        self._influence, self._texts, self._ends = influence, texts, ends
         self._relay()
 
     def light(self, selected: int, hovered: int) -> None:
@@ -60,7 +61,7 @@ class InfluenceMap(GridView):
 
     def _lay_out(self, width: int) -> Geometry:
         widest = self._glyphs.cell_width([glyph.text for glyph in self._texts], self._glyphs.cell_width(["00"]))
-        return Geometry.from_width(width, len(self._texts), widest, self._glyphs.cell_height())
+        return Geometry.from_width(width, len(self._texts), widest, self._glyphs.cell_height(), ends=self._ends)
 
     def _relay(self) -> None:
         self._grid = self._lay_out(max(self.width(), 1))

@@ -25,6 +25,7 @@ from app.inspector.influence.map import InfluenceMap
 from app.inspector.influence.scale import FLOOR, ShownInfluence
 from app.inspector.words import in_nats, probability, quoted
 from app.player.player import NOTHING, Player
+from app.state.run.lines import line_ends
 from app.system.i18n import tr, trn
 from engine import step_number
 
@@ -157,9 +158,8 @@ class InfluenceView(QWidget):
         tokens = snapshot.tokens(calm=True).tolist()
         tokens[position] = after
         player = self._player
-        self.map.show_influence(
-            self._influence, [glyph_of(player.piece(token), player.is_special(token)) for token in tokens]
-        )
+        texts = [glyph_of(player.piece(token), player.is_special(token)) for token in tokens]
+        self.map.show_influence(self._influence, texts, line_ends(snapshot, player.piece))
         self.set_busy(False)
         self.show_problem("")
         self._tell(tokens, frame.block, frame.step)
@@ -252,11 +252,12 @@ class InfluenceView(QWidget):
         typed = bool(self.text.text())
         self.tokens.setEnabled(cell and not typed and self.tokens.count() > 0)
         self.text.setEnabled(cell)
-        self.measure.setEnabled(cell and not self._busy and (typed or self.tokens.count() > 0))
+        # While one is measured the button stays as it is, or the focus would leave it.
+        self.measure.setEnabled(cell and (typed or self.tokens.count() > 0))
 
     @Slot()
     def _ask(self) -> None:
-        if not self.measure.isEnabled():
+        if self._busy or not self.measure.isEnabled():
             return
         self.show_problem("")
         position = self._player.selection
@@ -315,8 +316,8 @@ class InfluenceView(QWidget):
         measured = self._influence is not None
         for part in (self.what, self.how, self._area, self.legend):
             part.setVisible(measured)
-        for beneath in (self.scale, self.list):
-            beneath.setVisible(self._influence is not None and self._influence.most > 0)
+        for told in (self.scale, self.list):
+            told.setVisible(self._influence is not None and self._influence.most > 0)
         self.teaching.setVisible(not measured)
 
     @Slot()

@@ -20,6 +20,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QWidget
 
+from app.design.focus_rings import is_ringed
 from app.design.fonts import caption_font, px
 from app.design.tokens import DARKROOM, Theme, color
 from app.player.player import Player
@@ -129,7 +130,7 @@ class StepsArea(QAbstractScrollArea):
 
     def paint_ring(self, painter: QPainter) -> None:
         """Where the keyboard is."""
-        if self.hasFocus():
+        if is_ringed(self):
             ring = color(self._theme.focus)
             width, height = self.viewport().width(), self.viewport().height()
             for side in ((0, 0, width, 2), (0, height - 2, width, 2), (0, 0, 2, height), (width - 2, 0, 2, height)):

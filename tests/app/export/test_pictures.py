@@ -231,9 +231,9 @@ def test_options_are_checked() -> None:
 
 
 def test_columns_fill_their_rows() -> None:
-    assert 64 % shapely(64, 22, 34) == 0
-    assert 256 % shapely(256, 120, 34) == 0
-    assert shapely(1, 22, 34) == 1
+    assert 64 % shapely(64, (), 22, 34) == 0
+    assert 256 % shapely(256, (), 120, 34) == 0
+    assert shapely(1, (), 22, 34) == 1
 
 
 def test_a_long_prompt_ends_in_an_ellipsis() -> None:

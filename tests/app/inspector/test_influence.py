@@ -79,8 +79,11 @@ def test_asking_with_text(influence, player, qtbot):
     with qtbot.waitSignal(influence.asked_text) as asked:
         qtbot.keyClick(influence.text, Qt.Key.Key_Return)
     assert asked.args == [2, " x"]
+    influence.measure.setFocus()
     influence.set_busy(True)
-    assert not influence.measure.isEnabled()
+    assert influence.measure.hasFocus()  # it stays where the work is
+    with qtbot.assertNotEmitted(influence.asked_text):
+        influence.measure.click()
     influence.show_problem("That is two tokens; type one.")
     assert influence.problem.isVisible()
     assert influence.measure.isEnabled()
