@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import itertools
 import os
@@ -17,13 +18,15 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: on tiny models a 
 # Where this is set, each of the many processes here compiles all of torch again.
 os.environ["PYTHONDONTWRITEBYTECODE"] = ""
 
-gc.disable()  # until all is collected: modules make few cycles, and to look for them takes a third of the time
-
 import pytest
 
 if TYPE_CHECKING:
     from PySide6.QtCore import QSettings
     from PySide6.QtWidgets import QApplication
+
+SCREEN = Path(__file__).with_name("screen.json")  # of the usual size; without it the screen has 800 pixels a side
+if os.environ["QT_QPA_PLATFORM"] == "offscreen" and ":" not in str(SCREEN):
+    os.environ["QT_QPA_PLATFORM"] = f"offscreen:configfile={SCREEN}"
 
 # The longest come first, and in this order: with one of them at the end, one worker would work and the other wait.
 LONG = (
@@ -48,17 +51,21 @@ def _place(item: pytest.Item) -> int:
     return next((place for place, start in enumerate(LONG) if item.nodeid.startswith(start)), len(LONG))
 
 
+gc.disable()  # imports make a great many objects and next to no cycles
+atexit.register(gc.unfreeze)  # so that libraries that count what they leave behind find nothing
+
+
+def pytest_collection_finish() -> None:
+    """What is imported stays: no collection goes through it again."""
+    gc.freeze()
+
+
 @pytest.hookimpl(tryfirst=True)  # a test's own marks come before
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The offscreen platform says of each window what it cannot do; that is no fault of ours."""
     for item in items:
         item.add_marker(pytest.mark.qt_log_ignore("This plugin does not support"))
     items.sort(key=_place)
-
-
-def pytest_collection_finish() -> None:
-    """What the modules hold stays to the end; no collection need look at it again."""
-    gc.freeze()
 
 
 _users = itertools.count()

@@ -154,14 +154,21 @@ class ChatPage(QWidget):
         if place is not None:
             place.keep(path, self.view_of, self.composer.edit)
 
-    def refresh(self) -> None:
-        """The answer under way has changed."""
+    def refresh(self, share: float = 1.0) -> None:
+        """The answer under way has changed; of its latest step this share is to be shown."""
         self._note_writers()
         view = self.view_of(self._path[-1]) if self._path else None
         if view is not None:
             view.answer.set_model(self._models.get(view.turn.answer))
-            view.answer.refresh()
+            view.answer.refresh(share)
             self._show_state(view)
+
+    @Slot(float)
+    def reveal(self, share: float) -> None:
+        """More of the latest step of the answer under way is to be shown."""
+        view = self.view_of(self._path[-1]) if self._chat.active is not None else None
+        if view is not None:
+            view.answer.reveal(share)
 
     def settle(self) -> None:
         """The run has ended: its canvases become text, and what is in sight stays there."""

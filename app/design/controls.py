@@ -158,6 +158,11 @@ class FlowLayout(QLayout):
     def addItem(self, item: QLayoutItem) -> None:
         self._items.append(item)
 
+    def insertWidget(self, index: int, widget: QWidget) -> None:
+        """Put a widget before the others from ``index`` on."""
+        self.addWidget(widget)
+        self._items.insert(index, self._items.pop())
+
     def count(self) -> int:
         return len(self._items)
 

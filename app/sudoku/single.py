@@ -8,14 +8,14 @@ from PySide6.QtCore import QEvent, QObject, QTimer, Signal, Slot
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QVBoxLayout, QWidget
 
+from app.board import keys
+from app.board.legend import BoardLegend
 from app.design.controls import chain_tabs, scroller
 from app.design.fonts import px
 from app.design.tokens import Theme
 from app.player.scrubber import Scrub
 from app.state.sudoku.board import Board, BoardCheck, check, generate
-from app.sudoku.board import keys
 from app.sudoku.board.column import Column
-from app.sudoku.board.legend import BoardLegend
 from app.sudoku.board.run_board import RunBoard
 from app.sudoku.board.view import BoardView
 from app.sudoku.words import SAMPLE

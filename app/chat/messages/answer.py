@@ -152,8 +152,8 @@ class AnswerView(QWidget):
         self._can_ask, self._is_busy, self._can_delete = can_ask, is_busy, can_delete
         self._show_buttons()
 
-    def refresh(self) -> None:
-        """Draw what has changed."""
+    def refresh(self, share: float = 1.0) -> None:
+        """Draw what has changed; of the latest step of an answer under way, this share."""
         answer = self._turn.answer
         if answer is not self._drawn:
             self._drop_canvases()
@@ -164,7 +164,7 @@ class AnswerView(QWidget):
         while len(self.canvases) < len(blocks):
             self._add_canvas()
         for view, block in list(zip(self.canvases, blocks, strict=True))[first:]:
-            view.set_block(block)
+            view.set_block(block.partly(share))
         self.speaker.setText(answer.model_title)
         self.status.setText(status_line(answer))
         said = "" if answer.is_active else remarks(answer)
@@ -176,6 +176,12 @@ class AnswerView(QWidget):
             self.thinking.set_thoughts(answer.thinking)
         self._show_parts()
         self._show_buttons()
+
+    def reveal(self, share: float) -> None:
+        """Show another share of the latest step."""
+        blocks = self._turn.answer.canvas.blocks
+        if self.canvases and len(self.canvases) == len(blocks):
+            self.canvases[-1].set_block(blocks[-1].partly(share))
 
     def settle(self) -> None:
         """The run has ended: what was stopped keeps its canvas, what finished becomes text."""
