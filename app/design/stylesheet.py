@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import fields
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QColor, QGuiApplication, QPalette
 from PySide6.QtWidgets import QApplication
 
@@ -64,6 +64,7 @@ def apply_theme(app: QApplication, theme: Theme) -> None:
     if app.style().objectName() != "fusion":  # setting a style goes through every widget there is
         app.setStyle("Fusion")
     app.setFont(ui_font())
+    app.sendPostedEvents(None, QEvent.Type.ApplicationFontChange)  # all that is measured next has the new font
     app.setPalette(palette(theme))
 
 
