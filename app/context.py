@@ -149,7 +149,7 @@ class AppContext(QObject):
         self.models: Sequence[tuple[str, str]] = ()  # what can be loaded: paths or ids, and titles
         self._busy: list[Busy] = []
         self._endings = contextlib.ExitStack()  # last to first; each is called even if another fails
-        backend.pace_ms = self.values.pace_ms
+        self._set_pace()
         backend.threads = self.preferences.threads
         self.session = Session(library, backend, self.values)
         self.register_busy(self.session)
@@ -321,9 +321,12 @@ class AppContext(QObject):
         """Store and apply ``values`` after a change."""
         keep_seed = self._given_seed is not None and self.values.seed == self._given_seed
         store.write_values(self.settings, self.values, self._reduces_motion, keep_seed=keep_seed)
-        self.backend.pace_ms = self.values.pace_ms
+        self._set_pace()
         self.settings_changed.emit()
         self.busy_changed.emit()
+
+    def _set_pace(self) -> None:
+        self.backend.pacing.set_speed(self.values.speed, is_smooth=not self.values.reduced_motion)
 
     def set_offline(self, offline: bool) -> None:
         """Allow or refuse every use of the network."""

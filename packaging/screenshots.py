@@ -162,7 +162,7 @@ def main() -> int:
     parser.add_argument("--text", type=int, default=100, metavar="PERCENT", help="the size of all text")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
-    with opened(args.size, args.seed) as (window, link):
+    with opened(args.size, args.seed, pace="4") as (window, link):
         window.appearance.set_text_percent(args.text)
         Tour(window, link, args.out).run(args.prompt)
     return 0

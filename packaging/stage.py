@@ -23,8 +23,13 @@ LONGEST_WAIT_MS = 120_000
 
 
 @contextmanager
-def opened(size: str, seed: int) -> Iterator[tuple[MainWindow, EngineLink]]:
-    """The window, not shown yet, and its engine, with nothing loaded; ``size`` is WxH in logical pixels."""
+def opened(size: str, seed: int, pace: str | None = None) -> Iterator[tuple[MainWindow, EngineLink]]:
+    """The window, not shown yet, and its engine, with nothing loaded.
+
+    Args:
+        size: WxH in logical pixels.
+        pace: of a canvas, as the settings keep it; a large one leaves time to catch it half done.
+    """
     width, height = map(int, size.split("x"))
     application()
     link = EngineLink(LocalBackend())
@@ -32,6 +37,8 @@ def opened(size: str, seed: int) -> Iterator[tuple[MainWindow, EngineLink]]:
         os.environ["HOME"] = folder
         os.environ["XDG_DATA_HOME"] = f"{folder}/.local/share"
         settings = QSettings(f"{folder}/settings.ini", QSettings.Format.IniFormat)
+        if pace is not None:
+            settings.setValue("canvas/pace", pace)
         window = make_window(link, settings, seed)
         window.resize(width, height)
         yield window, link

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import itertools
 import os
@@ -16,8 +17,6 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")  # before anything imports
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: on tiny models a second thread only waits for the first
 # Where this is set, each of the many processes here compiles all of torch again.
 os.environ["PYTHONDONTWRITEBYTECODE"] = ""
-
-gc.disable()  # until all is collected: modules make few cycles, and to look for them takes a third of the time
 
 import pytest
 
@@ -52,17 +51,21 @@ def _place(item: pytest.Item) -> int:
     return next((place for place, start in enumerate(LONG) if item.nodeid.startswith(start)), len(LONG))
 
 
+gc.disable()  # imports make a great many objects and next to no cycles
+atexit.register(gc.unfreeze)  # so that libraries that count what they leave behind find nothing
+
+
+def pytest_collection_finish() -> None:
+    """What is imported stays: no collection goes through it again."""
+    gc.freeze()
+
+
 @pytest.hookimpl(tryfirst=True)  # a test's own marks come before
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The offscreen platform says of each window what it cannot do; that is no fault of ours."""
     for item in items:
         item.add_marker(pytest.mark.qt_log_ignore("This plugin does not support"))
     items.sort(key=_place)
-
-
-def pytest_collection_finish() -> None:
-    """What the modules hold stays to the end; no collection need look at it again."""
-    gc.freeze()
 
 
 _users = itertools.count()
@@ -82,12 +85,11 @@ def _own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
 
 @pytest.fixture(scope="module", autouse=True)
 def _look_of_its_own() -> Iterator[None]:
-    """A window gives the app a font and a style sheet: a file's widths must not hang on the files before it."""
+    """A window gives the app a style and a font: a file's widths must not hang on the files before it."""
     yield
     widgets = sys.modules.get("PySide6.QtWidgets")
     app = widgets and widgets.QApplication.instance()
-    if app and app.styleSheet():
-        app.setStyleSheet("")
+    if app and _first_look and app.font() != _first_look[2]:
         app.setStyle(_first_look[0])
         app.setPalette(_first_look[1])
         app.setFont(_first_look[2])

@@ -52,6 +52,7 @@ class ChatController(QObject):
         session.path_changed.connect(self.show_path)
         session.progressed.connect(self._progressed)
         session.returned.connect(self._give_back)
+        context.backend.pacing.revealed.connect(page.reveal)
         self.presets.chosen.connect(self.take_preset)
         context.model_changed.connect(self.show_model)
         context.busy_changed.connect(self.refresh)
@@ -218,7 +219,7 @@ class ChatController(QObject):
     def _progressed(self) -> None:
         page, active = self.page, self._session.chat.active
         if active is not None:
-            page.refresh()
+            page.refresh(self._context.backend.pacing.share)
         else:
             page.settle()
             page.composer.meter.touch()

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import Slot
-from PySide6.QtGui import QFontDatabase, QGuiApplication
+from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QDialog, QFrame, QHBoxLayout, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
 
 from app.design.controls import FlowLayout, button, chain_tabs, label
+from app.design.fonts import TEXT_BODY, canvas_font
 from app.system.i18n import tr
 
 
@@ -23,7 +24,7 @@ class DetailsDialog(QDialog):
         shown = QPlainTextEdit(text)
         shown.setReadOnly(True)
         shown.setAccessibleName(tr("Details of the error"))
-        shown.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
+        shown.setFont(canvas_font(TEXT_BODY))
         copy = button(tr("Copy"), tr("Copy the details"), role="primary")
         copy.clicked.connect(self._copy)
         close = button(tr("Close"), tr("Close the details"))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QSize, Qt, QTimer, Signal, Slot
-from PySide6.QtGui import QKeyEvent, QResizeEvent
+from PySide6.QtCore import QEvent, QSize, Qt, QTimer, Signal, Slot
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QHBoxLayout,
     QPushButton,
@@ -24,7 +24,7 @@ from app.inspector.canvas.map import StepMap
 from app.inspector.cell.history import Biography
 from app.inspector.cell.text import RenderedText
 from app.inspector.export_dialog import ExportDialog
-from app.inspector.keys import Keys
+from app.inspector.keys import Keys, keeps
 from app.inspector.run_cards import Offer
 from app.inspector.timeline.filmstrip import Filmstrip
 from app.inspector.timeline.overview import Overview
@@ -37,7 +37,7 @@ from app.system.i18n import tr
 from engine import Recording
 
 MOST_TITLE = 1_000  # characters of a prompt that are measured for the title
-REFRESH_MS = 60  # between two looks at a run under way
+REFRESH_MS = 30  # between two looks at a run under way
 NARROW = 900  # pixels at 100 %; below it the linked views stand under the canvas
 TALL = 1080  # from here on a tab that is worked in leaves room for the cell's history beneath
 
@@ -59,11 +59,14 @@ class InspectorPage(QWidget):
         self._waiting.setSingleShot(True)
         self._waiting.timeout.connect(self._take_in)
         self._live = False
+        self._share = 1.0  # of the latest step of a run under way
         self._panels: list[QWidget] = []
         self._worked_in: list[QWidget] = []
         self.player = Player(self)
         self.overview = Overview(self.player, self)
         self.keys = Keys(self.run, self)
+        self.player.opened.connect(self._let_keys)
+        self._let_keys()
         self.welcome = InspectorWelcome()
         self.stack = QStackedWidget()
         self.stack.addWidget(self.welcome)
@@ -206,7 +209,6 @@ class InspectorPage(QWidget):
         made.clicked.connect(lambda: self.show_view(place))
         self._switch.addWidget(made)
         self.view_buttons.append(made)
-        made.installEventFilter(self.keys)
         return place
 
     def show_view(self, place: int) -> None:
@@ -251,9 +253,10 @@ class InspectorPage(QWidget):
         self._live = True
         self._open(trace, None)
 
-    @Slot()
-    def refresh(self) -> None:
-        """The run under way went on. May be called for each event; the views look a few times a second."""
+    @Slot(float)
+    def refresh(self, share: float = 1.0) -> None:
+        """The run under way went on; of its latest step this share is to be shown. May be called for each event."""
+        self._share = share
         if self._live and not self._waiting.isActive():
             self._waiting.start(REFRESH_MS)
 
@@ -262,6 +265,7 @@ class InspectorPage(QWidget):
         """The run under way is over, if it is one that is followed; all of it is taken in."""
         if self._live:
             self._live = False
+            self._share = 1.0
             self._waiting.stop()
             self._take_in()
 
@@ -269,8 +273,10 @@ class InspectorPage(QWidget):
     def _take_in(self) -> None:
         if self.player.trace is None:
             return
-        self.player.refresh()
-        self._describe()
+        before = self.player.place
+        self.player.refresh(self._share)
+        if self.player.place != before or not self._live:
+            self._describe()
 
     def close_trace(self) -> None:
         """Back to where runs are offered."""
@@ -325,8 +331,12 @@ class InspectorPage(QWidget):
 
     # ---------------------------------------------------------------- keys and size
 
+    @Slot()
+    def _let_keys(self) -> None:
+        self.keys.set_enabled(self.player.replay is not None)
+
     def run(self, command: str) -> None:
-        """Do what a key says, by id."""
+        """Do what a key says, by id; nothing without a run."""
         if self.player.replay is None:
             return
         match command:
@@ -337,9 +347,11 @@ class InspectorPage(QWidget):
             case _:
                 self.transport.run(command)
 
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        if self.player.replay is None or not self.keys.press(event):
-            super().keyPressEvent(event)
+    def event(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.ShortcutOverride and keeps(event):
+            event.accept()
+            return True
+        return super().event(event)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -65,9 +65,9 @@ def read_values(settings: QSettings, reduced_motion: bool) -> SettingsValues:
     values.calm = _flag(settings, "canvas/calm", False)
     layer = str(settings.value("canvas/layer", "state"))
     values.layer = layer if layer in dict(LAYER.options) else "state"
-    pace = _number(settings, "canvas/pace_ms", PACE.low, PACE.high)
-    if pace is not None:
-        values.pace_ms = int(pace)
+    pace = str(settings.value("canvas/pace", values.pace))
+    if pace in dict(PACE.options):
+        values.pace = pace
     values.reduced_motion = _flag(settings, "canvas/reduced_motion", reduced_motion)
     return values
 
@@ -83,7 +83,7 @@ def write_values(settings: QSettings, values: SettingsValues, reduced_motion: bo
         _write(settings, "sampler/seed", None if values.seed is None else str(values.seed))
     _write(settings, "canvas/calm", values.calm)
     _write(settings, "canvas/layer", values.layer)
-    _write(settings, "canvas/pace_ms", values.pace_ms)
+    _write(settings, "canvas/pace", values.pace)
     own = values.reduced_motion != reduced_motion
     _write(settings, "canvas/reduced_motion", values.reduced_motion if own else None)
 

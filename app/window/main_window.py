@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QVBoxLayout, QWidget
 from app.context import CHAT, AppContext
 from app.design import icons
 from app.design.controls import Hairline
+from app.design.focus_rings import FocusRings
 from app.design.stylesheet import chrome
 from app.design.tokens import Theme
 from app.settings import dialog, store
@@ -45,6 +46,7 @@ class MainWindow(QMainWindow):
         self._painted = self._is_closed = False
         self.setWindowTitle("Safelight")
         self.context = context
+        self._rings = FocusRings(self)
         # Before the first widget, which inherits the app's font.
         self.appearance = Appearance(context.settings, context.preferences)
         context.set_theme(self.appearance.theme)
@@ -135,6 +137,7 @@ class MainWindow(QMainWindow):
     def show_page(self, page: str) -> None:
         """Bring a page to the front, by its name."""
         self.topbar.show_page(page)
+        self.dialogs.page = page
         self.notices.notice.hide()
         self.pages.show(page)
         store.write_page(self.context.settings, page)

@@ -13,7 +13,7 @@ from engine.service.capabilities import Capabilities
 from engine.service.requests import InfluenceRequest
 from engine.text.message import Message
 from engine.text.reply import Reply
-from engine.trace.live import Trace
+from engine.trace.recording import Recording
 
 if TYPE_CHECKING:
     from engine.decoding.influence import Influence
@@ -120,7 +120,7 @@ class RunStarted:
     """A run began; its events are appended to ``trace``, which may be ahead of the replies."""
 
     run_id: str
-    trace: Trace
+    trace: Recording
 
 
 @dataclass(frozen=True, eq=False)

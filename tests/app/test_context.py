@@ -173,9 +173,9 @@ def test_an_answer_under_way_is_the_reason(qtbot: QtBot, open_context: Open, fak
 def test_settings_hold_at_once_and_are_stored(open_context: Open, settings: QSettings) -> None:
     context = open_context()
     told = signals(context)
-    context.values.pace_ms, context.values.seed = 340, 7
+    context.values.speed, context.values.seed = 0.5, 7
     context.apply_values()
-    assert context.backend.pace_ms == 340
+    assert (context.backend.pacing.speed, store.read_values(settings, False).speed) == (0.5, 0.5)
     assert store.read_values(settings, False).seed == 7
     context.set_offline(True)
     assert store.read_preferences(settings).offline

@@ -7,14 +7,17 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.canvas.view import CanvasView
+from app.chat.messages.board import AnswerBoard, WatchedCanvas
 from app.chat.messages.fading import Fading
 from app.chat.messages.thinking import Thinking
 from app.chat.messages.versions import VersionSwitch
 from app.chat.prose.widget import PAD, Prose
 from app.chat.view_options import ViewOptions
 from app.chat.words import remarks, status_line, wants_retry
-from app.design.controls import button, label
+from app.design.controls import FocusGroup, button, label
+from app.state.chat.attachment import with_attachments
 from app.state.chat.conversation import Answer, Turn
+from app.state.run.canvas import BlockState
 from app.system.i18n import tr
 from engine.service import LoadedModel
 
@@ -47,6 +50,7 @@ class AnswerView(QWidget):
         self.versions = VersionSwitch(tr("Earlier version of the answer"), tr("Later version of the answer"))
         self.before, self.place, self.after = self.versions.before, self.versions.place, self.versions.after
         self.thinking = Thinking(options.theme)
+        self.board = AnswerBoard(options)
         self.text = Prose(tr("Answer"), options.theme)
         self.status = label("", "caption", wrap=True)
         self.status.setAccessibleName(tr("Progress"))
@@ -66,6 +70,7 @@ class AnswerView(QWidget):
         self.delete = button(
             tr("Delete version"), tr("Delete this version of the answer"), tip=tr("The other versions stay")
         )
+        self._asking, self._keeping = FocusGroup(self.again, self.retry, self.stop), FocusGroup(self.delete, self.copy)
         self._lay_out()
         self._connect()
         self.refresh()
@@ -99,6 +104,7 @@ class AnswerView(QWidget):
         column.setSpacing(8)
         column.addLayout(head)
         column.addWidget(self.thinking)
+        column.addWidget(self.board)
         column.addLayout(self._canvas_column)
         column.addWidget(self.text)
         column.addLayout(remark)
@@ -122,6 +128,8 @@ class AnswerView(QWidget):
             self.before,
             self.after,
             *self.thinking.tab_stops(),
+            self.board.board,
+            self.board.verdict,
             *self.canvases,
             *self.text.tab_stops(),
             self.remarks,
@@ -139,6 +147,7 @@ class AnswerView(QWidget):
         self._options = options
         self.text.set_theme(options.theme)
         self.thinking.set_theme(options.theme)
+        self.board.set_options(options)
         for view in self.canvases:
             options.apply(view)
 
@@ -151,19 +160,20 @@ class AnswerView(QWidget):
         self._can_ask, self._is_busy, self._can_delete = can_ask, is_busy, can_delete
         self._show_buttons()
 
-    def refresh(self) -> None:
-        """Draw what has changed."""
+    def refresh(self, share: float = 1.0) -> None:
+        """Draw what has changed; of the latest step of an answer under way, this share."""
         answer = self._turn.answer
-        if answer is not self._drawn:
+        is_other = answer is not self._drawn
+        if is_other:
             self._drop_canvases()
             self._drawn = answer
-            self.canvas_toggle.setChecked(self._keeps_canvas())
+            self.board.is_on = False
         blocks = answer.canvas.blocks if self._model is not None else []
         first = max(0, len(self.canvases) - 1)  # earlier ones are committed and do not change
         while len(self.canvases) < len(blocks):
             self._add_canvas()
         for view, block in list(zip(self.canvases, blocks, strict=True))[first:]:
-            view.set_block(block)
+            view.set_block(block.partly(share))
         self.speaker.setText(answer.model_title)
         self.status.setText(status_line(answer))
         said = "" if answer.is_active else remarks(answer)
@@ -173,8 +183,18 @@ class AnswerView(QWidget):
         if not answer.is_active:
             self.text.set_text(answer.text)
             self.thinking.set_thoughts(answer.thinking)
+            if answer.status == "done" or not self.board.is_on:  # a run that was stopped stays as it was then
+                self.board.show_text(self._asked, answer.text)
+        if is_other:
+            self.canvas_toggle.setChecked(self._keeps_canvas())
         self._show_parts()
         self._show_buttons()
+
+    def reveal(self, share: float) -> None:
+        """Show another share of the latest step."""
+        blocks = self._turn.answer.canvas.blocks
+        if self.canvases and len(self.canvases) == len(blocks):
+            self.canvases[-1].set_block(blocks[-1].partly(share))
 
     def settle(self) -> None:
         """The run has ended: what was stopped keeps its canvas, what finished becomes text."""
@@ -192,6 +212,8 @@ class AnswerView(QWidget):
 
     def _keeps_canvas(self) -> bool:
         answer = self._turn.answer
+        if self.board.is_on:
+            return False
         return bool(answer.canvas.blocks) and (answer.status in ("stopped", "failed") or answer.is_empty)
 
     def _canvas_area(self) -> QRect:
@@ -201,9 +223,18 @@ class AnswerView(QWidget):
                 area = area.united(view.geometry())
         return area
 
+    @property
+    def _asked(self) -> str:
+        return with_attachments(self._turn.prompt, self._turn.attachments)
+
+    def _watch(self, block: BlockState) -> None:
+        """A canvas shows another state of its block: a Sudoku is shown as one."""
+        if self._model is not None:
+            self.board.show_block(self._asked, block, self._model.piece)
+
     def _add_canvas(self) -> None:
         assert self._model is not None
-        view = CanvasView()
+        view = WatchedCanvas(self._watch)
         view.set_piece(self._model.piece, self._model.is_special)
         view.set_vocabulary_size(self._model.vocab_size)
         view.setColumns(self._model.traits.canvas_columns)
@@ -223,9 +254,12 @@ class AnswerView(QWidget):
     def _show_parts(self) -> None:
         answer = self._turn.answer
         shows_canvas = bool(self.canvases) and (answer.is_active or self.canvas_toggle.isChecked())
+        is_board, shows_tokens = self.board.is_on, self.canvas_toggle.isChecked()
         for view in self.canvases:
-            view.setVisible(shows_canvas)
-        self.text.setVisible(bool(answer.text.strip()) and not shows_canvas and not answer.is_active)
+            view.setVisible(shows_canvas and (shows_tokens or not is_board))
+        self.board.setVisible(is_board)
+        is_said = is_board and self.board.is_alone
+        self.text.setVisible(bool(answer.text.strip()) and not (shows_canvas or answer.is_active or is_said))
         if shows_canvas or answer.is_active:
             self.thinking.hide()
         else:
@@ -234,6 +268,10 @@ class AnswerView(QWidget):
         self.canvas_toggle.setText(tr("Hide canvas") if self.canvas_toggle.isChecked() else tr("Show canvas"))
 
     def _show_buttons(self) -> None:
+        with self._asking, self._keeping:
+            self._show_usable_buttons()
+
+    def _show_usable_buttons(self) -> None:
         answer = self._turn.answer
         active, retries = answer.is_active, wants_retry(answer)
         self.stop.setVisible(active)

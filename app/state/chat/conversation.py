@@ -15,7 +15,7 @@ from app.state.chat.versions import Versions
 from app.state.run.canvas import CanvasState
 from app.state.run.stats import RunFigures, RunStats
 from app.system.i18n import tr, trn
-from engine import Event, GenerationConfig, GenerationFinished, PrefillFinished, Reply, Trace
+from engine import Event, GenerationConfig, GenerationFinished, PrefillFinished, Recording, Reply
 from engine.trace import Draft
 
 Status = Literal["waiting", "developing", "done", "stopped", "failed"]
@@ -37,7 +37,7 @@ class Answer:
     thinking: str = ""
     error: str = ""
     kept: RunFigures | None = None  # of an answer that was read from the library
-    trace: Trace | None = None  # of a run of this session
+    trace: Recording | None = None  # of a run of this session
     trace_id: str = ""  # of its file
     following: Versions[Turn] = field(default_factory=Versions)
     id: int | None = None  # in the library

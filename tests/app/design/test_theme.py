@@ -8,7 +8,7 @@ from dataclasses import fields
 
 import pytest
 from PySide6.QtCore import QSettings, Qt
-from PySide6.QtGui import QColor, QFontInfo
+from PySide6.QtGui import QColor, QFontInfo, QFontMetricsF
 from PySide6.QtWidgets import QApplication, QLabel, QLineEdit, QPushButton, QVBoxLayout, QWidget
 
 from app.design.fonts import canvas_font, px, set_text_percent, sized, text_percent, ui_font
@@ -119,9 +119,8 @@ def test_stylesheet_is_complete(theme):
 @pytest.fixture
 def restored(qapp: QApplication):
     """The look of the test app, put back."""
-    before = qapp.style().objectName(), qapp.font(), qapp.palette(), qapp.styleSheet()
+    before = qapp.style().objectName(), qapp.font(), qapp.palette()
     yield qapp
-    qapp.setStyleSheet(before[3])
     qapp.setStyle(before[0])
     qapp.setPalette(before[2])
     qapp.setFont(before[1])
@@ -133,6 +132,7 @@ def test_applied_theme_reaches_the_widgets(theme, restored, qtbot):
     apply_theme(restored, theme)
     window = QWidget()
     qtbot.addWidget(window)
+    window.setStyleSheet(chrome(theme))
     column = QVBoxLayout(window)
     label, button = QLabel("text"), QPushButton("Develop")
     button.setProperty("role", "primary")
@@ -156,6 +156,7 @@ def test_focus_can_be_seen(theme, restored, qtbot):
     apply_theme(restored, theme)
     window = QWidget()
     qtbot.addWidget(window)
+    window.setStyleSheet(chrome(theme))
     column = QVBoxLayout(window)
     first, second = QLineEdit(), QLineEdit()
     column.addWidget(first)
@@ -194,6 +195,16 @@ def test_canvas_font_has_one_width():
     font = canvas_font(18)
     assert font.pixelSize() == 18
     assert QFontInfo(font).fixedPitch()
+    assert QFontInfo(font).family() == "JetBrains Mono"
+
+
+@pytest.mark.usefixtures("qapp")
+def test_the_interface_has_a_face_of_its_own_with_figures_of_one_width():
+    font = ui_font()
+    assert QFontInfo(font).family() == "Inter"
+    widths = {QFontMetricsF(font).horizontalAdvance(figure) for figure in "0123456789"}
+    assert len(widths) == 1
+    assert len(font.families()) == 2  # the system's own has the scripts that ours lacks
 
 
 # ---------------------------------------------------------------- size of text
@@ -217,7 +228,7 @@ def test_every_size_of_the_sheets_follows(theme, restored):  # noqa: ARG001
         return f"QLabel#own {{ font-size: 13px; color: {theme.ink}; }}"
 
     def sizes() -> list[int]:
-        return [int(size) for size in re.findall(r"font-size: (\d+)px", stylesheet(theme) + chrome(theme, own))]
+        return [int(size) for size in re.findall(r"font-size: (\d+)px", chrome(theme, own))]
 
     before = sizes()
     set_text_percent(200)
@@ -229,6 +240,8 @@ def test_text_on_screen_grows_at_once_and_stays_so(restored, qtbot, settings: QS
     looks = Appearance(settings)
     window = QWidget()
     qtbot.addWidget(window)
+    window.setStyleSheet(chrome(looks.theme))
+    looks.changed.connect(lambda: window.setStyleSheet(chrome(looks.theme)))
     column = QVBoxLayout(window)
     title, button = QLabel("text"), QPushButton("Develop")
     title.setProperty("role", "title")

@@ -16,9 +16,10 @@ from app.inspector.cell.history import Biography
 from app.inspector.cell.rank_paths import Plot, color_of_tokens, line_colors
 from app.inspector.words import history_in_words, moment_in_words, probability, quoted
 from app.player.player import Player
+from app.state.run.canvas import CellState
 from app.state.run.cell_history import OUTSIDE, Ranked, history_of
 from app.state.run.replay import Replay
-from engine import SKILLS, generate, load_model
+from engine import SKILLS, Fork, generate, load_model
 from tests.app.inspector import made_up
 
 A, B, C, D, E = 10, 11, 12, 13, 14  # k l m n o
@@ -127,21 +128,36 @@ def test_a_block_without_steps():
 
 def test_the_history_in_words():
     said = history_in_words(bio_of(life()), letter)
-    assert said == "Accepted at 3 of 5 steps, remelted once, settled at step 3 as 'k'."
+    assert said == "Accepted at 3 of 5 steps, remelted once, settled at step 4 as 'k'."
     said = history_in_words(bio_of(life(commit=False)), letter)
-    assert said == "Accepted at 3 of 5 steps, remelted once, best guess since step 3: 'k'."
+    assert said == "Accepted at 3 of 5 steps, remelted once, best guess since step 4: 'k'."
     assert history_in_words(bio_of(life(), 1), letter).endswith("as 'b'. It is padding behind the end of the text.")
     pinned = [made_up.started(2, pinned=[0]), *life()[1:]]
     assert history_in_words(bio_of(pinned), letter) == "Given: pinned as 'k' from the start."
+
+
+def test_a_fork_marks_what_it_pins_from_its_step_on():
+    header = replace(made_up.asked(), changes=(Fork(0, 3, pinned=((0, 12), (99, 2))),))
+    replay = Replay(made_up.Recorded(life(), header=header))
+    record = replay.record(0)
+    assert record.held[:, 0].tolist() == [False, False, False, True, True]
+    states = [int(snapshot.states(calm=True)[0]) for snapshot in record.snapshots]
+    assert [state == CellState.GIVEN for state in states] == [False, False, False, False, True, True, True]
+    bio = history_of(record, 0)
+    assert "pinned from step 4 on" in history_in_words(bio, letter)
+    assert "given" in moment_in_words(bio, 3, letter)
+    assert history_of(record, 1).held_from is None
+    released = replace(header, changes=(*header.changes, Fork(0, 4, edits=((0, 3),))))
+    assert Replay(made_up.Recorded(life(), header=released)).record(0).held[:, 0].tolist()[-2:] == [True, False]
 
 
 @pytest.mark.parametrize(
     ("step", "said"),
     [
         (-1, "Before the first step: the position holds noise."),
-        (0, "Step 0: argmax 'k', sampled 'l', re-noised; entropy 1.000 nats."),
-        (1, "Step 1: argmax and sampled 'l', accepted; entropy 0.800 nats."),
-        (2, "Step 2: argmax 'l', sampled 'n', re-noised, which is a remelt; entropy 0.600 nats."),
+        (0, "Step 1: argmax 'k', sampled 'l', re-noised; entropy 1.000 nats."),
+        (1, "Step 2: argmax and sampled 'l', accepted; entropy 0.800 nats."),
+        (2, "Step 3: argmax 'l', sampled 'n', re-noised, which is a remelt; entropy 0.600 nats."),
         (5, "Committed as 'k'."),
     ],
 )
@@ -222,8 +238,8 @@ def test_a_hovered_cell_is_shown_lightly_and_the_selected_one_before_it(view, pl
 def test_words_and_table_follow_the_frame(view, player):
     player.select(0)
     player.go(3)  # step 2
-    assert view.sentence.text() == "Accepted at 3 of 5 steps, remelted once, settled at step 3 as 'k'."
-    assert view.now.text().startswith("Step 2: argmax 'l', sampled 'n'")
+    assert view.sentence.text() == "Accepted at 3 of 5 steps, remelted once, settled at step 4 as 'k'."
+    assert view.now.text().startswith("Step 3: argmax 'l', sampled 'n'")
     assert view.table.rows() == [
         ("1", "'l'", "50.0 %", "argmax"),
         ("2", "'m'", "20.0 %", ""),
@@ -233,7 +249,7 @@ def test_words_and_table_follow_the_frame(view, player):
     player.go(4)
     assert view.table.rows()[0] == ("1", "'k'", "70.0 %", "argmax, accepted")
     assert len(view.table.rows()) == 3
-    assert view.chart.accessibleDescription().count("Step 3: argmax and sampled 'k', accepted") == 1
+    assert view.chart.accessibleDescription().count("Step 4: argmax and sampled 'k', accepted") == 1
     player.go(0)
     assert view.table.rows() == []
     assert "holds noise" in view.now.text()
@@ -264,17 +280,6 @@ def test_a_click_stops_playing(view, player, qtbot):
     player.toggle()
     qtbot.mouseClick(view.chart.viewport(), Qt.MouseButton.LeftButton, pos=column_of(view, 2))
     assert not player.is_playing
-
-
-def test_keys_go_through_the_steps(view, player, qtbot):
-    player.select(0)
-    player.go(2)
-    keys = [Qt.Key.Key_Right, Qt.Key.Key_Left, Qt.Key.Key_Left, Qt.Key.Key_End, Qt.Key.Key_Home, Qt.Key.Key_Left]
-    found = []
-    for key in keys:
-        qtbot.keyClick(view.chart, key)
-        found.append(player.frame.step)
-    assert found == [2, 1, 0, 5, -1, -1]
 
 
 def test_the_cursor_is_where_the_frame_is(view, player):

@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QImage
-from PySide6.QtWidgets import QAbstractButton, QComboBox, QLabel, QWidget
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QAbstractSpinBox,
+    QComboBox,
+    QLabel,
+    QLineEdit,
+    QTabBar,
+    QTabWidget,
+    QWidget,
+)
 
 from app.design.stylesheet import chrome
 from app.design.tokens import DARKROOM, PAPER
@@ -82,7 +91,7 @@ def test_opening_shows_the_end_and_what_it_is(page):
     assert page.canvas.view.block.committed
     assert page.transport.frame.accessibleName() == "Block 2, committed after step 4: the most it may take"
     page.player.go(2)
-    assert page.transport.frame.text() == "Block 1, step 1 of 4, temperature 0.70"
+    assert page.transport.frame.text() == "Block 1, step 2 of 4, temperature 0.70"
     page.player.go(0)
     assert page.transport.frame.text() == "Block 1, noise before the first step"
     page.player.go(5)
@@ -244,7 +253,7 @@ def test_settling_appears_when_it_is_reached(page):
     assert first[0] == 0
     second = heat("settling", seen_at(page, 2))
     assert second.shares[10] == pytest.approx(1 / (STEPS - 1))
-    assert second.words(10) == "Settled at step 1 of 4"
+    assert second.words(10) == "Settled at step 2 of 4"
 
 
 def test_remelts_count_up(page):
@@ -276,7 +285,7 @@ def test_padding_has_no_colour_in_any_layer(page):
 def test_the_tip_of_a_cell_tells_the_layers_figure(page):
     page.player.go(2)
     page.canvas.set_layer("settling")
-    assert page.canvas.view.cell_text(10)[-1] == "Settled at step 1 of 4"
+    assert page.canvas.view.cell_text(10)[-1] == "Settled at step 2 of 4"
     page.canvas.set_layer("state")
     assert "Settled at" not in page.canvas.view.cell_text(10)[-1]
 
@@ -376,14 +385,36 @@ def test_shift_goes_to_the_next_change_of_the_selected_cell(page, qtbot):
     assert page.player.frame.step == 1
 
 
+FIELDS = (QLineEdit, QAbstractSpinBox, QTabBar, QTabWidget)  # typed in, or gone through with the arrows
+
+
+def focusable(page: InspectorPage) -> list[QWidget]:
+    found = [w for w in page.findChildren(QWidget) if w.focusPolicy() != Qt.FocusPolicy.NoFocus and w.isEnabled()]
+    editable = [w for w in found if isinstance(w, QComboBox) and w.isEditable()]
+    return [w for w in found if not isinstance(w, FIELDS) and w not in editable and w.window() is page]
+
+
 def test_keys_work_wherever_the_keyboard_is(page, qtbot):
-    for widget in (page.canvas.view, page.canvas.calm, page.transport.timeline, page.transport.buttons["loop"]):
-        page.player.go(2)
-        widget.setFocus()
-        qtbot.keyClick(widget, Qt.Key.Key_Right)
-        assert page.player.place == 3, widget
-        qtbot.keyClick(widget, Qt.Key.Key_Home)
-        assert page.player.place == 0, widget
+    page.player.select(4)
+    reached = set()
+    for place in range(page.side.count()):
+        page.side.setCurrentIndex(place)
+        for widget in focusable(page):
+            if not widget.isVisible():
+                continue
+            page.player.go(2)
+            widget.setFocus()
+            assert widget.hasFocus(), widget
+            qtbot.keyClick(widget, Qt.Key.Key_Right)
+            assert page.player.place == 3, widget
+            qtbot.keyClick(widget, Qt.Key.Key_Home)
+            assert page.player.place == 0, widget
+            qtbot.keyClick(widget, Qt.Key.Key_L)
+            assert page.player.is_playing, widget
+            qtbot.keyClick(widget, Qt.Key.Key_K)
+            assert not page.player.is_playing, widget
+            reached.add(type(widget).__name__)
+    assert {"Cells", "Timeline", "QPushButton", "QComboBox", "Strip", "MapArea", "BumpChart", "TextPane"} <= reached
 
 
 def test_space_is_left_to_a_button(page, qtbot):
