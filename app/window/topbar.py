@@ -138,7 +138,7 @@ class TopBar(QWidget):
         if chosen == OPEN_FOLDER:
             self.show_model(*self._shown)  # until a folder is chosen
             self.folder_asked.emit()
-        else:
+        elif chosen != self._shown[0]:
             self.model_chosen.emit(chosen)
 
     def _choose_page(self, page: str) -> None:
