@@ -97,3 +97,22 @@ def test_the_shortcut_sheet_begins_with_the_keys_of_the_page(window: MainWindow)
     assert sections()[0] == "Going through a run"
     window.show_page(CHAT)
     assert "Going through a run" not in sections()
+
+
+def test_all_cells_of_a_span_are_tinted_while_it_is_chosen(window: MainWindow) -> None:
+    inspector = window.pages.inspector()
+    page, spans = inspector.page, inspector.forks.spans
+    page.side.setCurrentIndex(page.side.indexOf(page.side.widget(2)))
+    assert spans.isVisible()
+    before = page.canvas.view.grab().toImage()
+    spans.first.setValue(1)
+    spans.last.setValue(3)
+    assert page.canvas.view.marks.tolist() == [False, True, True, True, False, False, False, False]
+    assert page.canvas.view.grab().toImage() != before
+    spans.add.click()
+    spans.first.setValue(6)
+    spans.last.setValue(6)
+    spans.add.click()
+    assert page.canvas.view.marks.nonzero()[0].tolist() == [1, 2, 3, 6]
+    page.side.setCurrentIndex(0)
+    assert not page.canvas.view.marks.any()
