@@ -5,12 +5,14 @@ Requests go in as queued signals; everything comes back through one bounded mail
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from PySide6.QtCore import QObject, Qt, QThread, Signal, Slot
 
 from app.bridge.mailbox import Mailbox
 from app.bridge.pacing import Pacing
+from app.state.run.pace import FULL_SPEED
 from app.system import logs
 from engine.service import AdapterRequest, Backend, InfluenceRequest, LoadRequest, RunRequest, ServiceReply
 
@@ -61,9 +63,7 @@ class EngineWorker(QObject):
 class EngineLink(QObject):
     """The window's side: starts the thread, sends requests, and delivers the replies.
 
-    A small model takes steps faster than they can be followed: ``pace_ms`` shows each step for at least that long. The
-    engine then waits for the view, so that Stop ends the run at the step on show. A slower model never waits.
-    Must be shut down before it is destroyed.
+    ``pacing`` decides when what has arrived is delivered. Must be shut down before it is destroyed.
     """
 
     arrived = Signal(object)  # list[ServiceReply], in order
@@ -73,12 +73,14 @@ class EngineLink(QObject):
     _adapter_asked = Signal(object)
     _influence_asked = Signal(object)
 
-    def __init__(self, backend: Backend, *, mailbox_limit: int = 256) -> None:
+    def __init__(
+        self, backend: Backend, *, mailbox_limit: int = 256, now: Callable[[], float] = time.monotonic
+    ) -> None:
         super().__init__()
         self.threads = 0  # CPU threads for models loaded from now on; 0: chosen by the model
         self._mailbox: Mailbox[ServiceReply] = Mailbox(mailbox_limit)
-        self._pacing = Pacing(self._mailbox, self)
-        self._pacing.released.connect(self.arrived)
+        self.pacing = Pacing(self._mailbox, self, now)
+        self.pacing.released.connect(self.arrived)
         self._load_request: LoadRequest | None = None
         self._run_request: RunRequest | None = None
         self._worker = EngineWorker(backend, self._mailbox)
@@ -92,22 +94,13 @@ class EngineLink(QObject):
         self._run_asked.connect(self._worker.run, queued)
         self._adapter_asked.connect(self._worker.set_adapter, queued)
         self._influence_asked.connect(self._worker.measure, queued)
-        self._worker.mail.connect(self._pacing.drain, queued)
+        self._worker.mail.connect(self.pacing.drain, queued)
         self._thread.start()
 
-    @property
-    def pace_ms(self) -> int:
-        """Minimum time between two displayed steps, in milliseconds."""
-        return self._pacing.pace_ms
-
-    @pace_ms.setter
-    def pace_ms(self, value: int) -> None:
-        self._pacing.pace_ms = value
-
-    def load(self, path_or_id: str, title: str) -> None:
-        """Load a model; cancels a running load or run."""
+    def load(self, path_or_id: str, title: str, adapter: str | None = None) -> None:
+        """Load a model, with an adapter on it or none; cancels a running load or run."""
         self._give_up()
-        self._load_request = LoadRequest(path_or_id, title, self.threads)
+        self._load_request = LoadRequest(path_or_id, title, self.threads, adapter)
         self._load_asked.emit(self._load_request)
 
     def unload(self) -> None:
@@ -120,10 +113,11 @@ class EngineLink(QObject):
         if self._load_request is not None:
             self._load_request.cancel.set()
 
-    def run(self, request: RunRequest) -> None:
-        """Generate. One run at a time; further requests are queued."""
+    def run(self, request: RunRequest, *, is_watched: bool = True) -> None:
+        """Generate. One run at a time; further requests are queued. One that is not watched is not paced."""
         self._run_request = request
-        self._pacing.expect(request)
+        if is_watched:
+            self.pacing.expect(request)
         self._run_asked.emit(request)
 
     def set_adapter(self, path_or_id: str | None) -> None:
@@ -138,7 +132,7 @@ class EngineLink(QObject):
         """Stop the run within one denoising step; does nothing when there is none."""
         if self._run_request is not None:
             self._run_request.cancel.set()
-            self._pacing.skip(self._run_request)
+            self.pacing.skip(self._run_request)
 
     def shutdown(self) -> None:
         """Cancel everything and end the thread; may be called again.
@@ -146,6 +140,7 @@ class EngineLink(QObject):
         A call that does not return within ``ENDING_SECONDS`` is abandoned; the thread is still alive then.
         """
         self._give_up()
+        self.pacing.set_speed(FULL_SPEED)  # what still waits to be shown is delivered
         self._mailbox.close()
         self._thread.quit()
         if not self._thread.wait(round(ENDING_SECONDS * 1000)):

@@ -1,70 +1,145 @@
-"""Limits how fast replies are delivered: with a pace set, each step is shown for at least that long."""
+"""Decides when replies are delivered: the frames of a run follow each other at a pace that can be watched.
+
+The engine never waits for it, nor does a frame that comes late: only what is there too early is held.
+"""
 
 from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections import deque
+from collections.abc import Callable
 
 from PySide6.QtCore import QObject, QTimer, Signal, Slot
 
 from app.bridge.mailbox import Mailbox
-from engine import StepFinished
-from engine.service import RunAdvanced, RunEnded, RunRequest, ServiceReply
+from app.bridge.run_view import RunView
+from app.state.run.pace import FULL_SPEED, Schedule, SpeedClock
+from engine import CanvasCommitted, CanvasStarted, StepFinished
+from engine.service import RunAdvanced, RunEnded, RunRequest, RunStarted, ServiceReply
 
-PACED_LIMIT = 2  # how many replies a paced engine may be ahead of the view
+REVEAL_MS = 33  # between two looks at how much of a step is shown
 
 
 class Pacing(QObject):
-    """Delivers a mailbox's replies. Leaves the mailbox full while a step is shown, so that its writer waits."""
+    """Delivers a mailbox's replies in order, a run with a view of its trace that ends where it is shown."""
 
-    released = Signal(object)  # list[ServiceReply], in order
+    released = Signal(object)  # list[ServiceReply]
+    revealed = Signal(float)  # the ``share`` of the latest step that is shown now
 
-    def __init__(self, mailbox: Mailbox[ServiceReply], parent: QObject | None = None) -> None:
+    def __init__(
+        self,
+        mailbox: Mailbox[ServiceReply],
+        parent: QObject | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         super().__init__(parent)
         self._mailbox = mailbox
-        self._limit = mailbox.limit
-        self._pace_ms = 0
-        self._held: list[ServiceReply] = []  # taken from the mailbox, not delivered yet
+        self._schedule = Schedule(SpeedClock(now, FULL_SPEED))
+        self._is_smooth = True
+        self._held: deque[ServiceReply] = deque()  # taken from the mailbox, not delivered yet
+        self._views: dict[str, RunView] = {}  # of runs that have begun, by id
         self._paced: set[str] = set()  # ids of queued and current runs
-        self._pause = QTimer(self)
-        self._pause.setSingleShot(True)
-        self._pause.timeout.connect(self.drain)
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.timeout.connect(self.drain)
 
     @property
-    def pace_ms(self) -> int:
-        """Minimum time between two displayed steps, in milliseconds; 0 does not wait."""
-        return self._pace_ms
+    def speed(self) -> float:
+        """How many times as fast as usual blocks are shown; ``FULL_SPEED`` holds nothing."""
+        return self._schedule.clock.speed
 
-    @pace_ms.setter
-    def pace_ms(self, value: int) -> None:
-        self._pace_ms = value
-        self._mailbox.limit = PACED_LIMIT if value else self._limit
+    def set_speed(self, speed: float, *, is_smooth: bool = True) -> None:
+        """Take effect at once. Where it is not ``is_smooth``, all cells of a step change together."""
+        self._is_smooth = is_smooth
+        self._schedule.clock.speed = speed
+        self.drain()
+
+    @property
+    def share(self) -> float:
+        """The share of the latest step's accepted tokens that is to be shown now, 0 to 1."""
+        return self._schedule.share if self._is_smooth and self._paced else 1.0
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether something that has arrived is not delivered yet."""
+        return bool(self._held)
 
     def expect(self, request: RunRequest) -> None:
-        """Announce a run. A fork or infill is shown from its trace, not from its replies, so it is not paced."""
-        if request.source is None:
+        """Announce a run that is watched. An infill is not paced: most of its blocks are those of its source."""
+        if request.kind != "infill":
             self._paced.add(request.run_id)
 
     def skip(self, request: RunRequest) -> None:
-        """Stop pacing a run: deliver its pending replies without waiting."""
+        """Hold nothing of a run any more."""
         self._paced.discard(request.run_id)
-        self._pause.stop()
         self.drain()
 
     @Slot()
     def drain(self) -> None:
-        """Deliver what is pending; with a pace set, at most one step at a time."""
-        while not self._pause.isActive():
-            replies = self._held or self._mailbox.drain()
-            if not replies:
-                return
-            end = len(replies)
-            if self._pace_ms:
-                first = next((place for place, reply in enumerate(replies) if self._is_held(reply)), None)
-                if first is not None:
-                    end = first + 1
-                    self._pause.start(self._pace_ms)
-            self._held = replies[end:]
-            self._paced -= {reply.run_id for reply in replies[:end] if isinstance(reply, RunEnded)}
-            self.released.emit(replies[:end])
+        """Deliver what is due, and look again when more is."""
+        self._timer.stop()
+        self._held.extend(self._mailbox.drain())
+        due: list[ServiceReply] = []
+        while self._held and self._is_due(self._held[0]):
+            due.append(self._show(self._held.popleft()))
+        if due:
+            self.released.emit(due)
+        elif self._paced:
+            self.revealed.emit(self.share)
+        self._look_again()
 
-    def _is_held(self, reply: ServiceReply) -> bool:
-        """Whether this reply is paced."""
-        return isinstance(reply, RunAdvanced) and reply.run_id in self._paced and isinstance(reply.event, StepFinished)
+    def _look_again(self) -> None:
+        waits = [self._schedule.wait_seconds * 1000] if self._held else []
+        if self.share < 1.0:
+            waits.append(REVEAL_MS)
+        if waits and not self._timer.isActive():
+            self._timer.start(max(1, math.ceil(min(waits))))
+
+    def _is_due(self, reply: ServiceReply) -> bool:
+        return not self._is_frame(reply) or self._schedule.is_due
+
+    def _is_frame(self, reply: ServiceReply) -> bool:
+        """Whether a reply is something to be watched."""
+        return (
+            isinstance(reply, RunAdvanced)
+            and reply.run_id in self._paced
+            and isinstance(reply.event, CanvasStarted | StepFinished | CanvasCommitted)
+        )
+
+    def _show(self, reply: ServiceReply) -> ServiceReply:
+        """Note that a reply is delivered now; returns it as it is delivered."""
+        if self._is_frame(reply):
+            self._schedule_frame(reply)
+        match reply:
+            case RunStarted(run_id, trace):
+                self._views[run_id] = view = RunView(trace)
+                return dataclasses.replace(reply, trace=view)
+            case RunAdvanced(run_id) if run_id in self._views:
+                self._views[run_id].advance()
+            case RunEnded(run_id):
+                self._paced.discard(run_id)
+                if run_id in self._views:
+                    self._views.pop(run_id).show_all()
+        return reply
+
+    def _schedule_frame(self, reply: ServiceReply) -> None:
+        match reply:
+            case RunAdvanced(_, CanvasStarted()):
+                self._schedule.begin()
+            case RunAdvanced(_, StepFinished()):
+                self._schedule.step(*self._ahead())
+            case RunAdvanced(_, CanvasCommitted()):
+                self._schedule.end()
+
+    def _ahead(self) -> tuple[int, bool]:
+        """How many more steps of the block on show are there, and whether its end is."""
+        steps = 0
+        for reply in self._held:
+            match reply:
+                case RunAdvanced(_, StepFinished()):
+                    steps += 1
+                case RunAdvanced(_, CanvasCommitted()):
+                    return steps, True
+        return steps, False

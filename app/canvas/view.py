@@ -17,6 +17,7 @@ from app.canvas.glyphs import CellGlyphs, Glyph, glyph_of
 from app.canvas.grid_view import GridView
 from app.canvas.heat import Heat
 from app.canvas.paint import Layer, PaintOptions, legend_entries, legend_widths, paint_block, paint_legend
+from app.design.focus_rings import is_ringed
 from app.design.fonts import TEXT_BODY, canvas_font, px, ui_font
 from app.design.tokens import color
 from app.state.run.canvas import BlockState, Cell, CellState
@@ -307,7 +308,7 @@ class CanvasView(GridView):
             paint_block(painter, self._geometry, self._block, self._theme, self._glyphs, self._glyph, options, area)
         swatches = () if self._heat is None else self._heat.swatches
         paint_legend(painter, self._geometry, self._theme, self._glyphs, self._legend(), self._bar_text(), swatches)
-        if self.hasFocus() and self._selected < 0:
+        if is_ringed(self) and self._selected < 0:
             painter.setPen(color(self._theme.focus))
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.drawRect(self.rect().adjusted(1, 1, -2, -2))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import weakref
 from collections.abc import Hashable, Iterator, Sequence
 
-from PySide6.QtCore import QMetaMethod, Qt, Signal
+from PySide6.QtCore import QMetaMethod, Qt, Signal, Slot
 from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent, QDropEvent, QFont, QFontMetrics, QResizeEvent
 from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
 from app.chat.composer.attachments import accept_drag, local_files
 from app.chat.composer.composer import Composer
 from app.chat.guess import guess_height
+from app.chat.messages.focus import FocusPlace
 from app.chat.messages.scroller import FEW, SIDE, Scroller
 from app.chat.messages.turn import TurnView
 from app.chat.prompts import Suggestion
@@ -141,6 +142,7 @@ class ChatPage(QWidget):
     def show_chat(self, chat: ChatState, model: LoadedModel | None) -> None:
         """Show another conversation from its end, or what has become of the path. Views of turns that stay are kept."""
         is_other = chat is not self._chat
+        place = None if is_other else FocusPlace.of(self._path, self.view_of)
         path = chat.turns
         self._chat, self._model, self._path = chat, model, path
         self._note_writers()
@@ -148,19 +150,28 @@ class ChatPage(QWidget):
         self.scroller.set_items(path, follow=is_other or chat.active is not None)
         self._pages.setCurrentWidget(self.scroller if path else self._welcome)
         self.more_suggestions.setVisible(bool(path))
+        if place is not None:
+            place.keep(path, self.view_of, self.composer.edit)
 
-    def refresh(self) -> None:
-        """The answer under way has changed."""
+    def refresh(self, share: float = 1.0) -> None:
+        """The answer under way has changed; of its latest step this share is to be shown."""
         self._note_writers()
         view = self.view_of(self._path[-1]) if self._path else None
         if view is not None:
             held = self.scroller.hold()
             view.answer.set_model(self._models.get(view.turn.answer))
-            has_settled = view.answer.refresh()
+            has_settled = view.answer.refresh(share)
             self._show_state(view)
             if has_settled:
                 self.scroller.settle(held, goes_on=True)
                 view.answer.glide()
+
+    @Slot(float)
+    def reveal(self, share: float) -> None:
+        """More of the latest step of the answer under way is to be shown."""
+        view = self.view_of(self._path[-1]) if self._chat.active is not None else None
+        if view is not None:
+            view.answer.reveal(share)
 
     def settle(self) -> None:
         """The run has ended: its canvases become text, and what is in sight stays there."""

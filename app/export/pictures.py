@@ -25,7 +25,7 @@ from app.state.run.canvas import BlockState
 from app.state.run.lines import line_ends
 from app.state.run.replay import Replay
 from app.system.i18n import tr, trn
-from engine import Recording, SafelightError
+from engine import Recording, SafelightError, step_number
 from engine.files import replacing
 
 SHAPE = 1.6  # width to height that a panel comes near to
@@ -227,7 +227,7 @@ def _caption_words(block: BlockState) -> list[str]:
     if block.step < 0:
         return [tr("noise, before the first step")]
     words = [
-        tr("step {step}", step=block.step),
+        tr("step {step}", step=step_number(block.step)),
         tr("accepted {accepted} of {length}", accepted=block.accepted_count, length=block.length),
     ]
     if block.remelted_count:

@@ -37,7 +37,7 @@ from app.system.i18n import tr
 from engine import Recording
 
 MOST_TITLE = 1_000  # characters of a prompt that are measured for the title
-REFRESH_MS = 60  # between two looks at a run under way
+REFRESH_MS = 30  # between two looks at a run under way
 NARROW = 900  # pixels at 100 %; below it the linked views stand under the canvas
 TALL = 1080  # from here on a tab that is worked in leaves room for the cell's history beneath
 
@@ -59,6 +59,7 @@ class InspectorPage(QWidget):
         self._waiting.setSingleShot(True)
         self._waiting.timeout.connect(self._take_in)
         self._live = False
+        self._share = 1.0  # of the latest step of a run under way
         self._panels: list[QWidget] = []
         self._worked_in: list[QWidget] = []
         self.player = Player(self)
@@ -251,9 +252,10 @@ class InspectorPage(QWidget):
         self._live = True
         self._open(trace, None)
 
-    @Slot()
-    def refresh(self) -> None:
-        """The run under way went on. May be called for each event; the views look a few times a second."""
+    @Slot(float)
+    def refresh(self, share: float = 1.0) -> None:
+        """The run under way went on; of its latest step this share is to be shown. May be called for each event."""
+        self._share = share
         if self._live and not self._waiting.isActive():
             self._waiting.start(REFRESH_MS)
 
@@ -262,6 +264,7 @@ class InspectorPage(QWidget):
         """The run under way is over, if it is one that is followed; all of it is taken in."""
         if self._live:
             self._live = False
+            self._share = 1.0
             self._waiting.stop()
             self._take_in()
 
@@ -269,8 +272,10 @@ class InspectorPage(QWidget):
     def _take_in(self) -> None:
         if self.player.trace is None:
             return
-        self.player.refresh()
-        self._describe()
+        before = self.player.place
+        self.player.refresh(self._share)
+        if self.player.place != before or not self._live:
+            self._describe()
 
     def close_trace(self) -> None:
         """Back to where runs are offered."""

@@ -22,21 +22,25 @@ class Player(QObject):
     opened = Signal()  # another trace, or none
     grown = Signal()  # a live run has added frames
     placed = Signal(int)  # the frame on show
+    revealed = Signal()  # another share of the frame is on show
     selected = Signal(int)  # the position whose history is on show; -1 for none
     hovered = Signal(int)  # the position under the pointer, in any view; -1 for none
     playing_changed = Signal(bool)
     speed_changed = Signal(float)
     loop_changed = Signal(bool)
+    board_changed = Signal(bool)  # whether a Sudoku is shown as a board
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.trace: Recording | None = None
         self.replay: Replay | None = None
         self.place = 0
+        self.share = 1.0  # of what the step on show accepts, that is on show already
         self.selection = NOTHING
         self.hover = NOTHING
         self.speed = 1.0
         self.loop = False
+        self.board = True
         self.calm = True  # which view decides what counts as a change of a cell
         self.direction = 1  # of playing; -1 goes backwards
         self._timer = QTimer(self)
@@ -51,24 +55,33 @@ class Player(QObject):
         self.replay = None if trace is None else Replay(trace)
         last = 0 if self.replay is None else max(0, len(self.replay.frames) - 1)
         self.place = last if place is None else max(0, min(place, last))
+        self.share = 1.0
         self.selection = self.hover = NOTHING
         self.opened.emit()
         self.placed.emit(self.place)
         self.selected.emit(NOTHING)
 
-    def refresh(self) -> None:
-        """A live run went on; who looked at its end goes along."""
+    def refresh(self, share: float = 1.0) -> None:
+        """A live run went on; who looked at its end goes along. Of its latest step this share is to be shown."""
         if self.replay is None:
             return
         before = len(self.replay.frames)
         at_end = self.place >= before - 1
         self.replay.refresh()
-        self.grown.emit()
-        if not before and self.replay.frames:  # there was nothing to be at; now there is, maybe at the same place
-            self.place = len(self.replay.frames) - 1
-            self.placed.emit(self.place)
-        elif at_end and not self.is_playing:
-            self.go(len(self.replay.frames) - 1)
+        last = len(self.replay.frames) - 1
+        if last >= before:
+            self.grown.emit()
+        if at_end and last >= 0 and not self.is_playing:
+            self._show(last, share, is_new=last >= before)
+
+    def _show(self, place: int, share: float = 1.0, *, is_new: bool = False) -> None:
+        is_new = is_new or place != self.place
+        is_other = share != self.share
+        self.place, self.share = place, share
+        if is_new:
+            self.placed.emit(place)
+        elif is_other:
+            self.revealed.emit()
 
     @property
     def frame(self) -> Frame | None:
@@ -88,6 +101,12 @@ class Player(QObject):
         """The canvas as it was at the frame on show."""
         return None if self.frame is None or self.replay is None else self.replay.snapshot(self.place)
 
+    @property
+    def shown(self) -> BlockState | None:
+        """As much of ``snapshot`` as is on show: of a step that is just being shown, a share."""
+        snapshot = self.snapshot
+        return None if snapshot is None else snapshot.partly(self.share)
+
     def piece(self, token: int) -> str:
         """How a token is written."""
         return "" if self.trace is None else self.trace.piece(token)
@@ -103,10 +122,7 @@ class Player(QObject):
         """Show a frame; beyond the ends takes the end."""
         if self.replay is None or not self.replay.frames:
             return
-        place = max(0, min(place, len(self.replay.frames) - 1))
-        if place != self.place:
-            self.place = place
-            self.placed.emit(place)
+        self._show(max(0, min(place, len(self.replay.frames) - 1)))
 
     def step(self, by: int) -> None:
         """Go on by frames, back with a negative number."""
@@ -193,6 +209,12 @@ class Player(QObject):
         """Begin again at the end, or stop there."""
         self.loop = loop
         self.loop_changed.emit(loop)
+
+    @Slot(bool)
+    def set_board(self, board: bool) -> None:
+        """Show a Sudoku as a board, or as the tokens that it is written in."""
+        self.board = board
+        self.board_changed.emit(board)
 
     @Slot()
     def _tick(self) -> None:

@@ -14,6 +14,7 @@ from app.design.tokens import DARKROOM, Theme
 from app.player.player import FRAME_MS, Player
 from app.state.run.replay import NOISE
 from app.system.i18n import tr, trn
+from engine import step_number
 
 LONGEST_MS = 8000  # a long run is played faster, so that it ends while one watches
 LEAST_MS = 40
@@ -189,4 +190,4 @@ def frame_words(player: Player) -> str:
         return tr("Noise, before the first step")
     if snapshot.committed:
         return trn("Committed after {count} step", "Committed after {count} steps", record.steps)
-    return tr("After {step} of {steps} steps", step=frame.step + 1, steps=record.steps)
+    return tr("After {step} of {steps} steps", step=step_number(frame.step), steps=record.steps)

@@ -120,14 +120,19 @@ LAYER = Choice(
     "State marks accepted and remelted tokens; entropy colours each place by its doubt, in nats.",
     (("state", "State"), ("entropy", "Entropy")),
 )
-PACE = Setting(
-    "pace_ms",
-    "Step pace",
-    "ms",
-    "Each denoising step stays in view at least this long; 0 shows steps as fast as they come.",
-    0,
-    2000,
-    20,
+PACE = Choice(
+    "pace",
+    "Pace",
+    "At 1× a block takes two to four seconds, longer only where the model needs longer. "
+    "Full speed shows each step as soon as it is computed.",
+    (
+        ("0.25", "0.25×"),
+        ("0.5", "0.5×"),
+        ("1", "1×"),
+        ("2", "2×"),
+        ("4", "4×"),
+        ("inf", "Full speed"),
+    ),
 )
 REDUCED_MOTION = "Reduced motion"
 REDUCED_MOTION_EXPLANATION = "Changes appear at once, without fading."

@@ -66,7 +66,7 @@ class SettingsStrip(QWidget):
         self._column.addWidget(Hairline())
         self.view = self._add_choice(VIEW)
         self.layer = self._add_choice(LAYER)
-        self.pace = self._add_number(PACE)
+        self.pace = self._add_choice(PACE)
         self.reduced_motion = flag_box("reduced_motion", REDUCED_MOTION, REDUCED_MOTION_EXPLANATION)
         self._add("", REDUCED_MOTION_EXPLANATION, self.reduced_motion)
         self._column.addStretch(1)
@@ -82,11 +82,11 @@ class SettingsStrip(QWidget):
         row.setSpacing(0)
         row.addWidget(Hairline(Qt.Orientation.Vertical))
         row.addWidget(scroll, 1)
-        for box in (*self.boxes.values(), self.seed, self.pace):
+        for box in (*self.boxes.values(), self.seed):
             box.valueChanged.connect(self._take)
         for switch in (self.random_seed, self.reduced_motion):
             switch.toggled.connect(self._take)
-        for choice in (self.view, self.layer):
+        for choice in (self.view, self.layer, self.pace):
             choice.currentIndexChanged.connect(self._take)
         self.show_values(self._defaults)
 
@@ -135,7 +135,7 @@ class SettingsStrip(QWidget):
         self.seed.setValue(self._values.seed or 0)
         self.view.setCurrentIndex(self.view.findData("calm" if self._values.calm else "raw"))
         self.layer.setCurrentIndex(self.layer.findData(self._values.layer))
-        self.pace.setValue(self._values.pace_ms)
+        self.pace.setCurrentIndex(self.pace.findData(self._values.pace))
         self.reduced_motion.setChecked(self._values.reduced_motion)
         self._filling = False
         self._show_state()
@@ -165,7 +165,7 @@ class SettingsStrip(QWidget):
         self._values.seed = None if self.random_seed.isChecked() else self.seed.value()
         self._values.calm = self.view.currentData() == "calm"
         self._values.layer = self.layer.currentData()
-        self._values.pace_ms = int(self.pace.value())
+        self._values.pace = self.pace.currentData()
         self._values.reduced_motion = self.reduced_motion.isChecked()
         self._show_state()
         self._emit_changed()

@@ -28,7 +28,7 @@ class SettingsValues:
     calm: bool = False
     layer: str = "state"
     reduced_motion: bool = False
-    pace_ms: int = 60
+    speed: float = 1.0  # of a block on show; ``FULL_SPEED`` waits for nothing
 
     @property
     def view(self) -> str:
@@ -38,6 +38,15 @@ class SettingsValues:
     @view.setter
     def view(self, value: str) -> None:
         self.calm = value == "calm"
+
+    @property
+    def pace(self) -> str:
+        """``speed`` as a value of the declared choice."""
+        return f"{self.speed:g}"
+
+    @pace.setter
+    def pace(self, value: str) -> None:
+        self.speed = float(value)
 
     def value(self, name: str, defaults: GenerationConfig) -> float:
         """The effective value of a sampler setting."""

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 from PySide6.QtCore import QObject, QTimer, Signal, Slot
 
-from app.player.run_view import RunView
 from app.state.sudoku.scores import Request, Result, Task
 from app.sudoku.contenders import Contender
 from app.sudoku.job_queue import JobQueue, PuzzleJob, was_stopped
 from app.sudoku.scores.view import ScoreboardView
 from app.sudoku.words import Spent
 from app.system.i18n import tr
+from engine import Recording
 from engine.tasks import sudoku
 
 POLL_MS = 10  # between two looks whether the next puzzle is made
@@ -102,18 +102,18 @@ class PuzzleBatch(QObject):
         if self._task is None:
             self._end()
             return
-        job = PuzzleJob(self._contender, self._task.puzzle, self._seed, follower=self, keep=False, paced=False)
+        job = PuzzleJob(self._contender, self._task.puzzle, self._seed, follower=self, keep=False, is_watched=False)
         self._queue.add([job])
 
     # ---------------------------------------------------------------- following
 
-    def began(self, view: RunView) -> None:
+    def began(self, view: Recording) -> None:
         """It is looked at when it is over."""
 
-    def grew(self) -> None:
+    def grew(self, share: float) -> None:
         """As above."""
 
-    def ended(self, view: RunView | None, problem: str) -> None:
+    def ended(self, view: Recording | None, problem: str) -> None:
         task, self._task = self._task, None
         if task is None or not self.is_on:
             return
@@ -121,6 +121,6 @@ class PuzzleBatch(QObject):
             self._end(problem or tr("Stopped."))
             return
         spent = Spent.of(view)
-        answer = sudoku.read_answer(view.trace.text)
+        answer = sudoku.read_answer(view.text)
         self._view.add(Result(task.puzzle, answer, task.solution, spent.steps, spent.seconds, self._title))
         self._offer()

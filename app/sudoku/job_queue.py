@@ -13,10 +13,9 @@ from typing import Protocol
 from PySide6.QtCore import QObject, Signal, Slot
 
 from app.context import AppContext
-from app.player.run_view import RunView
 from app.sudoku.contenders import Contender, obstacle, settings
 from app.system.i18n import tr
-from engine import SafelightError
+from engine import Recording, SafelightError
 from engine.service import AdapterChanged, RunAdvanced, RunEnded, RunRequest, RunStarted, ServiceReply
 from engine.tasks import sudoku
 
@@ -24,13 +23,13 @@ from engine.tasks import sudoku
 class Follower(Protocol):
     """Who looks at a run."""
 
-    def began(self, view: RunView) -> None:
+    def began(self, view: Recording) -> None:
         """There is a trace, which grows."""
 
-    def grew(self) -> None:
-        """It has another event."""
+    def grew(self, share: float, /) -> None:
+        """It has another event, or more of its latest step is to be shown: ``share`` of what that accepts."""
 
-    def ended(self, view: RunView | None, problem: str) -> None:
+    def ended(self, view: Recording | None, problem: str) -> None:
         """It is over: ``problem`` says why it failed, empty if it did not. None where nothing was run."""
 
 
@@ -44,10 +43,10 @@ class PuzzleJob:
     clamp: bool = False
     follower: Follower | None = None
     keep: bool = True  # the trace as a file
-    paced: bool = True
+    is_watched: bool = True
 
 
-def was_stopped(view: RunView | None) -> bool:
+def was_stopped(view: Recording | None) -> bool:
     """Whether a run was ended by the user, or never begun."""
     return view is None or (view.result is not None and view.result.reason == "cancelled")
 
@@ -80,10 +79,10 @@ class JobQueue(QObject):
         self._waiting: deque[PuzzleJob] = deque()
         self._now: PuzzleJob | None = None
         self._awaited: _Awaited | None = None
-        self._view: RunView | None = None
+        self._view: Recording | None = None
         self._is_stopping = False  # once the reply that is awaited has come
         context.model_changed.connect(self._model_changed)
-        context.settings_changed.connect(self._keep_pace)
+        context.backend.pacing.revealed.connect(self._grow)
 
     @property
     def is_busy(self) -> bool:
@@ -119,8 +118,6 @@ class JobQueue(QObject):
         self._now = self._waiting.popleft() if self._waiting else None
         if self._now is not None:
             self._ask()
-        else:
-            self._keep_pace()
         self.changed.emit()
 
     def _ask(self) -> None:
@@ -161,16 +158,7 @@ class JobQueue(QObject):
             return
         messages = ({"role": "user", "content": sudoku.to_prompt(job.puzzle)},)
         self._awaited = asked = RunRequest("puzzle", messages, config, job.seed, keep=job.keep)
-        self._keep_pace()
-        context.backend.run(asked)
-
-    @Slot()
-    def _keep_pace(self) -> None:
-        """Let a run that is not looked at go as fast as it can, and everything else at the pace of the settings."""
-        is_unseen = self.is_running and self._now is not None and not self._now.paced
-        pace = 0 if is_unseen else self._context.values.pace_ms
-        if self._context.backend.pace_ms != pace:
-            self._context.backend.pace_ms = pace
+        context.backend.run(asked, is_watched=job.is_watched)
 
     # ---------------------------------------------------------------- ending
 
@@ -184,7 +172,7 @@ class JobQueue(QObject):
             self._context.say(problem, details)
         self._end(self._view, problem)
 
-    def _end(self, view: RunView | None, problem: str = "") -> None:
+    def _end(self, view: Recording | None, problem: str = "") -> None:
         self._awaited = None
         if self._now is not None:  # until it has been told: a follower may ask for more, which then waits
             _tell_end(self._now, view, problem)
@@ -219,17 +207,12 @@ class JobQueue(QObject):
     def _take_run(self, job: PuzzleJob, reply: RunStarted | RunAdvanced | RunEnded) -> None:
         match reply:
             case RunStarted(_, trace):
-                self._view = RunView(trace)
+                self._view = trace
                 if job.follower is not None:
                     job.follower.began(self._view)
             case RunAdvanced():
-                if self._view is not None:
-                    self._view.advance()
-                if job.follower is not None:
-                    job.follower.grew()
+                self._grow(self._context.backend.pacing.share)
             case RunEnded(_, problem, details):
-                if self._view is not None:
-                    self._view.show_all()
                 if problem:
                     self._abandon(tr(problem), details)
                     return
@@ -237,7 +220,12 @@ class JobQueue(QObject):
                     self._drop_waiting()
                 self._end(self._view)
 
+    @Slot(float)
+    def _grow(self, share: float) -> None:
+        if self._view is not None and self._now is not None and self._now.follower is not None:
+            self._now.follower.grew(share)
 
-def _tell_end(job: PuzzleJob, view: RunView | None, problem: str = "") -> None:
+
+def _tell_end(job: PuzzleJob, view: Recording | None, problem: str = "") -> None:
     if job.follower is not None and job.puzzle:
         job.follower.ended(view, problem)

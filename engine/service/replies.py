@@ -13,7 +13,7 @@ from engine.service.capabilities import Capabilities
 from engine.service.requests import InfluenceRequest
 from engine.text.message import Message
 from engine.text.reply import Reply
-from engine.trace.live import Trace
+from engine.trace.recording import Recording
 
 if TYPE_CHECKING:
     from engine.decoding.influence import Influence
@@ -50,7 +50,7 @@ class LoadedModel:
 
 @dataclass(frozen=True)
 class LoadStarted:
-    """Loading began; the previous model is unloaded."""
+    """Loading began; the previous model is unloaded once the new one's files are checked."""
 
     title: str
 
@@ -77,11 +77,12 @@ class ModelUnloaded:
 
 @dataclass(frozen=True)
 class LoadFailed:
-    """No model is loaded. ``details`` holds the traceback of an unexpected failure."""
+    """``kept``: the previous model is still loaded; else none is. ``details``: an unexpected failure's traceback."""
 
     path_or_id: str
     message: str
     details: str = ""
+    kept: bool = False
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ class RunStarted:
     """A run began; its events are appended to ``trace``, which may be ahead of the replies."""
 
     run_id: str
-    trace: Trace
+    trace: Recording
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,6 +147,6 @@ class TraceNotKept:
     message: str
 
 
-LoadReply = LoadStarted | LoadProgress | ModelLoaded | LoadFailed | MemoryUsed
+LoadReply = LoadStarted | LoadProgress | ModelLoaded | LoadFailed | MemoryUsed | AdapterChanged
 RunReply = RunStarted | RunAdvanced | RunEnded | MemoryUsed | TraceNotKept
-ServiceReply = LoadReply | RunReply | ModelUnloaded | AdapterChanged | InfluenceMeasured
+ServiceReply = LoadReply | RunReply | ModelUnloaded | InfluenceMeasured

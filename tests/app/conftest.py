@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -32,8 +32,10 @@ def open_context(qtbot: QtBot, fake: FakeEngine, settings: QSettings) -> Iterato
 
     opened: list[AppContext] = []
 
-    def open_one(model: str | None = SKILLS, seed: int | None = None) -> AppContext:
-        context = make_context(EngineLink(fake), settings, seed)
+    def open_one(model: str | None = SKILLS, seed: int | None = None, **link: Any) -> AppContext:
+        if settings.value("canvas/pace") is None:
+            settings.setValue("canvas/pace", "inf")  # a test that looks at the pace sets one
+        context = make_context(EngineLink(fake, **link), settings, seed)
         opened.append(context)
         if model is not None:
             context.load(model)
@@ -55,8 +57,8 @@ def open_window(
 
     opened: list[MainWindow] = []
 
-    def open_one(model: str | None = SKILLS, seed: int | None = None) -> MainWindow:
-        context = open_context(None, seed)
+    def open_one(model: str | None = SKILLS, seed: int | None = None, **link: Any) -> MainWindow:
+        context = open_context(None, seed, **link)
         window = MainWindow(context)
         opened.append(window)
         qtbot.addWidget(window)

@@ -1,6 +1,6 @@
 """What the version before the rebuild has written opens unchanged: conversations, settings, presets and traces.
 
-``expected.json`` is what that version read in its own files. Settings and fields that came later are not looked at.
+``expected.json`` is what that version read in its own files. Settings and fields that came or went are not looked at.
 """
 
 from __future__ import annotations

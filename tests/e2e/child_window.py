@@ -22,12 +22,13 @@ def main(mode: str) -> None:
     from app.bridge.engine_thread import EngineLink
     from app.main import application, make_window
     from app.settings.store import default_settings
+    from app.state.run.pace import FULL_SPEED
     from engine import SKILLS
     from engine.service import LocalBackend
 
     app = application()
     window = make_window(EngineLink(LocalBackend()), default_settings(), seed=3)
-    window.context.values.pace_ms = 0
+    window.context.values.speed = FULL_SPEED
     window.context.values.overrides |= {"confidence_threshold": 0.0, "max_new_tokens": 128}
     window.context.apply_values()
     window.show()

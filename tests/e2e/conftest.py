@@ -10,6 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from app.bridge.engine_thread import EngineLink
 from app.main import make_window, traces_folder
+from app.state.run.pace import FULL_SPEED
 from app.window.main_window import MainWindow
 from engine.service import LocalBackend
 
@@ -23,7 +24,7 @@ def window_with(qtbot: QtBot, settings: QSettings) -> Iterator[Callable[[str], M
     qtbot.addWidget(window)
 
     def load(model: str) -> MainWindow:
-        window.context.values.pace_ms = 0
+        window.context.values.speed = FULL_SPEED
         window.context.apply_values()
         with qtbot.waitSignal(window.firstPainted):
             window.show()

@@ -14,6 +14,7 @@ from pytestqt.qtbot import QtBot
 from app.bridge.engine_thread import EngineLink
 from app.chat.page import ChatPage
 from app.main import make_window
+from app.state.run.pace import FULL_SPEED
 from app.window.main_window import MainWindow
 from engine import SKILLS
 from engine.service import LocalBackend
@@ -28,7 +29,7 @@ Key = Qt.Key
 def window(qtbot: QtBot, settings: QSettings) -> Iterator[MainWindow]:
     window = make_window(EngineLink(LocalBackend()), settings, seed=3)
     qtbot.addWidget(window)
-    window.context.values.pace_ms = 0
+    window.context.values.speed = FULL_SPEED
     window.context.apply_values()
     with qtbot.waitSignal(window.firstPainted):
         window.show()

@@ -11,6 +11,7 @@ from pytestqt.qtbot import QtBot
 from app.bridge.engine_thread import EngineLink
 from app.chat.page import ChatPage
 from app.main import make_window
+from app.state.run.pace import FULL_SPEED
 from app.window.main_window import MainWindow
 from engine import SKILLS, StepFinished
 from engine.service import LocalBackend
@@ -23,7 +24,9 @@ RUN_MS = 120_000
 def window(qtbot: QtBot, settings: QSettings) -> Iterator[MainWindow]:
     window = make_window(EngineLink(LocalBackend()), settings, seed=3)
     qtbot.addWidget(window)
+    window.context.values.speed = FULL_SPEED
     window.context.values.overrides["max_new_tokens"] = 64
+    window.context.apply_values()
     with qtbot.waitSignal(window.firstPainted):
         window.show()
     window.context.load(SKILLS)
@@ -85,6 +88,7 @@ def test_stop_one_answer_and_finish_another(qtbot: QtBot, window: MainWindow, pa
 
 
 def test_the_same_seed_repeats_the_answer(qtbot: QtBot, window: MainWindow) -> None:
+    window.context.values.speed = FULL_SPEED
     window.context.values.overrides["max_denoising_steps"] = 4
     texts = []
     for _ in range(2):

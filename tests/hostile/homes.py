@@ -169,7 +169,7 @@ def _senseless(home: Home) -> None:
     keys = {
         "window": ("theme", "text_percent", "sidebar_open", "settings_open", "conversation"),
         "sampler": ("entropy_bound", "t_max", "seed", "max_new_tokens"),
-        "canvas": ("calm", "layer", "pace_ms"),
+        "canvas": ("calm", "layer", "pace"),
         "models": ("folders", "token_kept"),
     }
     values = ("nan", "1e999", "9" * 400, "-1", "text", "a, b, c", "@Invalid()", "é" * 5_000)

@@ -13,7 +13,7 @@ from app.chat.messages.versions import VersionSwitch
 from app.chat.prose.widget import PAD, Prose
 from app.chat.view_options import ViewOptions
 from app.chat.words import remarks, status_line, wants_retry
-from app.design.controls import button, label
+from app.design.controls import FocusGroup, button, label
 from app.state.chat.conversation import Answer, Turn
 from app.state.run.text_map import read
 from app.system.i18n import tr
@@ -71,6 +71,7 @@ class AnswerView(QWidget):
         self.delete = button(
             tr("Delete version"), tr("Delete this version of the answer"), tip=tr("The other versions stay")
         )
+        self._asking, self._keeping = FocusGroup(self.again, self.retry, self.stop), FocusGroup(self.delete, self.copy)
         self._lay_out()
         self._connect()
         self.refresh()
@@ -156,8 +157,11 @@ class AnswerView(QWidget):
         self._can_ask, self._is_busy, self._can_delete = can_ask, is_busy, can_delete
         self._show_buttons()
 
-    def refresh(self) -> bool:
-        """Draw what has changed. Returns whether a canvas became text, which ``glide`` can show then."""
+    def refresh(self, share: float = 1.0) -> bool:
+        """Draw what has changed; of the latest step of an answer under way, this share.
+
+        Returns whether a canvas became text, which ``glide`` can show then.
+        """
         answer = self._turn.answer
         if answer is not self._drawn:
             self._drop_canvases()
@@ -169,7 +173,7 @@ class AnswerView(QWidget):
         while len(self.canvases) < len(blocks):
             self._add_canvas()
         for view, block in list(zip(self.canvases, blocks, strict=True))[first:]:
-            view.set_block(block)
+            view.set_block(block.partly(share))
         for view in self.canvases:
             view.set_legend(view is self.canvases[-1])
         self.speaker.setText(answer.model_title)
@@ -181,6 +185,12 @@ class AnswerView(QWidget):
         self._show_parts()
         self._show_buttons()
         return has_settled
+
+    def reveal(self, share: float) -> None:
+        """Show another share of the latest step."""
+        blocks = self._turn.answer.canvas.blocks
+        if self.canvases and len(self.canvases) == len(blocks):
+            self.canvases[-1].set_block(blocks[-1].partly(share))
 
     def settle(self) -> None:
         """The run has ended: what was stopped keeps its canvas, what finished becomes text."""
@@ -264,6 +274,10 @@ class AnswerView(QWidget):
         self.canvas_toggle.setText(tr("Hide canvas") if self.canvas_toggle.isChecked() else tr("Show canvas"))
 
     def _show_buttons(self) -> None:
+        with self._asking, self._keeping:
+            self._show_usable_buttons()
+
+    def _show_usable_buttons(self) -> None:
         answer = self._turn.answer
         active, retries = answer.is_active, wants_retry(answer)
         self.stop.setVisible(active)

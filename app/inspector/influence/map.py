@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
 from PySide6.QtCore import QEvent, QRect, QSignalBlocker, QSize, Qt
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QPen, QResizeEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
@@ -13,7 +14,7 @@ from app.canvas.glyphs import CellGlyphs, Glyph
 from app.canvas.grid_view import GridView
 from app.design.fonts import TEXT_BODY, canvas_font, px
 from app.design.tokens import color, entropy_color, readable_on
-from app.inspector.influence.scale import ShownInfluence
+from app.inspector.influence.scale import FLOOR, ShownInfluence
 from app.inspector.words import in_nats
 from app.system.i18n import tr
 
@@ -99,9 +100,10 @@ class InfluenceMap(GridView):
                 self._paint_changed(painter, cell)
                 ink = color(theme.ink)
             else:
-                shade = entropy_color(float(shares[place]), theme)
+                moved = not np.isnan(shares[place])
+                shade = entropy_color(float(shares[place]), theme) if moved else color(theme.surface_sunken)
                 painter.fillRect(cell, shade)
-                ink = readable_on(shade)
+                ink = readable_on(shade) if moved else color(theme.faint_ink)
             painter.setPen(ink)
             text = glyph.text or "∎"
             layout, width, ascent = self._glyphs.layout(text, "plain", rect.width - 4)
@@ -153,7 +155,7 @@ class InfluenceMap(GridView):
         if index == self._influence.excluded:
             return tr("Position {position}: its token was changed.", position=index)
         moved = float(self._influence.kl[index])
-        if not moved:
+        if moved < FLOOR:
             return tr("Position {position} did not move.", position=index)
         return tr("Position {position} moved by {nats} nats.", position=index, nats=in_nats(moved))
 

@@ -15,7 +15,7 @@ from app.state.chat.versions import Versions
 from app.state.run.canvas import CanvasState
 from app.state.run.stats import RunFigures, RunStats
 from app.system.i18n import tr, trn
-from engine import CanvasCommitted, Event, GenerationConfig, GenerationFinished, PrefillFinished, Reply, Trace
+from engine import CanvasCommitted, Event, GenerationConfig, GenerationFinished, PrefillFinished, Recording, Reply
 from engine.trace import Draft
 
 Status = Literal["waiting", "developing", "done", "stopped", "failed"]
@@ -29,6 +29,8 @@ class Answer:
     model_title: str
     seed: int
     config: GenerationConfig
+    model: str = ""  # an embedded one's id or a folder; empty where it is not known
+    adapter: str | None = None  # on that model
     stats: RunStats = field(init=False)
     status: Status = "waiting"
     text: str = ""
@@ -36,7 +38,7 @@ class Answer:
     settled: list[Reply] = field(default_factory=list)  # what there is to read after each committed block of the run
     error: str = ""
     kept: RunFigures | None = None  # of an answer that was read from the library
-    trace: Trace | None = None  # of a run of this session
+    trace: Recording | None = None  # of a run of this session
     trace_id: str = ""  # of its file
     following: Versions[Turn] = field(default_factory=Versions)
     id: int | None = None  # in the library

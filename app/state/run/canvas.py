@@ -8,6 +8,7 @@ Arrays are replaced, never written into, so ``copy.copy`` of a block is a snapsh
 
 from __future__ import annotations
 
+import copy
 import enum
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -73,6 +74,8 @@ class BlockState:
     accepted_steps: NDArray[np.int32] = field(init=False)
     remelts: NDArray[np.int32] = field(init=False)
     kept: Tokens = field(init=False)  # (C,) the candidate that was accepted last; NEVER where none was
+    shown_before: Tokens | None = None  # (C,) and what was accepted, before the latest step
+    accepted_before: Mask | None = None
     top_tokens: Tokens | None = None  # (C, K) of the latest step, where the run reports them
     top_probabilities: NDArray[np.float32] | None = None
     seconds: float = 0.0  # of all steps
@@ -157,6 +160,26 @@ class BlockState:
             remelts=int(self.remelts[position]),
         )
 
+    def partly(self, share: float) -> BlockState:
+        """The block while its latest step is being shown: what it newly accepts comes in the order of its entropy.
+
+        ``share`` of these positions, 0 to 1, are there; the others still have the token they had before, not accepted.
+        All else that the step did is there at once.
+        """
+        if share >= 1.0 or self.committed or self.entropy is None:
+            return self
+        assert self.shown_before is not None
+        assert self.accepted_before is not None
+        new = np.flatnonzero(self.accepted_mask & ~self.accepted_before & ~self.pinned_mask)
+        new = new[np.argsort(self.entropy[new], kind="stable")]
+        coming = np.zeros(self.length, dtype=np.bool_)
+        coming[new[int(share * (len(new) + 1)) :]] = True
+        part = copy.copy(self)
+        part.shown = np.where(coming, self.shown_before, self.shown)
+        part.accepted_mask, part.settled_mask = self.accepted_mask & ~coming, self.settled_mask & ~coming
+        part.accepted_steps = self.accepted_steps - coming
+        return part
+
     def fold_step(self, event: StepFinished) -> None:
         """Take in the next denoising step."""
         accepted = event.accepted_mask
@@ -167,6 +190,7 @@ class BlockState:
         agreed = np.where(unchanged, self.agreed_steps, 0) + 1
         self.agreed_steps = np.where(accepted, agreed, 0).astype(np.int32)
         self.settled_mask = (self.agreed_steps >= SETTLED_AFTER) & (event.candidates == event.argmax_canvas)
+        self.shown_before, self.accepted_before = self.shown, self.accepted_mask
         self.remelted_mask = self.accepted_mask & ~accepted
         self.remelts = self.remelts + self.remelted_mask
         self.accepted_steps = self.accepted_steps + accepted

@@ -5,13 +5,12 @@ from __future__ import annotations
 from PySide6.QtCore import QObject, QTimer, Signal, Slot
 
 from app.player.player import Player
-from app.player.run_view import RunView
 from app.state.sudoku.solve_frame import SolveFrame, frame
 from app.sudoku.board.view import BoardView
 from app.sudoku.words import Spent, result_text
 from engine import Recording
 
-REFRESH_MS = 30  # between two looks at a run under way that nothing paces
+REFRESH_MS = 30  # between two looks at a run under way
 
 
 class RunBoard(QObject):
@@ -26,13 +25,15 @@ class RunBoard(QObject):
         self.board = board
         self.player = Player(self)
         self.puzzle = ""  # of the run on show
-        self.run_view: RunView | None = None
+        self.run_view: Recording | None = None
         self.is_live = False
         self.result = ""  # how the run on show went, in words; empty until it has ended
+        self._share = 1.0  # of the latest step
         self._waiting = QTimer(self)
         self._waiting.setSingleShot(True)
         self._waiting.timeout.connect(self._take_in)
-        self.player.placed.connect(self._place)
+        self.player.placed.connect(self._show)
+        self.player.revealed.connect(self._show)
 
     @property
     def frame(self) -> SolveFrame | None:
@@ -42,7 +43,7 @@ class RunBoard(QObject):
     @property
     def trace(self) -> Recording | None:
         """The run on show, whole; None where there is none."""
-        return None if self.run_view is None else self.run_view.trace
+        return self.run_view
 
     @property
     def spent(self) -> Spent | None:
@@ -63,17 +64,19 @@ class RunBoard(QObject):
         self.puzzle = puzzle
         self.is_live = True
 
-    def began(self, view: RunView) -> None:
+    def began(self, view: Recording) -> None:
         self.run_view = view
         self.player.open(view)
         self.started.emit()
 
-    def grew(self) -> None:
+    def grew(self, share: float) -> None:
+        self._share = share
         if not self._waiting.isActive():
             self._waiting.start(REFRESH_MS)
 
-    def ended(self, _view: RunView | None, problem: str) -> None:
+    def ended(self, _view: Recording | None, problem: str) -> None:
         self._waiting.stop()
+        self._share = 1.0
         self._take_in()
         self.is_live = False
         replay = self.player.replay
@@ -99,14 +102,14 @@ class RunBoard(QObject):
     @Slot()
     def _take_in(self) -> None:
         if self.run_view is not None:
-            self.player.refresh()
+            self.player.refresh(self._share)
 
     # ---------------------------------------------------------------- showing
 
-    @Slot(int)
-    def _place(self, _place: int) -> None:
-        snapshot = self.player.snapshot
-        if snapshot is None or self.run_view is None:
+    @Slot()
+    def _show(self) -> None:
+        shown = self.player.shown
+        if shown is None or self.run_view is None:
             return
-        self.board.set_frame(frame(self.puzzle, snapshot, self.run_view.piece))
+        self.board.set_frame(frame(self.puzzle, shown, self.run_view.piece))
         self.shown.emit()

@@ -587,8 +587,8 @@ def test_summary_for_screen_readers(view):
     events = script()
     wanted = {
         -1: "Canvas block 1, before the first step: 24 tokens of noise.",
-        1: "Canvas block 1, step 1: 8 of 24 accepted, 0 remelted.",
-        2: "Canvas block 1, step 2: 8 of 24 accepted, 2 remelted.",
+        1: "Canvas block 1, step 2: 8 of 24 accepted, 0 remelted.",
+        2: "Canvas block 1, step 3: 8 of 24 accepted, 2 remelted.",
         4: "Canvas block 1, committed after 4 steps: 20 of 24 are text, 4 remelts.",
     }
     assert view.accessibleName() == "Canvas"

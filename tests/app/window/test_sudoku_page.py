@@ -27,8 +27,6 @@ def fake() -> SolverEngine:
 
 
 def sudoku_page(window: MainWindow) -> SudokuPage:
-    window.context.values.pace_ms = 0
-    window.context.apply_values()
     window.show_page(SUDOKU)
     return window.pages["sudoku"].page
 

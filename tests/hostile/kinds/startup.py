@@ -92,7 +92,7 @@ def _make_presets(random: Random, folder: Path) -> Attempt:
 KEYS = {
     "window": ("theme", "text_percent", "sidebar_open", "settings_open", "conversation", "geometry"),
     "sampler": (*(setting.name for setting in SAMPLER), "seed"),
-    "canvas": ("calm", "layer", "pace_ms", "reduced_motion"),
+    "canvas": ("calm", "layer", "pace", "reduced_motion"),
     "app": ("language", "data_folder", "offline"),
     "models": ("folders", "token_kept"),
 }

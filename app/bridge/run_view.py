@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,18 +13,20 @@ from engine.trace import Entry
 class RunView(Recording):
     """The first ``count`` events of a recording, until ``show_all``; from then on all of it, and what it grows by.
 
+    Those that a fork has copied from its source, the blocks before its change, are there from the start.
     What is not an event is the recording's own: the answer, too, is that of all that was recorded.
     """
 
     def __init__(self, trace: Recording) -> None:
         self.trace = trace
         self.path = trace.path
-        self.count = 0
+        self.count = _copied(trace)
         self._is_whole = False
 
     def advance(self) -> None:
         """Show one event more."""
         self.count += 1
+        self.path = self.trace.path  # which may be given up on the way
 
     def show_all(self) -> None:
         """The run is over: nothing is held back any more."""
@@ -60,3 +63,11 @@ class RunView(Recording):
 
     def save(self, path: Path) -> None:
         self.trace.save(path)
+
+
+def _copied(trace: Recording) -> int:
+    """How many events at the beginning of a recording are not of its own run."""
+    parent = trace.header.parent
+    if parent is None or not trace.header.changes:
+        return 0
+    return sum(1 for _ in itertools.takewhile(lambda entry: 0 <= entry.block < parent.block, trace.entries))

@@ -1,0 +1,163 @@
+"""When replies are delivered, by a clock that the test turns."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QObject, Slot
+
+from app.bridge.mailbox import Mailbox
+from app.bridge.pacing import Pacing
+from app.state.run.pace import FULL_SPEED, NOISE_SECONDS, block_seconds
+from engine import Event, Fork, GenerationConfig
+from engine.service import ModelUnloaded, RunAdvanced, RunEnded, RunReply, RunRequest, RunStarted, ServiceReply
+from engine.trace.header import Parent
+from tests.app.inspector.made_up import STEPS, Recorded, run
+from tests.app.state.test_pace import Hands
+
+pytestmark = pytest.mark.usefixtures("qapp")
+REQUEST = RunRequest("chat", ({"role": "user", "content": "hello"},), GenerationConfig(), 0)
+
+
+class Paced(QObject):
+    """A mailbox, a clock and what has been delivered."""
+
+    def __init__(self, speed: float = 1.0, *, is_smooth: bool = True) -> None:
+        super().__init__()
+        self.hands, self.box = Hands(), Mailbox[ServiceReply](1000)
+        self.pacing = Pacing(self.box, self, self.hands)
+        self.pacing.released.connect(self._take)
+        self.pacing.set_speed(speed, is_smooth=is_smooth)
+        self.told: list[Any] = []
+        self.times: list[float] = []  # of the frames among them, since the start
+        self.start = self.hands.time
+
+    @Slot(object)
+    def _take(self, replies: list[ServiceReply]) -> None:
+        for reply in replies:
+            self.told.append(reply.event if isinstance(reply, RunAdvanced) else reply)
+            self.times += [self.hands.time - self.start] * isinstance(reply, RunAdvanced)
+
+    def put(self, *replies: ServiceReply) -> None:
+        for reply in replies:
+            self.box.put(reply)
+        self.pacing.drain()
+
+    def turn(self, seconds: float) -> None:
+        """Let time pass, as the timer would."""
+        end = self.hands.time + seconds
+        while self.hands.time < end:
+            self.hands.time = min(end, self.hands.time + 0.01)
+            self.pacing.drain()
+
+
+def replies(events: list[Event], request: RunRequest = REQUEST, **trace: Any) -> list[RunReply]:
+    told = [RunAdvanced(request.run_id, event) for event in events]
+    return [RunStarted(request.run_id, Recorded(events, **trace)), *told, RunEnded(request.run_id)]
+
+
+def test_a_run_that_is_there_at_once_is_shown_in_its_time() -> None:
+    paced = Paced()
+    paced.pacing.expect(REQUEST)
+    paced.put(*replies(run(2)), ModelUnloaded())
+    view = paced.told[0].trace
+    assert (len(paced.told), len(view.entries)) == (2, 1)  # the noise
+    paced.turn(NOISE_SECONDS + 0.02)
+    assert len(view.entries) == 2
+    paced.turn(2 * block_seconds(STEPS))
+    assert paced.times[0] == 0
+    assert paced.times[1] == pytest.approx(NOISE_SECONDS, abs=0.02)
+    assert paced.times[STEPS + 1] == pytest.approx(block_seconds(STEPS), abs=0.02)
+    assert paced.times[-1] == pytest.approx(2 * block_seconds(STEPS), abs=0.1)
+    assert isinstance(paced.told[-1], ModelUnloaded)  # all in order
+    assert [one for one in paced.told if not isinstance(one, RunStarted | RunEnded | ModelUnloaded)] == list(
+        view.events
+    )
+    assert not paced.pacing.is_holding
+
+
+def test_what_comes_late_is_delivered_when_it_comes() -> None:
+    paced = Paced()
+    paced.pacing.expect(REQUEST)
+    arrivals = []
+    for reply in replies(run(1)):
+        paced.put(reply)
+        if isinstance(reply, RunAdvanced):
+            arrivals.append(paced.hands.time - paced.start)
+            paced.turn(1.0)
+    assert paced.times == arrivals
+
+
+def test_a_share_of_a_step_is_shown_until_the_next() -> None:
+    shares: list[float] = []
+    paced = Paced()
+    paced.pacing.expect(REQUEST)
+    paced.pacing.revealed.connect(shares.append)
+    paced.put(*replies(run(1)))
+    paced.turn(NOISE_SECONDS + 0.3)
+    assert 0 < paced.pacing.share < 1
+    assert len(set(shares)) > 10
+    paced.turn(10)
+    assert paced.pacing.share == 1
+
+
+@pytest.mark.parametrize(("speed", "is_smooth"), [(FULL_SPEED, True), (1.0, False)])
+def test_steps_change_at_once(speed: float, is_smooth: bool) -> None:
+    """At full speed, where nothing is held either, and with reduced motion."""
+    paced = Paced(speed, is_smooth=is_smooth)
+    paced.pacing.expect(REQUEST)
+    paced.put(*replies(run(1)))
+    assert paced.pacing.is_holding is (speed != FULL_SPEED)
+    paced.turn(NOISE_SECONDS + 0.1)
+    assert paced.pacing.share == 1
+
+
+def test_stop_delivers_what_was_computed() -> None:
+    paced = Paced()
+    paced.pacing.expect(REQUEST)
+    *computed, end = replies(run(2))
+    paced.put(*computed[:-2])
+    paced.pacing.skip(REQUEST)
+    assert len(paced.told) == len(computed) - 2
+    assert paced.pacing.share == 1
+    paced.put(*computed[-2:], end)  # and what comes after, at once
+    assert paced.told[-1] == end
+    assert paced.told[0].trace.result is None
+    another = RunRequest("chat", REQUEST.messages, GenerationConfig(), 1)
+    paced.pacing.expect(another)
+    paced.put(*replies(run(1), another))
+    assert paced.pacing.is_holding
+
+
+def test_full_speed_lets_go_of_what_is_held() -> None:
+    paced = Paced(0.25)
+    paced.pacing.expect(REQUEST)
+    paced.put(*replies(run(1)))
+    paced.pacing.set_speed(FULL_SPEED)
+    assert paced.told[-1] == RunEnded(REQUEST.run_id)
+
+
+def test_a_run_that_nobody_watches_and_an_infill_are_not_held() -> None:
+    for watched in (None, RunRequest.infill(Recorded(run(1)), (), 0)):
+        paced = Paced()
+        if watched is not None:
+            paced.pacing.expect(watched)
+        paced.put(*replies(run(1), watched or REQUEST))
+        assert isinstance(paced.told[-1], RunEnded)
+
+
+def test_a_fork_shows_what_it_has_of_its_source_from_the_start() -> None:
+    source = Recorded(run(2))
+    request = RunRequest.fork(source, (Fork(1, 0),))
+    header = dataclasses.replace(source.header, parent=Parent(source.header.id, 1, 0), changes=request.changes)
+    copied = STEPS + 2
+    paced = Paced()
+    paced.pacing.expect(request)
+    started, *told = replies(list(source.events), request, header=header)
+    paced.put(started, *told[copied:])
+    view = paced.told[0].trace
+    assert len(view.entries) == copied + 1  # and the noise of its own block
+    paced.turn(10)
+    assert list(view.events) == list(source.events)

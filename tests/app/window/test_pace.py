@@ -1,0 +1,177 @@
+"""How long a run is on show in the real window, by a clock that the test turns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from PySide6.QtCore import QSettings, Qt
+from pytestqt.qtbot import QtBot
+
+from app.canvas.view import CanvasView
+from app.state.run.pace import LONGEST_SECONDS, NOISE_SECONDS, SHORTEST_SECONDS
+from app.window.main_window import MainWindow
+from engine import SKILLS, SUDOKU
+from engine.service import RunEnded
+from tests.app.state.test_pace import Hands
+from tests.app.sudoku.solver_engine import SolverEngine
+from tests.fake_engine import FakeEngine
+
+Open = Callable[..., MainWindow]
+TURN = 0.05  # seconds that the clock is turned by
+
+
+@pytest.fixture
+def hands() -> Hands:
+    return Hands()
+
+
+@pytest.fixture
+def open_paced(open_window: Open, settings: QSettings, hands: Hands) -> Open:
+    """Opens the window at a pace, with a clock that stands still."""
+
+    def open_one(pace: str = "1", model: str = SKILLS) -> MainWindow:
+        settings.setValue("canvas/pace", pace)
+        return open_window(model, now=hands)
+
+    return open_one
+
+
+def ask(qtbot: QtBot, window: MainWindow) -> None:
+    """Ask, and wait until all of the answer is computed."""
+    composer = window.pages.chat().page.composer
+    composer.edit.setPlainText("hello")
+    qtbot.keyClick(composer.edit, Qt.Key.Key_Return)
+    await_end(qtbot, window)
+
+
+def await_end(qtbot: QtBot, window: MainWindow) -> None:
+    """Wait until all of the run is computed."""
+    held = window.context.backend.pacing._held
+    qtbot.waitUntil(lambda: bool(held) and isinstance(held[-1], RunEnded))
+
+
+def turned(window: MainWindow, hands: Hands, busy: Callable[[], bool]) -> Iterator[float]:
+    """Turn the clock as long as something is under way; the seconds that have passed."""
+    start = hands.time
+    while busy():
+        yield hands.time - start
+        assert hands.time - start < 100
+        hands.time += TURN
+        window.context.backend.pacing.drain()
+    yield hands.time - start
+
+
+def canvases(window: MainWindow) -> list[CanvasView]:
+    return window.pages.chat().page.turns[-1].answer.canvases
+
+
+@pytest.mark.parametrize(("steps", "pace"), [(1, "1"), (48, "1"), (6, "0.25")])
+def test_a_block_in_the_chat_takes_its_time(
+    qtbot: QtBot, open_paced: Open, fake: FakeEngine, hands: Hands, steps: int, pace: str
+) -> None:
+    fake.steps, fake.blocks = steps, 2
+    window = open_paced(pace)
+    ask(qtbot, window)
+    session, noise, committed = window.context.session, [], []
+    for time in turned(window, hands, lambda: session.active is not None):
+        blocks = [view.block for view in canvases(window) if view.block is not None]
+        noise += [time] * (len(blocks) == 1 and blocks[0].steps == 0)
+        committed += [time] * (len(committed) < sum(block.committed for block in blocks))
+    speed = float(pace)
+    assert noise[-1] == pytest.approx(NOISE_SECONDS / speed, abs=2 * TURN)
+    for took in (committed[0], committed[1] - committed[0]):
+        assert SHORTEST_SECONDS / speed - 2 * TURN <= took <= LONGEST_SECONDS / speed + 2 * TURN
+    assert session.chat.turns[0].answer.status == "done"
+
+
+def test_within_a_step_tokens_are_accepted_one_after_another(
+    qtbot: QtBot, open_paced: Open, fake: FakeEngine, hands: Hands
+) -> None:
+    """With reduced motion all at once."""
+    fake.steps = 3  # which accept one, three and five of eight
+    window = open_paced()
+    for is_reduced, seen in ((False, [0, 1, 2, 3, 4, 5, 8]), (True, [0, 1, 3, 5, 8])):
+        window.context.values.reduced_motion = is_reduced
+        window.context.apply_values()
+        ask(qtbot, window)
+        counts: list[int] = []
+        for _ in turned(window, hands, lambda: window.context.session.active is not None):
+            block = canvases(window)[0].block
+            assert block is not None
+            counts.append(8 if block.committed else block.accepted_count)
+        assert sorted(set(counts)) == seen
+        assert counts == sorted(counts)
+
+
+def test_a_slow_model_is_not_slowed(qtbot: QtBot, open_paced: Open, fake: FakeEngine, hands: Hands) -> None:
+    fake.steps, fake.hold = 5, True
+    window = open_paced()
+    composer = window.pages.chat().page.composer
+    composer.edit.setPlainText("hello")
+    qtbot.keyClick(composer.edit, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: bool(canvases(window)))
+    for step in range(fake.steps):  # the clock stands still between the arrival of a step and its being shown
+        hands.time += 1.5
+        fake.gate.release(1)
+        qtbot.waitUntil(lambda step=step: canvases(window)[0].block.steps == step + 1)
+    assert window.context.backend.pacing.share == 1 or not window.context.backend.pacing.is_holding
+    qtbot.waitUntil(lambda: window.context.session.active is None)
+
+
+def test_full_speed_waits_for_nothing_and_is_remembered(
+    qtbot: QtBot, open_paced: Open, fake: FakeEngine, settings: QSettings
+) -> None:
+    fake.blocks = 3
+    window = open_paced("0.25")
+    ask(qtbot, window)
+    window.context.values.pace = "inf"
+    window.context.apply_values()
+    assert window.context.session.active is None
+    assert settings.value("canvas/pace") == "inf"
+
+
+def test_what_was_computed_is_there_when_one_stops(qtbot: QtBot, open_paced: Open, fake: FakeEngine) -> None:
+    fake.blocks = 3
+    window = open_paced()
+    ask(qtbot, window)
+    [turn] = window.context.session.chat.turns
+    assert turn.answer.figures.steps == 0
+    qtbot.keyClick(window.pages.chat().page.composer.edit, Qt.Key.Key_Escape)
+    assert (turn.answer.status, turn.answer.figures.steps) == ("done", 3 * fake.steps)
+    view = window.pages.chat().page.turns[0].answer
+    assert view.text.isVisible()
+    assert turn.answer.trace is not None
+    assert len(turn.answer.trace.steps) == 3 * fake.steps
+
+
+def test_what_was_computed_is_kept_when_the_window_closes(qtbot: QtBot, open_paced: Open) -> None:
+    window = open_paced()
+    ask(qtbot, window)
+    [turn] = window.context.session.chat.turns
+    window.close()
+    window.context.close()
+    assert turn.answer.status == "done"
+    assert turn.answer.text
+
+
+class TestOnTheBoard:
+    @pytest.fixture
+    def fake(self) -> SolverEngine:
+        return SolverEngine()
+
+    def test_a_puzzle_takes_its_time(self, qtbot: QtBot, open_paced: Open, hands: Hands) -> None:
+        window = open_paced(model=SUDOKU)
+        window.show_page("sudoku")
+        one = window.pages["sudoku"].page.one
+        one.column.solve.click()
+        await_end(qtbot, window)
+        accepted = set()
+        start = hands.time
+        for _ in turned(window, hands, lambda: one.run.is_live):
+            one.run._take_in()  # as its timer would
+            if one.run.frame is not None:
+                accepted.add(one.run.frame.accepted)
+        assert SHORTEST_SECONDS - 2 * TURN <= hands.time - start <= LONGEST_SECONDS + 2 * TURN
+        assert one.run.is_at_end
+        assert len(accepted) > 20  # of four steps: within each by and by
