@@ -83,6 +83,14 @@ class Busy(Protocol):
 
 
 @dataclasses.dataclass(frozen=True)
+class ModelChoice:
+    """A model, an embedded one's id or a folder, with an adapter on it or none."""
+
+    path_or_id: str
+    adapter: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
 class Loading:
     """A model being loaded: ``share`` of the stage is done, 0 to 1; 0 if unknown."""
 
@@ -90,6 +98,7 @@ class Loading:
     title: str
     stage: str
     share: float = 0.0
+    otherwise: ModelChoice | None = None  # is loaded if this one cannot be
 
     @property
     def text(self) -> str:
@@ -134,6 +143,9 @@ class AppContext(QObject):
         self.theme: Theme = DARKROOM
         self.model: LoadedModel | None = None
         self.loading: Loading | None = None
+        self._held: LoadedModel | None = (
+            None  # while another is being loaded: what the engine still has, as far as told
+        )
         self.models: Sequence[tuple[str, str]] = ()  # what can be loaded: paths or ids, and titles
         self._busy: list[Busy] = []
         self._endings = contextlib.ExitStack()  # last to first; each is called even if another fails
@@ -184,24 +196,58 @@ class AppContext(QObject):
 
     # ---------------------------------------------------------------- the model
 
-    @Slot(str)
-    def load(self, path_or_id: str = SKILLS) -> None:
-        """Load a model in the engine's thread; stops the current answer."""
-        self.backend.load(path_or_id, self.expect(path_or_id).title)
+    @property
+    def choice(self) -> ModelChoice | None:
+        """The loaded model with its adapter."""
+        return None if self.model is None else ModelChoice(self.model.path_or_id, self.model.adapter)
 
-    def expect(self, path_or_id: str) -> Loading:
+    @Slot(str)
+    def load(self, path_or_id: str = SKILLS, adapter: str | None = None, otherwise: ModelChoice | None = None) -> None:
+        """Load a model in the engine's thread; stops the current answer. If it fails, the one before comes back.
+
+        Args:
+            adapter: to be put on it, a folder or an embedded one's id.
+            otherwise: loaded if it fails and there is none before.
+        """
+        self.backend.load(path_or_id, self.expect(path_or_id, otherwise).title, adapter)
+
+    def expect(self, path_or_id: str, otherwise: ModelChoice | None = None) -> Loading:
         """Announce that a model is going to be loaded."""
-        known = {**dict(self.models), **{model.id: model.title for model in EMBEDDED}}
-        title = known.get(path_or_id, Path(path_or_id).name)
-        self.loading = Loading(path_or_id, title, tr("Starting the engine"))
+        pending = otherwise if self.loading is None else self.loading.otherwise or otherwise
+        if self.model is not None:
+            self._held, pending = self.model, self.choice
+        self.loading = Loading(path_or_id, self.title_of(path_or_id), tr("Starting the engine"), otherwise=pending)
         self._change_model(None)
         return self.loading
+
+    def title_of(self, path_or_id: str) -> str:
+        """A model's title, as it is listed."""
+        known = {**dict(self.models), **{model.id: model.title for model in EMBEDDED}}
+        return known.get(path_or_id, Path(path_or_id).name)
 
     @Slot()
     def unload(self) -> None:
         """Unload the model and free its memory; cancels a running load."""
-        self.loading = None
+        self.loading = self._held = None
         self.backend.unload()
+
+    def _load_failed(self, failed: LoadFailed, loading: Loading) -> None:
+        """Say so, and go back to the model before."""
+        held, self._held = (self._held if failed.kept else None), None
+        before = loading.otherwise
+        problem = tr("{model} cannot be loaded: {why}.", model=loading.title, why=tr(failed.message).rstrip("."))
+        if held is not None:
+            self.say(f"{problem} {tr('{model} stays loaded.', model=held.title)}", failed.details)
+        elif before is not None:
+            back = tr("{model} is loaded instead.", model=self.title_of(before.path_or_id))
+            self.say(f"{problem} {back}", failed.details)
+        else:
+            self.say(problem, failed.details)
+        self.loading = None
+        if held is None and before is not None:
+            self.load(before.path_or_id, before.adapter)
+        else:
+            self._change_model(held)
 
     def _change_model(self, model: LoadedModel | None) -> None:
         self.model = model
@@ -225,13 +271,13 @@ class AppContext(QObject):
         match reply:
             case LoadProgress(stage, share) if self.loading is not None:
                 self.loading = dataclasses.replace(self.loading, stage=tr(stage), share=share)
-            case ModelLoaded(model) if model.path_or_id == wanted:
-                self.loading = None
-                self._change_model(model)
-            case LoadFailed(path_or_id, text, details) if path_or_id == wanted:
-                self.loading = None
-                self._change_model(None)
-                self.say(tr(text), details)
+            case ModelLoaded(model):
+                self._held = None
+                if model.path_or_id == wanted:
+                    self.loading = None
+                    self._change_model(model)
+            case LoadFailed(path_or_id) if path_or_id == wanted and self.loading is not None:
+                self._load_failed(reply, self.loading)
             case ModelUnloaded() if self.loading is None:
                 self._change_model(None)
             case AdapterChanged(_, _, text, details) if text:

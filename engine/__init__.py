@@ -28,6 +28,7 @@ from engine.events import (
     GenerationFinished,
     PrefillFinished,
     StepFinished,
+    step_number,
 )
 from engine.forks import Fork, Mark, chain
 from engine.text.reply import Reply, read_reply
@@ -119,6 +120,7 @@ __all__ = [
     "open_trace",
     "prune_traces",
     "read_reply",
+    "step_number",
     "train_adapter",
     "unload_adapter",
 ]

@@ -16,6 +16,11 @@ from numpy.typing import NDArray
 from engine.types import Tokens
 
 
+def step_number(step: int) -> int:
+    """A denoising step as people count it, from 1; events, files and arguments count from 0."""
+    return step + 1
+
+
 @dataclass(frozen=True, eq=False)
 class PrefillFinished:
     """The prompt is in the cache."""

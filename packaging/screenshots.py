@@ -6,28 +6,19 @@ The scale comes from QT_SCALE_FACTOR in the environment. Everything happens in a
 from __future__ import annotations
 
 import argparse
-import os
 import sys
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QElapsedTimer, QEventLoop, QSettings, QTimer
 from PySide6.QtWidgets import QApplication
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from stage import frozen, load, opened, settle, wait_for
 
 from app.bridge.engine_thread import EngineLink
-from app.chat.prose.aside import aside
 from app.library import Library, NewMessage
-from app.main import application, make_window
 from app.state.sudoku.scores import Request
 from app.window.main_window import MainWindow
 from engine import SKILLS, SUDOKU
-from engine.service import LocalBackend, ServiceReply
 
-LONGEST_WAIT_MS = 120_000
 PUZZLE = "003100064080000302000500087070005000000009400805000000004000030050007000700801096"  # 28 givens
 PROMPT = "Count from 4 to 43."
 RICH = """\
@@ -55,39 +46,6 @@ def accept(entropy: Tensor, bound: float) -> Tensor:
 
 > A block ends when it is both.
 """
-
-
-def wait_for(condition: Callable[[], bool], what: str) -> None:
-    """Run the event loop until the condition holds."""
-    loop = QEventLoop()
-    clock = QElapsedTimer()
-    clock.start()
-    timer = QTimer()
-    timer.timeout.connect(lambda: loop.quit() if condition() or clock.elapsed() > LONGEST_WAIT_MS else None)
-    timer.start(1)
-    loop.exec()
-    if not condition():
-        raise SystemExit(f"gave up waiting for {what}")
-
-
-def settle(milliseconds: int = 400) -> None:
-    """Let fades and layouts come to rest, with formulas and the colours of programs."""
-    wait_for(lambda: aside().is_idle, "formulas")
-    loop = QEventLoop()
-    QTimer.singleShot(milliseconds, loop.quit)
-    loop.exec()
-
-
-@contextmanager
-def frozen(window: MainWindow, link: EngineLink) -> Iterator[None]:
-    """Between two batches of events the window stands still; what arrives meanwhile is taken in afterwards."""
-    held: list[ServiceReply] = []
-    link.arrived.disconnect(window.context.take)
-    link.arrived.connect(held.extend)
-    yield
-    link.arrived.disconnect(held.extend)
-    link.arrived.connect(window.context.take)
-    window.context.take(held)
 
 
 def a_long_chat(library: Library) -> int:
@@ -142,7 +100,7 @@ class Tour:
         """The whole tour."""
         window = self.window
         window.show()
-        self.load(SKILLS)
+        load(window, SKILLS)
         self.shoot("empty")
         self.developing("developing", prompt)
         self.shoot("settled")
@@ -161,7 +119,7 @@ class Tour:
         self.shoot("settings", window.dialogs.open_settings)
         self.shoot("palette", window.dialogs.open_palette)
         self.shoot("shortcuts", window.dialogs.open_shortcuts)
-        self.load(SUDOKU)
+        load(window, SUDOKU)
         window.conversations.begin()
         self.developing("sudoku", window.pages.chat().page.suggestions.prompts[2])
         self.solving()
@@ -194,10 +152,6 @@ class Tour:
         wait_for(lambda: not solving.is_busy, "the scores")
         self.shoot("scores")
 
-    def load(self, model: str) -> None:
-        self.window.context.load(model)
-        wait_for(lambda: self.window.context.model is not None, "the model")
-
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
@@ -208,19 +162,9 @@ def main() -> int:
     parser.add_argument("--text", type=int, default=100, metavar="PERCENT", help="the size of all text")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
-    width, height = map(int, args.size.split("x"))
-    application()
-    link = EngineLink(LocalBackend())
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["HOME"] = folder
-        os.environ["XDG_DATA_HOME"] = f"{folder}/.local/share"
-        settings = QSettings(f"{folder}/settings.ini", QSettings.Format.IniFormat)
-        settings.setValue("canvas/pace", "4")  # slow enough to be caught half done
-        window = make_window(link, settings, args.seed)
-        window.resize(width, height)
+    with opened(args.size, args.seed, pace="4") as (window, link):
         window.appearance.set_text_percent(args.text)
         Tour(window, link, args.out).run(args.prompt)
-        window.close()
     return 0
 
 

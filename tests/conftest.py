@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import itertools
 import os
@@ -22,6 +23,10 @@ import pytest
 if TYPE_CHECKING:
     from PySide6.QtCore import QSettings
     from PySide6.QtWidgets import QApplication
+
+SCREEN = Path(__file__).with_name("screen.json")  # of the usual size; without it the screen has 800 pixels a side
+if os.environ["QT_QPA_PLATFORM"] == "offscreen" and ":" not in str(SCREEN):
+    os.environ["QT_QPA_PLATFORM"] = f"offscreen:configfile={SCREEN}"
 
 # The longest come first, and in this order: with one of them at the end, one worker would work and the other wait.
 LONG = (
@@ -44,6 +49,15 @@ PATIENCE_SECONDS = 5.0  # for a thread that is ending
 def _place(item: pytest.Item) -> int:
     """Where an item stands among the long ones; behind them all others, in the order of their collection."""
     return next((place for place, start in enumerate(LONG) if item.nodeid.startswith(start)), len(LONG))
+
+
+gc.disable()  # imports make a great many objects and next to no cycles
+atexit.register(gc.unfreeze)  # so that libraries that count what they leave behind find nothing
+
+
+def pytest_collection_finish() -> None:
+    """What is imported stays: no collection goes through it again."""
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)  # a test's own marks come before

@@ -21,7 +21,7 @@ from engine import (
     StepFinished,
 )
 from engine.errors import Sentence
-from engine.service import Capabilities, LocalBackend
+from engine.service import Capabilities, LocalBackend, RunRequest
 
 LENGTH = 8
 END = 1
@@ -81,6 +81,10 @@ class FakeEngine(LocalBackend):
     def capabilities(self) -> Capabilities:
         return self.able
 
+    def check_model(self, path: str) -> None:
+        if path == "missing":
+            raise SafelightError("there is no model at missing")
+
     def load_model(self, path: str, progress: Callable[[float], None] | None = None, threads: int = 0) -> Any:
         if path == "missing":
             raise SafelightError("there is no model at missing")
@@ -112,6 +116,18 @@ class FakeEngine(LocalBackend):
         if len(self.prompts[-1][-1]["content"]) > 400:
             raise SafelightError("the prompt is 401 tokens long. Shorten the prompt")
         return [2, 3]
+
+    def _events(self, model: Any, request: RunRequest, ids: Any, config: GenerationConfig) -> Iterator[Event]:
+        """A fork or an infill of a run: the same draws, or those of the new seed, from its block on."""
+        if request.source is None:
+            yield from super()._events(model, request, ids, config)
+            return
+        newest = request.changes[-1] if request.changes else None
+        seed = request.seed if newest is None or newest.seed is None else newest.seed
+        first = 0 if newest is None else newest.block
+        for event in self.generate(model, ids, config, seed, request.cancel):
+            if getattr(event, "block_index", first) >= first:
+                yield event
 
     def generate(
         self,

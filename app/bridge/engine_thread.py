@@ -97,10 +97,10 @@ class EngineLink(QObject):
         self._worker.mail.connect(self.pacing.drain, queued)
         self._thread.start()
 
-    def load(self, path_or_id: str, title: str) -> None:
-        """Load a model; cancels a running load or run."""
+    def load(self, path_or_id: str, title: str, adapter: str | None = None) -> None:
+        """Load a model, with an adapter on it or none; cancels a running load or run."""
         self._give_up()
-        self._load_request = LoadRequest(path_or_id, title, self.threads)
+        self._load_request = LoadRequest(path_or_id, title, self.threads, adapter)
         self._load_asked.emit(self._load_request)
 
     def unload(self) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 MARGIN = 16
@@ -45,9 +47,27 @@ def fitting_columns(available: int, cell_width: int, count: int) -> int:
     return fit - fit % 4
 
 
+def line_lengths(count: int, ends: Sequence[int]) -> list[int]:
+    """Cells of each line, where lines end after these positions."""
+    edges = [0, *(end + 1 for end in ends), count]
+    return [length for start, end in pairwise(edges) if (length := end - start)]
+
+
+def row_starts(count: int, columns: int, ends: Sequence[int] = ()) -> tuple[int, ...]:
+    """The first cell of each row: where a line begins, and where one that is too long goes on."""
+
+    def starts() -> Iterator[int]:
+        begin = 0
+        for length in line_lengths(count, ends):
+            yield from range(begin, begin + length, columns)
+            begin += length
+
+    return tuple(starts())
+
+
 @dataclass(frozen=True)
 class Geometry:
-    """A grid of ``count`` cells with its legend underneath."""
+    """A grid of ``count`` cells with its legend underneath. Rows end with the text's lines, or full."""
 
     width: int
     height: int
@@ -57,6 +77,7 @@ class Geometry:
     cell_height: int
     legend: tuple[Rect, ...]  # one for each entry
     bar: Rect | None  # the entropy bar with its labels
+    starts: tuple[int, ...]  # the first cell of each row
 
     @staticmethod
     def from_width(
@@ -66,16 +87,21 @@ class Geometry:
         cell_height: int,
         *,
         columns: int | None = None,
+        ends: Sequence[int] = (),
         least_rows: int = 0,
         legend_widths: Sequence[int] = (),
         legend_height: int = 24,
         bar_height: int = 0,
     ) -> Geometry:
-        """Lay out a canvas. ``columns`` fixes their number; None chooses it from the width."""
+        """Lay out a canvas. ``columns`` fixes their number; None chooses it from the width.
+
+        ``ends`` are the positions after which a row ends though it is not full.
+        """
         inner = max(width - 2 * MARGIN, cell_width)
         chosen = columns if columns is not None else fitting_columns(inner, cell_width, count)
         chosen = max(1, min(chosen, count or chosen))
-        rows = max(-(-count // chosen), least_rows)
+        starts = row_starts(count, chosen, ends)
+        rows = max(len(starts), least_rows)
         grid = rows * (cell_height + GAP) - GAP if rows else 0
         items, legend_total = flow(legend_widths, inner, legend_height, 20)
         top = MARGIN + grid + (MARGIN if grid else 0)
@@ -87,11 +113,18 @@ class Geometry:
             bottom += 8 + bar_height
         if not legend and bar is None:
             bottom -= MARGIN if grid else 0
-        return Geometry(width, bottom + MARGIN, count, chosen, cell_width, cell_height, legend, bar)
+        return Geometry(width, bottom + MARGIN, count, chosen, cell_width, cell_height, legend, bar, starts)
 
     @property
     def rows(self) -> int:
-        return -(-self.count // self.columns)
+        return len(self.starts)
+
+    def place_of(self, index: int) -> tuple[int, int]:
+        """Row and column of a cell, from 0. Raises IndexError for a cell that is not there."""
+        if not 0 <= index < self.count:
+            raise IndexError(f"cell {index} is outside the canvas of {self.count}")
+        row = bisect_right(self.starts, index) - 1
+        return row, index - self.starts[row]
 
     @cached_property
     def cells(self) -> tuple[Rect, ...]:
@@ -114,9 +147,7 @@ class Geometry:
 
     def rect_of(self, index: int) -> Rect:
         """Where a cell stands. Raises IndexError for a cell that is not there."""
-        if not 0 <= index < self.count:
-            raise IndexError(f"cell {index} is outside the canvas of {self.count}")
-        row, column = divmod(index, self.columns)
+        row, column = self.place_of(index)
         x = MARGIN + column * (self.cell_width + GAP)
         y = MARGIN + row * (self.cell_height + GAP)
         return Rect(x, y, self.cell_width, self.cell_height)
@@ -125,10 +156,20 @@ class Geometry:
         """The cell under a point, or -1. A gap belongs to the cell before it, so that hovering does not flicker."""
         column = int((x - MARGIN) // (self.cell_width + GAP))
         row = int((y - MARGIN) // (self.cell_height + GAP))
-        index = row * self.columns + column
-        return index if 0 <= column < self.columns and row >= 0 and index < self.count else -1
+        return self.starts[row] + column if 0 <= row < self.rows and 0 <= column < self._length(row) else -1
+
+    def _length(self, row: int) -> int:
+        """Cells of a row."""
+        end = self.starts[row + 1] if row + 1 < self.rows else self.count
+        return end - self.starts[row]
 
     def moved(self, index: int, columns: int, rows: int) -> int:
-        """The cell so many columns and rows away; ``index`` itself where that would leave the canvas."""
-        target = index + columns + rows * self.columns
+        """The cell so many columns on, and rows down; ``index`` itself where that would leave the canvas.
+
+        A row that is too short has its last cell reached from all columns behind it.
+        """
+        row, column = self.place_of(index)
+        if rows and not 0 <= row + rows < self.rows:
+            return index
+        target = self.starts[row + rows] + min(column, self._length(row + rows) - 1) + columns
         return target if 0 <= target < self.count else index

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from PySide6.QtCore import QEvent, QRect, Qt, QVariantAnimation, Signal
+from PySide6.QtCore import QEvent, QRect, Qt, QVariantAnimation, Signal, Slot
 from PySide6.QtGui import QFocusEvent, QHelpEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
@@ -119,6 +119,7 @@ class GridView(QWidget):
         self._fade.stop()
         self._tinted, self._tint = {}, 0.0
 
+    @Slot("QVariant")
     def _on_fade(self, value: float) -> None:
         level = math.ceil(value * TINT_LEVELS) / TINT_LEVELS
         if level != self._tint:

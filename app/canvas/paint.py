@@ -188,7 +188,7 @@ def _paint_rules(painter: QPainter, geometry: Geometry, theme: Theme) -> None:
         return
     rule = color(theme.line)
     for row in range(geometry.rows - 1):
-        rect = geometry.rect_of(row * geometry.columns)
+        rect = geometry.rect_of(geometry.starts[row])
         width = geometry.columns * (geometry.cell_width + 2) - 2
         painter.fillRect(QRectF(rect.x, rect.y + rect.height + 0.5, width, 0.5), rule)
 

@@ -17,9 +17,11 @@ from app.canvas.glyphs import CellGlyphs, Glyph, glyph_of
 from app.canvas.grid_view import GridView
 from app.canvas.heat import Heat
 from app.canvas.paint import Layer, PaintOptions, legend_entries, legend_widths, paint_block, paint_legend
+from app.design.focus_rings import is_ringed
 from app.design.fonts import TEXT_BODY, canvas_font, px, ui_font
 from app.design.tokens import color
 from app.state.run.canvas import BlockState, Cell, CellState
+from app.state.run.lines import line_ends
 from app.system.i18n import tr
 
 LEGEND_HEIGHT = 28
@@ -30,7 +32,7 @@ EMPTY_TEXT = "The canvas is empty. Ask for something, and watch it develop here.
 
 
 class CanvasView(GridView):
-    """One block as a wrapped grid of cells, its legend underneath."""
+    """One block as a grid of cells on the lines of its text (``app.state.run.lines``), its legend underneath."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -45,6 +47,8 @@ class CanvasView(GridView):
         self._vocab_size: int | None = None
         self._entropy_seen = 0.0
         self._block: BlockState | None = None  # a snapshot: the reducer's own goes on changing
+        self._ends: tuple[int, ...] = ()  # positions after which its lines end
+        self._has_legend = True
         self._cell_width = self._glyphs.cell_width([])
         self._geometry = self._lay_out(PREFERRED_WIDTH)
         self._grow_by_width(QSizePolicy.Policy.Minimum)
@@ -57,6 +61,7 @@ class CanvasView(GridView):
         """How a token is written, and whether it is a control token (guessed from its text if left out)."""
         self._piece, self._special = piece, special
         self._glyph_of_token.clear()
+        self._ends = () if self._block is None else line_ends(self._block, piece)
         self._widen(afresh=True)
 
     def set_font(self, font: QFont) -> None:
@@ -101,6 +106,12 @@ class CanvasView(GridView):
         self._cell_width = self._glyphs.cell_width([self._glyph(token).text for token in tokens], self._cell_width)
         self._relayout()
 
+    def set_legend(self, shown: bool) -> None:
+        """Whether the states are explained under the cells."""
+        if shown != self._has_legend:
+            self._has_legend = shown
+            self._relayout()
+
     def set_vocabulary_size(self, size: int | None) -> None:
         """Tokens of the vocabulary, whose logarithm ends the entropy scale; None takes the highest entropy so far."""
         self._vocab_size = size
@@ -131,6 +142,7 @@ class CanvasView(GridView):
             self._entropy_seen = max(self._entropy_seen, float(now.entropy.max(initial=0.0)))
         if before is None and now is None:
             return
+        self._ends = () if now is None else line_ends(now, self._piece)
         if later and before is not None and now is not None:
             if not self._shows_other(before, now):
                 return
@@ -209,6 +221,7 @@ class CanvasView(GridView):
             self._cell_width,
             self._glyphs.cell_height(),
             columns=self._columns,
+            ends=self._ends,
             least_rows=0 if count else EMPTY_ROWS,
             legend_widths=legend_widths(self._glyphs, self._legend()),
             legend_height=max(LEGEND_HEIGHT, self._glyphs.cell_height() - 4),  # its samples are as large as cells
@@ -223,6 +236,8 @@ class CanvasView(GridView):
             self.update()
 
     def _legend(self) -> tuple[CellState, ...]:
+        if not self._has_legend:
+            return ()
         return legend_entries(self._block is not None and bool(self._block.pinned_mask.any()))
 
     def _describe(self) -> None:
@@ -283,7 +298,7 @@ class CanvasView(GridView):
             paint_block(painter, self._geometry, self._block, self._theme, self._glyphs, self._glyph, options, area)
         swatches = () if self._heat is None else self._heat.swatches
         paint_legend(painter, self._geometry, self._theme, self._glyphs, self._legend(), self._bar_text(), swatches)
-        if self.hasFocus() and self._selected < 0:
+        if is_ringed(self) and self._selected < 0:
             painter.setPen(color(self._theme.focus))
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.drawRect(self.rect().adjusted(1, 1, -2, -2))
@@ -323,7 +338,7 @@ class CanvasView(GridView):
 
     def cell_name(self, index: int) -> str:
         cell, text = self._cell(index)
-        return words.of_cell(cell, text, *divmod(index, self._geometry.columns))
+        return words.of_cell(cell, text, *self._geometry.place_of(index))
 
     def cell_details(self, index: int) -> list[str]:
         lines = words.details(self._cell(index)[0])

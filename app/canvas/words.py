@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from app.state.run.canvas import BlockState, Cell, CellState
 from app.system.i18n import tr, trn
+from engine import step_number
 
 STATE_WORDS: dict[CellState, str] = {  # shown through ``tr``
     CellState.NOISE: "noise",
@@ -39,7 +40,7 @@ def of_block(block: BlockState | None) -> str:
     return tr(
         "Canvas block {block}, step {step}: {accepted} of {length} accepted, {remelted} remelted.",
         block=number,
-        step=block.step,
+        step=step_number(block.step),
         accepted=block.accepted_count,
         length=block.length,
         remelted=block.remelted_count,

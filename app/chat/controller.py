@@ -11,6 +11,7 @@ from PySide6.QtCore import QObject, Slot
 import engine
 from app.chat.page import ChatPage
 from app.chat.prompts import prepare, prepare_with_files, suggestions
+from app.chat.regenerating import Regenerating
 from app.chat.view_options import ViewOptions
 from app.context import AppContext
 from app.design.notice import Notice
@@ -57,6 +58,7 @@ class ChatController(QObject):
         context.busy_changed.connect(self.refresh)
         context.settings_changed.connect(self.show_settings)
         context.theme_changed.connect(self._dress)
+        self._regenerating = Regenerating(context, page.notice, self._answer_again)
         if kept.problem:
             context.say(kept.problem)
         self.show_model()
@@ -107,10 +109,15 @@ class ChatController(QObject):
 
     @Slot(object)
     def again(self, turn: Turn) -> None:
-        """Answer a turn once more, with another seed."""
+        """Answer a turn once more, with another seed; asks first where another model has written it."""
+        if self._can_ask():
+            self._regenerating.ask(turn)
+
+    def _answer_again(self, turn: Turn) -> None:
         model = self._context.model
         if self._can_ask() and model is not None:
             self._try(lambda: self._session.ask_again(turn, model))
+            self.page.composer.edit.setFocus()
 
     @Slot()
     def again_last(self) -> None:

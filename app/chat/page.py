@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 from app.chat.composer.attachments import accept_drag, local_files
 from app.chat.composer.composer import Composer
 from app.chat.guess import guess_height
+from app.chat.messages.focus import FocusPlace
 from app.chat.messages.scroller import FEW, SIDE, Scroller
 from app.chat.messages.turn import TurnView
 from app.chat.prompts import Suggestion
@@ -142,6 +143,7 @@ class ChatPage(QWidget):
     def show_chat(self, chat: ChatState, model: LoadedModel | None) -> None:
         """Show another conversation from its end, or what has become of the path. Views of turns that stay are kept."""
         is_other = chat is not self._chat
+        place = None if is_other else FocusPlace.of(self._path, self.view_of)
         path = chat.turns
         self._chat, self._model, self._path = chat, model, path
         self._note_writers()
@@ -149,6 +151,8 @@ class ChatPage(QWidget):
         self.scroller.set_items(path, follow=is_other or chat.active is not None)
         self._pages.setCurrentWidget(self.scroller if path else self._welcome)
         self.more_suggestions.setVisible(bool(path))
+        if place is not None:
+            place.keep(path, self.view_of, self.composer.edit)
 
     def refresh(self, share: float = 1.0) -> None:
         """The answer under way has changed; of its latest step this share is to be shown."""

@@ -22,7 +22,7 @@ examples:
   safelight export run.sltrace run.html                        a page that replays it anywhere
   safelight export run.sltrace run.gif --no-prompt --speed 8   an animation, eight steps a second
   safelight export run.sltrace step.png --steps 12 --scale 2   one step
-  safelight export run.sltrace steps.png --format strip --steps noise,0-2,end
+  safelight export run.sltrace steps.png --format strip --steps noise,1-3,end
 """
 
 
@@ -44,7 +44,7 @@ def add(commands: options.Commands) -> None:
         metavar="FPS",
         help=f"frames a second of a GIF or MP4, {FPS_LOW:g} to {FPS_HIGH:g} (default: {Options().fps:g})",
     )
-    parser.add_argument("--steps", metavar="LIST", help="what to draw, such as 0,4-8, noise or end")
+    parser.add_argument("--steps", metavar="LIST", help="what to draw, from 1, such as 1,4-8, noise or end")
     parser.add_argument("--block", type=number("the block", 1), metavar="N", help="of which block, from 1")
     parser.add_argument("--theme", choices=("darkroom", "paper"), default="darkroom", help="(default: darkroom)")
     parser.add_argument("--scale", type=number("the scale", 1, 2), default=1, metavar="N", help="1 or 2 (default: 1)")

@@ -18,6 +18,7 @@ from rich.text import Text
 
 from app.cli import terminal
 from app.state.run.canvas import BlockState, CanvasState, CellState
+from app.state.run.lines import line_ends
 from engine import CanvasCommitted, CanvasStarted, Event, GenerationConfig, StepFinished
 
 STYLES = {  # so that no state is shown by colour alone
@@ -127,16 +128,20 @@ def legend(block: BlockState, *, calm: bool) -> Text:
 
 
 def canvas(block: BlockState, pieces: PieceTexts, width: int, columns: int | None, *, calm: bool) -> Text:
-    """The tokens of a block: ``columns`` per row if given (one character each), else wrapped at ``width``."""
+    """The tokens of a block: ``columns`` per row if given (one character each), else wrapped at ``width``.
+
+    A row ends with its line, too.
+    """
     text = Text()
     used = 0
+    ends = set(line_ends(block, pieces.piece))
     for position in range(block.length):
         cell = block.cell(position, calm)
         shown = glyph(cell.token, cell.state, pieces)
         if columns is not None and cell_len(shown) != 1:
             shown = CONTROL
         limit = columns if columns is not None else width
-        if used and used + cell_len(shown) > limit:
+        if used and (position - 1 in ends or used + cell_len(shown) > limit):
             text.append("\n")
             used = 0
         text.append(shown, style=STYLES[cell.state])

@@ -7,7 +7,17 @@ from typing import Literal
 
 from PySide6.QtCore import QPoint, QRect, QSize, Qt
 from PySide6.QtGui import QFontMetrics, QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import QFrame, QLabel, QLayout, QLayoutItem, QPushButton, QScrollArea, QSizePolicy, QWidget
+from PySide6.QtWidgets import (
+    QApplication,
+    QFrame,
+    QLabel,
+    QLayout,
+    QLayoutItem,
+    QPushButton,
+    QScrollArea,
+    QSizePolicy,
+    QWidget,
+)
 
 Role = Literal["primary", "link", "chip", "plain"]
 LEAST = 40  # pixels that an elided label fills even before it has a place
@@ -43,11 +53,51 @@ def label(text: str = "", role: str = "", *, wrap: bool = False, selectable: boo
     return made
 
 
+def restyle(widget: QWidget, name: str, value: object) -> None:
+    """Set a property that the style sheet looks at; it does so only when a widget is polished."""
+    widget.setProperty(name, value)
+    widget.style().unpolish(widget)
+    widget.style().polish(widget)
+
+
 def chain_tabs(first: QWidget, rest: Iterable[QWidget]) -> None:
     """Let Tab go from the first through the rest, which are created later than what follows them."""
     for widget in rest:
         QWidget.setTabOrder(first, widget)
         first = widget
+
+
+def usable(widget: QWidget) -> bool:
+    """Whether it can take the focus now, or once its window is shown."""
+    return widget.isEnabled() and widget.isVisibleTo(widget.window())
+
+
+class FocusGroup:
+    """Controls that are hidden or disabled in turn. Changed within ``with``, one of them keeps the focus.
+
+    Qt would give it to whatever is next in the window. Where none is usable at once, the focus comes back as soon as
+    one is, unless it was moved meanwhile.
+    """
+
+    def __init__(self, *controls: QWidget) -> None:
+        self._controls = controls
+        self._held: QWidget | None = None
+        self._lent_to: QWidget | None = None
+
+    def __enter__(self) -> None:
+        self._held = next((control for control in self._controls if control.hasFocus()), None)
+        if self._held is None and self._lent_to is not None and QApplication.focusWidget() is self._lent_to:
+            self._held = self._controls[0]
+
+    def __exit__(self, *_problem: object) -> None:
+        held, self._held, self._lent_to = self._held, None, None
+        if held is None or held.hasFocus():
+            return
+        heir = next((control for control in (held, *self._controls) if usable(control)), None)
+        if heir is not None:
+            heir.setFocus()
+        else:
+            self._lent_to = QApplication.focusWidget()
 
 
 class Hairline(QFrame):
@@ -107,6 +157,11 @@ class FlowLayout(QLayout):
 
     def addItem(self, item: QLayoutItem) -> None:
         self._items.append(item)
+
+    def insertWidget(self, index: int, widget: QWidget) -> None:
+        """Put a widget before the others from ``index`` on."""
+        self.addWidget(widget)
+        self._items.insert(index, self._items.pop())
 
     def count(self) -> int:
         return len(self._items)

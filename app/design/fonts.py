@@ -1,9 +1,10 @@
-"""The type scale, the size of text the user has chosen, and the two faces."""
+"""The type scale, the size of text the user has chosen, and the two faces, which are part of the app."""
 
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
+from pathlib import Path
 
 from PySide6.QtGui import QFont, QFontDatabase
 
@@ -13,7 +14,8 @@ TEXT_CANVAS = 18
 TEXT_PERCENT_LOW, TEXT_PERCENT_HIGH = 80, 200
 LEAST_TEXT = 8  # pixels; below this letters run together
 
-MONO_CHAIN = ("JetBrains Mono", "Cascadia Mono", "SF Mono", "Menlo", "Consolas", "DejaVu Sans Mono", "Noto Sans Mono")
+FOLDER = Path(__file__).resolve().parents[2] / "assets" / "fonts"
+UI_FACE, CANVAS_FACE = "Inter", "JetBrains Mono"
 
 _text_percent = 100
 
@@ -40,28 +42,42 @@ def sized(sheet: str) -> str:
 
 
 def canvas_font(pixels: int = TEXT_CANVAS) -> QFont:
-    """The monospace face of canvas and code: the system's own, then well-known ones that are installed.
+    """The monospace face of canvas and code; what it has no letters for is drawn in the system's faces.
 
     ``pixels`` is a size of the type scale; the font's own follows the size the user reads at.
     """
-    font = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
-    installed = set(QFontDatabase.families())  # asking for a missing family costs a slow search and a warning
-    families = [font.family(), *(family for family in MONO_CHAIN if family in installed)]
-    font.setFamilies(list(dict.fromkeys(families)))
+    font = _face(CANVAS_FACE, QFontDatabase.SystemFont.FixedFont)
     font.setStyleHint(QFont.StyleHint.Monospace)
+    font.setFeature(QFont.Tag("calt"), 0)  # "->" stays two letters: it may be two tokens
     font.setPixelSize(px(pixels))
     return font
 
 
 def ui_font() -> QFont:
-    """The system's general face at body size."""
-    font = QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont)
+    """The general face at body size, all figures of one width."""
+    font = _face(UI_FACE, QFontDatabase.SystemFont.GeneralFont)
+    font.setFeature(QFont.Tag("tnum"), 1)
     font.setPixelSize(px(TEXT_BODY))
     return font
 
 
+def _face(family: str, kind: QFontDatabase.SystemFont) -> QFont:
+    """The system's font of a kind, with our family before its own."""
+    font = QFontDatabase.systemFont(kind)
+    if family in _own_families():
+        font.setFamilies([family, font.family()])
+    return font
+
+
+@cache
+def _own_families() -> frozenset[str]:
+    """Loads the files of our faces; the families of those that could be read."""
+    added = [QFontDatabase.addApplicationFont(str(path)) for path in sorted(FOLDER.glob("*.[ot]tf"))]
+    return frozenset(family for id in added for family in QFontDatabase.applicationFontFamilies(id))
+
+
 def caption_font() -> QFont:
-    """The system's general face at the size of captions; shared, so never change it."""
+    """The general face at the size of captions; shared, so never change it."""
     return _caption(px(TEXT_SMALL))
 
 

@@ -1,14 +1,15 @@
-"""A message over a page: an error, with details to copy where there are any, or a deletion with its undo."""
+"""A message over a page: an error, with details to copy where there are any, a deletion with its undo, a question."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import Slot
-from PySide6.QtGui import QFontDatabase, QGuiApplication
-from PySide6.QtWidgets import QDialog, QFrame, QHBoxLayout, QPlainTextEdit, QVBoxLayout, QWidget
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QDialog, QFrame, QHBoxLayout, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
 
-from app.design.controls import button, label
+from app.design.controls import FlowLayout, button, chain_tabs, label
+from app.design.fonts import TEXT_BODY, canvas_font
 from app.system.i18n import tr
 
 
@@ -23,7 +24,7 @@ class DetailsDialog(QDialog):
         shown = QPlainTextEdit(text)
         shown.setReadOnly(True)
         shown.setAccessibleName(tr("Details of the error"))
-        shown.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
+        shown.setFont(canvas_font(TEXT_BODY))
         copy = button(tr("Copy"), tr("Copy the details"), role="primary")
         copy.clicked.connect(self._copy)
         close = button(tr("Close"), tr("Close the details"))
@@ -51,6 +52,7 @@ class Notice(QFrame):
         self.setProperty("role", "notice")
         self._details = ""
         self._undo: Callable[[], object] | None = None
+        self.choices: list[QPushButton] = []  # the answers to a question
         self.message = label("", wrap=True, selectable=True)
         self.message.setAccessibleName(tr("Message"))
         self.details = button(tr("Details"), tr("Show the details of the error"))
@@ -59,16 +61,15 @@ class Notice(QFrame):
         self.undo.clicked.connect(self._undo_it)
         self.dismiss = button(tr("Dismiss"), tr("Dismiss the message"))
         self.dismiss.clicked.connect(self.hide)
-        buttons = QHBoxLayout()
-        buttons.setSpacing(16)
+        strip = QWidget()
+        self._buttons = FlowLayout(strip, gap=16)
         for widget in (self.undo, self.details, self.dismiss):
-            buttons.addWidget(widget)
-        buttons.addStretch(1)
+            self._buttons.addWidget(widget)
         column = QVBoxLayout(self)
         column.setContentsMargins(12, 8, 12, 8)
         column.setSpacing(4)
         column.addWidget(self.message)
-        column.addLayout(buttons)
+        column.addWidget(strip)
         self.hide()
 
     def show_message(self, message: str, details: str = "") -> None:
@@ -79,12 +80,47 @@ class Notice(QFrame):
         """Show what was done; ``undo`` reverts it."""
         self._show(message, "", undo)
 
-    def _show(self, message: str, details: str, undo: Callable[[], object] | None) -> None:
+    def show_question(self, message: str, choices: Sequence[tuple[str, Callable[[], object]]]) -> None:
+        """Ask, with a button for each answer: its text, and what it does. The first has the keyboard."""
+        self._show(message, "", None, choices)
+        self.choices[0].setFocus()
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a question is on show."""
+        return bool(self.choices) and not self.isHidden()
+
+    def _show(
+        self,
+        message: str,
+        details: str,
+        undo: Callable[[], object] | None,
+        choices: Sequence[tuple[str, Callable[[], object]]] = (),
+    ) -> None:
+        for made in self.choices:
+            self._buttons.removeWidget(made)
+            made.hide()
+            made.deleteLater()
+        self.choices = []
+        for text, act in choices:
+            self.choices.append(self._choice(text, act))
+        chain_tabs(self.message, self.choices)
         self._details, self._undo = details, undo
         self.message.setText(message)
         self.details.setVisible(bool(details))
         self.undo.setVisible(undo is not None)
         self.show()
+
+    def _choice(self, text: str, act: Callable[[], object]) -> QPushButton:
+        made = button(text, role="plain")
+
+        def choose() -> None:
+            self.hide()
+            act()
+
+        made.clicked.connect(choose)
+        self._buttons.insertWidget(len(self.choices), made)
+        return made
 
     @Slot()
     def _undo_it(self) -> None:

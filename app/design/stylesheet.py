@@ -111,7 +111,7 @@ QPushButton[role="chip"] {{
 }}
 QPushButton[role="chip"]:hover {{ border-color: {theme.faint_ink}; background: {theme.surface_raised}; }}
 QPushButton[role="chip"]:checked {{ border-color: {theme.accent}; }}
-QPushButton[role="chip"]:focus {{ border: 2px solid {theme.focus}; padding: 3px 11px; }}
+QPushButton[role="chip"][ring="true"] {{ border: 2px solid {theme.focus}; padding: 3px 11px; }}
 QPushButton[role="chip"]:disabled {{ border-color: {theme.line}; color: {theme.faint_ink}; }}
 QPushButton[role="link"] {{
     background: transparent; border: none; border-bottom: 2px solid transparent; border-radius: 0; padding: 4px 0 2px 0;
@@ -119,7 +119,7 @@ QPushButton[role="link"] {{
 }}
 QPushButton[role="link"]:hover {{ color: {theme.ink}; border-bottom-color: {theme.line_strong}; }}
 QPushButton[role="link"]:checked {{ color: {theme.ink}; border-bottom-color: {theme.accent}; }}
-QPushButton[role="link"]:focus {{ color: {theme.ink}; border-bottom-color: {theme.focus}; }}
+QPushButton[role="link"][ring="true"] {{ color: {theme.ink}; border-bottom-color: {theme.focus}; }}
 QPushButton[role="link"]:disabled {{ color: {theme.line_strong}; border-bottom-color: transparent; }}
 QFrame[role="field"] {{
     background: {theme.surface_raised}; border: 1px solid {theme.line_strong}; border-radius: 8px;
@@ -128,7 +128,7 @@ QFrame[role="field"] QPlainTextEdit, QFrame[role="field"] QPlainTextEdit:focus {
     border: none; background: transparent; padding: 0; min-height: 0; font-size: {TEXT_LEAD}px;
 }}
 QFrame[role="field"][active="true"] {{ border-color: {theme.focus}; }}
-QScrollBar:focus {{ border: 1px solid {theme.focus}; }}
+QScrollBar[ring="true"] {{ border: 1px solid {theme.focus}; }}
 QToolButton::menu-indicator {{ image: none; width: 0; }}
 QProgressBar {{ background: transparent; border: none; max-height: 2px; min-height: 2px; }}
 QProgressBar::chunk {{ background: {theme.accent}; }}
@@ -162,7 +162,7 @@ QPushButton#transport-button {{
 }}
 QPushButton#transport-button:hover {{ background: {theme.line}; }}
 QPushButton#transport-button:checked {{ background: {theme.line}; border-color: {theme.accent}; }}
-QPushButton#transport-button:focus {{ border: 2px solid {theme.focus}; padding: 3px 5px; }}
+QPushButton#transport-button[ring="true"] {{ border: 2px solid {theme.focus}; padding: 3px 5px; }}
 QPushButton#transport-button:disabled {{ background: transparent; border-color: transparent; }}
 QTableCornerButton::section {{ background: {theme.surface}; border: none; border-bottom: 1px solid {theme.line}; }}
 QLabel[role="frame"] {{ font-size: {TEXT_BODY}px; color: {theme.ink}; }}
@@ -174,7 +174,7 @@ QPushButton[role="card"] {{
     text-align: left; font-size: {TEXT_BODY}px;
 }}
 QPushButton[role="card"]:hover {{ border-color: {theme.line_strong}; }}
-QPushButton[role="card"]:focus {{ border: 2px solid {theme.focus}; padding: 11px 15px; }}
+QPushButton[role="card"][ring="true"] {{ border: 2px solid {theme.focus}; padding: 11px 15px; }}
 QLabel[role="card-title"] {{ font-size: {TEXT_BODY}px; font-weight: 600; }}
 QLabel[role="card-hint"] {{ font-size: {TEXT_SMALL}px; color: {theme.faint_ink}; }}
 """
@@ -188,7 +188,7 @@ QWidget#sudoku QPushButton#transport-button {{
     background: transparent; border: 1px solid transparent; border-radius: 4px; padding: 4px 6px;
 }}
 QWidget#sudoku QPushButton#transport-button:hover {{ background: {theme.line}; }}
-QWidget#sudoku QPushButton#transport-button:focus {{ border: 2px solid {theme.focus}; padding: 3px 5px; }}
+QWidget#sudoku QPushButton#transport-button[ring="true"] {{ border: 2px solid {theme.focus}; padding: 3px 5px; }}
 QWidget#sudoku QPushButton#transport-button:disabled {{ background: transparent; border-color: transparent; }}
 QLabel[role="figure"] {{ font-size: {TEXT_LEAD}px; font-weight: 600; }}
 QLabel[role="side"] {{ font-size: {TEXT_BODY}px; font-weight: 600; }}
@@ -226,19 +226,19 @@ QPushButton, QToolButton {
 QToolButton { padding: 5px 8px; }
 QPushButton:hover, QToolButton:hover { border-color: @faint_ink@; }
 QPushButton:pressed, QToolButton:pressed, QPushButton:checked, QToolButton:checked { background: @line@; }
-QPushButton:focus, QToolButton:focus { border: 2px solid @focus@; padding: 4px 13px; }
-QToolButton:focus { padding: 4px 7px; }
+QPushButton[ring="true"], QToolButton[ring="true"] { border: 2px solid @focus@; padding: 4px 13px; }
+QToolButton[ring="true"] { padding: 4px 7px; }
 QPushButton:disabled, QToolButton:disabled { color: @faint_ink@; border-color: @line@; background: transparent; }
 QPushButton[role="primary"] {
     background: @accent@; color: @on_accent@; border: 1px solid @accent@; font-weight: 600;
 }
 QPushButton[role="primary"]:hover { background: @accent_hover@; border-color: @accent_hover@; }
-QPushButton[role="primary"]:focus { border: 2px solid @ink@; }
+QPushButton[role="primary"][ring="true"] { border: 2px solid @ink@; }
 QPushButton[role="primary"]:disabled { background: @line@; color: @faint_ink@; border-color: @line@; }
 QPushButton[role="quiet"], QToolButton[role="quiet"] { background: transparent; border-color: transparent; }
 QPushButton[role="quiet"]:hover, QToolButton[role="quiet"]:hover { background: @line@; }
 QPushButton[role="quiet"]:checked, QToolButton[role="quiet"]:checked { background: @line@; }
-QPushButton[role="quiet"]:focus, QToolButton[role="quiet"]:focus { border-color: @focus@; }
+QPushButton[role="quiet"][ring="true"], QToolButton[role="quiet"][ring="true"] { border-color: @focus@; }
 QPushButton[role="danger"] { color: @conflict@; border-color: @conflict@; }
 
 QLineEdit, QPlainTextEdit, QTextEdit, QSpinBox, QDoubleSpinBox, QComboBox {
@@ -249,7 +249,7 @@ QLineEdit, QPlainTextEdit, QTextEdit { placeholder-text-color: @faint_ink@; }
 QLineEdit:hover, QPlainTextEdit:hover, QTextEdit:hover, QSpinBox:hover, QDoubleSpinBox:hover, QComboBox:hover {
     border-color: @faint_ink@;
 }
-QLineEdit:focus, QPlainTextEdit:focus, QTextEdit:focus, QSpinBox:focus, QDoubleSpinBox:focus, QComboBox:focus {
+QLineEdit:focus, QPlainTextEdit:focus, QTextEdit:focus, QSpinBox:focus, QDoubleSpinBox:focus, QComboBox[ring="true"] {
     border: 2px solid @focus@; padding: 4px 7px;
 }
 QLineEdit:disabled, QPlainTextEdit:disabled, QTextEdit:disabled, QSpinBox:disabled, QDoubleSpinBox:disabled,
@@ -273,12 +273,13 @@ QSpinBox::up-arrow:disabled, QDoubleSpinBox::up-arrow:disabled, QSpinBox::up-arr
 }
 QSpinBox::down-arrow:disabled, QDoubleSpinBox::down-arrow:disabled, QSpinBox::down-arrow:off,
 QDoubleSpinBox::down-arrow:off, QComboBox::down-arrow:disabled { image: url(@icons@/down-off.png); }
-QComboBox { padding-right: 26px; }
+QComboBox { padding-right: 26px; combobox-popup: 0; qproperty-maxVisibleItems: 24; }
 QComboBox::drop-down { subcontrol-origin: border; subcontrol-position: center right; width: 26px; border: none; }
 QComboBox QAbstractItemView {
-    background: @surface_raised@; color: @ink@; border: 1px solid @line_strong@; padding: 4px;
+    background: @surface_raised@; color: @ink@; border: 1px solid @line_strong@; border-radius: 0;
     selection-background-color: @selection@; selection-color: @ink@; outline: none;
 }
+QComboBox QAbstractItemView:focus { border: 1px solid @line_strong@; border-radius: 0; }
 
 QSlider::groove:horizontal { height: 2px; background: @line_strong@; border-radius: 1px; }
 QSlider::sub-page:horizontal { height: 2px; background: @accent@; border-radius: 1px; }
@@ -286,14 +287,14 @@ QSlider::handle:horizontal {
     width: 14px; height: 14px; margin: -7px 0; border-radius: 8px; background: @ink@; border: 1px solid @surface@;
 }
 QSlider::handle:horizontal:hover { background: @accent_hover@; }
-QSlider:focus { border: 2px solid @focus@; border-radius: 4px; }
+QSlider[ring="true"] { border: 2px solid @focus@; border-radius: 4px; }
 QSlider:horizontal { min-height: 24px; border: 2px solid transparent; }
-QSlider:horizontal:focus { border: 2px solid @focus@; }
+QSlider:horizontal[ring="true"] { border: 2px solid @focus@; }
 QSlider::sub-page:horizontal:disabled { background: @line@; }
 QSlider::handle:horizontal:disabled { background: @line_strong@; }
 
 QCheckBox, QRadioButton { spacing: 8px; padding: 4px; border: 2px solid transparent; border-radius: 4px; }
-QCheckBox:focus, QRadioButton:focus { border-color: @focus@; }
+QCheckBox[ring="true"], QRadioButton[ring="true"] { border-color: @focus@; }
 QCheckBox::indicator, QRadioButton::indicator {
     width: 14px; height: 14px; border: 1px solid @line_strong@; background: @surface_raised@;
 }
@@ -313,7 +314,8 @@ QListView::item, QTreeView::item {
 }
 QListView::item:hover, QTreeView::item:hover { background: @surface_raised@; }
 QListView::item:selected, QTreeView::item:selected { background: @selection@; color: @ink@; }
-QListView:focus, QTreeView:focus, QTableView:focus { border: 2px solid @focus@; border-radius: 4px; }
+QListView[ring="true"], QTreeView[ring="true"],
+QTableView[ring="true"] { border: 2px solid @focus@; border-radius: 4px; }
 QHeaderView::section {
     background: @surface@; color: @faint_ink@; border: none; border-bottom: 1px solid @line@; padding: 6px 8px;
 }
@@ -345,7 +347,7 @@ QTabBar::tab {
 }
 QTabBar::tab:hover { color: @ink@; }
 QTabBar::tab:selected { color: @ink@; border-bottom: 2px solid @accent@; }
-QTabBar::tab:focus { border: 2px solid @focus@; }
+QTabBar[ring="true"]::tab:focus { border: 2px solid @focus@; }
 QSplitter::handle { background: @line@; }
 QSplitter::handle:horizontal { width: 1px; }
 QSplitter::handle:vertical { height: 1px; }

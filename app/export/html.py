@@ -24,6 +24,7 @@ from app.export.options import Options, chosen
 from app.export.packing import Vocabulary, pack
 from app.export.run import Share, ending, header_of, missing
 from app.state.run.canvas import CellState
+from app.state.run.lines import line_ends
 from app.state.run.replay import Replay
 from app.system.i18n import tr
 from engine import Recording
@@ -46,8 +47,9 @@ def write(run: Recording, path: Path, options: Options) -> Share:
     vocabulary = Vocabulary()
     blocks = []
     for block in range(replay.blocks):
-        packed = yield from _resting(0.9 * block / replay.blocks, pack(replay.peek(block), vocabulary))
-        blocks.append(packed)
+        record = replay.peek(block)
+        packed = yield from _resting(0.9 * block / replay.blocks, pack(record, vocabulary))
+        blocks.append(packed | {"lineEnds": line_ends(record.snapshots[-1], run.piece)})
     yield 0.9
     notice = missing(replay)
     text = run.reply().text

@@ -8,7 +8,7 @@ from typing import Literal
 
 from app.export import FORMATS, ExportFormat
 from app.state.run.replay import NOISE, Frame, Replay
-from engine import SafelightError
+from engine import SafelightError, step_number
 
 FPS_LOW, FPS_HIGH = 0.5, 50.0  # a GIF counts in hundredths of a second, and players slow down what is faster
 STRIP_FRAMES = 6  # of a strip for which no frames are named
@@ -87,13 +87,15 @@ def frames_of(replay: Replay, block: int) -> tuple[int, ...]:
 
 
 def parse_steps(text: str, replay: Replay, block: int) -> tuple[int, ...]:
-    """Places of what ``text`` names in a block: steps and ranges as ``0,4-8``, ``noise`` and ``end``, in any order.
+    """Places of what ``text`` names in a block: steps and ranges as ``1,4-8``, ``noise`` and ``end``, in any order.
+
+    Steps count from 1, as everywhere that people read them.
 
     Raises:
         SafelightError: it names something else, or a step that the block does not have.
     """
     within = frames_of(replay, block)
-    steps = max(replay.frames[place].step for place in within)
+    steps = sum(replay.frames[place].step != NOISE for place in within) - replay.committed(block)
     places: list[int] = []
     for word in (part.strip().lower() for part in text.split(",")):
         if word == "noise":
@@ -106,8 +108,9 @@ def parse_steps(text: str, replay: Replay, block: int) -> tuple[int, ...]:
                 low = int(first)
                 high = (steps if not last else int(last)) if dash else low
             except ValueError:
-                raise SafelightError(f"{word!r} names no step; write steps as 0,4-8,end") from None
-            if not 0 <= low <= high <= steps:
-                raise SafelightError(f"block {block + 1} has no step {word}; it has steps 0 to {steps}")
-            places += [replay.place(Frame(block, step)) for step in range(low, high + 1)]
+                raise SafelightError(f"{word!r} names no step; write steps as 1,4-8,end") from None
+            if not 1 <= low <= high <= steps:
+                known = f"it has steps 1 to {steps}, and noise before them" if steps else "it has noise alone"
+                raise SafelightError(f"block {block + 1} has no step {word}; {known}")
+            places += [replay.place(Frame(block, step)) for step in range(steps) if low <= step_number(step) <= high]
     return tuple(dict.fromkeys(places))

@@ -14,7 +14,7 @@ from pathlib import Path
 from PySide6.QtCore import QRect, Qt
 from PySide6.QtGui import QFont, QFontMetrics, QFontMetricsF, QImage, QPainter
 
-from app.canvas.geometry import GAP, MARGIN, Geometry
+from app.canvas.geometry import GAP, MARGIN, Geometry, line_lengths
 from app.canvas.glyphs import CellGlyphs, Glyph, glyph_of
 from app.canvas.paint import Layer, PaintOptions, legend_entries, legend_widths, paint_block, paint_legend
 from app.design.fonts import TEXT_BODY, TEXT_CANVAS, TEXT_LEAD, TEXT_SMALL, canvas_font, ui_font
@@ -22,9 +22,10 @@ from app.design.tokens import DARKROOM, PAPER, Theme, color
 from app.export.options import Options, chosen
 from app.export.run import Share, header_of, missing
 from app.state.run.canvas import BlockState
+from app.state.run.lines import line_ends
 from app.state.run.replay import Replay
 from app.system.i18n import tr, trn
-from engine import Recording, SafelightError
+from engine import Recording, SafelightError, step_number
 from engine.files import replacing
 
 SHAPE = 1.6  # width to height that a panel comes near to
@@ -68,7 +69,7 @@ class PictureSheet:
         self._glyphs = _Glyphs(_exactly(canvas_font(), TEXT_CANVAS))
         self._glyph_of_token: dict[int, Glyph] = {}
         self._texts: set[str] = set()
-        self._most_cells = 0
+        self._blocks: dict[int, tuple[int, tuple[int, ...]]] = {}  # cells of each, and after which of them lines end
         self._given = False
         self._widest = 0  # pixels of a caption in one line
         self._limit = 0.0  # nats at the end of the entropy scale: the most of all frames
@@ -78,7 +79,7 @@ class PictureSheet:
         metrics = QFontMetrics(_exactly(ui_font(), TEXT_SMALL))
         for number, place in enumerate(self.places):
             block = self.replay.snapshot(place)
-            self._most_cells = max(self._most_cells, block.length)
+            self._blocks[block.block_index] = block.length, line_ends(block, self.run.piece)
             self._given |= bool(block.pinned_mask.any())
             self._texts.update(self._glyph(token).text for token in set(block.tokens(calm=self.style.calm).tolist()))
             self._widest = max(self._widest, metrics.horizontalAdvance(self.caption(place)))
@@ -97,14 +98,14 @@ class PictureSheet:
     def _lay_out(self) -> None:
         cell = self._glyphs.cell_width(sorted(self._texts)), self._glyphs.cell_height()
         self._cell = cell
-        self._columns = shapely(self._most_cells, *cell)
+        self._columns = max((shapely(*block, *cell) for block in self._blocks.values()), default=1)
         cells = self._columns * (cell[0] + GAP) - GAP + 2 * MARGIN
         self._panel_width = max(cells, LEAST_WIDTH if self.across == 1 else 0)
         whole = self.across * (self._panel_width - MARGIN) + MARGIN
         self.width = max(whole, LEAST_WIDTH)
-        bare = Geometry.from_width(self._panel_width, self._most_cells, *cell, columns=self._columns)
+        highest = max((self.grid(block).height for block in self._blocks), default=2 * MARGIN)
         self._captions = 1 if self._widest <= self._panel_width - 2 * MARGIN else 2
-        self._panel_height = bare.height - 2 * MARGIN + self._captions * CAPTION_HEIGHT
+        self._panel_height = highest - 2 * MARGIN + self._captions * CAPTION_HEIGHT
         entries = legend_entries(self._given)
         self._footer = Geometry.from_width(
             self.width,
@@ -116,6 +117,16 @@ class PictureSheet:
         )
         self._heading = self._heading_lines()
         self._heading_height = MARGIN + sum(height for _text, _font, height, _ink in self._heading)
+
+    def grid(self, block: int) -> Geometry:
+        """Where the cells of a block stand in its panel: the same in all of its frames."""
+        count, ends = self._blocks[block]
+        return Geometry.from_width(self._panel_width, count, *self._cell, columns=self._columns, ends=ends)
+
+    @property
+    def top(self) -> int:
+        """Pixels of the layout above a grid in a picture of one panel; its margin is the grid's own."""
+        return self._heading_height + self._captions * CAPTION_HEIGHT - MARGIN
 
     def size_for(self, panels: int) -> tuple[int, int]:
         """Pixels of a picture with so many panels, even numbers both."""
@@ -190,9 +201,8 @@ class PictureSheet:
         room = QRect(MARGIN, 0, self._panel_width - 2 * MARGIN, self._captions * CAPTION_HEIGHT - 8)
         painter.drawText(room, _CAPTION, self.caption(place))
         painter.translate(0, self._captions * CAPTION_HEIGHT - MARGIN)
-        geometry = Geometry.from_width(self._panel_width, block.length, *self._cell, columns=self._columns)
         look = PaintOptions(calm=self.style.calm, layer=self.style.layer, entropy_limit=self._limit)
-        paint_block(painter, geometry, block, theme, self._glyphs, self._glyph, look)
+        paint_block(painter, self.grid(block.block_index), block, theme, self._glyphs, self._glyph, look)
         painter.restore()
 
     def _entropy_text(self) -> tuple[str, str] | None:
@@ -217,7 +227,7 @@ def _caption_words(block: BlockState) -> list[str]:
     if block.step < 0:
         return [tr("noise, before the first step")]
     words = [
-        tr("step {step}", step=block.step),
+        tr("step {step}", step=step_number(block.step)),
         tr("accepted {accepted} of {length}", accepted=block.accepted_count, length=block.length),
     ]
     if block.remelted_count:
@@ -227,16 +237,23 @@ def _caption_words(block: BlockState) -> list[str]:
     return words
 
 
-def shapely(count: int, cell_width: int, cell_height: int) -> int:
-    """Columns for so many cells: among the numbers that fill all rows, or nearly, the one nearest to ``SHAPE``."""
+def shapely(count: int, ends: Sequence[int], cell_width: int, cell_height: int) -> int:
+    """Columns for so many cells whose lines end after ``ends``: the number whose shape is nearest to ``SHAPE``.
+
+    Without lines one that fills all rows, or nearly; with lines one in which few of them go on in a second row.
+    """
+    lines = line_lengths(count, ends)
 
     def off(columns: int) -> float:
-        rows = math.ceil(count / columns)
+        rows = sum(math.ceil(line / columns) for line in lines)
         ratio = (columns * cell_width) / (rows * cell_height)
         missing = rows * columns - count
-        return abs(math.log(ratio / SHAPE)) + (RAGGED + 4 * missing / count if missing else 0.0)
+        ragged = RAGGED + 4 * missing / count if missing else 0.0
+        if ends:
+            ragged = 2 * RAGGED * sum(line > columns for line in lines[: len(ends)]) / len(lines)
+        return abs(math.log(ratio / SHAPE)) + ragged
 
-    return min(range(1, max(count, 1) + 1), key=off)
+    return min(range(1, count + 1), key=off, default=1)
 
 
 def wrap(text: str, width_of: Callable[[str], int], room: int, most: int) -> list[str]:

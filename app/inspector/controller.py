@@ -16,9 +16,10 @@ from app.inspector.influence.view import InfluenceView
 from app.inspector.page import InspectorPage
 from app.inspector.run_catalog import RECENT, Listed, RunCatalog
 from app.inspector.run_lists import first_offers, other_offers, run_tree
+from app.inspector.words import Piece
 from app.state.run.comparison import asked
 from app.system.i18n import tr, trn
-from engine import Fork, GalleryTrace, Mark, Recording, SafelightError
+from engine import Fork, GalleryTrace, Mark, Recording, SafelightError, TraceHeader
 from engine.service import (
     Capabilities,
     InfluenceMeasured,
@@ -139,8 +140,8 @@ class InspectorController(QObject):
     def _show_others(self) -> None:
         trace, catalog = self.page.player.trace, self._catalog
         if trace is not None:
-            titles = {str(one.path): tr(one.title) for one in self._gallery}
-            self.compare.offer(other_offers(trace.header, self._of_session(), catalog.recent, catalog.gallery, titles))
+            listed = self._of_session(), catalog.recent, catalog.gallery
+            self.compare.offer(other_offers(trace.header, *listed, self._titles()))
 
     def _of_session(self) -> list[Listed]:
         """The runs that are in memory: forks, and the answers of the conversation on show; the newest first."""
@@ -246,16 +247,30 @@ class InspectorController(QObject):
         if trace is None:
             return
         self._show_tree()
-        self._catalog.look()
+        self._catalog.look([trace.header])
         if other is not None and (other.header.id == trace.header.id or asked(other.header) != asked(trace.header)):
             self.compare.set_other(None)
 
     def _show_tree(self) -> None:
-        """The kept runs and those of this session, with the one that is open among them."""
-        trace = self.page.player.trace
+        """What the run that is open was made from, and what was made from it."""
+        trace, catalog = self.page.player.trace, self._catalog
         if trace is not None:
-            here = [(run.header, self._key(run)) for run in [*self._live.values(), trace]]
-            self.forks.show_runs(run_tree([*self._catalog.recent, *here]), self._key(trace))
+            here = [(trace.header, self._key(trace)), *self._of_session()]
+            known = [*here, *catalog.recent, *catalog.ancestors, *catalog.gallery]
+            self.forks.show_runs(run_tree(trace.header, known, self._titles(), self._pieces), trace.header.id)
+
+    def _titles(self) -> dict[str, str]:
+        """What the gallery's runs are called, by key."""
+        return {str(one.path): tr(one.title) for one in self._gallery}
+
+    def _pieces(self, header: TraceHeader) -> Piece | None:
+        """How a run's tokens are written, where it is in memory or its model is loaded."""
+        trace, model = self.page.player.trace, self._context.model
+        known = self._live.get(header.id, trace if trace is not None and trace.header.id == header.id else None)
+        if known is not None:
+            return known.piece
+        is_loaded = model is not None and model.fingerprint == header.model.fingerprint
+        return model.piece if model is not None and is_loaded else None
 
     def _key(self, trace: Recording) -> str:
         if trace.path is not None:

@@ -69,10 +69,10 @@ class ExportDialog(QDialog):
                 ("named", tr("Steps of block {block} by number", block=block)),
             ],
         )
-        self.steps = QLineEdit("noise,0-4,end")
+        self.steps = QLineEdit("noise,1-4,end")
         self.steps.setMaxLength(500)
         self.steps.setAccessibleName(tr("Numbers of the steps"))
-        self.steps.setToolTip(tr("Steps and ranges such as 0,4-8, and noise or end."))
+        self.steps.setToolTip(tr("Steps and ranges such as 1,4-8, and noise or end."))
         self.theme = _choice(tr("Theme"), [("darkroom", tr("Darkroom")), ("paper", tr("Paper"))])
         is_dark = self.palette().window().color().lightness() < 128
         self.theme.setCurrentIndex(0 if is_dark else 1)

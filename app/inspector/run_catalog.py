@@ -14,11 +14,12 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer, Signal, Slot
 
-from engine import SafelightError, TraceHeader
+from engine import TRACE_SUFFIX, SafelightError, TraceHeader
 from engine.trace import read_header, trace_files
 
 LISTED_BYTES = 2 * 2**20  # unpacked: ordinary headers have some ten thousand
 KNOWN_BYTES = 8 * 2**20  # unpacked: of the headers that are remembered
+MOST_ANCESTORS = 50  # forks of forks that are followed upwards
 RECENT = 20  # runs of the user that are offered
 PIECE_MS = 50  # between two times that the first look tells what it has found so far
 CLOSING_SECONDS = 5.0  # for the file that is being read
@@ -67,6 +68,19 @@ class KeptRuns:
             if isinstance(found, TraceHeader):
                 yield found, str(path)
 
+    def ancestors(self, of: Iterable[TraceHeader], known: Iterable[str]) -> Iterator[Listed]:
+        """What runs were made from, and what that was made from, as far as it is kept; none of the ids ``known``."""
+        seen = set(known)
+        waiting = [header.parent.id for header in of if header.parent is not None]
+        for _ in range(MOST_ANCESTORS):
+            wanted = [id for id in dict.fromkeys(waiting) if id not in seen]
+            if not wanted:
+                return
+            seen.update(wanted)
+            found = list(self.headers(self._folder / f"{id}{TRACE_SUFFIX}" for id in wanted))
+            yield from found
+            waiting = [header.parent.id for header, _ in found if header.parent is not None]
+
     def problems(self) -> list[str]:
         """Why files are not listed, in sentences; each is told once."""
         told, self._untold = self._untold, []
@@ -85,6 +99,7 @@ class _Look:
 
     recent: tuple[Listed, ...] = ()
     gallery: tuple[Listed, ...] = ()
+    ancestors: tuple[Listed, ...] = ()
     problems: tuple[str, ...] = ()
     is_over: bool = False
 
@@ -92,7 +107,9 @@ class _Look:
 class RunCatalog(QObject):
     """``recent`` are the user's newest runs that can be read, the newest first; ``gallery`` those of the app itself.
 
-    Both are empty before the first ``look``, and a look that is over replaces them. Must be closed before it is
+    ``ancestors`` are older ones that those, or what was given to ``look``, were made from.
+
+    All are empty before the first ``look``, and a look that is over replaces them. Must be closed before it is
     destroyed.
     """
 
@@ -104,6 +121,8 @@ class RunCatalog(QObject):
         super().__init__(parent)
         self.recent: tuple[Listed, ...] = ()
         self.gallery: tuple[Listed, ...] = ()
+        self.ancestors: tuple[Listed, ...] = ()
+        self._of: tuple[TraceHeader, ...] = ()
         self._kept = KeptRuns(folder)  # of the thread alone, of which there is one at a time
         self._gallery = tuple(gallery)
         self._thread: threading.Thread | None = None
@@ -124,10 +143,14 @@ class RunCatalog(QObject):
         """Whether a thread runs."""
         return self._thread is not None and self._thread.is_alive()
 
-    def look(self) -> None:
-        """Look at the files again; ``changed`` tells when other runs are known, the first time piece by piece."""
+    def look(self, of: Sequence[TraceHeader] = ()) -> None:
+        """Look at the files again; ``changed`` tells when other runs are known, the first time piece by piece.
+
+        ``of``: runs whose ancestors are wanted, too.
+        """
         if self._closed.is_set():
             return
+        self._of = tuple(of) or self._of
         self._is_asked_again = self.is_looking
         if not self.is_looking:
             self._thread = threading.Thread(target=self._read, name="safelight-runs", daemon=True)
@@ -147,6 +170,7 @@ class RunCatalog(QObject):
         """In the thread."""
         recent: list[Listed] = []
         gallery: list[Listed] = []
+        ancestors: list[Listed] = []
         problems: list[str] = []
         try:
             for paths, found in ((self._kept.newest(RECENT), recent), (self._gallery, gallery)):
@@ -155,9 +179,11 @@ class RunCatalog(QObject):
                         return
                     found.append(one)
                     self._tell(_Look(tuple(recent), tuple(gallery)))
+            known = [header for header, _ in (*recent, *gallery)]
+            ancestors.extend(self._kept.ancestors((*known, *self._of), [header.id for header in known]))
             problems = self._kept.problems()
         finally:
-            self._tell(_Look(tuple(recent), tuple(gallery), tuple(problems), is_over=True))
+            self._tell(_Look(tuple(recent), tuple(gallery), tuple(ancestors), tuple(problems), is_over=True))
 
     def _tell(self, look: _Look) -> None:
         if not self._closed.is_set():
@@ -168,10 +194,11 @@ class RunCatalog(QObject):
     def _take(self, look: _Look) -> None:
         if self._closed.is_set():
             return
-        known = self.recent, self.gallery
+        known = self.recent, self.gallery, self.ancestors
         self.recent = look.recent if look.is_over or len(look.recent) > len(self.recent) else self.recent
         self.gallery = look.gallery if look.is_over or len(look.gallery) > len(self.gallery) else self.gallery
-        is_new = known != (self.recent, self.gallery)
+        self.ancestors = look.ancestors if look.is_over else self.ancestors
+        is_new = known != (self.recent, self.gallery, self.ancestors)
         if not look.is_over:
             if is_new and not self._later.isActive():
                 self._later.start(PIECE_MS)

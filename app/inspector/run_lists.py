@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from app.inspector.forks.panel import RunItem
 from app.inspector.run_cards import Offer
 from app.inspector.run_catalog import Listed
-from app.inspector.words import run_title, short_difference
+from app.inspector.words import Piece, made_in_words, prompt_in_line, run_title, short_difference
 from app.state.run.comparison import asked
-from app.system.i18n import tr, trn
+from app.system.i18n import tr
 from engine import GalleryTrace, TraceHeader
 
-MOST_PROMPT = 1_000  # characters that are looked at for a title
+Pieces = Callable[[TraceHeader], Piece | None]
 
 
 def first_offers(gallery: Sequence[GalleryTrace], recent: Iterable[Listed]) -> list[Offer]:
     """What there is to begin with: the gallery, then the user's runs."""
     offers = [Offer(tr(one.title), tr(one.note), str(one.path), tr("Gallery")) for one in gallery]
     for header, key in recent:
-        offers.append(Offer(_prompt(header), f"{_when(header)} · {run_title(header)}", key, tr("Your runs")))
+        offers.append(Offer(prompt_in_line(header), f"{_when(header)} · {run_title(header)}", key, tr("Your runs")))
     return offers
 
 
@@ -50,41 +50,52 @@ def other_offers(
             title, hint = run_title(header), short_difference(here, header)
             offers.append(Offer(title, " · ".join(filter(None, (of or _when(header), hint))), key, _alike()))
         else:
-            offers.append(Offer(of or _prompt(header), run_title(header), key, section))
+            offers.append(Offer(of or prompt_in_line(header), run_title(header), key, section))
     order = (_alike(), tr("This session"), tr("Your runs"), tr("Gallery"))
     return sorted(offers, key=lambda offer: order.index(offer.section))
 
 
-def run_tree(listed: Iterable[Listed]) -> list[RunItem]:
-    """The runs with what they were forked from, parents before their forks; the first of an id counts."""
+def run_tree(here: TraceHeader, listed: Iterable[Listed], titles: dict[str, str], pieces: Pieces) -> list[RunItem]:
+    """The run that is open with all that it was made from and that was made from it, parents before their forks.
+
+    A parent that is kept nowhere any more has a place all the same, without a key, so that what came from it stays
+    together.
+
+    Args:
+        here: of the run that is open.
+        listed: all runs that are known, ``here`` too; the first of an id counts.
+        titles: of the gallery's runs, by key.
+        pieces: says how a run's tokens are written, where that is known.
+    """
     headers: dict[str, Listed] = {}
     for header, key in listed:
         headers.setdefault(header.id, (header, key))
-    items = []
-    for header, key in sorted(headers.values(), key=lambda found: found[0].created):
-        parent = headers[header.parent.id][1] if header.parent is not None and header.parent.id in headers else ""
-        items.append(RunItem(key, parent, _change(header)))
+    found = sorted((header for header, _ in headers.values()), key=lambda header: header.created)
+    parents = {header.id: header.parent.id if header.parent is not None else "" for header in found}
+    parents |= {id: "" for id in parents if id in _above(id, parents)}
+    family = _family(here.id, parents)
+    lost = {parents[id]: headers[id][0] for id in parents if parents[id] in family and parents[id] not in headers}
+    items = [RunItem(id, "", "", tr("{prompt} (no longer kept)", prompt=prompt_in_line(of))) for id, of in lost.items()]
+    for header in found:
+        if header.id in family:
+            key = headers[header.id][1]
+            title = made_in_words(header, pieces(header)) if header.parent is not None else titles.get(key, "")
+            items.append(RunItem(header.id, parents[header.id], key, title or prompt_in_line(header)))
     return items
 
 
-def _change(header: TraceHeader) -> str:
-    """What makes a run another than the one it was forked from; of a root, its prompt."""
-    if header.marks:
-        blocks = sorted({mark.block + 1 for mark in header.marks})
-        return trn(
-            "Block {blocks}: {count} span written anew",
-            "Block {blocks}: {count} spans written anew",
-            len(header.marks),
-            blocks=", ".join(map(str, blocks)),
-        )
-    if header.changes:
-        newest = header.changes[-1]
-        return tr("Forked at block {block}, step {step}", block=newest.block + 1, step=newest.step)
-    return _prompt(header)[:60]
+def _above(id: str, parents: dict[str, str]) -> list[str]:
+    """The ids of all that a run was made from, nearest first. A file may claim what comes round: that ends it."""
+    found: list[str] = []
+    while (id := parents.get(id, "")) and id not in found:
+        found.append(id)
+    return found
 
 
-def _prompt(header: TraceHeader) -> str:
-    return " ".join(header.prompt[:MOST_PROMPT].split())[:80]
+def _family(id: str, parents: dict[str, str]) -> set[str]:
+    """The ids of all runs that are related, with those of parents that are not known."""
+    first = [id, *_above(id, parents)][-1]
+    return {first} | {other for other in parents if first in _above(other, parents)}
 
 
 def _when(header: TraceHeader) -> str:

@@ -14,13 +14,14 @@ from app.state.run.cell_history import History
 from app.state.run.comparison import Difference, differences, has, model_title
 from app.state.run.replay import NOISE, Frame, Replay
 from app.system.i18n import tr, trn
-from engine import TraceHeader
+from engine import Fork, Mark, TraceHeader, step_number
 
 Piece = Callable[[int], str]
 _OPEN, _CLOSE = "\u2068", "\u2069"  # keep text that runs from right to left from turning what stands around it
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 NAMED_ONLY = ("weights", "adapter_weights", "prompt", "eos_token_ids", "seed_canvas")
 """Differences whose values say nothing to people."""
+MOST_PROMPT = 1_000  # characters that are looked at for a title
 COUNTED = ("pinned", "banned_tokens", "allowed_tokens")
 
 
@@ -82,11 +83,11 @@ def frame_words(frame: Frame, steps: int, snapshot: BlockState | None) -> str:
             return tr("Block {block}, committed after step {steps}: sure enough to stop", block=block, steps=steps)
         return tr("Block {block}, committed after step {steps}: the most it may take", block=block, steps=steps)
     if snapshot is None or snapshot.temperature is None:
-        return tr("Block {block}, step {step} of {steps}", block=block, step=frame.step, steps=steps)
+        return tr("Block {block}, step {step} of {steps}", block=block, step=step_number(frame.step), steps=steps)
     return tr(
         "Block {block}, step {step} of {steps}, temperature {temperature}",
         block=block,
-        step=frame.step,
+        step=step_number(frame.step),
         steps=steps,
         temperature=f"{snapshot.temperature:.2f}",
     )
@@ -104,10 +105,11 @@ def facts(frame: Frame, steps: int, figures: BlockFigures | None) -> list[str]:
             )
             lines.append(trn("{count} position of text", "{count} positions of text", figures.counted))
         return lines
-    lines = [tr("Block {block}, step {step} of {steps}", block=frame.block + 1, step=frame.step, steps=steps)]
-    if figures is None or frame.step >= figures.steps:
-        return lines
     step = frame.step
+    where = tr("Block {block}, step {step} of {steps}", block=frame.block + 1, step=step_number(step), steps=steps)
+    lines = [where]
+    if figures is None or step >= figures.steps:
+        return lines
     lines += [
         tr("Temperature {temperature}", temperature=f"{figures.temperature[step]:.2f}"),
         tr("Mean entropy {entropy} nats", entropy=f"{figures.mean_entropy[step]:.3f}"),
@@ -133,9 +135,9 @@ def history_in_words(bio: History, piece: Piece) -> str:
     said = [tr("Accepted at {count} of {steps}", count=bio.accepted_count, steps=_counted(bio.steps)), _remelted(bio)]
     settled = quoted(piece(int(bio.argmax[-1])))
     if bio.final is None:
-        said.append(tr("best guess since step {step}: {text}", step=bio.settled_at, text=settled))
+        said.append(tr("best guess since step {step}: {text}", step=step_number(bio.settled_at), text=settled))
     else:
-        said.append(tr("settled at step {step} as {text}", step=bio.settled_at, text=settled))
+        said.append(tr("settled at step {step} as {text}", step=step_number(bio.settled_at), text=settled))
     sentence = tr("{facts}.", facts=", ".join(said))
     if bio.padding:
         sentence += " " + tr("It is padding behind the end of the text.")
@@ -164,7 +166,7 @@ def moment_in_words(bio: History, step: int, piece: Piece) -> str:
         said = tr(
             "argmax {guess}, sampled {text}, {fate}", guess=quoted(piece(guess)), text=quoted(piece(sample)), fate=fate
         )
-    return tr("Step {step}: {said}; {entropy}.", step=step, said=said, entropy=entropy)
+    return tr("Step {step}: {said}; {entropy}.", step=step_number(step), said=said, entropy=entropy)
 
 
 def _counted(number: int) -> str:
@@ -197,12 +199,12 @@ def model_words(header: TraceHeader) -> str:
     return tr("{model} with {adapter}", model=model, adapter=adapter) if adapter else model
 
 
-def asked_in_words(one: TraceHeader, other: TraceHeader) -> str:
-    """What was asked otherwise, and whether one was made from the other."""
+def asked_in_words(one: TraceHeader, other: TraceHeader, piece: Piece | None = None) -> str:
+    """What was asked otherwise, and whether one was made from the other, with what was changed for it."""
     found = differences(one, other)
     told = tr("; ").join(_difference(difference) for difference in found)
     said = [tr("What differs: {list}.", list=told)] if found else [tr("The same model, prompt, seed and settings.")]
-    return " ".join([*said, *_kinship(one, other)])
+    return " ".join([*said, *_kinship(one, other, piece)])
 
 
 def short_difference(one: TraceHeader, other: TraceHeader) -> str:
@@ -264,7 +266,7 @@ def _value(name: str, value: object) -> str:
     return f"{value:g} {tr(unit)}".strip() if isinstance(value, int | float) and name != "seed" else str(value)
 
 
-def _kinship(one: TraceHeader, other: TraceHeader) -> list[str]:
+def _kinship(one: TraceHeader, other: TraceHeader, piece: Piece | None) -> list[str]:
     for header, parent in ((one, other), (other, one)):
         of = header.parent
         if of is None or of.id != parent.id:
@@ -272,11 +274,75 @@ def _kinship(one: TraceHeader, other: TraceHeader) -> list[str]:
         if header.marks:
             which = (tr("left"), tr("right")) if header is one else (tr("right"), tr("left"))
             return [tr("The {one} run writes spans of the {other} one anew.", one=which[0], other=which[1])]
-        place = {"block": of.block + 1, "step": of.step}
+        place = {"block": of.block + 1, "step": step_number(of.step)}
         if header is one:
-            return [tr("The left run goes on from the right one at block {block}, step {step}.", **place)]
-        return [tr("The right run goes on from the left one at block {block}, step {step}.", **place)]
+            said = tr("The left run goes on from the right one at block {block}, step {step}", **place)
+        else:
+            said = tr("The right run goes on from the left one at block {block}, step {step}", **place)
+        changed = change_in_words(header.changes[-1], piece) if header.changes else ""
+        return [tr("{sentence}: {changes}.", sentence=said, changes=changed) if changed else f"{said}."]
     return []
+
+
+# --- what a fork changes ---------------------------------------------------------------------------------------------
+
+
+def made_in_words(header: TraceHeader, piece: Piece | None = None) -> str:
+    """Where and how a run was made from another one; of a run that was not, its prompt."""
+    if header.marks:
+        blocks = ", ".join(str(block) for block in sorted({mark.block + 1 for mark in header.marks}))
+        spans = tr(", ").join(_span(mark) for mark in header.marks)
+        return tr("Block {blocks}, written anew: {spans}", blocks=blocks, spans=spans)
+    if not header.changes:
+        return prompt_in_line(header)
+    newest = header.changes[-1]
+    where = tr("Block {block}, step {step}", block=newest.block + 1, step=step_number(newest.step))
+    changed = change_in_words(newest, piece) or tr("nothing changed")
+    return tr("{where}: {changes}", where=where, changes=changed)
+
+
+def prompt_in_line(header: TraceHeader) -> str:
+    """A run's prompt, cut to a line."""
+    return " ".join(header.prompt[:MOST_PROMPT].split())[:80]
+
+
+def change_in_words(change: Fork, piece: Piece | None = None) -> str:
+    """What a fork changes; empty where that is nothing. Tokens are left out where nobody knows how they are written."""
+
+    def told(token: int) -> str:
+        return "" if piece is None else piece(token)
+
+    said = [pinned_in_words(position, told(token)) for position, token in change.pinned]
+    said += [put_in_words(position, told(token)) for position, token in change.edits]
+    said += [banned_in_words(told(token)) for token in change.banned]
+    said += [tr("{name} {value}", name=_name(name), value=_value(name, value)) for name, value in change.settings]
+    if change.seed is not None:
+        said.append(tr("seed {seed}", seed=change.seed))
+    return tr(", ").join(said)
+
+
+def pinned_in_words(position: int, text: str) -> str:
+    """A pin; ``text`` is its token's, empty where that is not known."""
+    if not text:
+        return tr("cell {position} pinned", position=position)
+    return tr("cell {position} pinned to {token}", position=position, token=quoted(text))
+
+
+def put_in_words(position: int, text: str) -> str:
+    """A token that is put on the canvas and may change again."""
+    if not text:
+        return tr("another token put into cell {position}", position=position)
+    return tr("{token} put into cell {position}", position=position, token=quoted(text))
+
+
+def banned_in_words(text: str) -> str:
+    return tr("{token} banned", token=quoted(text)) if text else tr("a token banned")
+
+
+def _span(mark: Mark) -> str:
+    if mark.stop - mark.start == 1:
+        return tr("position {first}", first=mark.start)
+    return tr("positions {first} to {last}", first=mark.start, last=mark.stop - 1)
 
 
 def divergence_in_words(found: Frame | None, one: Replay, other: Replay) -> str:
@@ -289,7 +355,7 @@ def divergence_in_words(found: Frame | None, one: Replay, other: Replay) -> str:
         return tr("They are the same as far as both go; the {which} one goes on.", which=which)
     if found.step == NOISE:
         return tr("They first differ in the noise of block {block}.", block=found.block + 1)
-    return tr("They first differ at block {block}, step {step}.", block=found.block + 1, step=found.step)
+    return tr("They first differ at block {block}, step {step}.", block=found.block + 1, step=step_number(found.step))
 
 
 def here_in_words(count: int, length: int, parts: Sequence[str] = ()) -> str:

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 from app.library import Library, LibraryError, NewMessage, StoredMessage, Summary, Whole, title_of
 from app.library.records import details_of
@@ -18,7 +19,8 @@ from app.state.run.stats import RunFigures
 from engine import GenerationConfig, SafelightError
 from engine.files import is_bare_name
 
-TRACE = "trace"  # among a message's settings
+TRACE, MODEL, ADAPTER = "trace", "model", "adapter"  # among a message's settings
+LONGEST_PLACE = 4096  # characters of a path
 TurnPath = Sequence[tuple[Turn, Answer]]
 """Turns, and of each the answer that the next one follows."""
 
@@ -146,9 +148,9 @@ class Keeper:
 
 
 def _settings(answer: Answer) -> str:
-    """What the run was asked with, and which trace it left."""
+    """What the run was asked with, by which model, and which trace it left."""
     settings: dict[str, object] = {name: getattr(answer.config, name) for name in SETTING_NAMES}
-    return json.dumps(settings | {TRACE: answer.trace_id})
+    return json.dumps(settings | {TRACE: answer.trace_id, MODEL: answer.model, ADAPTER: answer.adapter})
 
 
 def _messages(chat: ChatState, now: float) -> Iterator[StoredMessage]:
@@ -191,24 +193,29 @@ def _row(parent: int, answer: Answer) -> NewMessage:
 
 
 def _answer(row: StoredMessage) -> Answer:
-    config, trace_id = _read_settings(row.settings)
-    answer = Answer(row.model, row.seed or 0, config, trace_id=trace_id, id=row.id)
+    try:
+        stored = details_of(row.settings, "settings")
+    except SafelightError:
+        stored = {}
+    trace_id, model, adapter = stored.get(TRACE), _place(stored.get(MODEL)), _place(stored.get(ADAPTER))
+    answer = Answer(row.model, row.seed or 0, _read_config(stored), model=model, adapter=adapter or None, id=row.id)
+    answer.trace_id = trace_id if is_bare_name(trace_id) else ""
     answer.status = STATUSES.get(row.status, "stopped")
     answer.text, answer.thinking, answer.error = row.content, row.thinking, row.error
     answer.kept = RunFigures.from_json(row.figures)
     return answer
 
 
-def _read_settings(settings: str) -> tuple[GenerationConfig, str]:
-    """The settings of a stored run, as far as they can be read (they are for reading only), and its trace's id."""
-    try:
-        stored = details_of(settings, "settings")
-    except SafelightError:
-        return GenerationConfig(), ""
-    trace_id = stored.get(TRACE)
+def _place(raw: object) -> str:
+    """An embedded one's id or a folder, empty where it is neither."""
+    return raw if isinstance(raw, str) and len(raw) <= LONGEST_PLACE and "\0" not in raw else ""
+
+
+def _read_config(stored: dict[str, Any]) -> GenerationConfig:
+    """The settings of a stored run, as far as they can be read: they are for reading only."""
     values = tuple(stored.get(name) for name in SETTING_NAMES)
     known = all(value is None or type(value) in (int, float) for value in values)
-    return _config(*values) if known else GenerationConfig(), trace_id if is_bare_name(trace_id) else ""
+    return _config(*values) if known else GenerationConfig()
 
 
 @lru_cache(256, typed=True)

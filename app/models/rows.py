@@ -8,7 +8,7 @@ from functools import partial
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QProgressBar, QPushButton, QVBoxLayout, QWidget
 
-from app.design.controls import FlowLayout, button, label
+from app.design.controls import FlowLayout, button, label, restyle
 from app.design.notice import Notice
 from app.models.entries import ACTIONS, Action, ModelEntry
 from app.models.token_field import TokenField
@@ -114,9 +114,7 @@ class ModelRow(QFrame):
             if action in state.actions:
                 made.show()
         if self.property("loaded") != state.loaded:
-            self.setProperty("loaded", state.loaded)
-            self.style().unpolish(self)  # style sheets evaluate properties only when polishing
-            self.style().polish(self)
+            restyle(self, "loaded", state.loaded)
         if had_focus:  # before its button is hidden, or Qt would move the focus anywhere
             self._keep_focus(state.actions)
         for action, made in self.buttons.items():

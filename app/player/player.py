@@ -32,6 +32,7 @@ class Player(QObject):
     playing_changed = Signal(bool)
     speed_changed = Signal(float)
     loop_changed = Signal(bool)
+    board_changed = Signal(bool)  # whether a Sudoku is shown as a board
 
     def __init__(self, parent: QObject | None = None, now: Callable[[], float] = time.monotonic) -> None:
         super().__init__(parent)
@@ -43,6 +44,7 @@ class Player(QObject):
         self.hover = NOTHING
         self.is_smooth = True  # while it plays, a step is shown by and by
         self.loop = False
+        self.board = True
         self.calm = True  # which view decides what counts as a change of a cell
         self.direction = 1  # of playing; -1 goes backwards
         self._clock = SpeedClock(now)
@@ -222,6 +224,12 @@ class Player(QObject):
         """Begin again at the end, or stop there."""
         self.loop = loop
         self.loop_changed.emit(loop)
+
+    @Slot(bool)
+    def set_board(self, board: bool) -> None:
+        """Show a Sudoku as a board, or as the tokens that it is written in."""
+        self.board = board
+        self.board_changed.emit(board)
 
     @property
     def _last(self) -> int:

@@ -16,6 +16,7 @@ from app.settings.fields import choice_box
 from app.settings.spec import PACE
 from app.state.run.replay import NOISE
 from app.system.i18n import tr, trn
+from engine import step_number
 
 
 class StepSlider(QSlider):
@@ -259,4 +260,4 @@ def frame_words(player: Player) -> str:
         return tr("Noise, before the first step")
     if snapshot.committed:
         return trn("Committed after {count} step", "Committed after {count} steps", record.steps)
-    return tr("After {step} of {steps} steps", step=frame.step + 1, steps=record.steps)
+    return tr("After {step} of {steps} steps", step=step_number(frame.step), steps=record.steps)

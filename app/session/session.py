@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QObject, Signal, Slot
@@ -22,6 +23,7 @@ from app.settings.values import SettingsValues
 from app.state.chat.attachment import Attachment
 from app.state.chat.conversation import Answer, ChatState, Turn
 from app.state.chat.versions import Versions
+from app.state.titles import with_adapter
 from app.system.i18n import tr
 from engine import GenerationConfig, SafelightError
 from engine.service import LoadedModel, RunAdvanced, RunEnded, RunRequest, RunStarted, ServiceReply
@@ -55,6 +57,11 @@ def reserve(config: GenerationConfig, model: LoadedModel) -> int:
     """
     blocks = -(-config.max_new_tokens // model.canvas_length)
     return max(model.canvas_length, min(blocks * model.canvas_length, model.context // 2))
+
+
+def title_of(model: LoadedModel) -> str:
+    """What a loaded model is called, with what is on it."""
+    return with_adapter(model.title, model.adapter_title or Path(model.adapter or "").name)
 
 
 class Session(QObject):
@@ -161,7 +168,8 @@ class Session(QObject):
         self._start(self.chat.edit(turn, prompt, self._new_answer(model)), model)
 
     def _new_answer(self, model: LoadedModel, version: int = 0) -> Answer:
-        return Answer(model.title, self._values.next_seed(version), self._values.config(model.defaults))
+        seed, config = self._values.next_seed(version), self._values.config(model.defaults)
+        return Answer(title_of(model), seed, config, model=model.path_or_id, adapter=model.adapter)
 
     def _start(self, turn: Turn, model: LoadedModel) -> None:
         chat, answer = self.chat, turn.answer

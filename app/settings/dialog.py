@@ -23,7 +23,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.design.controls import Hairline, button, label
+from app.design.controls import Hairline, button, label, restyle
 from app.design.fonts import px
 from app.design.tokens import Theme
 from app.settings import store
@@ -54,12 +54,12 @@ Ask = Callable[[QWidget, str, str], str]
 def style(theme: Theme) -> str:
     """The dialog's rules for the window's style sheet."""
     return f"""
-QListWidget#sections, QListWidget#sections:focus {{ background: {theme.surface}; padding: 8px; border: none; }}
+QListWidget#sections, QListWidget#sections[ring="true"] {{ background: {theme.surface}; padding: 8px; border: none; }}
 QListWidget#sections::item {{
     min-height: 28px; padding: 2px 8px; border: 2px solid transparent; border-radius: 4px; color: {theme.ink};
 }}
 QListWidget#sections::item:selected {{ background: {theme.line}; color: {theme.ink}; }}
-QListWidget#sections::item:focus {{ border-color: {theme.focus}; }}
+QListWidget#sections[ring="true"]::item:focus {{ border-color: {theme.focus}; }}
 QDialog#preferences QCheckBox {{ padding-left: 0; }}
 QLabel[role="done"] {{ font-size: 12px; color: {theme.ink}; }}
 QLabel[role="fault"] {{ font-size: 12px; color: {theme.conflict}; }}
@@ -279,9 +279,7 @@ class SettingsDialog(QDialog):
     def say(self, name: str, text: str, *, is_error: bool = False) -> None:
         """Show a remark under a setting; an empty text removes it."""
         remark = self._remarks[name]
-        remark.setProperty("role", "fault" if is_error else "done")
-        remark.style().unpolish(remark)  # style sheets evaluate properties only when polishing
-        remark.style().polish(remark)
+        restyle(remark, "role", "fault" if is_error else "done")
         remark.setText(text)
         remark.setVisible(bool(text))
         remark.setAccessibleDescription(text)

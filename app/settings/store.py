@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from PySide6.QtCore import QSettings
@@ -22,6 +23,7 @@ KEYS = {
     "offline": "app/offline",
     "threads": "engine/threads",
 }
+LONGEST_PATH = 4096  # characters
 
 
 def default_settings() -> QSettings:
@@ -164,4 +166,54 @@ def read_reopening(settings: QSettings) -> int | None:
 def write_reopening(settings: QSettings, conversation: int | None) -> None:
     """Synced to disk before this returns, as the app may crash next."""
     _write(settings, "window/reopening", conversation)
+    settings.sync()
+
+
+def read_window(settings: QSettings) -> tuple[tuple[int, int, int, int] | None, bool]:
+    """The window's left, top, width and height in pixels, None if it has none; and whether it was maximized."""
+    text = str(settings.value("window/place", ""))
+    found = [int(part) for part in text.split() if re.fullmatch(r"-?\d{1,6}", part)] if text.isascii() else []
+    place = (found[0], found[1], found[2], found[3]) if len(found) == 4 and min(found[2:]) > 0 else None
+    return place, _flag(settings, "window/maximized", False)
+
+
+def write_window(settings: QSettings, place: tuple[int, int, int, int], maximized: bool) -> None:
+    settings.setValue("window/place", " ".join(map(str, place)))
+    settings.setValue("window/maximized", maximized)
+
+
+def read_page(settings: QSettings) -> str:
+    """The name of the page that was in front, empty if there was none."""
+    return str(settings.value("window/page", ""))
+
+
+def write_page(settings: QSettings, page: str) -> None:
+    settings.setValue("window/page", page)
+
+
+def read_model(settings: QSettings) -> tuple[str, str | None] | None:
+    """The model that was loaded last, an embedded one's id or a folder, and the adapter on it."""
+    model, adapter = (settings.value(f"model/{name}") for name in ("last", "adapter"))
+    if not _is_place(model):
+        return None
+    return str(model), str(adapter) if _is_place(adapter) else None
+
+
+def _is_place(raw: object) -> bool:
+    return isinstance(raw, str) and 0 < len(raw) <= LONGEST_PATH and "\0" not in raw
+
+
+def write_model(settings: QSettings, model: str, adapter: str | None) -> None:
+    settings.setValue("model/last", model)
+    _write(settings, "model/adapter", adapter)
+
+
+def read_loading(settings: QSettings) -> str:
+    """The model that was being loaded at a start when the app ended, if it ended during that."""
+    return str(settings.value("model/loading", ""))
+
+
+def write_loading(settings: QSettings, model: str | None) -> None:
+    """Synced to disk before this returns, as the app may crash next."""
+    _write(settings, "model/loading", model)
     settings.sync()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import engine
+from app.state.titles import with_adapter
 from app.system.i18n import tr
 from engine import EMBEDDED, SUDOKU, GenerationConfig, SafelightError
 from engine.service import LoadedModel
@@ -27,10 +28,7 @@ class Contender:
     @property
     def title(self) -> str:
         """As people call it."""
-        name = title_of_model(self.model)
-        if self.adapter is None:
-            return name
-        return tr("{model} with {adapter}", model=name, adapter=title_of_adapter(self.adapter))
+        return with_adapter(title_of_model(self.model), title_of_adapter(self.adapter) if self.adapter else "")
 
 
 def title_of_model(path_or_id: str) -> str:

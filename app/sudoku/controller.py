@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from PySide6.QtCore import QObject, Slot
 from PySide6.QtWidgets import QFileDialog
 
 from app.context import SUDOKU, AppContext
+from app.session.session import title_of
 from app.settings.values import later_seed
 from app.state.sudoku.scores import Request
 from app.sudoku.batch import PuzzleBatch
@@ -18,7 +17,7 @@ from app.sudoku.page import SudokuPage
 from app.sudoku.side_by_side import BoardSide
 from app.system.i18n import tr
 from engine import SUDOKU as SUDOKU_MODEL
-from engine.service import AdapterChanged, LoadedModel, ServiceReply
+from engine.service import AdapterChanged, ServiceReply
 from engine.tasks.sudoku import Bin
 
 
@@ -95,7 +94,7 @@ class SudokuController(QObject):
             return
         contender = Contender(SUDOKU_MODEL) if self._offer() else None
         seed = self._context.values.next_seed()
-        title = _title(model) if model is not None and contender is None else Contender(SUDOKU_MODEL).title
+        title = title_of(model) if model is not None and contender is None else Contender(SUDOKU_MODEL).title
         facts = tr("{model}, seed {seed}", model=title, seed=seed)
         one.expect(tr("{facts}, givens clamped", facts=facts) if self.page.clamp else facts)
         self.page.show_part("one")
@@ -131,7 +130,7 @@ class SudokuController(QObject):
             contender = Contender(SUDOKU_MODEL)
             self.batch.begin(request, contender.title, contender)
         else:
-            self.batch.begin(request, _title(model))
+            self.batch.begin(request, title_of(model))
 
     def new_puzzle(self, bin: Bin) -> None:
         """A fresh puzzle of a bin."""
@@ -244,13 +243,6 @@ class SudokuController(QObject):
         """Go to the page, and there to "one", "beside" or "scores"."""
         self._context.show_page(SUDOKU)
         self.page.show_part(part)
-
-
-def _title(model: LoadedModel) -> str:
-    """What the loaded model is called, with what is on it."""
-    if model.adapter is None:
-        return model.title
-    return tr("{model} with {adapter}", model=model.title, adapter=model.adapter_title or Path(model.adapter).name)
 
 
 def build(context: AppContext) -> SudokuController:

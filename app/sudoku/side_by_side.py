@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QCheckBox, QComboBox, QVBoxLayout, QWidget
 
-from app.design.controls import button, label, scroller
+from app.design.controls import FocusGroup, button, label, scroller
 from app.design.fonts import px
 from app.design.tokens import Theme
 from app.player.scrubber import Scrub
@@ -146,6 +146,7 @@ class Beside(QWidget):
         self.stop = button(tr("Stop"), tr("Stop both"), role="plain", tip=tr("Within one denoising step (Esc)"))
         self.clamp = QCheckBox(tr("Clamp givens"))
         self.bins = BinChips(self)
+        self._focus = FocusGroup(self.solve, self.stop)
         self.note = label("", "caption", wrap=True)
         self.note.setAccessibleName(tr("What is compared"))
         self.scrub = Scrub([side.run.player for side in self.sides])
@@ -198,9 +199,10 @@ class Beside(QWidget):
 
     def show_solving(self, busy: bool, reason: str, *, can_run: bool) -> None:
         """Whether something runs, and what it waits for; or why nothing can."""
-        self.solve.setVisible(not busy)
-        self.stop.setVisible(busy)
-        self.solve.setEnabled(can_run)
+        with self._focus:
+            self.solve.setVisible(not busy)
+            self.stop.setVisible(busy)
+            self.solve.setEnabled(can_run)
         self.solve.setToolTip(reason)
         self.bins.set_enabled(not busy)
         for side in self.sides:

@@ -8,14 +8,14 @@ from PySide6.QtCore import QEvent, QObject, QTimer, Signal, Slot
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QVBoxLayout, QWidget
 
+from app.board import keys
+from app.board.legend import BoardLegend
 from app.design.controls import chain_tabs, scroller
 from app.design.fonts import px
 from app.design.tokens import Theme
 from app.player.scrubber import Scrub
 from app.state.sudoku.board import Board, BoardCheck, check, generate
-from app.sudoku.board import keys
 from app.sudoku.board.column import Column
-from app.sudoku.board.legend import BoardLegend
 from app.sudoku.board.run_board import RunBoard
 from app.sudoku.board.view import BoardView
 from app.sudoku.words import SAMPLE
@@ -88,6 +88,7 @@ class OnePuzzle(QWidget):
         column.undo.clicked.connect(self._undo)
         column.redo.clicked.connect(self._redo)
         column.puzzle_asked.connect(self.leave_run)
+        column.puzzle_asked.connect(self.board.setFocus)
         self.run.shown.connect(self._show_run)
         self.run.started.connect(self._started)
         self.run.finished.connect(self._finished)
@@ -165,10 +166,11 @@ class OnePuzzle(QWidget):
     def _show_entry(self) -> None:
         entry, busy = self.board.entry, self.run.is_live
         column = self.column
-        column.undo.setEnabled(entry.can_undo and not busy)
-        column.redo.setEnabled(entry.can_redo and not busy)
-        column.clear.setEnabled(not entry.board.is_empty and not busy)
-        column.paste.setEnabled(not busy)
+        with column.edits:
+            column.undo.setEnabled(entry.can_undo and not busy)
+            column.redo.setEnabled(entry.can_redo and not busy)
+            column.clear.setEnabled(not entry.board.is_empty and not busy)
+            column.paste.setEnabled(not busy)
         column.bins.set_enabled(not busy)
 
     @Slot()

@@ -12,7 +12,7 @@ from app.system import memory_use
 from app.system.i18n import tr
 from app.window.statusbar import StatusBar
 from app.window.topbar import TopBar
-from engine.service import MemoryUsed, ServiceReply
+from engine.service import AdapterChanged, MemoryUsed, ServiceReply
 
 MEMORY_MS = 2000  # between two readings of the process's memory
 
@@ -57,7 +57,8 @@ class Indicators(QObject):
         model, loading = self._context.model, self._context.loading
         if model is not None:
             self._topbar.show_model(model.path_or_id, model.title)
-            self._topbar.facts.setText(f"{parameters(model.parameter_count)} · {model.device.upper()}")
+            facts = (parameters(model.parameter_count), model.device.upper(), model.adapter_title)
+            self._topbar.facts.setText(" · ".join(filter(None, facts)))
             self._strip.show_values(model.defaults)
             self._status.show_model(model.title, model.device, model.threads, model.device_reason, model.kernels)
             return
@@ -89,6 +90,8 @@ class Indicators(QObject):
         for reply in replies:
             if isinstance(reply, MemoryUsed):
                 self._status.show_memory(reply.used, reply.total, "cuda")
+            elif isinstance(reply, AdapterChanged):
+                self.show_model()
         active = self._context.session.active
         if active is not None:
             self._status.show_run(active.stats)

@@ -11,12 +11,13 @@ from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QVBoxLayout, QWidget
 from app.context import CHAT, AppContext
 from app.design import icons
 from app.design.controls import Hairline
+from app.design.focus_rings import FocusRings
 from app.design.stylesheet import chrome
 from app.design.tokens import Theme
 from app.settings import dialog, store
 from app.settings.strip import SettingsStrip
 from app.system.i18n import tr
-from app.window import palette, shortcuts, sidebar, statusbar
+from app.window import geometry, palette, shortcuts, sidebar, statusbar
 from app.window.actions import all_actions
 from app.window.appearance import Appearance
 from app.window.dialogs import Dialogs
@@ -44,9 +45,8 @@ class MainWindow(QMainWindow):
         super().__init__()
         self._painted = self._is_closed = False
         self.setWindowTitle("Safelight")
-        self.resize(1280, 800)
-        self.setMinimumSize(640, 480)
         self.context = context
+        self._rings = FocusRings(self)
         # Before the first widget, which inherits the app's font.
         self.appearance = Appearance(context.settings, context.preferences)
         context.set_theme(self.appearance.theme)
@@ -71,7 +71,9 @@ class MainWindow(QMainWindow):
         self._dress()
         self._show_parts()
         self.firstPainted.connect(self._after_first_paint)
-        chat.enter()
+        geometry.restore(self, context.settings)
+        self.pages.show(CHAT)
+        attempt(context, tr("The last page could not be shown"), self._show_last_page)
         self.notices.begin()
         attempt(context, tr("The conversations could not be listed"), self.conversations.refresh)
         attempt(context, tr("The models could not be listed"), self.pages.models().refresh)
@@ -124,6 +126,11 @@ class MainWindow(QMainWindow):
         self.topbar.strip.setChecked(store.read_open(settings, "settings", default=False))
         self.strip.setVisible(self.topbar.strip.isChecked())
 
+    def _show_last_page(self) -> None:
+        page = store.read_page(self.context.settings)
+        if page in self.pages.by_name:
+            self.show_page(page)
+
     # ---------------------------------------------------------------- what is on show
 
     @Slot(str)
@@ -132,6 +139,7 @@ class MainWindow(QMainWindow):
         self.topbar.show_page(page)
         self.notices.notice.hide()
         self.pages.show(page)
+        store.write_page(self.context.settings, page)
 
     @Slot()
     def _show_chat(self) -> None:
@@ -188,6 +196,8 @@ class MainWindow(QMainWindow):
         if not self.context.session.saving.may_close():
             event.ignore()
             return
+        if not self._is_closed:
+            geometry.note(self, self.context.settings)
         self.hide()  # threads may need a moment to end, as when one is importing torch
         super().closeEvent(event)
         if self._is_closed:
@@ -196,4 +206,4 @@ class MainWindow(QMainWindow):
         self.indicators.stop()
         with contextlib.ExitStack() as ending:  # each is done even if the other fails
             ending.callback(self.context.close)
-            ending.callback(self.reopening.done)
+            ending.callback(self.reopening.close)

@@ -1,4 +1,4 @@
-"""Parts of the start that may fail alone, and reopening the conversation that was last on show."""
+"""Parts of the start that may fail alone; the conversation and the model that there were last."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QObject, QTimer, Slot
 
-from app.context import AppContext
+from app.context import AppContext, ModelChoice
 from app.settings import store
 from app.system import logs
 from app.system.crash_handler import one_line
 from app.system.i18n import tr
+from engine import EMBEDDED, SKILLS
 
+EMBEDDED_IDS = {model.id for model in EMBEDDED}
 REOPENING_MS = 3000  # after which a reopened conversation counts as harmless
 
 
@@ -26,13 +28,59 @@ def attempt(context: AppContext, problem: str, part: Callable[[], object]) -> No
 
 
 class Reopening(QObject):
-    """Stores which conversation is on show, and reopens it at the next start unless that crashed the app."""
+    """Stores which conversation and model there are, and brings them back at the next start unless that crashed it."""
 
     def __init__(self, context: AppContext) -> None:
         super().__init__()
         self._context, self._settings = context, context.settings
+        self._first = ModelChoice(SKILLS)
+        self._noted: ModelChoice | None = None
         context.session.listed.connect(self._note)
         context.session.path_changed.connect(self._note)
+        context.busy_changed.connect(self._note_model)
+
+    # ---------------------------------------------------------------- the model
+
+    def expect_model(self, model: str | None = None) -> None:
+        """Announce the model of the start: this one, or else the one that was loaded last."""
+        self._first = self._last_model() if model is None else ModelChoice(model)
+        self._context.expect(self._first.path_or_id)
+
+    @Slot()
+    def load_model(self) -> None:
+        """Load the model of the start; the skills model if that fails."""
+        first = self._first
+        if first.path_or_id not in EMBEDDED_IDS:
+            store.write_loading(self._settings, first.path_or_id)
+        otherwise = None if first.path_or_id == SKILLS else ModelChoice(SKILLS)
+        self._context.load(first.path_or_id, first.adapter, otherwise)
+
+    def _last_model(self) -> ModelChoice:
+        last = store.read_model(self._settings)
+        if last is None:
+            return ModelChoice(SKILLS)
+        if store.read_loading(self._settings) != last[0]:
+            return ModelChoice(*last)
+        store.write_loading(self._settings, None)
+        self._context.say(
+            tr(
+                "{model} is not loaded, since Safelight ended while loading it. Choose it above to try it again.",
+                model=self._context.title_of(last[0]),
+            )
+        )
+        return ModelChoice(SKILLS)
+
+    @Slot()
+    def _note_model(self) -> None:
+        choice = self._context.choice
+        if choice is None or choice == self._noted:
+            return
+        self._noted = choice
+        store.write_model(self._settings, choice.path_or_id, choice.adapter)
+        if store.read_loading(self._settings):
+            store.write_loading(self._settings, None)
+
+    # ---------------------------------------------------------------- the conversation
 
     @Slot()
     def reopen(self) -> None:
@@ -57,6 +105,12 @@ class Reopening(QObject):
     def done(self) -> None:
         """The reopened conversation did no harm."""
         store.write_reopening(self._settings, None)
+
+    def close(self) -> None:
+        """The app ends in order: what was being reopened is not at fault."""
+        self.done()
+        if store.read_loading(self._settings):
+            store.write_loading(self._settings, None)
 
     @Slot()
     def _note(self) -> None:

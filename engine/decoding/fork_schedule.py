@@ -8,6 +8,7 @@ from engine.config import GenerationConfig
 from engine.decoding.sampler import Edits, Sampler
 from engine.decoding.stepper import Stepper
 from engine.errors import SafelightError
+from engine.events import step_number
 from engine.forks import Fork
 
 
@@ -63,8 +64,8 @@ class ForkSchedule:
             config = change.config(sampler.config, same_block=block == sampler.pinned_block)
             if step >= config.max_denoising_steps:
                 raise SafelightError(
-                    f"block {block} ends after its {config.max_denoising_steps} steps; to change something at step "
-                    f"{step}, set max_denoising_steps above {step}"
+                    f"block {block + 1} ends after its {config.max_denoising_steps} steps; to change something at step "
+                    f"{step_number(step)}, set max_denoising_steps above {step}"
                 )
             sampler = sampler.changed(config, block)
             edits |= dict(change.edits)
@@ -80,6 +81,7 @@ class ForkSchedule:
         for change in taken:
             if change.place < place:
                 raise SafelightError(
-                    f"the run has no step {change.step} in block {change.block} to fork it at; fork it earlier"
+                    f"the run has no step {step_number(change.step)} in block {change.block + 1} to fork it at; "
+                    "fork it earlier"
                 )
         return taken

@@ -19,6 +19,7 @@ from engine.config import GenerationConfig, ModelConfig
 from engine.decoding import sampling
 from engine.decoding.stopping import StableAndConfident, Stopping
 from engine.errors import SafelightError
+from engine.events import step_number
 from engine.types import Tokens
 
 Top = tuple[Tokens, NDArray[np.float32]] | tuple[()]
@@ -28,8 +29,8 @@ Edits = Sequence[tuple[int, int]]  # (position, token id)
 def non_finite(block: int, step: int) -> SafelightError:
     """What to say of logits that are no numbers."""
     return SafelightError(
-        f"the model gave non-finite logits in block {block}, step {step}; the weights may be damaged, or the number "
-        "type too narrow (use float32 or bfloat16)"
+        f"the model gave non-finite logits in block {block + 1}, step {step_number(step)}; the weights may be damaged, "
+        "or the number type too narrow (use float32 or bfloat16)"
     )
 
 

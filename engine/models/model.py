@@ -167,17 +167,8 @@ def load_model(
         SafelightError: whatever is wrong with the folder, or too little memory, in one line and before it starts.
     """
     started = time.perf_counter()
-    folder = catalog.resolve(path_or_id)
-    opened = ModelFolder.open(folder)
-    config = opened.config
-    tokenizer = Tokenizer.from_folder(folder)
-    if tokenizer.vocab_size > config.vocab_size:
-        raise SafelightError(
-            f"{folder}: tokenizer.json has {tokenizer.vocab_size} tokens, config.json only {config.vocab_size}"
-        )
-    template = ChatTemplate.from_folder(folder)
-    defaults_path = folder / "generation_config.json"
-    defaults = GenerationConfig.from_dict(read_json(defaults_path)) if defaults_path.exists() else GenerationConfig()
+    opened, tokenizer, template, defaults = _read(path_or_id)
+    folder, config = opened.path, opened.config
     found = opened.plan(min(LEAST_CONTEXT, config.max_position_embeddings), quantization, device, dtype)
     require_room(found)
     placement = choose(device, found.dtype)
@@ -197,3 +188,30 @@ def load_model(
         precision=weights.precision,
         threads=counted if placement.device.type == "cpu" else 0,
     )
+
+
+def check_model(path_or_id: str | Path) -> None:
+    """See whether a model can be loaded, as far as its small files and the headers of its weights tell.
+
+    Raises:
+        SafelightError: whatever is wrong with the folder, in one line.
+    """
+    opened, *_ = _read(path_or_id)
+    opened.weights("auto", torch.device("meta"), None)
+
+
+def _read(path_or_id: str | Path) -> tuple[ModelFolder, Tokenizer, ChatTemplate, GenerationConfig]:
+    """All of a model but its weights.
+
+    Raises:
+        SafelightError: a file is missing or damaged, or they do not go together.
+    """
+    folder = catalog.resolve(path_or_id)
+    opened = ModelFolder.open(folder)
+    tokenizer, most = Tokenizer.from_folder(folder), opened.config.vocab_size
+    if tokenizer.vocab_size > most:
+        raise SafelightError(f"{folder}: tokenizer.json has {tokenizer.vocab_size} tokens, config.json only {most}")
+    template = ChatTemplate.from_folder(folder)
+    path = folder / "generation_config.json"
+    defaults = GenerationConfig.from_dict(read_json(path)) if path.exists() else GenerationConfig()
+    return opened, tokenizer, template, defaults

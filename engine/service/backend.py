@@ -24,8 +24,9 @@ class Backend(Protocol):
     def load(self, request: LoadRequest, report: Callable[[LoadReply], None]) -> None:
         """Load a model in place of the present one; calls ``report`` with the progress.
 
-        Reports ``LoadStarted``, ``LoadProgress`` a number of times, and finally ``ModelLoaded`` or ``LoadFailed``. A
-        cancelled request is abandoned at its next progress; its end is not reported.
+        Reports ``LoadStarted``, ``LoadProgress`` a number of times, and finally ``ModelLoaded`` or ``LoadFailed``, and
+        ``AdapterChanged`` after a model that was to have an adapter. The present model is let go only once the new
+        one's files are checked. A cancelled request is abandoned at its next progress; its end is not reported.
         """
 
     def unload(self) -> ModelUnloaded:

@@ -80,7 +80,6 @@ class LocalBackend:
     def load(self, request: LoadRequest, report: Callable[[LoadReply], None]) -> None:
         if request.cancel.is_set():
             return
-        self._model = self._cache = None
         report(LoadStarted(request.title))
         report(LoadProgress("Starting the engine", 0.0))
         reported = 0.0
@@ -94,21 +93,27 @@ class LocalBackend:
                 report(LoadProgress("Reading the weights", share))
 
         try:
+            if self._model is not None:
+                self.check_model(request.path_or_id)  # before this one is let go
+            self._model = self._cache = None
             model = self.load_model(request.path_or_id, progress, request.threads)
             identity = identify_model(model, request.path_or_id, request.title)
             loaded = describe(model, request, identity, self.capabilities)
         except _AbandonedError:
             return
         except SafelightError as error:
-            report(LoadFailed(request.path_or_id, str(error)))
+            report(LoadFailed(request.path_or_id, str(error), kept=self._model is not None))
         except Exception as error:  # the app must survive whatever the libraries raise
-            report(LoadFailed(request.path_or_id, in_words(error), traceback.format_exc()))
+            kept = self._model is not None
+            report(LoadFailed(request.path_or_id, in_words(error), traceback.format_exc(), kept))
         else:
             self._model = model
             self._recorder.model_loaded(identity)
             for used in self._memory(model):
                 report(used)
             report(ModelLoaded(loaded))
+            if request.adapter is not None:
+                report(self.set_adapter(AdapterRequest(request.adapter)))
 
     def unload(self) -> ModelUnloaded:
         self._model = self._cache = None
@@ -251,6 +256,11 @@ class LocalBackend:
         )
 
     # ---------------------------------------------------------------- the engine; each imports torch
+
+    def check_model(self, path_or_id: str) -> None:
+        from engine.models.model import check_model  # torch
+
+        check_model(path_or_id)
 
     def load_model(self, path_or_id: str, progress: Callable[[float], None], threads: int) -> Model:
         from engine.models.model import load_model  # torch

@@ -50,7 +50,7 @@ class LoadedModel:
 
 @dataclass(frozen=True)
 class LoadStarted:
-    """Loading began; the previous model is unloaded."""
+    """Loading began; the previous model is unloaded once the new one's files are checked."""
 
     title: str
 
@@ -77,11 +77,12 @@ class ModelUnloaded:
 
 @dataclass(frozen=True)
 class LoadFailed:
-    """No model is loaded. ``details`` holds the traceback of an unexpected failure."""
+    """``kept``: the previous model is still loaded; else none is. ``details``: an unexpected failure's traceback."""
 
     path_or_id: str
     message: str
     details: str = ""
+    kept: bool = False
 
 
 @dataclass(frozen=True)
@@ -146,6 +147,6 @@ class TraceNotKept:
     message: str
 
 
-LoadReply = LoadStarted | LoadProgress | ModelLoaded | LoadFailed | MemoryUsed
+LoadReply = LoadStarted | LoadProgress | ModelLoaded | LoadFailed | MemoryUsed | AdapterChanged
 RunReply = RunStarted | RunAdvanced | RunEnded | MemoryUsed | TraceNotKept
-ServiceReply = LoadReply | RunReply | ModelUnloaded | AdapterChanged | InfluenceMeasured
+ServiceReply = LoadReply | RunReply | ModelUnloaded | InfluenceMeasured

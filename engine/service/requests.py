@@ -17,11 +17,12 @@ RunKind = Literal["chat", "puzzle", "fork", "infill"]
 
 @dataclass(frozen=True)
 class LoadRequest:
-    """A model to load; ``cancel`` abandons it."""
+    """A model to load, with an adapter on it or none; ``cancel`` abandons it."""
 
     path_or_id: str
     title: str
     threads: int = 0  # CPU threads; 0: chosen by the model
+    adapter: str | None = None  # a folder, or an embedded one's id
     cancel: threading.Event = field(default_factory=threading.Event, compare=False)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from engine.events import step_number
 from engine.trace.format import HEAD, OPENING, SIGNATURE, VERSION, Head, RecordBudget, TraceError, opening, read_head
 from engine.trace.recording import Entry, Kind
 
@@ -200,11 +201,11 @@ def where(entry: Entry) -> str:
     """The place of an event."""
     match entry.kind:
         case "step":
-            return f"at step {entry.step} of block {entry.block}"
+            return f"at step {step_number(entry.step)} of block {entry.block + 1}"
         case "canvas":
-            return f"at the beginning of block {entry.block}"
+            return f"at the beginning of block {entry.block + 1}"
         case "commit":
-            return f"at the end of block {entry.block}"
+            return f"at the end of block {entry.block + 1}"
         case "prefill":
             return "at the prompt"
     return "at the end of the run"

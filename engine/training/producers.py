@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from itertools import islice
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
@@ -28,6 +28,9 @@ from engine.training.data.corpus import Source, SudokuSource, open_source
 from engine.training.data.rollout import TrainingBatch
 from engine.training.minimal import minimal_puzzles
 from engine.training.recipes.embedded import Feed, Recipe
+
+if TYPE_CHECKING:
+    from multiprocessing.context import ForkServerContext, SpawnContext  # the first is not there on Windows
 
 
 @dataclass(frozen=True)
@@ -130,7 +133,7 @@ class Producers:
         self.taken = 0
         self.waited = 0.0
         self.widths = [source.prompt_length for source in plan.open()]
-        context = multiprocessing.get_context("spawn")  # a forked one would hold the others' pipes open
+        context = _context()
         self.pipes: list[Connection] = []
         self.processes = []
         for worker in range(plan.recipe.producers):
@@ -189,6 +192,16 @@ def open_rows(plan: RowPlan, device: torch.device) -> RowSource:
             if made % 500 == 0:
                 print(f"puzzles {made}", flush=True)
     return Producers(plan, device) if plan.recipe.producers else Inline(plan)
+
+
+def _context() -> SpawnContext | ForkServerContext:
+    """Processes that hold none of this one's pipes open, as a plain fork of it would; where that can be, they are forks
+    of a process that has imported torch, once for all."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    return context
 
 
 def _produce(pipe: Connection, plan: RowPlan, worker: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,10 @@ import pytest
 from PySide6.QtCore import QSettings
 from pytestqt.qtbot import QtBot
 
-from app.context import AppContext, Lazy
+from app.context import AppContext, Lazy, ModelChoice
 from app.settings import store
 from engine import SKILLS, SUDOKU
-from engine.service import ModelUnloaded
+from engine.service import LoadFailed, ModelLoaded, ModelUnloaded
 
 Open = Callable[..., AppContext]
 
@@ -77,10 +78,53 @@ def test_only_the_model_that_was_asked_for_last_counts(qtbot: QtBot, open_contex
     assert context.model is not None
     assert context.model.path_or_id == SUDOKU
     assert said == []
+
+
+def test_a_model_that_cannot_be_loaded_leaves_the_one_before(qtbot: QtBot, open_context: Open, fake: Any) -> None:
+    context = open_context(SUDOKU)
+    before = context.model
+    said: list[str] = []
+    context.said.connect(lambda message, _details: said.append(message))
+    context.load("missing")
+    qtbot.waitUntil(lambda: context.loading is None)
+    assert context.model is before  # it was never let go
+    assert fake._model is not None
+    context.load("crash")
+    qtbot.waitUntil(lambda: context.model is not None)  # loaded again
+    assert context.model is not before
+    assert context.choice == ModelChoice(SUDOKU)
+    assert said == [
+        "missing cannot be loaded: there is no model at missing. Safelight Sudoku stays loaded.",
+        "crash cannot be loaded: Something went wrong: unexpected. Try again; the details may tell why. "
+        "Safelight Sudoku is loaded instead.",
+    ]
+
+
+def test_without_a_model_before_none_is_there(qtbot: QtBot, open_context: Open) -> None:
+    context = open_context(None)
+    said: list[str] = []
+    context.said.connect(lambda message, _details: said.append(message))
     context.load("missing")
     qtbot.waitUntil(lambda: context.loading is None)
     assert context.model is None
-    assert said == ["there is no model at missing"]
+    context.load("missing", otherwise=ModelChoice(SKILLS))
+    qtbot.waitUntil(lambda: context.model is not None)
+    assert context.choice == ModelChoice(SKILLS)
+    assert [text.rpartition(" cannot be loaded: ")[2] for text in said] == [
+        "there is no model at missing.",
+        "there is no model at missing. Safelight Skills is loaded instead.",
+    ]
+
+
+def test_what_the_engine_has_meanwhile_is_not_taken_for_what_it_had(qtbot: QtBot, open_context: Open) -> None:
+    context = open_context()
+    assert context.model is not None
+    other = dataclasses.replace(context.model, path_or_id=SUDOKU)  # was asked for in between, and came too late
+    context.load("missing")
+    context.take([ModelLoaded(other), LoadFailed("missing", "no", kept=True)])
+    assert context.loading is not None
+    assert context.loading.path_or_id == SKILLS
+    qtbot.waitUntil(lambda: context.model is not None)
 
 
 def test_a_model_is_let_go_of(qtbot: QtBot, open_context: Open) -> None:

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QFileDialog, QFrame, QHBoxLayout, QVBoxLayout, QWi
 from app.chat.composer.attachments import AttachmentBar, CountText, accept_drag, local_files
 from app.chat.composer.edit import PromptEdit
 from app.chat.composer.meter import ContextMeter
-from app.design.controls import button, chain_tabs, label
+from app.design.controls import button, chain_tabs, label, restyle
 from app.state.chat.attachment import Attachment
 from app.system.i18n import tr, trn
 from engine import SafelightError
@@ -193,9 +193,7 @@ class Composer(QWidget):
 
     @Slot(bool)
     def _mark_active(self, active: bool) -> None:
-        self._field.setProperty("active", active)
-        self._field.style().unpolish(self._field)  # style sheets look at properties only when polishing
-        self._field.style().polish(self._field)
+        restyle(self._field, "active", active)
 
     @Slot()
     def _submit(self) -> None:

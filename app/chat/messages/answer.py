@@ -13,7 +13,7 @@ from app.chat.messages.versions import VersionSwitch
 from app.chat.prose.widget import PAD, Prose
 from app.chat.view_options import ViewOptions
 from app.chat.words import remarks, status_line, wants_retry
-from app.design.controls import button, label
+from app.design.controls import FocusGroup, button, label
 from app.state.chat.conversation import Answer, Turn
 from app.system.i18n import tr
 from engine.service import LoadedModel
@@ -66,6 +66,7 @@ class AnswerView(QWidget):
         self.delete = button(
             tr("Delete version"), tr("Delete this version of the answer"), tip=tr("The other versions stay")
         )
+        self._asking, self._keeping = FocusGroup(self.again, self.retry, self.stop), FocusGroup(self.delete, self.copy)
         self._lay_out()
         self._connect()
         self.refresh()
@@ -240,6 +241,10 @@ class AnswerView(QWidget):
         self.canvas_toggle.setText(tr("Hide canvas") if self.canvas_toggle.isChecked() else tr("Show canvas"))
 
     def _show_buttons(self) -> None:
+        with self._asking, self._keeping:
+            self._show_usable_buttons()
+
+    def _show_usable_buttons(self) -> None:
         answer = self._turn.answer
         active, retries = answer.is_active, wants_retry(answer)
         self.stop.setVisible(active)

@@ -125,7 +125,8 @@ class PromptView(QWidget):
         if self.editor is not None:
             self._show_actions(True)
             self.prose.setVisible(bool(self._turn.prompt))
-            self.edit.setFocus()
+            if self.isVisible():  # else another version has taken its place, and what is written next is not here
+                self.edit.setFocus()
             self.editor.hide()
             self._column.removeWidget(self.editor)
             self.editor.deleteLater()

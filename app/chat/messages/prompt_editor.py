@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
 from app.chat.prompt_field import PromptField
 from app.chat.prose.widget import PAD
-from app.design.controls import button, label
+from app.design.controls import button, label, restyle
 from app.design.text_field import refusal
 from app.system.i18n import tr
 
@@ -97,9 +97,7 @@ class PromptEditor(QWidget):
 
     @Slot(bool)
     def _mark_focus(self, focused: bool) -> None:
-        self._frame.setProperty("active", focused)
-        self._frame.style().unpolish(self._frame)  # style sheets look at properties only when polishing
-        self._frame.style().polish(self._frame)
+        restyle(self._frame, "active", focused)
 
     @Slot()
     def _allow(self) -> None:

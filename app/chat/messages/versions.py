@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Signal, Slot
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
-from app.design.controls import button, label
+from app.design.controls import FocusGroup, button, label
 from app.system.i18n import tr
 
 
@@ -29,6 +29,7 @@ class VersionSwitch(QWidget):
             arrow.setMinimumWidth(24)
         self.before.clicked.connect(self._earlier)
         self.after.clicked.connect(self._later)
+        self._focus = FocusGroup(self.before, self.after)
         self.hide()
 
     def show_versions(self, shown: int, versions: int, *, can_switch: bool) -> None:
@@ -36,9 +37,10 @@ class VersionSwitch(QWidget):
         self._shown = shown
         self.place.setText(f"{shown + 1}/{versions}")
         self.place.setAccessibleName(tr("Version {shown} of {versions}", shown=shown + 1, versions=versions))
-        self.before.setEnabled(can_switch and shown > 0)
-        self.after.setEnabled(can_switch and shown < versions - 1)
-        self.setVisible(versions > 1)
+        with self._focus:
+            self.before.setEnabled(can_switch and shown > 0)
+            self.after.setEnabled(can_switch and shown < versions - 1)
+            self.setVisible(versions > 1)
 
     @Slot()
     def _earlier(self) -> None:

@@ -295,9 +295,7 @@ def _read(nodes: Sequence[SyntaxTreeNode], style: Text, made: list[Inline]) -> N
         match node.type:
             case "text" | "html_inline" | "text_special":
                 made.append(text(node.content))
-            case "softbreak":
-                made.append(text(" "))
-            case "hardbreak":
+            case "softbreak" | "hardbreak":  # models write lines
                 made.append(text("\n"))
             case "code_inline":
                 made.append(text(node.content, code=True))

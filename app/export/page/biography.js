@@ -27,7 +27,7 @@ const biography = {
       const i = step * block.length + at;
       const fates = { [NOISE]: "re-noised", [ACCEPTED]: "accepted", [REMELTED]: "remelted", [SETTLED]: "accepted, settled" };
       const fate = block.pinned.has(at) ? "given" : fates[block.fate[i]];
-      const link = element("button", { type: "button", "aria-label": `Go to step ${step}` }, `${step}`);
+      const link = element("button", { type: "button", "aria-label": `Go to step ${stepNumber(step)}` }, `${stepNumber(step)}`);
       const row = element("tr", { class: block.fate[i] === REMELTED ? "melt" : block.accepted[i] ? "accepted" : "" },
         element("td", {}, link), tokenCell(block.argmax[i]), tokenCell(block.candidate[i]),
         element("td", {}, fate), element("td", { class: "figure" }, block.entropy[i].toFixed(3)));
@@ -68,7 +68,7 @@ const biography = {
     const ordered = [...paths].sort(([one], [other]) => (one === kept) - (other === kept));
     for (const [token, points] of ordered) svg.append(this.line(token, points, token === kept, steps, x, y, most));
     const axis = height - 4;
-    svg.append(element("text", { x: left, y: axis }, "step 0"), element("text", { x: x(steps - 1) - 8, y: axis }, `${steps - 1}`));
+    svg.append(element("text", { x: left, y: axis }, `step ${stepNumber(0)}`), element("text", { x: x(steps - 1) - 8, y: axis }, `${stepNumber(steps - 1)}`));
     this.now = element("line", { class: "now", y1: 0, y2: height - 18 });
     this.x = x;
     svg.append(this.now);

@@ -1,7 +1,7 @@
-// The canvas as a table of cells. Knows which cell is chosen or lit, and nothing of time.
+// The canvas as a table of cells, on the lines that its text ends with. Knows which cell is chosen or lit, and nothing of time.
 
 const grid = {
-  cells: [], columns: 0, block: null, at: -1, chosen: -1,
+  cells: [], columns: 0, starts: [], block: null, at: -1, chosen: -1,
 
   build(block) {
     const width = this.cellWidth(block);
@@ -9,13 +9,16 @@ const grid = {
     const columns = fitting(room, width, block.length);
     if (this.block === block && this.columns === columns) return;
     const hadFocus = this.cells.includes(document.activeElement);
-    Object.assign(this, { block, columns, cells: [] });
-    const rows = [];
+    Object.assign(this, { block, columns, cells: [], starts: [] });
+    const rows = [], ends = new Set(block.lineEnds);
     for (let at = 0; at < block.length; at += 1) {
       const cell = element("div", { role: "gridcell", class: "cell", tabindex: "-1", "data-at": at });
       cell.style.width = `${width}px`;
       this.cells.push(cell);
-      if (at % columns === 0) rows.push(element("div", { role: "row", class: "row" }));
+      if (!at || ends.has(at - 1) || at - this.starts[this.starts.length - 1] === columns) {
+        rows.push(element("div", { role: "row", class: "row" }));
+        this.starts.push(at);
+      }
       rows[rows.length - 1].append(cell);
     }
     byId("grid").replaceChildren(...rows);
@@ -76,7 +79,10 @@ const grid = {
   },
 
   moved(at, columns, rows) {
-    const target = at + columns + rows * this.columns;
+    const row = this.starts.findLastIndex((start) => start <= at), to = row + rows;
+    if (to < 0 || to >= this.starts.length) return at;
+    const last = (to + 1 < this.starts.length ? this.starts[to + 1] : this.cells.length) - 1;
+    const target = Math.min(this.starts[to] + at - this.starts[row], last) + columns;
     return target >= 0 && target < this.cells.length ? target : at;
   },
 };

@@ -8,6 +8,9 @@ const ends = new Set(told.ends);
 const blocks = [];
 const frames = []; // {block, step}: step -1 is the noise, step S the commit
 
+// A step as people count it, from 1; the data counts from 0.
+const stepNumber = (step) => step + 1;
+
 async function inflate(text) {
   const packed = Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));

@@ -60,6 +60,6 @@ function frameWords(frame) {
     return `${name}committed after ${count(block.steps, "step")}, ${found.count} of ${block.length} are text, `
       + `${count(melts.reduce((sum, each) => sum + each, 0), "remelt")}`;
   }
-  return `${name}step ${frame.step}, temperature ${block.temperature[frame.step].toFixed(2)}, accepted ${found.accepted} of `
+  return `${name}step ${stepNumber(frame.step)}, temperature ${block.temperature[frame.step].toFixed(2)}, accepted ${found.accepted} of `
     + `${found.count}, ${found.melted} remelted, mean entropy ${found.entropy.toFixed(3)} nats`;
 }

@@ -1,4 +1,7 @@
-"""The canvas of the frame on show: raw or calm, in one of the layers, as a picture and as a table. Knows the player."""
+"""The canvas of the frame on show: a board, calm or raw, in one of the layers, as a picture and as a table.
+
+Knows the player.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,11 @@ from PySide6.QtCore import QEvent, QObject, QRect, Qt, Slot
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QVBoxLayout, QWidget
 
+from app.board.block_board import BlockBoard
+from app.board.pane import BoardPane
 from app.canvas.accessibility import expose_cells
+from app.canvas.grid_view import GridView
+from app.canvas.heat import Heat
 from app.canvas.view import CanvasView
 from app.design.controls import button, label, scroller
 from app.design.fonts import TEXT_CANVAS, canvas_font
@@ -17,7 +24,8 @@ from app.design.tokens import Theme
 from app.inspector.canvas.layers import LAYERS, LayerName, Seen, heat, title
 from app.inspector.cell.cells import CellsTable
 from app.player.player import NOTHING, Player
-from app.state.run.replay import NOISE
+from app.state.run.replay import NOISE, BlockRecord
+from app.state.sudoku.placing import placed
 from app.system.i18n import tr
 from engine import Recording
 
@@ -28,7 +36,7 @@ RESERVED_TOKENS = 512  # that the cells are made wide enough for when a block co
 _MOVES = (Qt.Key.Key_Left, Qt.Key.Key_Right, Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_Home, Qt.Key.Key_End)
 
 
-class Cells(CanvasView):
+class PageArrows(GridView):
     """The arrows are the page's; Up, Down and whatever is pressed with Ctrl move from cell to cell."""
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
@@ -45,6 +53,14 @@ class Cells(CanvasView):
         return key == Qt.Key.Key_Escape and self.selected != NOTHING
 
 
+class Cells(PageArrows, CanvasView):
+    """A canvas of tokens on the inspector's page."""
+
+
+class BoardCells(PageArrows, BlockBoard):
+    """A board on the inspector's page."""
+
+
 class InspectorCanvas(QWidget):
     """What is pointed at and selected here is so in all views."""
 
@@ -54,13 +70,18 @@ class InspectorCanvas(QWidget):
         self._reduced_motion = False
         self._font_size = 0  # of the type scale
         self._reserved: tuple[int, bool] | None = None
+        self._searched: BlockRecord | None = None  # the block that a Sudoku was looked for in
         self.layer: LayerName = "state"
         self.view = Cells()
         self.view.setAccessibleName(tr("Canvas of the frame on show"))
         self.view.setObjectName("inspector-canvas")
         expose_cells(self.view)
+        self.pane = BoardPane(BoardCells())
+        self.board = self.pane.board
+        self.board.setAccessibleName(tr("Board of the frame on show"))
         self.table = CellsTable(player)
         self.table.hide()
+        self.as_board = button(tr("Board"), tr("Board view"), tip=tr("The Sudoku that is written here"))
         self.calm = button(tr("Calm"), tr("Calm view"), tip=tr("The best guess where nothing is accepted"))
         self.raw = button(tr("Raw"), tr("Raw view"), tip=tr("What stands on the canvas, noise included"))
         self.as_table = button(tr("Table"), tr("Cells as a table"), tip=tr("The same cells in words, a row each"))
@@ -69,9 +90,8 @@ class InspectorCanvas(QWidget):
         self._connect()
 
     def _build(self) -> None:
-        for made in (self.calm, self.raw):  # in no group, of which Tab would reach one alone
+        for made in (self.as_board, self.calm, self.raw):  # in no group, of which Tab would reach one alone
             made.setCheckable(True)
-        self.calm.setChecked(True)
         self.as_table.setCheckable(True)
         for layer in LAYERS:
             self.layers.addItem(title(layer), layer)
@@ -80,6 +100,7 @@ class InspectorCanvas(QWidget):
         bar = QHBoxLayout()
         bar.setContentsMargins(16, 4, 16, 4)
         bar.setSpacing(16)
+        bar.addWidget(self.as_board)
         bar.addWidget(self.calm)
         bar.addWidget(self.raw)
         caption = label(tr("Layer"), "caption")
@@ -95,44 +116,72 @@ class InspectorCanvas(QWidget):
         column.setSpacing(0)
         column.addLayout(bar)
         column.addWidget(self.area, 3)
+        column.addWidget(self.pane, 3)
         column.addWidget(self.table, 2)
         self.area.viewport().installEventFilter(self)
-        for first, second in itertools.pairwise((self.calm, self.raw, self.layers, self.as_table, self.view)):
+        stops = (self.as_board, self.calm, self.raw, self.layers, self.as_table, self.view, self.board)
+        for first, second in itertools.pairwise(stops):
             QWidget.setTabOrder(first, second)
+        self._mark_view()
 
     def _connect(self) -> None:
         player = self._player
+        self.as_board.clicked.connect(lambda: self.set_board(True))
         self.calm.clicked.connect(lambda: self.set_calm(True))
         self.raw.clicked.connect(lambda: self.set_calm(False))
         self.as_table.toggled.connect(self.table.setVisible)
         self.layers.currentIndexChanged.connect(self._choose_layer)
         self.view.cellSelected.connect(player.select)
         self.view.cellHovered.connect(player.point)
+        self.board.positionSelected.connect(player.select)
+        self.board.positionHovered.connect(player.point)
         player.opened.connect(self._on_opened)
         player.placed.connect(self.refresh)
         player.revealed.connect(self._reveal)
         player.selected.connect(self._on_selected)
         player.hovered.connect(self._on_hovered)
         player.playing_changed.connect(self._on_playing)
+        player.board_changed.connect(self.refresh)
 
     # ---------------------------------------------------------------- how it is shown
 
     def set_theme(self, theme: Theme) -> None:
         self.view.set_theme(theme)
+        self.pane.set_theme(theme)
 
     def set_reduced_motion(self, reduced: bool) -> None:
         self._reduced_motion = reduced
         self._on_playing(self._player.is_playing)
 
     @Slot(bool)
+    def set_board(self, board: bool) -> None:
+        """A Sudoku as a board, or as the tokens that it is written in."""
+        self._player.set_board(board)
+
+    @Slot(bool)
     def set_calm(self, calm: bool) -> None:
-        """The best guess instead of noise, or the canvas as the model had it."""
-        self.calm.setChecked(calm)
-        self.raw.setChecked(not calm)
+        """Tokens: the best guess instead of noise, or the canvas as the model had it."""
+        self._player.set_board(False)
         self._player.calm = calm
         self.view.set_calm(calm)
         self.table.refresh()
         self.refresh()
+        self._mark_view()
+
+    @property
+    def shows_board(self) -> bool:
+        """Whether the block on show is a Sudoku, and shown as one."""
+        return self._player.board and self.board.placed is not None
+
+    def _mark_view(self) -> None:
+        """Show the board where there is one and it is wanted; mark what is on show."""
+        board = self.shows_board
+        self.area.setVisible(not board)
+        self.pane.setVisible(board)
+        self.as_board.setVisible(self.board.placed is not None)
+        self.as_board.setChecked(board)
+        self.calm.setChecked(not board and self._player.calm)
+        self.raw.setChecked(not board and not self._player.calm)
 
     def set_layer(self, layer: LayerName) -> None:
         """What the colour of a cell shows."""
@@ -154,6 +203,10 @@ class InspectorCanvas(QWidget):
         if self._player.frame is None:
             self.view.set_heat(None)
             self.view.set_block(None)
+            self.pane.set_heat(None)
+            self.board.place(None, str)
+            self.board.set_block(None)
+            self._mark_view()
 
     @Slot()
     def refresh(self) -> None:
@@ -171,11 +224,29 @@ class InspectorCanvas(QWidget):
             self._reserve()
         if other:
             self._fit_font()
-        self.view.set_heat(heat(self.layer, seen))
+        colors = heat(self.layer, seen)
+        self.view.set_heat(colors)
+        self._show_board(record, colors)
+
+    def _show_board(self, record: BlockRecord, colors: Heat | None) -> None:
+        trace = self._player.trace
+        if trace is None:
+            return
+        if record is not self._searched:
+            self._searched = record
+            self.board.place(placed(trace.prompt, record.snapshots[-1], trace.piece), trace.piece)
+        self.board.set_block(self._player.shown)
+        self.pane.set_heat(colors)
+        self.board.select_position(self._player.selection)
+        if self.shows_board != self.pane.isVisibleTo(self):
+            self._mark_view()
 
     @Slot()
     def _reveal(self) -> None:
-        self.view.set_block(self._player.shown)
+        shown = self._player.shown
+        self.view.set_block(shown)
+        if self.board.placed is not None:
+            self.board.set_block(shown)
 
     def _reserve(self) -> None:
         """Cells wide enough for all of a block at once, so that they do not jump while it develops."""
@@ -215,6 +286,7 @@ class InspectorCanvas(QWidget):
 
     @Slot(int)
     def _on_selected(self, position: int) -> None:
+        self.board.select_position(position)
         self.view.selected = position
         if position != NOTHING and position < self.view.grid.count:
             rect = QRect(*self.view.grid.rect_of(position))
@@ -222,12 +294,14 @@ class InspectorCanvas(QWidget):
 
     @Slot(int)
     def _on_hovered(self, position: int) -> None:
+        self.board.point_at(position)
         self.view.hovered = position
 
     @Slot(bool)
     def _on_playing(self, playing: bool) -> None:
         # A tint shows what a step did; under the hand that scrubs it would only trail behind.
-        self.view.set_reduced_motion(self._reduced_motion or not playing)
+        for view in (self.view, self.board):
+            view.set_reduced_motion(self._reduced_motion or not playing)
 
 
 def _vocabulary(trace: Recording | None) -> int | None:

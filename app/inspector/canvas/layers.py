@@ -12,6 +12,7 @@ from app.canvas.heat import Heat
 from app.state.run.canvas import BlockState
 from app.state.run.replay import NOISE, BlockRecord
 from app.system.i18n import tr, trn
+from engine import step_number
 
 LayerName = Literal["state", "entropy", "confidence", "settling", "remelts", "change"]
 LAYERS: tuple[LayerName, ...] = ("state", "entropy", "confidence", "settling", "remelts", "change")
@@ -115,7 +116,7 @@ def _settling(seen: Seen) -> Heat:
         shares[reached] = settled[reached] / max(1, steps - 1)
 
     def words(index: int) -> str:
-        return tr("Settled at step {step} of {steps}", step=int(settled[index]), steps=steps)
+        return tr("Settled at step {step} of {steps}", step=step_number(int(settled[index])), steps=steps)
 
     return Heat(
         shares,

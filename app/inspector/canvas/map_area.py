@@ -18,6 +18,7 @@ from app.player.player import NOTHING, Player
 from app.state.run.cell_history import history_of
 from app.state.run.replay import BlockRecord
 from app.system.i18n import tr, trn
+from engine import step_number
 
 ROW, NUMBERS, GUTTER = 10, 20, 40  # pixels, at 100 %
 LEAST_COLUMN, MOST_COLUMN = 6, 32
@@ -127,7 +128,7 @@ class MapArea(StepsArea):
             said.append(
                 tr(
                     "Step {step}: {accepted} accepted, {remelted} remelted, {entropy} nats a position.",
-                    step=frame.step,
+                    step=step_number(frame.step),
                     accepted=int(record.accepted_counts[frame.step]),
                     remelted=int(record.remelt_counts[frame.step]),
                     entropy=f"{record.mean_entropy[frame.step]:.3f}",

@@ -18,7 +18,7 @@ from app.inspector.words import quoted
 from app.player.player import NOTHING, Player
 from app.state.run.text_map import TextMap, read, units
 from app.system.i18n import tr
-from engine import CanvasCommitted, SafelightError
+from engine import CanvasCommitted, SafelightError, step_number
 from engine.trace import Entry
 
 
@@ -130,7 +130,7 @@ class RenderedText(QWidget):
             return tr("Block {block}, committed.", block=frame.block + 1)
         if frame.step < 0:
             return tr("Block {block}, before the first step: noise.", block=frame.block + 1)
-        return tr("Block {block}, draft at step {step}.", block=frame.block + 1, step=frame.step)
+        return tr("Block {block}, draft at step {step}.", block=frame.block + 1, step=step_number(frame.step))
 
     @Slot()
     def _mark(self, _position: int = NOTHING) -> None:

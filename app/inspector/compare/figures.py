@@ -17,6 +17,7 @@ from app.inspector.timeline.plots import round_up
 from app.inspector.words import in_nats, tick
 from app.state.run.replay import Floats
 from app.system.i18n import tr
+from engine import step_number
 
 LEFT, RIGHT = 0, 1
 UNKNOWN = "…"  # while blocks are still being read
@@ -80,6 +81,11 @@ class CompareFigures(QWidget):
         row_.addWidget(self.curves, 1)
         for overview in self._overviews:
             overview.known.connect(self._know)
+        self.refresh()
+
+    def follow(self, left: Overview, right: Overview) -> None:
+        """Which of the two overviews stands at which side."""
+        self._overviews = (left, right)
         self.refresh()
 
     def set_theme(self, theme: Theme) -> None:
@@ -181,8 +187,10 @@ class EntropyCurves(QWidget):
         right = Qt.AlignmentFlag.AlignRight
         painter.drawText(QRectF(0, area.top() - line / 2, gutter - 6, line), right, scale)
         painter.drawText(QRectF(0, area.bottom() - line / 2, gutter - 6, line), right, "0")
-        painter.drawText(QRectF(area.left(), area.bottom() + 2, 80, line), Qt.AlignmentFlag.AlignLeft, "0")
-        last = tr("step {step}", step=steps - 1)
+        painter.drawText(
+            QRectF(area.left(), area.bottom() + 2, 80, line), Qt.AlignmentFlag.AlignLeft, str(step_number(0))
+        )
+        last = tr("step {step}", step=step_number(steps - 1))
         painter.drawText(QRectF(area.right() - 120, area.bottom() + 2, 120, line), right, last)
         painter.setPen(QPen(color(theme.line_strong), 1))
         painter.drawLine(area.bottomLeft(), area.bottomRight())

@@ -9,19 +9,23 @@ from PySide6.QtCore import QRect
 from PySide6.QtGui import QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
+from app.board.pane import BoardPane
 from app.canvas.accessibility import expose_cells
+from app.canvas.grid_view import GridView
 from app.design.controls import Elided, scroller
 from app.design.fonts import canvas_font
 from app.design.tokens import DARKROOM, SPACE_1, SPACE_4, Theme, color
-from app.inspector.canvas.canvas import Cells
+from app.inspector.canvas.canvas import BoardCells, Cells
 from app.state.run.canvas import BlockState, Mask
+from app.state.run.replay import BlockRecord
+from app.state.sudoku.placing import Placed, placed
 from engine import Recording
 
 CORNER = 5  # pixels of a mark's arms
 
 
-class MarkedCanvas(Cells):
-    """A canvas with some cells in brackets."""
+class Marked(GridView):
+    """A grid with some positions of its canvas in brackets."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,24 +38,39 @@ class MarkedCanvas(Cells):
 
     @property
     def marks(self) -> Mask:
-        """(C,) which cells are marked."""
+        """(C,) which positions are marked."""
         return self._marks
 
     def set_marks(self, marks: Mask) -> None:
-        """(C,) which cells to mark."""
+        """(C,) which positions to mark."""
         if not np.array_equal(marks, self._marks):
             self._marks = marks
             self.update()
 
+    def cell_of(self, position: int) -> int:
+        """The cell at a position of the canvas, -1 where there is none."""
+        return position
+
     def paintEvent(self, event: QPaintEvent) -> None:
         super().paintEvent(event)
-        if self.block is None or not self._marks.any():
-            return
+        cells = [self.cell_of(position) for position in np.flatnonzero(self._marks).tolist()]
         painter = QPainter(self)
         painter.setPen(QPen(color(self._ink), 2))
-        for index in np.flatnonzero(self._marks[: self.block.length]).tolist():
-            _bracket(painter, QRect(*self.grid.rect_of(index)).adjusted(1, 1, -1, -1))
+        for cell in cells:
+            if 0 <= cell < self.grid.count:
+                _bracket(painter, QRect(*self.grid.rect_of(cell)).adjusted(1, 1, -1, -1))
         painter.end()
+
+
+class MarkedCanvas(Marked, Cells):
+    """A canvas of tokens with some in brackets."""
+
+
+class MarkedBoard(Marked, BoardCells):
+    """A board with some cells in brackets."""
+
+    def cell_of(self, position: int) -> int:
+        return BoardCells.cell_of(self, position)
 
 
 def _bracket(painter: QPainter, rect: QRect) -> None:
@@ -63,15 +82,20 @@ def _bracket(painter: QPainter, rect: QRect) -> None:
 
 
 class RunSide(QWidget):
-    """A run's name, where it is, and its canvas."""
+    """A run's name, where it is, and its canvas: a board, or its tokens."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
+        self._trace: Recording | None = None
         self.title, self.where = Elided("setting"), Elided("caption")
         self.view = MarkedCanvas()
         self.view.setAccessibleName(name)
         self.view.set_reduced_motion(True)  # two canvases that fade at once tell nothing
         expose_cells(self.view)
+        self.board = MarkedBoard()
+        self.pane = BoardPane(self.board)
+        self.board.setAccessibleName(name)
+        self.board.set_reduced_motion(True)
         self.area = scroller(self.view, arrows=False)  # they are the page's
         self.area.setObjectName("canvas-scroll")
         names = QVBoxLayout()
@@ -84,9 +108,16 @@ class RunSide(QWidget):
         column.setSpacing(0)
         column.addLayout(names)
         column.addWidget(self.area, 1)
+        column.addWidget(self.pane, 1)
+        self.show_board(None)
+
+    def set_theme(self, theme: Theme) -> None:
+        self.view.set_theme(theme)
+        self.pane.set_theme(theme)
 
     def set_run(self, trace: Recording, title: str) -> None:
         """Whose canvases come: how its tokens are written, and what it is called."""
+        self._trace = trace
         self.title.set_whole(title)
         self.view.set_piece(trace.piece, trace.is_special)
 
@@ -95,7 +126,31 @@ class RunSide(QWidget):
         self.view.set_calm(calm)
         self.view.set_block(block)
         self.view.set_marks(marks)
+        self.board.set_block(block)
+        self.board.set_marks(marks)
         self.where.set_whole(where)
+
+    def placed(self, record: BlockRecord | None) -> Placed | None:
+        """Where the block writes a Sudoku; None where it does not."""
+        trace = self._trace
+        return None if record is None or trace is None else placed(trace.prompt, record.snapshots[-1], trace.piece)
+
+    def show_board(self, placed: Placed | None) -> None:
+        """Show the canvas as a board; None shows its tokens."""
+        if self._trace is not None:
+            self.board.place(placed, self._trace.piece)
+        self.area.setVisible(placed is None)
+        self.pane.setVisible(placed is not None)
+
+    def select(self, position: int) -> None:
+        """What is selected in another view."""
+        self.view.selected = position if position < self.view.grid.count else -1
+        self.board.select_position(position)
+
+    def point_at(self, position: int) -> None:
+        """What is pointed at in another view."""
+        self.view.hovered = position if position < self.view.grid.count else -1
+        self.board.point_at(position)
 
     def fits(self, size: int, tokens: Sequence[int]) -> bool:
         """Take this size of text (on the type scale), wide enough for these tokens; says if all is seen at once."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Sequence
+from typing import TypeVar
 
 import numpy as np
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal, Slot
@@ -29,18 +30,19 @@ from app.inspector.run_cards import Offer, RunCards
 from app.inspector.timeline.overview import Overview
 from app.inspector.words import asked_in_words, divergence_in_words, frame_words, here_in_words, run_title
 from app.player.player import Player
-from app.state.run.comparison import counterpart, differing, first_divergence, has
+from app.state.run.comparison import comes_from, counterpart, differing, first_divergence, has
 from app.state.run.replay import BlockRecord, Frame
 from app.system.i18n import tr
 from engine import Recording
 
+T = TypeVar("T")
 SIZES = (*FONT_SIZES, TEXT_BODY)  # of the cells, the largest first
 CONTENT_WIDTH = 960  # pixels at 100 %; of the runs to choose from
 SLICE_SECONDS = 0.008  # of looking for the divergence, between two looks at what the user does
 
 
 class Compare(QStackedWidget):
-    """The run of ``player`` at the left, another at the right; going through the left takes the right along.
+    """The run of ``player`` beside another, which goes along; the one that the other was made from stands at the left.
 
     Without another run it shows those that there are to choose from. Nothing is read while it is not seen.
     """
@@ -60,6 +62,7 @@ class Compare(QStackedWidget):
         self._divergence: Frame | None = None
         self._parted = False  # at the divergence both runs have a frame, so that it stays
         self._fitted: tuple[object, ...] = ()
+        self._is_turned = False  # the other run is the one that this one was made from, and stands at the left
         self.other = Player(self)
         self._overview, self._other_overview = overview, Overview(self.other, self)
         self.setAccessibleName(tr("Two runs side by side"))
@@ -122,6 +125,10 @@ class Compare(QStackedWidget):
         self.facts = label("", "caption", wrap=True, selectable=True)
         self.facts.setAccessibleName(tr("What differs here"))
         self.diverge = button(tr("First divergence"), tr("Go to where the two runs first differ"))
+        self.as_board = button(
+            tr("Board"), tr("Compare the boards"), tip=tr("Boards, or the tokens they are written in")
+        )
+        self.as_board.setCheckable(True)
         self.choose = button(tr("Another run…"), tr("Choose another run to compare with"))
         self.left = RunSide(tr("Canvas of the run at the left"))
         self.right = RunSide(tr("Canvas of the run at the right"))
@@ -134,7 +141,7 @@ class Compare(QStackedWidget):
         head.setContentsMargins(SPACE_4, SPACE_2, SPACE_4, SPACE_2)
         head.setSpacing(SPACE_4)
         head.addLayout(words, 1)
-        for made in (self.diverge, self.choose):
+        for made in (self.as_board, self.diverge, self.choose):
             head.addWidget(made, 0, Qt.AlignmentFlag.AlignTop)
         sides = QHBoxLayout()
         sides.setContentsMargins(0, 0, 0, 0)
@@ -166,27 +173,31 @@ class Compare(QStackedWidget):
         self.back.clicked.connect(self.show_both)
         self.diverge.clicked.connect(self.go_to_divergence)
         self.open_file.clicked.connect(self.file_asked)
+        self.as_board.clicked.connect(self._player.set_board)
         self.runs.chosen.connect(self.chosen)
         for side in (self.left, self.right):
             side.view.cellSelected.connect(player.select)
             side.view.cellHovered.connect(player.point)
+            side.board.positionSelected.connect(player.select)
+            side.board.positionHovered.connect(player.point)
         self.down.splitterMoved.connect(self._fit)
         player.opened.connect(self._opened)
         player.placed.connect(self._show)
+        player.board_changed.connect(self._show)
         player.grown.connect(self._grown)
         player.selected.connect(self._select)
         player.hovered.connect(self._point)
 
     def set_theme(self, theme: Theme = DARKROOM) -> None:
         for side in (self.left, self.right):
-            side.view.set_theme(theme)
+            side.set_theme(theme)
         self.figures.set_theme(theme)
 
     # ---------------------------------------------------------------- which other run
 
     @property
     def trace(self) -> Recording | None:
-        """The run at the right; None where none was chosen."""
+        """The other run; None where none was chosen."""
         return self._trace
 
     @property
@@ -234,11 +245,24 @@ class Compare(QStackedWidget):
             return
         if self.other.trace is not other:
             self.other.open(other, 0)
-        for side, trace in ((self.left, one), (self.right, other)):
+        overviews = [self._overview, self._other_overview]
+        self._is_turned = comes_from(one.header, other.header)
+        for side, trace in zip(self._sides, (one, other), strict=True):
             side.set_run(trace, run_title(trace.header))
-        self.asked.setText(asked_in_words(one.header, other.header))
+        self.figures.follow(*(reversed(overviews) if self._is_turned else overviews))
+        fork = other if comes_from(other.header, one.header) else one
+        self.asked.setText(asked_in_words(*self._in_order(one.header, other.header), fork.piece))
         self._divergence, self._parted, self._same, self._fitted = None, False, 0, ()
         self._grown()
+
+    @property
+    def _sides(self) -> tuple[RunSide, RunSide]:
+        """Where the run of ``player`` stands, and where the other."""
+        return self._in_order(self.left, self.right)
+
+    def _in_order(self, mine: T, other: T) -> tuple[T, T]:
+        """What belongs to the run of ``player`` and to the other, from left to right."""
+        return (other, mine) if self._is_turned else (mine, other)
 
     @Slot()
     def _grown(self) -> None:
@@ -306,20 +330,22 @@ class Compare(QStackedWidget):
         mine, theirs = self._player.snapshot, None if place is None else other.snapshot(place)
         if place is not None:
             self.other.go(place)
+        self._show_boards()
         self._fit_block()
         calm = self._player.calm
         ends = (*trace.config.eos_token_ids, trace.config.pad_token_id)
         marks = differing(mine, theirs, calm=calm, no_text=ends)
+        here_side, there_side = self._sides
         here = frame_words(frame, self._overview.steps[frame.block], mine)
         there = tr("This run has no block {block}.", block=frame.block + 1)
         if place is not None:
             found = other.frames[place]
             there = frame_words(found, self._other_overview.steps[found.block], theirs)
-        self.left.show_frame(mine, here, marks, calm=calm)
-        self.right.show_frame(theirs, there, differing(theirs, mine, calm=calm, no_text=ends), calm=calm)
+        here_side.show_frame(mine, here, marks, calm=calm)
+        there_side.show_frame(theirs, there, differing(theirs, mine, calm=calm, no_text=ends), calm=calm)
         parting = tr("Looking for the first difference…")
         if self._search is None:
-            parting = divergence_in_words(self._divergence, one, other)
+            parting = divergence_in_words(self._divergence, *self._in_order(one, other))
         self.facts.setText(here_in_words(int(marks.sum()), len(marks), [parting]))
         self.figures.show_block(frame.block, frame.step)
         self._select(self._player.selection)
@@ -327,12 +353,21 @@ class Compare(QStackedWidget):
     @Slot(int)
     def _select(self, position: int) -> None:
         for side in (self.left, self.right):
-            side.view.selected = position if position < side.view.grid.count else -1
+            side.select(position)
 
     @Slot(int)
     def _point(self, position: int) -> None:
         for side in (self.left, self.right):
-            side.view.hovered = position if position < side.view.grid.count else -1
+            side.point_at(position)
+
+    def _show_boards(self) -> None:
+        """Both as boards, where both are and that is wanted."""
+        left, right = self.left.placed(self._player.block), self.right.placed(self.other.block)
+        has_boards = left is not None and right is not None
+        self.as_board.setVisible(has_boards)
+        self.as_board.setChecked(self._player.board)
+        for side, placed in ((self.left, left), (self.right, right)):
+            side.show_board(placed if has_boards and self._player.board else None)
 
     # ---------------------------------------------------------------- size
 
@@ -349,7 +384,7 @@ class Compare(QStackedWidget):
         other = self.other.replay
         records = [record, other.record(block) if other is not None and block < other.blocks else None]
         tokens = _tokens(records, self._player.calm)
-        for side, snapshot in ((self.left, self._player.snapshot), (self.right, self.other.snapshot)):
+        for side, snapshot in zip(self._sides, (self._player.snapshot, self.other.snapshot), strict=True):
             if side.view.block is None:  # what is laid out is what is there
                 side.view.set_block(snapshot)
         for size in SIZES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -21,11 +22,12 @@ from PySide6.QtWidgets import (
 from app.design.controls import Hairline, button, label
 from app.design.fonts import px
 from app.inspector.forks.spans import Spans, fit_rows
+from app.inspector.words import banned_in_words, pinned_in_words, put_in_words
 from app.player.player import NOTHING, Player
 from app.settings.fields import NumberBox, SeedBox, number_box
 from app.settings.spec import SAMPLER, SEED
 from app.system.i18n import tr
-from engine import Fork, Mark, SafelightError
+from engine import Fork, Mark, SafelightError, step_number
 
 KNOBS = ("entropy_bound", "t_max", "t_min", "max_denoising_steps")
 PIN, PUT, BAN = "pin", "put", "ban"
@@ -43,10 +45,14 @@ class Change:
 
 @dataclass(frozen=True)
 class RunItem:
-    """A run in the tree. ``parent`` is the key of the one it was forked from, empty for a root."""
+    """A run in the tree. ``parent`` is the id of the one it was made from, empty for a root.
 
-    key: str
+    ``key`` opens it, and is empty where it is kept nowhere any more.
+    """
+
+    id: str
     parent: str
+    key: str
     title: str
 
 
@@ -86,7 +92,7 @@ class ForkPanel(QWidget):
         self.problem.hide()
         self.tree = QTreeWidget()
         self.tree.setHeaderHidden(True)
-        self.tree.setAccessibleName(tr("Runs"))
+        self.tree.setAccessibleName(tr("Tree of forks"))
         self.tree.setMinimumHeight(px(120))
         self._lay_out()
         self._connect()
@@ -118,7 +124,7 @@ class ForkPanel(QWidget):
         column.addWidget(Hairline())
         column.addWidget(self.spans)
         column.addWidget(Hairline())
-        column.addWidget(label(tr("Runs"), "setting"))
+        column.addWidget(label(tr("This run, what it was made from, and what was made from it"), "setting", wrap=True))
         column.addWidget(self.tree, 1)
 
     def _connect(self) -> None:
@@ -151,22 +157,25 @@ class ForkPanel(QWidget):
         self.problem.setVisible(bool(problem))
 
     def show_runs(self, runs: Sequence[RunItem], current: str) -> None:
-        """The tree of runs; ``current`` is the one that is looked at."""
+        """The tree of runs; ``current`` is the id of the one that is looked at."""
         if (list(runs), current) == self._shown:
             return
         self._shown = list(runs), current
         self.tree.clear()
-        items = {run.key: QTreeWidgetItem([run.title]) for run in runs}
+        items = {run.id: QTreeWidgetItem([run.title]) for run in runs}
         for run in runs:
-            items[run.key].setData(0, Qt.ItemDataRole.UserRole, run.key)
-            parent = items.get(run.parent)
-            if parent is None:
-                self.tree.addTopLevelItem(items[run.key])
+            item, parent = items[run.id], items.get(run.parent)
+            item.setData(0, Qt.ItemDataRole.UserRole, run.key)
+            item.setToolTip(0, f"<qt>{html.escape(run.title)}</qt>")
+            item.setDisabled(not run.key)
+            if parent is None or parent is item:
+                self.tree.addTopLevelItem(item)
             else:
-                parent.addChild(items[run.key])
+                parent.addChild(item)
         self.tree.expandAll()
         if current in items:
             self.tree.setCurrentItem(items[current])
+            self.tree.scrollToItem(items[current])
 
     @Slot()
     def _opened(self) -> None:
@@ -193,7 +202,7 @@ class ForkPanel(QWidget):
             self.place.setText(tr("Open a run to fork it."))
             return
         step = min(frame.step + 1, record.steps)
-        where = tr("From block {block}, step {step} on", block=frame.block + 1, step=step)
+        where = tr("From block {block}, step {step} on", block=frame.block + 1, step=step_number(step))
         cell = tr("cell {position} is selected", position=selection) if has_cell else tr("select a cell to pin it")
         self.place.setText(f"{where}; {cell}." + (f" {self._blocked}" if self._blocked else ""))
         self._offer_tokens(step, selection if has_cell else NOTHING)
@@ -251,15 +260,15 @@ class ForkPanel(QWidget):
     def _show_changes(self) -> None:
         self.changes.clear()
         for change in self._changes:
-            piece = repr(self._player.piece(change.token))
+            piece = self._player.piece(change.token)
             match change.kind:
                 case "pin":
-                    text = tr("Cell {position} pinned to {token}", position=change.position, token=piece)
+                    text = pinned_in_words(change.position, piece)
                 case "put":
-                    text = tr("{token} put into cell {position}", position=change.position, token=piece)
+                    text = put_in_words(change.position, piece)
                 case _:
-                    text = tr("{token} banned", token=piece)
-            self.changes.addItem(QListWidgetItem(text))
+                    text = banned_in_words(piece)
+            self.changes.addItem(QListWidgetItem(text[:1].upper() + text[1:]))
         fit_rows(self.changes)
         self.changes.setVisible(bool(self._changes))
         self.remove.setVisible(bool(self._changes))

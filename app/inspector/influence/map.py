@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
 from PySide6.QtCore import QEvent, QRect, QSignalBlocker, QSize, Qt
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QPen, QResizeEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
@@ -13,26 +14,27 @@ from app.canvas.glyphs import CellGlyphs, Glyph
 from app.canvas.grid_view import GridView
 from app.design.fonts import TEXT_BODY, canvas_font, px
 from app.design.tokens import color, entropy_color, readable_on
-from app.inspector.influence.scale import ShownInfluence
+from app.inspector.influence.scale import FLOOR, ShownInfluence
 from app.inspector.words import in_nats
 from app.system.i18n import tr
 
 
 class InfluenceMap(GridView):
-    """A wrapped grid of cells, each with its token."""
+    """A grid of cells on the lines of their text, each with its token."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._glyphs = CellGlyphs(canvas_font(TEXT_BODY))
         self._influence: ShownInfluence | None = None
         self._texts: list[Glyph] = []
+        self._ends: tuple[int, ...] = ()
         self._grid = self._lay_out(max(self.width(), 1))
         self._grow_by_width(QSizePolicy.Policy.Minimum)
         self.setAccessibleName(tr("Map of measured influence"))
 
-    def show_influence(self, influence: ShownInfluence, texts: list[Glyph]) -> None:
-        """Show a measurement; ``texts`` has how each position's token is drawn."""
-        self._influence, self._texts = influence, texts
+    def show_influence(self, influence: ShownInfluence, texts: list[Glyph], ends: tuple[int, ...] = ()) -> None:
+        """Show a measurement; ``texts`` has how each position's token is drawn, after ``ends`` their lines end."""
+        self._influence, self._texts, self._ends = influence, texts, ends
         self._relay()
 
     def light(self, selected: int, hovered: int) -> None:
@@ -59,7 +61,7 @@ class InfluenceMap(GridView):
 
     def _lay_out(self, width: int) -> Geometry:
         widest = self._glyphs.cell_width([glyph.text for glyph in self._texts], self._glyphs.cell_width(["00"]))
-        return Geometry.from_width(width, len(self._texts), widest, self._glyphs.cell_height())
+        return Geometry.from_width(width, len(self._texts), widest, self._glyphs.cell_height(), ends=self._ends)
 
     def _relay(self) -> None:
         self._grid = self._lay_out(max(self.width(), 1))
@@ -98,9 +100,10 @@ class InfluenceMap(GridView):
                 self._paint_changed(painter, cell)
                 ink = color(theme.ink)
             else:
-                shade = entropy_color(float(shares[place]), theme)
+                moved = not np.isnan(shares[place])
+                shade = entropy_color(float(shares[place]), theme) if moved else color(theme.surface_sunken)
                 painter.fillRect(cell, shade)
-                ink = readable_on(shade)
+                ink = readable_on(shade) if moved else color(theme.faint_ink)
             painter.setPen(ink)
             text = glyph.text or "∎"
             layout, width, ascent = self._glyphs.layout(text, "plain", rect.width - 4)
@@ -152,7 +155,7 @@ class InfluenceMap(GridView):
         if index == self._influence.excluded:
             return tr("Position {position}: its token was changed.", position=index)
         moved = float(self._influence.kl[index])
-        if not moved:
+        if moved < FLOOR:
             return tr("Position {position} did not move.", position=index)
         return tr("Position {position} moved by {nats} nats.", position=index, nats=in_nats(moved))
 

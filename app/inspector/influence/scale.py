@@ -1,6 +1,7 @@
 """One measurement of influence, and the scale its figures are shown on: linear, or logarithmic where they spread far.
 
-Small models move some positions by a nat and others by a millionth of one; on a linear scale only the first are seen.
+Small models move some positions by a nat and others by a thousandth of one; on a linear scale only the first are seen.
+What is below ``FLOOR`` is nothing, however little the others moved: rounding alone moves distributions that far.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from numpy.typing import NDArray
 from app.inspector.words import in_nats, power_of_ten
 from app.system.i18n import tr
 
-LEAST = 1e-12  # nats; what is below comes from rounding
+FLOOR = 0.001  # nats; what is below is nothing
 SPREAD = 100.0  # from here on, most by median of what moved, the scale is logarithmic
-DECADES = 7  # at most, on a logarithmic scale
+LOWEST = -3  # the power of ten of the floor
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,12 @@ class Scale:
         return self.low is not None
 
     def shares(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """(C,) of the scale, 0 to 1."""
+        """(C,) of the scale, 0 to 1; NaN for what did not move."""
+        found = self._shares(values)
+        found[values < FLOOR] = np.nan
+        return found
+
+    def _shares(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         most = self.most or 1.0
         if self.low is None:
             return np.clip(values / most, 0.0, 1.0)
@@ -53,13 +59,15 @@ class Scale:
         """From its lower to its upper end."""
         if self.low is None:
             return tr("KL, 0 to {most} nats", most=in_nats(self.most))
-        return tr("KL, {low} or less to {most} nats", low=power_of_ten(self.low), most=in_nats(self.most))
+        return tr("KL, {low} to {most} nats", low=power_of_ten(self.low), most=in_nats(self.most))
 
     def kind(self) -> str:
         """How it goes from one end to the other."""
         if self.low is None:
-            return tr("Linear scale: half the colours are half as many nats.")
-        return tr("Logarithmic scale: from mark to mark it is ten times as many nats.")
+            kind = tr("Linear scale: half the colours are half as many nats.")
+        else:
+            kind = tr("Logarithmic scale: from mark to mark it is ten times as many nats.")
+        return kind + " " + tr("Without colour: less than {floor} nats, which is nothing.", floor=FLOOR)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,22 +82,28 @@ class ShownInfluence:
 
     @property
     def most(self) -> float:
-        """The largest, nats; 0 where nothing moved."""
-        return float(np.delete(self.kl, self.excluded).max(initial=0.0))
+        """The largest, nats; 0 where nothing moved by the floor."""
+        most = float(np.delete(self.kl, self.excluded).max(initial=0.0))
+        return most if most >= FLOOR else 0.0
+
+    @property
+    def count(self) -> int:
+        """How many positions moved."""
+        return int((np.delete(self.kl, self.excluded) >= FLOOR).sum())
 
     @cached_property
     def scale(self) -> Scale:
         """The one that shows most of it: logarithmic where half of what moved would be told from nothing by no eye."""
         others = np.delete(self.kl, self.excluded)
-        moved = others[others >= LEAST]
+        moved = others[others >= FLOOR]
         if not len(moved) or self.most < SPREAD * float(np.median(moved)):
             return Scale(self.most)
-        least = math.floor(math.log10(float(moved.min())))
-        top = math.floor(math.log10(self.most))
-        return Scale(self.most, max(least, top - DECADES + 1))
+        return Scale(self.most, max(LOWEST, math.floor(math.log10(float(moved.min())))))
 
     def moved(self, count: int) -> list[tuple[int, float]]:
         """The ``count`` positions that moved most, with their nats; none of those that did not move."""
         order = np.argsort(-self.kl, kind="stable").tolist()
-        found = [(place, float(self.kl[place])) for place in order if place != self.excluded and self.kl[place] > 0]
+        found = [
+            (place, float(self.kl[place])) for place in order if place != self.excluded and self.kl[place] >= FLOOR
+        ]
         return found[:count]

@@ -22,13 +22,14 @@ from app.canvas.legend import Legend, LegendEntry
 from app.design.controls import button, label
 from app.design.tokens import DARKROOM, SPACE_2, SPACE_4, Theme, color
 from app.inspector.influence.map import InfluenceMap
-from app.inspector.influence.scale import ShownInfluence
+from app.inspector.influence.scale import FLOOR, ShownInfluence
 from app.inspector.words import in_nats, probability, quoted
 from app.player.player import NOTHING, Player
+from app.state.run.lines import line_ends
 from app.system.i18n import tr, trn
+from engine import step_number
 
 MOST_LISTED = 24
-NOTABLE = 0.01  # nats; what moved less is not counted in words
 _TOKEN, _POSITION = Qt.ItemDataRole.UserRole, Qt.ItemDataRole.UserRole
 
 
@@ -157,9 +158,8 @@ class InfluenceView(QWidget):
         tokens = snapshot.tokens(calm=True).tolist()
         tokens[position] = after
         player = self._player
-        self.map.show_influence(
-            self._influence, [glyph_of(player.piece(token), player.is_special(token)) for token in tokens]
-        )
+        texts = [glyph_of(player.piece(token), player.is_special(token)) for token in tokens]
+        self.map.show_influence(self._influence, texts, line_ends(snapshot, player.piece))
         self.set_busy(False)
         self.show_problem("")
         self._tell(tokens, frame.block, frame.step)
@@ -252,11 +252,12 @@ class InfluenceView(QWidget):
         typed = bool(self.text.text())
         self.tokens.setEnabled(cell and not typed and self.tokens.count() > 0)
         self.text.setEnabled(cell)
-        self.measure.setEnabled(cell and not self._busy and (typed or self.tokens.count() > 0))
+        # While one is measured the button stays as it is, or the focus would leave it.
+        self.measure.setEnabled(cell and (typed or self.tokens.count() > 0))
 
     @Slot()
     def _ask(self) -> None:
-        if not self.measure.isEnabled():
+        if self._busy or not self.measure.isEnabled():
             return
         self.show_problem("")
         position = self._player.selection
@@ -277,16 +278,17 @@ class InfluenceView(QWidget):
             before=quoted(piece(influence.before)),
             after=quoted(piece(influence.after)),
             block=block + 1,
-            frame=tr("step {step}", step=step) if step >= 0 else tr("before the first step"),
+            frame=tr("step {step}", step=step_number(step)) if step >= 0 else tr("before the first step"),
         )
         if listed:
             most, nats = listed[0]
-            count = int((np.delete(influence.kl, influence.excluded) >= NOTABLE).sum())
-            moved = trn("{count} position moved", "{count} positions moved", count)
+            moved = trn("{count} position moved", "{count} positions moved", influence.count)
             head += " " + tr("Position {most} moved most, by {nats} nats.", most=most, nats=in_nats(nats))
-            head += " " + tr("{moved} by {notable} nats or more.", moved=moved, notable=NOTABLE)
+            head += " " + tr("{moved} by {notable} nats or more.", moved=moved, notable=FLOOR)
         else:
-            head += " " + tr("No other position moved.")
+            head += " " + tr(
+                "Nothing depends on this token: no other position moved by {notable} nats or more.", notable=FLOOR
+            )
         self.what.setText(head)
         self.list.blockSignals(True)
         self.list.clear()
@@ -303,16 +305,19 @@ class InfluenceView(QWidget):
         self.list.blockSignals(False)
         scale = LegendEntry(influence.scale.ends(), None, influence.scale.marks)
         self.scale.setText(influence.scale.kind())
-        self.legend.set_entries([scale, LegendEntry(tr("the changed token, left out"), _draw_changed)])
+        changed = LegendEntry(tr("the changed token, left out"), _draw_changed)
+        self.legend.set_entries([scale, changed] if listed else [changed])
         self.map.setAccessibleDescription(head)
-        self.setAccessibleDescription(f"{head} {self.how.text()} {influence.scale.ends()}. {influence.scale.kind()}")
+        scale_words = f" {influence.scale.ends()}. {influence.scale.kind()}" if listed else ""
+        self.setAccessibleDescription(f"{head} {self.how.text()}{scale_words}")
         self._show_parts()
 
     def _show_parts(self) -> None:
         measured = self._influence is not None
-        for part in (self.what, self.how, self._area, self.legend, self.scale):
+        for part in (self.what, self.how, self._area, self.legend):
             part.setVisible(measured)
-        self.list.setVisible(self._influence is not None and self._influence.most > 0)
+        for told in (self.scale, self.list):
+            told.setVisible(self._influence is not None and self._influence.most > 0)
         self.teaching.setVisible(not measured)
 
     @Slot()

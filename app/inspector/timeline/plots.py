@@ -6,6 +6,7 @@ What is drawn is kept as a picture, over which the mark moves: a frame costs a s
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,14 +24,17 @@ from app.design.fonts import TEXT_SMALL, caption_font, px
 from app.design.plot_sheet import HEADROOM, LegendLine, PlotSheet, plain_plot, plot_library
 from app.design.tokens import DARKROOM, Theme
 from app.inspector.timeline.overview import BlockFigures, Overview
+from app.inspector.timeline.steps_area import numbered_steps
 from app.inspector.words import tick
 from app.player.player import Player
 from app.state.run.replay import NOISE, Frame
 from app.system.i18n import tr
+from engine import step_number
 
 if TYPE_CHECKING:
     from pyqtgraph import GraphicsLayoutWidget, PlotItem
 
+LEAST_TICK = 36  # pixels at 100 % between two numbers of the axis
 REDRAW_MS = 120  # between two drawings while figures still come in
 
 
@@ -245,7 +249,22 @@ class Plots(QWidget):
             plot.setYRange(0, HEADROOM * top, padding=0)
             plot.getAxis("left").setTicks([[(0, ""), (top, "")]])
             tops.append(top)
+        self._rows[-1].getAxis("bottom").setTicks([self.ticks(blocks)])
         return tops
+
+    def ticks(self, blocks: Sequence[int]) -> list[tuple[float, str]]:
+        """Places on the axis with the number of their step, whole and from 1 in each block."""
+        total = max(1, sum(self._overview.steps[block] for block in blocks))
+        room = max(1.0, total * px(LEAST_TICK) / max(1, self.sheet.width() - px(68)))  # steps from number to number
+        every = next((n for n in (1, 2, 5, 10, 20, 50, 100) if n >= room), total)
+        found: list[tuple[float, str]] = []
+        before = 0
+        for block in blocks:
+            for step in numbered_steps(self._overview.steps[block], every):
+                if not found or before + step - found[-1][0] >= room:
+                    found.append((float(before + step), str(step_number(step))))
+            before += self._overview.steps[block]
+        return found
 
     @staticmethod
     def _most(plot: PlotItem) -> float:
@@ -311,7 +330,7 @@ class Plots(QWidget):
         replay = self._player.replay
         assert replay is not None
         frame = replay.frames[place]
-        lines = [tr("Block {block}, step {step}", block=frame.block + 1, step=frame.step)]
+        lines = [tr("Block {block}, step {step}", block=frame.block + 1, step=step_number(frame.step))]
         figures: BlockFigures | None = self._overview[frame.block]
         if figures is None or not 0 <= frame.step < figures.steps:
             return lines

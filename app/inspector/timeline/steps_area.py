@@ -21,10 +21,17 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QWidget
 
+from app.design.focus_rings import is_ringed
 from app.design.fonts import caption_font, px
 from app.design.tokens import DARKROOM, Theme, color
 from app.player.player import Player
 from app.state.run.replay import NOISE, BlockRecord, Frame
+from engine import step_number
+
+
+def numbered_steps(steps: int, every: int) -> list[int]:
+    """Which of a block's steps have their number written: the first, and multiples of ``every`` not beside it."""
+    return [step for step in range(steps) if not step or (step_number(step) % every == 0 and 2 * step > every)]
 
 
 class StepsArea(QAbstractScrollArea):
@@ -124,7 +131,7 @@ class StepsArea(QAbstractScrollArea):
 
     def paint_ring(self, painter: QPainter) -> None:
         """Where the keyboard is."""
-        if self.hasFocus():
+        if is_ringed(self):
             ring = color(self._theme.focus)
             width, height = self.viewport().width(), self.viewport().height()
             for side in ((0, 0, width, 2), (0, height - 2, width, 2), (0, 0, 2, height), (width - 2, 0, 2, height)):
@@ -137,12 +144,12 @@ class StepsArea(QAbstractScrollArea):
         every = next((n for n in (1, 2, 5, 10, 20, 50) if n * self.column >= wide), 100)
         painter.setFont(caption_font())
         painter.setPen(color(self._theme.faint_ink))
-        for step in range(0, self.steps, every):
+        for step in numbered_steps(self.steps, every):
             middle = self.x_of(step) + self.column // 2
             if middle < self.gutter() or middle + wide < clip.left() or middle - wide > clip.right():
                 continue
             place = QRect(middle - wide, y, 2 * wide, height)
-            painter.drawText(place, Qt.AlignmentFlag.AlignCenter, str(step))
+            painter.drawText(place, Qt.AlignmentFlag.AlignCenter, str(step_number(step)))
 
     # ---------------------------------------------------------------- following
 

@@ -19,6 +19,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractSlider, QSizePolicy, QToolTip, QWidget
 
+from app.design.focus_rings import is_ringed
 from app.design.fonts import TEXT_SMALL, px, ui_font
 from app.design.tokens import DARKROOM, Theme, color
 from app.inspector.timeline.overview import Overview
@@ -180,7 +181,7 @@ class Timeline(QAbstractSlider):
             painter.setPen(QPen(color(theme.surface), 2))
             painter.setBrush(color(theme.ink))
             painter.drawEllipse(QPointF(here, middle), 8, 8)
-        if self.hasFocus():
+        if is_ringed(self):
             painter.setPen(QPen(color(theme.focus), 2))
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.drawRoundedRect(QRectF(self.rect()).adjusted(1, 1, -1, -1), 4, 4)

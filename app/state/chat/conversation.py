@@ -29,6 +29,8 @@ class Answer:
     model_title: str
     seed: int
     config: GenerationConfig
+    model: str = ""  # an embedded one's id or a folder; empty where it is not known
+    adapter: str | None = None  # on that model
     stats: RunStats = field(init=False)
     status: Status = "waiting"
     text: str = ""

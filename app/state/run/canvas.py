@@ -22,6 +22,8 @@ from engine import CanvasCommitted, CanvasStarted, Event, GenerationFinished, Pr
 Tokens = NDArray[np.int32]
 Mask = NDArray[np.bool_]
 
+NEVER = -1
+"""In place of a token, where a position was never accepted."""
 SETTLED_AFTER = 2
 """Steps in a row that a position must be accepted with one argmax before it counts as settled."""
 
@@ -71,17 +73,21 @@ class BlockState:
     agreed_steps: NDArray[np.int32] = field(init=False)  # steps in a row accepted with one argmax
     accepted_steps: NDArray[np.int32] = field(init=False)
     remelts: NDArray[np.int32] = field(init=False)
-    shown_before: Tokens | None = None  # (C,) and what was accepted, before the latest step
+    kept: Tokens = field(init=False)  # (C,) the candidate that was accepted last; NEVER where none was
+    shown_before: Tokens | None = None  # (C,) these three as they were before the latest step
+    kept_before: Tokens | None = None
     accepted_before: Mask | None = None
     top_tokens: Tokens | None = None  # (C, K) of the latest step, where the run reports them
     top_probabilities: NDArray[np.float32] | None = None
     seconds: float = 0.0  # of all steps
     text_length: int | None = None  # None until committed
+    outcome: Tokens | None = None  # (T,) the text that it comes to, where that is known: committed, or in a replay
     reason: Literal["converged", "step_cap"] | None = None
 
     def __post_init__(self) -> None:
         self.accepted_mask = self.remelted_mask = self.settled_mask = np.zeros(self.length, dtype=np.bool_)
         self.agreed_steps = self.accepted_steps = self.remelts = np.zeros(self.length, dtype=np.int32)
+        self.kept = np.full(self.length, NEVER, dtype=np.int32)
 
     @property
     def length(self) -> int:
@@ -164,6 +170,7 @@ class BlockState:
         if share >= 1.0 or self.committed or self.entropy is None:
             return self
         assert self.shown_before is not None
+        assert self.kept_before is not None
         assert self.accepted_before is not None
         new = np.flatnonzero(self.accepted_mask & ~self.accepted_before & ~self.pinned_mask)
         new = new[np.argsort(self.entropy[new], kind="stable")]
@@ -171,6 +178,7 @@ class BlockState:
         coming[new[int(share * (len(new) + 1)) :]] = True
         part = copy.copy(self)
         part.shown = np.where(coming, self.shown_before, self.shown)
+        part.kept = np.where(coming, self.kept_before, self.kept)
         part.accepted_mask, part.settled_mask = self.accepted_mask & ~coming, self.settled_mask & ~coming
         part.accepted_steps = self.accepted_steps - coming
         return part
@@ -185,11 +193,12 @@ class BlockState:
         agreed = np.where(unchanged, self.agreed_steps, 0) + 1
         self.agreed_steps = np.where(accepted, agreed, 0).astype(np.int32)
         self.settled_mask = (self.agreed_steps >= SETTLED_AFTER) & (event.candidates == event.argmax_canvas)
-        self.shown_before, self.accepted_before = self.shown, self.accepted_mask
+        self.shown_before, self.kept_before, self.accepted_before = self.shown, self.kept, self.accepted_mask
         self.remelted_mask = self.accepted_mask & ~accepted
         self.remelts = self.remelts + self.remelted_mask
         self.accepted_steps = self.accepted_steps + accepted
         self.accepted_mask = accepted
+        self.kept = np.where(accepted, event.candidates, self.kept).astype(np.int32)
         self.shown = event.next_canvas  # at accepted positions this is the candidate
         self.argmax_canvas = event.argmax_canvas
         self.entropy = event.entropy
@@ -203,6 +212,7 @@ class BlockState:
         self.shown = event.tokens
         self.text_length = event.text_length
         self.reason = event.reason
+        self.outcome = event.tokens[: event.text_length]
         self.remelted_mask = np.zeros(self.length, dtype=np.bool_)
 
 

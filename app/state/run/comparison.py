@@ -46,6 +46,17 @@ def differences(one: TraceHeader, other: TraceHeader) -> tuple[Difference, ...]:
     return tuple(Difference(*pair) for pair in pairs if pair[1] != pair[2])
 
 
+def comes_from(run: TraceHeader, other: TraceHeader) -> bool:
+    """Whether ``run`` was made from ``other``: forked from it, or from a fork of it, or spans of it written anew."""
+    if run.parent is None or run.id == other.id:
+        return False
+    if run.parent.id == other.id:
+        return True
+    one, begun = run.changes, other.changes
+    is_further = len(begun) < len(one) and one[: len(begun)] == begun and not other.marks
+    return is_further and (asked(run), run.seed, run.config) == (asked(other), other.seed, other.config)
+
+
 def model_title(header: TraceHeader) -> str:
     """What the run's model is called."""
     return header.model.title or header.model.name

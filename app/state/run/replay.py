@@ -396,4 +396,7 @@ def _snapshots(events: list[Event], arrays: dict[str, NDArray[Any]]) -> tuple[Bl
             step += 1
         canvases.fold(event)
         found.append(copy.copy(canvases.blocks[-1]))
+    last = found[-1]
+    for snapshot in found:  # all of them are laid out on the lines that the block comes to
+        snapshot.outcome = last.kept if last.outcome is None else last.outcome
     return tuple(found)

@@ -99,6 +99,30 @@ def entered(puzzle: str) -> SolveFrame:
     return SolveFrame(puzzle, cells, pairs, False, -1, None, 0, False, None)
 
 
+def settled(puzzle: str, answer: str) -> SolveFrame:
+    """A board with an answer of 81 characters, ``.`` where it has no digit, of which nothing else is known."""
+    said = verdict(puzzle, answer)
+    digits = [sign if sign in _DIGITS else "" for sign in answer]
+    pairs = _conflicts([digit or given.strip(BLANK) for digit, given in zip(digits, puzzle, strict=True)])
+    clashing, wrong = {cell for pair in pairs for cell in pair}, frozenset(said.wrong)
+    cells = tuple(
+        ShownCell(
+            CellState.SETTLED,
+            digits[cell],
+            digits[cell],
+            given.strip(BLANK),
+            (),
+            None,
+            0,
+            cell in clashing,
+            given not in (BLANK, digits[cell]),
+            cell in wrong,
+        )
+        for cell, given in enumerate(puzzle)
+    )
+    return SolveFrame(puzzle, cells, pairs, True, -1, None, 0, True, said)
+
+
 def frame(
     puzzle: str,
     block: BlockState | None,
@@ -112,12 +136,17 @@ def frame(
     """
     if block is None:
         return entered(puzzle)
+
+    def written(token: int) -> str:
+        text = piece(token)
+        return bare if (bare := text.strip()) in _DIGITS else text  # a digit may come with its space
+
     places = [place if place < block.length else -1 for place in positions]
-    states, texts = _on_canvas(block, piece, places)
-    marks = _marks(block, piece, places)
+    states, texts = _on_canvas(block, written, places)
+    marks = _marks(block, written, places)
     digits = [_digit(block, state, text, mark) for state, text, mark in zip(states, texts, marks, strict=True)]
     if block.top_tokens is None:
-        digits = _guesses(block, piece, places, states, digits)
+        digits = _guesses(block, written, places, states, digits)
     pairs = _conflicts([digit or given.strip(BLANK) for digit, given in zip(digits, puzzle, strict=True)])
     clashing = {cell for pair in pairs for cell in pair}
     said = verdict(puzzle, "".join(text if text in _DIGITS else "." for text in texts)) if block.committed else None

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from PySide6.QtCore import QObject, Signal, Slot
 from PySide6.QtWidgets import QCheckBox, QComboBox, QGridLayout, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
-from app.design.controls import FlowLayout, Hairline, button, label
+from app.design.controls import FlowLayout, FocusGroup, Hairline, button, label
 from app.state.sudoku.solve_frame import SolveFrame
 from app.sudoku.words import bin_tip, bin_title, figures
 from app.system.i18n import tr
@@ -116,6 +116,8 @@ class Column(QWidget):
         self.run_facts.setAccessibleName(tr("Whose run it is"))
         self.inspect = button(tr("Open in the inspector"), tr("Open this run in the inspector"))
         self.back = button(tr("Back to the puzzle"), tip=tr("Shows the puzzle alone again, to edit it"))
+        self._focus = FocusGroup(self.solve, self.stop)
+        self.edits = FocusGroup(self.undo, self.redo, self.clear, self.paste)
         self._lay_out(explanation)
         for made, signal in (
             (self.solve, self.solve_asked),
@@ -166,11 +168,12 @@ class Column(QWidget):
 
     def show_solving(self, busy: bool, waits: str, *, can_run: bool, offer: bool) -> None:
         """Whether something runs, and what it or the user waits for; whether a model must be loaded for it."""
-        self.solve.setVisible(not busy)
-        self.stop.setVisible(busy)
+        with self._focus:
+            self.solve.setVisible(not busy)
+            self.stop.setVisible(busy)
+            self.solve.setEnabled(can_run)
         self.solve.setText(tr("Load Safelight Sudoku and solve") if offer else tr("Solve"))
         self.solve.setAccessibleName(self.solve.text() if offer else tr("Solve the puzzle"))
-        self.solve.setEnabled(can_run)
         self.solve.setToolTip(waits)
         self.reason.setText(waits)
         self.reason.setVisible(bool(waits))

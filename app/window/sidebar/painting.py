@@ -8,6 +8,7 @@ from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QPointF, QRect, Q
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPen, QTextCharFormat, QTextLayout, QTextOption
 from PySide6.QtWidgets import QLineEdit, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
+from app.design.focus_rings import is_ringed
 from app.design.fonts import TEXT_BODY, TEXT_SMALL, px
 from app.design.tokens import RADIUS, SPACE_1, SPACE_2, SPACE_3, SPACE_4, Theme, color
 from app.library import Summary
@@ -80,10 +81,12 @@ class RowPainter(QStyledItemDelegate):
             below = rect.adjusted(LEFT, SPACE_3, -RIGHT, 0)
             self._write(painter, below, row, self._header, self.theme.faint_ink, ())
         else:
-            self._paint_conversation(painter, rect, state, row)
+            self._paint_conversation(painter, rect, state, row, is_ringed=is_ringed(option.widget))
         painter.restore()
 
-    def _paint_conversation(self, painter: QPainter, rect: QRect, state: QStyle.StateFlag, summary: Summary) -> None:
+    def _paint_conversation(
+        self, painter: QPainter, rect: QRect, state: QStyle.StateFlag, summary: Summary, *, is_ringed: bool
+    ) -> None:
         theme = self.theme
         is_open = summary.id == self._rows.current
         is_hovered = bool(state & QStyle.StateFlag.State_MouseOver)
@@ -96,7 +99,7 @@ class RowPainter(QStyledItemDelegate):
             painter.drawRoundedRect(box, RADIUS, RADIUS)
         if is_open:
             painter.fillRect(QRect(box.left(), box.top() + SPACE_2, 3, box.height() - 2 * SPACE_2), color(theme.accent))
-        if has_cursor:
+        if has_cursor and is_ringed:
             painter.setPen(QPen(color(theme.focus), 2))
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.drawRoundedRect(box.adjusted(1, 1, -1, -1), RADIUS, RADIUS)

@@ -25,7 +25,7 @@ def style(theme: Theme) -> str:
     return f"""
 QWidget#sidebar {{ background: {theme.surface}; }}
 QWidget#sidebar QListView {{ border: none; }}
-QWidget#sidebar QListView:focus {{ border: none; }}
+QWidget#sidebar QListView[ring="true"] {{ border: none; }}
 QWidget#sidebar QListView::item {{ border: none; padding: 0; }}
 QWidget#sidebar QLineEdit#rename {{ padding: 3px 7px; min-height: 0; font-size: {TEXT_BODY}px; }}
 QToolButton[role="dots"] {{
@@ -35,7 +35,7 @@ QToolButton[role="dots"] {{
 QToolButton[role="dots"]:hover, QToolButton[role="dots"]:pressed {{
     background: {theme.surface_raised}; border-color: {theme.line_strong};
 }}
-QToolButton[role="dots"]:focus {{ border: 2px solid {theme.focus}; padding: 0; }}
+QToolButton[role="dots"][ring="true"] {{ border: 2px solid {theme.focus}; padding: 0; }}
 QFrame#undo {{ background: {theme.surface_raised}; border: none; border-top: 1px solid {theme.line}; }}
 """
 

@@ -118,6 +118,20 @@ def test_nothing_is_hit_outside():
         grid.rect_of(-1)
 
 
+def test_rows_end_with_their_lines():
+    grid = Geometry.from_width(400, 30, 18, 32, columns=8, ends=(3, 4, 16))
+    assert grid.starts == (0, 4, 5, 13, 17, 25)
+    assert [grid.place_of(index) for index in (3, 4, 5, 12, 13, 29)] == [(0, 3), (1, 0), (2, 0), (2, 7), (3, 0), (5, 4)]
+    for index in range(30):
+        x, y, _, _ = grid.rect_of(index)
+        assert grid.cell_at(x, y) == index
+    right = grid.rect_of(4)
+    assert grid.cell_at(right.x + right.width + GAP, right.y) == -1
+    moves = [(12, 0, 1), (12, 0, -1), (3, 1, 0), (0, 0, -1), (29, 0, 1), (29, 1, 0), (24, 0, 1)]
+    assert [grid.moved(*move) for move in moves] == [16, 4, 4, 0, 29, 29, 29]
+    assert grid.height == Geometry.from_width(400, 48, 18, 32, columns=8).height
+
+
 @looped("available, count", product(range(20, 1400, 37), [0, 5, 64, 81, 96, 256]))
 def test_columns_fit(available, count):
     columns = fitting_columns(available, 18, count)
@@ -573,8 +587,8 @@ def test_summary_for_screen_readers(view):
     events = script()
     wanted = {
         -1: "Canvas block 1, before the first step: 24 tokens of noise.",
-        1: "Canvas block 1, step 1: 8 of 24 accepted, 0 remelted.",
-        2: "Canvas block 1, step 2: 8 of 24 accepted, 2 remelted.",
+        1: "Canvas block 1, step 2: 8 of 24 accepted, 0 remelted.",
+        2: "Canvas block 1, step 3: 8 of 24 accepted, 2 remelted.",
         4: "Canvas block 1, committed after 4 steps: 20 of 24 are text, 4 remelts.",
     }
     assert view.accessibleName() == "Canvas"

@@ -56,7 +56,7 @@ def test_headings_rules_quotes_and_line_breaks() -> None:
     heading, rule, quote = parse("## Two\n\n---\n\n> one\n> two  \n> three\n>\n> > deep")
     assert heading == Heading(2, (Text("Two"),))
     assert rule == ThematicBreak()
-    assert quote == Quote((Paragraph((Text("one two\nthree"),)), Quote((Paragraph((Text("deep"),)),))))
+    assert quote == Quote((Paragraph((Text("one\ntwo\nthree"),)), Quote((Paragraph((Text("deep"),)),))))
 
 
 def test_lists_count_from_their_start_and_tasks_have_boxes() -> None:

@@ -8,7 +8,7 @@ from dataclasses import fields
 
 import pytest
 from PySide6.QtCore import QSettings, Qt
-from PySide6.QtGui import QColor, QFontInfo
+from PySide6.QtGui import QColor, QFontInfo, QFontMetricsF
 from PySide6.QtWidgets import QApplication, QLabel, QLineEdit, QPushButton, QVBoxLayout, QWidget
 
 from app.design.fonts import canvas_font, px, set_text_percent, sized, text_percent, ui_font
@@ -194,6 +194,16 @@ def test_canvas_font_has_one_width():
     font = canvas_font(18)
     assert font.pixelSize() == 18
     assert QFontInfo(font).fixedPitch()
+    assert QFontInfo(font).family() == "JetBrains Mono"
+
+
+@pytest.mark.usefixtures("qapp")
+def test_the_interface_has_a_face_of_its_own_with_figures_of_one_width():
+    font = ui_font()
+    assert QFontInfo(font).family() == "Inter"
+    widths = {QFontMetricsF(font).horizontalAdvance(figure) for figure in "0123456789"}
+    assert len(widths) == 1
+    assert len(font.families()) == 2  # the system's own has the scripts that ours lacks
 
 
 # ---------------------------------------------------------------- size of text

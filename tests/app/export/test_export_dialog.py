@@ -108,7 +108,7 @@ def test_what_is_asked_for_is_what_is_written(opened: Opened, qtbot: Any, tmp_pa
         assert image.n_frames == Replay(several).first_of(1)
         assert image.info["duration"] == 100
     pick(dialog.which, "named")
-    dialog.steps.setText("noise,0,end")
+    dialog.steps.setText("noise,1,end")
     assert len(dialog.options().frames or ()) == 3
     pick(dialog.which, "here")
     assert dialog.options().frames == (2,)

@@ -15,7 +15,7 @@ from app.export import html
 from app.export.options import Options
 from app.state.run.canvas import CellState
 from app.state.run.replay import Replay
-from engine import CanvasStarted, GenerationConfig, SafelightError, StepFinished, Trace
+from engine import CanvasStarted, GenerationConfig, SafelightError, StepFinished, Trace, step_number
 
 from . import browser as browsers
 from .conftest import HOSTILE, PROMPT, made_up, whole
@@ -119,7 +119,7 @@ def test_scrubbing_with_the_slider_shows_the_step(browser: Any, real: Trace, tmp
         "(() => { const s = document.getElementById('scrubber'); s.value = 4;s.dispatchEvent(new Event('input')); })()"
     )
     assert browser.value(CELLS) == expected(real, 4, calm=True)
-    assert "step 3," in browser.value("document.getElementById('scrubber').getAttribute('aria-valuetext')")
+    assert "step 4," in browser.value("document.getElementById('scrubber').getAttribute('aria-valuetext')")
 
 
 def test_a_click_shows_the_biography(browser: Any, large: Trace, tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_a_click_shows_the_biography(browser: Any, large: Trace, tmp_path: Path)
     )
     assert len(rows) == 48
     for step, (number, guess, drawn, fate, entropy) in enumerate(rows):
-        assert number == str(step)
+        assert number == str(step_number(step))
         assert guess == glyph_of(large.piece(int(record.argmax[step, at])), False).text
         assert drawn == glyph_of(large.piece(int(record.candidates[step, at])), False).text
         assert fate.startswith("accepted") == bool(record.accepted[step, at])
@@ -145,7 +145,7 @@ def test_a_click_shows_the_biography(browser: Any, large: Trace, tmp_path: Path)
     assert record.top_tokens is not None
     dots = browser.value("document.querySelectorAll('#bump circle').length")
     assert dots == 48 * 8
-    assert browser.value("document.querySelector('tr[aria-current=step] td').textContent") == "19"
+    assert browser.value("document.querySelector('tr[aria-current=step] td').textContent") == "20"
     top = browser.value("[...document.querySelectorAll('#top b')].map((each) => each.textContent)")
     assert top == [glyph_of(large.piece(int(token)), False).text for token in record.top_tokens[19, at]]
     browser.press("ArrowRight", shift=True)

@@ -213,9 +213,9 @@ def test_frames_by_words(several: Trace) -> None:
     first = frames_of(replay, 0)
     steps = len(first) - 2
     assert steps >= 2
-    assert parse_steps("noise, 0-1,end,0", replay, 0) == (first[0], first[1], first[2], first[-1])
-    assert parse_steps("0-", replay, 1)[0] == replay.first_of(1) + 1
-    for wrong in ("", "x", "99", "1-0", "-1", "0-99"):
+    assert parse_steps("noise, 1-2,end,1", replay, 0) == (first[0], first[1], first[2], first[-1])
+    assert parse_steps("1-", replay, 1)[0] == replay.first_of(1) + 1
+    for wrong in ("", "x", "99", "2-1", "-1", "1-99", "0", "0-1"):
         with pytest.raises(SafelightError):
             parse_steps(wrong, replay, 0)
     with pytest.raises(SafelightError, match="there is no block 9"):
@@ -231,9 +231,9 @@ def test_options_are_checked() -> None:
 
 
 def test_columns_fill_their_rows() -> None:
-    assert 64 % shapely(64, 22, 34) == 0
-    assert 256 % shapely(256, 120, 34) == 0
-    assert shapely(1, 22, 34) == 1
+    assert 64 % shapely(64, (), 22, 34) == 0
+    assert 256 % shapely(256, (), 120, 34) == 0
+    assert shapely(1, (), 22, 34) == 1
 
 
 def test_a_long_prompt_ends_in_an_ellipsis() -> None:

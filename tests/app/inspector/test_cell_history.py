@@ -127,9 +127,9 @@ def test_a_block_without_steps():
 
 def test_the_history_in_words():
     said = history_in_words(bio_of(life()), letter)
-    assert said == "Accepted at 3 of 5 steps, remelted once, settled at step 3 as 'k'."
+    assert said == "Accepted at 3 of 5 steps, remelted once, settled at step 4 as 'k'."
     said = history_in_words(bio_of(life(commit=False)), letter)
-    assert said == "Accepted at 3 of 5 steps, remelted once, best guess since step 3: 'k'."
+    assert said == "Accepted at 3 of 5 steps, remelted once, best guess since step 4: 'k'."
     assert history_in_words(bio_of(life(), 1), letter).endswith("as 'b'. It is padding behind the end of the text.")
     pinned = [made_up.started(2, pinned=[0]), *life()[1:]]
     assert history_in_words(bio_of(pinned), letter) == "Given: pinned as 'k' from the start."
@@ -139,9 +139,9 @@ def test_the_history_in_words():
     ("step", "said"),
     [
         (-1, "Before the first step: the position holds noise."),
-        (0, "Step 0: argmax 'k', sampled 'l', re-noised; entropy 1.000 nats."),
-        (1, "Step 1: argmax and sampled 'l', accepted; entropy 0.800 nats."),
-        (2, "Step 2: argmax 'l', sampled 'n', re-noised, which is a remelt; entropy 0.600 nats."),
+        (0, "Step 1: argmax 'k', sampled 'l', re-noised; entropy 1.000 nats."),
+        (1, "Step 2: argmax and sampled 'l', accepted; entropy 0.800 nats."),
+        (2, "Step 3: argmax 'l', sampled 'n', re-noised, which is a remelt; entropy 0.600 nats."),
         (5, "Committed as 'k'."),
     ],
 )
@@ -222,8 +222,8 @@ def test_a_hovered_cell_is_shown_lightly_and_the_selected_one_before_it(view, pl
 def test_words_and_table_follow_the_frame(view, player):
     player.select(0)
     player.go(3)  # step 2
-    assert view.sentence.text() == "Accepted at 3 of 5 steps, remelted once, settled at step 3 as 'k'."
-    assert view.now.text().startswith("Step 2: argmax 'l', sampled 'n'")
+    assert view.sentence.text() == "Accepted at 3 of 5 steps, remelted once, settled at step 4 as 'k'."
+    assert view.now.text().startswith("Step 3: argmax 'l', sampled 'n'")
     assert view.table.rows() == [
         ("1", "'l'", "50.0 %", "argmax"),
         ("2", "'m'", "20.0 %", ""),
@@ -233,7 +233,7 @@ def test_words_and_table_follow_the_frame(view, player):
     player.go(4)
     assert view.table.rows()[0] == ("1", "'k'", "70.0 %", "argmax, accepted")
     assert len(view.table.rows()) == 3
-    assert view.chart.accessibleDescription().count("Step 3: argmax and sampled 'k', accepted") == 1
+    assert view.chart.accessibleDescription().count("Step 4: argmax and sampled 'k', accepted") == 1
     player.go(0)
     assert view.table.rows() == []
     assert "holds noise" in view.now.text()

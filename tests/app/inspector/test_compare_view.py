@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gettext
 
 import numpy as np
@@ -19,7 +20,7 @@ from app.state.run.canvas import CanvasState
 from app.state.run.comparison import Difference, differences, differing
 from app.state.run.replay import NOISE, Frame
 from app.system.i18n import use
-from engine import Parent
+from engine import Fork, Parent
 from tests.app.inspector.made_up import (
     END,
     LENGTH,
@@ -94,10 +95,13 @@ def test_differences_in_words():
 def test_a_fork_is_told_beside_its_parent():
     parent = asked()
     fork = asked(parent=Parent(parent.id, 1, 3))
-    assert asked_in_words(fork, parent).endswith("The left run goes on from the right one at block 2, step 3.")
+    assert asked_in_words(fork, parent).endswith("The left run goes on from the right one at block 2, step 4.")
     assert short_difference(fork, parent) == "what this run was made from"
     assert short_difference(parent, fork) == "made from this run"
-    assert asked_in_words(parent, fork).endswith("The right run goes on from the left one at block 2, step 3.")
+    assert asked_in_words(parent, fork).endswith("The right run goes on from the left one at block 2, step 4.")
+    pinned = dataclasses.replace(fork, changes=(Fork(1, 3, pinned=((6, 2),)),))
+    said = asked_in_words(parent, pinned, "abc".__getitem__)
+    assert said.endswith("left one at block 2, step 4: cell 6 pinned to 'c'.")
 
 
 def test_behind_the_end_it_makes_no_difference_which_token_says_so():
@@ -200,7 +204,7 @@ def test_marked_cells_are_painted(page, compare):
 
 def test_the_first_divergence_is_said_and_gone_to(page, compare):
     compare.set_other(Recorded(parted_at(1, 2), header=asked(7)))
-    assert "They first differ at block 2, step 2." in compare.facts.text()
+    assert "They first differ at block 2, step 3." in compare.facts.text()
     compare.diverge.click()
     assert page.player.frame == Frame(1, 2)
     compare.set_other(Recorded(run(seed=5), header=asked(8)))
@@ -216,7 +220,7 @@ def test_the_first_divergence_of_long_runs_is_looked_for_in_slices(page, compare
     assert not compare.diverge.isEnabled()
     page.player.go(1)  # meanwhile everything else can be done
     assert "Looking for" in compare.facts.text()
-    qtbot.waitUntil(lambda: "They first differ at block 2, step 2." in compare.facts.text())
+    qtbot.waitUntil(lambda: "They first differ at block 2, step 3." in compare.facts.text())
     assert compare.diverge.isEnabled()
 
 
@@ -260,7 +264,7 @@ def test_a_run_under_way_is_compared_as_it_grows(page, compare, qtbot):
         qtbot.waitUntil(lambda: len(page.player.replay.frames) == len(trace.events))
         said = compare.facts.text()
         parted = count > 2 * (STEPS + 2) - 2 - 1  # the step 2 of the second block is there
-        assert ("first differ at block 2, step 2" in said) == parted, (count, said)
+        assert ("first differ at block 2, step 3" in said) == parted, (count, said)
         assert ("the right one goes on" in said) == (not parted)
     page.run_ended()
     assert "under way" not in page.facts.toolTip()

@@ -85,7 +85,7 @@ def test_a_kept_run_is_opened_and_stands_in_the_tree(qtbot: QtBot, context: AppC
     assert asked.args == [INSPECTOR]
     assert inspector.page.player.trace is not None
     assert inspector.page.player.trace.path == one
-    qtbot.waitUntil(lambda: inspector.forks.tree.topLevelItemCount() == 2)
+    qtbot.waitUntil(lambda: inspector.forks.tree.topLevelItemCount() == 1)
 
 
 def test_a_file_that_cannot_be_read_is_said_once_and_hides_no_other(

@@ -58,7 +58,7 @@ def test_a_cell_is_needed_to_pin_but_not_to_ban(panel, player):
     assert "select a cell" in panel.place.text()
     player.select(6)
     assert panel.pin.isEnabled()
-    assert panel.place.text() == "From block 1, step 2 on; cell 6 is selected."
+    assert panel.place.text() == "From block 1, step 3 on; cell 6 is selected."
 
 
 def test_recorded_candidates_are_offered_and_become_changes(panel, player, qtbot):
@@ -198,13 +198,14 @@ def test_only_settled_blocks_are_written_anew(panel, player):
 
 
 def test_runs_are_a_tree_that_is_walked(panel, qtbot):
-    panel.show_runs([RunItem("a", "", "Sort"), RunItem("b", "a", "Forked"), RunItem("c", "gone", "Alone")], "b")
+    items = [RunItem("a", "", "1", "Sort"), RunItem("b", "a", "2", "Forked"), RunItem("c", "gone", "", "Alone")]
+    panel.show_runs(items, "b")
     assert panel.tree.topLevelItemCount() == 2
     child = panel.tree.topLevelItem(0).child(0)
     assert panel.tree.currentItem() is child
     with qtbot.waitSignal(panel.run_chosen) as told:
         panel.tree.itemActivated.emit(child, 0)
-    assert told.args == ["b"]
+    assert told.args == ["2"]
 
 
 def test_every_string_is_translated(qtbot, player):

@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QColor, QMouseEvent
 
-from app.design.tokens import DARKROOM, PAPER, entropy_color
+from app.design.tokens import DARKROOM, PAPER, color, entropy_color
 from app.inspector.influence.scale import Scale, ShownInfluence
 from app.inspector.influence.view import InfluenceView
 from app.inspector.words import in_nats, power_of_ten, tick
@@ -79,8 +79,11 @@ def test_asking_with_text(influence, player, qtbot):
     with qtbot.waitSignal(influence.asked_text) as asked:
         qtbot.keyClick(influence.text, Qt.Key.Key_Return)
     assert asked.args == [2, " x"]
+    influence.measure.setFocus()
     influence.set_busy(True)
-    assert not influence.measure.isEnabled()
+    assert influence.measure.hasFocus()  # it stays where the work is
+    with qtbot.assertNotEmitted(influence.asked_text):
+        influence.measure.click()
     influence.show_problem("That is two tokens; type one.")
     assert influence.problem.isVisible()
     assert influence.measure.isEnabled()
@@ -99,8 +102,8 @@ def test_a_measurement_is_shown_and_linked(influence, player, qtbot):
     player.select(1)
     influence.show_influence(1, 5, 6, KL)
     assert influence.what.text() == (
-        "Position 1 changed from 'f' to 'g', block 1, step 1. Position 3 moved most, by 0.500 nats. "
-        "2 positions moved by 0.01 nats or more."
+        "Position 1 changed from 'f' to 'g', block 1, step 2. Position 3 moved most, by 0.500 nats. "
+        "3 positions moved by 0.001 nats or more."
     )
     assert "Without self-conditioning" in influence.how.text()
     assert influence.legend.words[0] == "KL, 0 to 0.500 nats"
@@ -129,15 +132,20 @@ def test_the_map_of_influence_is_coloured(influence, player, theme):
     influence.show_influence(1, 5, 6, KL)
     player.select(-1)
     image = influence.map.grab().toImage()
-    for place, share in ((0, 0.0), (3, 1.0)):
+    for place, shade in ((0, color(theme.surface_sunken)), (3, entropy_color(1.0, theme))):
         x, y, _, _ = influence.map.grid.rect_of(place)
-        assert QColor(image.pixel(x + 1, y + 1)) == entropy_color(share, theme)
+        assert QColor(image.pixel(x + 1, y + 1)) == shade
 
 
-def test_nothing_moved(influence):
-    influence.show_influence(1, 5, 5, np.zeros(SHORT))
-    assert "No other position moved" in influence.what.text()
+@pytest.mark.parametrize("most", [0.0, 0.0009])
+def test_less_than_the_floor_is_nothing(influence, most):
+    kl = np.full(SHORT, most)
+    influence.show_influence(1, 5, 5, kl)
+    said = "Nothing depends on this token: no other position moved by 0.001 nats or more."
+    assert influence.what.text().endswith(said)
     assert not influence.list.isVisible()
+    assert influence.legend.words == ["the changed token, left out"]
+    assert influence.map.cell_name(0) == "Position 0 did not move."
 
 
 def test_a_measurement_of_another_canvas_is_refused(influence):
@@ -155,41 +163,35 @@ def test_another_trace_forgets_the_measurement(influence, player):
 # ------------------------------------------------------------------------------------------------------- scale
 
 
-FAR = np.array([1e-7, 0.0, 2e-6, 1e-4, 3e-6, 0.5])
+FAR = np.array([1e-7, 0.0, 2e-3, 4e-3, 3e-3, 0.5])
 
 
-def test_the_scale_is_chosen_by_the_spread():
+def test_the_scale_is_chosen_by_the_spread_above_the_floor():
     near = ShownInfluence(1, 5, 6, KL, 1)
     assert near.scale == Scale(0.5)
     far = ShownInfluence(1, 5, 6, FAR, 1)
-    assert far.scale == Scale(0.5, -7)
+    assert far.scale == Scale(0.5, -3)
     assert ShownInfluence(1, 5, 5, np.zeros(6), 1).scale == Scale(0.0)
 
 
 def test_the_changed_position_has_no_part_in_the_scale():
     kl = FAR.copy()
     kl[1] = 90.0
-    assert ShownInfluence(1, 5, 6, kl, 1).scale == Scale(0.5, -7)
+    assert ShownInfluence(1, 5, 6, kl, 1).scale == Scale(0.5, -3)
 
 
 def test_a_logarithmic_scale_tells_small_figures_apart():
-    scale = Scale(1.0, -7)
-    shares = scale.shares(np.array([0.0, 1e-9, 1e-7, 1e-6, 1e-3, 1.0]))
-    assert shares.tolist() == pytest.approx([0, 0, 0, 1 / 7, 4 / 7, 1])
-    assert Scale(1.0).shares(np.array([0.0, 0.25, 1.0])).tolist() == [0, 0.25, 1]
-    assert scale.marks == pytest.approx([place / 7 for place in range(8)])
+    scale = Scale(1.0, -3)
+    shares = scale.shares(np.array([0.0, 1e-9, 1e-3, 1e-2, 1.0]))
+    assert shares.tolist() == pytest.approx([np.nan, np.nan, 0, 1 / 3, 1], nan_ok=True)
+    assert Scale(1.0).shares(np.array([0.0, 0.25, 1.0])).tolist() == pytest.approx([np.nan, 0.25, 1], nan_ok=True)
+    assert scale.marks == pytest.approx([place / 3 for place in range(4)])
     assert Scale(1.0).marks == ()
-
-
-def test_at_most_seven_powers_of_ten_are_shown():
-    kl = np.full(9, 1e-11)
-    kl[0] = 0.5
-    assert ShownInfluence(3, 5, 6, kl, 3).scale.low == -7
 
 
 def test_the_scale_is_told_in_words_over_the_map(influence):
     influence.show_influence(1, 5, 6, FAR)
-    assert influence.legend.words[0] == "KL, 10⁻⁷ or less to 0.500 nats"
+    assert influence.legend.words[0] == "KL, 10⁻³ to 0.500 nats"
     assert "ten times" in influence.scale.text()
     assert "ten times" in influence.accessibleDescription()
     assert influence.legend.y() < influence._area.y()
@@ -197,18 +199,6 @@ def test_the_scale_is_told_in_words_over_the_map(influence):
     assert influence.scale.text().startswith("Linear scale")
     assert influence.map.cell_name(2) == "Position 2 moved by 0.020 nats."
     assert influence.map.cell_name(0) == "Position 0 did not move."
-
-
-@THEMES
-def test_a_logarithmic_map_is_coloured(influence, theme):
-    influence.set_theme(theme)
-    influence.show_influence(1, 5, 6, FAR)
-    image = influence.map.grab().toImage()
-    for place, share in ((0, 0.0), (5, 1.0)):
-        x, y, _, _ = influence.map.grid.rect_of(place)
-        assert QColor(image.pixel(x + 1, y + 1)) == entropy_color(share, theme)
-    x, y, _, _ = influence.map.grid.rect_of(3)
-    assert QColor(image.pixel(x + 1, y + 1)) not in (entropy_color(0.0, theme), entropy_color(1.0, theme))
 
 
 def test_figures_of_any_size_are_read():

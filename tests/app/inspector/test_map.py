@@ -147,10 +147,10 @@ def test_in_words(view, player):
     player.go(3)
     player.select(1)
     assert view.area.accessibleDescription() == (
-        "Block 1: 6 positions by 3 steps. Step 2: 2 accepted, 1 remelted, 0.375 nats a position. "
-        "Position 1: Accepted at 1 of 3 steps, remelted once, settled at step 0 as 'f'."
+        "Block 1: 6 positions by 3 steps. Step 3: 2 accepted, 1 remelted, 0.375 nats a position. "
+        "Position 1: Accepted at 1 of 3 steps, remelted once, settled at step 1 as 'f'."
     )
-    said = "Position 1. Step 2: argmax and sampled 'f', re-noised, which is a remelt; entropy 0.000 nats."
+    said = "Position 1. Step 3: argmax and sampled 'f', re-noised, which is a remelt; entropy 0.000 nats."
     assert view.area.cell_words(1, 2) == said
     assert view.area.cell_words(-1, 2) == ""
     player.open(None)

@@ -82,7 +82,7 @@ def test_opening_shows_the_end_and_what_it_is(page):
     assert page.canvas.view.block.committed
     assert page.transport.frame.accessibleName() == "Block 2, committed after step 4: the most it may take"
     page.player.go(2)
-    assert page.transport.frame.text() == "Block 1, step 1 of 4, temperature 0.70"
+    assert page.transport.frame.text() == "Block 1, step 2 of 4, temperature 0.70"
     page.player.go(0)
     assert page.transport.frame.text() == "Block 1, noise before the first step"
     page.player.go(5)
@@ -244,7 +244,7 @@ def test_settling_appears_when_it_is_reached(page):
     assert first[0] == 0
     second = heat("settling", seen_at(page, 2))
     assert second.shares[10] == pytest.approx(1 / (STEPS - 1))
-    assert second.words(10) == "Settled at step 1 of 4"
+    assert second.words(10) == "Settled at step 2 of 4"
 
 
 def test_remelts_count_up(page):
@@ -276,7 +276,7 @@ def test_padding_has_no_colour_in_any_layer(page):
 def test_the_tip_of_a_cell_tells_the_layers_figure(page):
     page.player.go(2)
     page.canvas.set_layer("settling")
-    assert page.canvas.view.cell_text(10)[-1] == "Settled at step 1 of 4"
+    assert page.canvas.view.cell_text(10)[-1] == "Settled at step 2 of 4"
     page.canvas.set_layer("state")
     assert "Settled at" not in page.canvas.view.cell_text(10)[-1]
 

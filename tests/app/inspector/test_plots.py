@@ -131,14 +131,14 @@ def test_where_nothing_was_recorded_it_says_so(parts):
 
 def test_words_of_a_step(parts):
     assert parts.plots.words_at(3) == [
-        "Block 1, step 2",
+        "Block 1, step 3",
         "Mean entropy: 0.333 nats",
         "Accepted: 4 of 24",
         "Best guess changed: 0",
         f"KL to the step before: {parts.overview[0].kl_to_previous[2]:.3f} nats or more",
         f"KL to the last step: {parts.overview[0].kl_to_final[2]:.3f} nats or more",
     ]
-    assert parts.plots.words_at(1)[0] == "Block 1, step 0"
+    assert parts.plots.words_at(1)[0] == "Block 1, step 1"
 
 
 def test_padding_enters_no_plot(parts):

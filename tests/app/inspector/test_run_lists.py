@@ -38,12 +38,38 @@ def test_runs_of_the_same_prompt_come_first_and_each_run_once() -> None:
     assert offers[-1].title == "Counting"
 
 
-def test_a_fork_stands_under_the_run_it_comes_from() -> None:
-    fork = run("fork", 2, parent=Parent("root", 0, 3), changes=(Fork(0, 3),))
-    orphan = run("orphan", 3, parent=Parent("gone", 1, 0), changes=(Fork(1, 0),))
-    items = run_tree([(orphan, "o"), (fork, "f"), (run("root"), "r"), (run("root"), "copy")])
-    assert items == [
-        RunItem("r", "", "prompt"),
-        RunItem("f", "r", "Forked at block 1, step 3"),
-        RunItem("o", "", "Forked at block 2, step 0"),
+def no_pieces(_header: TraceHeader) -> None:
+    return None
+
+
+def test_a_fork_of_a_fork_stands_under_it_and_says_what_was_changed() -> None:
+    pinned = Fork(0, 3, pinned=((12, 5),), settings=(("entropy_bound", 0.3),))
+    fork = run("fork", 2, parent=Parent("root", 0, 3), changes=(pinned,))
+    further = run("further", 3, parent=Parent("fork", 1, 0), changes=(pinned, Fork(1, 0, seed=8)))
+    listed = [(further, "x"), (fork, "f"), (run("root"), "r"), (run("root"), "copy"), (run("of another"), "o")]
+
+    def pieces(_header: TraceHeader) -> Any:
+        return "abcdefgh".__getitem__
+
+    for here in (further, fork, run("root")):
+        assert run_tree(here, listed, {"r": "Counting"}, pieces) == [
+            RunItem("root", "", "r", "Counting"),
+            RunItem("fork", "root", "f", "Block 1, step 4: cell 12 pinned to 'f', entropy bound 0.3 nats"),
+            RunItem("further", "fork", "x", "Block 2, step 1: seed 8"),
+        ]
+
+
+def test_a_parent_that_is_kept_nowhere_has_its_place_in_the_tree() -> None:
+    one = run("one", 2, parent=Parent("gone", 0, 3), changes=(Fork(0, 3, banned=(5,)),))
+    two = run("two", 3, parent=Parent("gone", 0, 0), changes=(Fork(0, 0),))
+    assert run_tree(one, [(two, "t"), (one, "o")], {}, no_pieces) == [
+        RunItem("gone", "", "", "prompt (no longer kept)"),
+        RunItem("one", "gone", "o", "Block 1, step 4: a token banned"),
+        RunItem("two", "gone", "t", "Block 1, step 1: nothing changed"),
     ]
+
+
+def test_a_run_that_claims_to_come_from_itself_hangs_nothing() -> None:
+    one = run("one", parent=Parent("two", 0, 0))
+    two = run("two", 2, parent=Parent("one", 0, 0))
+    assert {item.id for item in run_tree(one, [(one, "1"), (two, "2")], {}, no_pieces)} <= {"one", "two"}

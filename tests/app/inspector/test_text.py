@@ -210,7 +210,7 @@ def test_words_follow_the_frame(view, player):
     player.go(0)
     assert view.accessibleDescription() == "Block 1, before the first step: noise."
     player.go(2)
-    assert view.accessibleDescription() == "Block 1, draft at step 1."
+    assert view.accessibleDescription() == "Block 1, draft at step 2."
     player.select(1)
     assert view.caption.text() == "Position 1: ' you'"
     player.select(2)

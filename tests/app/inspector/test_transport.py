@@ -229,7 +229,7 @@ def test_pointing_tells_a_frames_facts(parts):
     timeline = parts.timeline
     assert timeline.facts(0) == ["Block 1, noise"]
     assert timeline.facts(3) == [
-        "Block 1, step 2 of 4",
+        "Block 1, step 3 of 4",
         "Temperature 0.60",
         "Mean entropy 0.333 nats",
         "4 of 24 accepted",

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import gc
 import itertools
-from dataclasses import replace
 
 import pytest
 from PySide6.QtCore import QAbstractAnimation, QCoreApplication, QEvent, QPoint, QPointF, Qt
-from PySide6.QtGui import QAccessible, QGuiApplication, QHelpEvent, QImage, QKeyEvent, QMouseEvent, QPainter
+from PySide6.QtGui import QAccessible, QGuiApplication, QHelpEvent, QImage, QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QLineEdit, QToolTip, QVBoxLayout, QWidget
 
-from app.canvas.geometry import Rect
+from app.board.geometry import MARGIN
+from app.board.legend import BoardLegend
 from app.design.tokens import DARKROOM, PAPER, color
-from app.state.run.canvas import CellState
 from app.state.sudoku.board import EMPTY, SIZE, Board
-from app.state.sudoku.solve_frame import PencilMark, ShownCell, SolveFrame, frame
-from app.sudoku.board.geometry import MARGIN, BoardGeometry
-from app.sudoku.board.glyphs import BoardGlyphs
-from app.sudoku.board.legend import BoardLegend
-from app.sudoku.board.paint import paint_sample, texts
+from app.state.sudoku.solve_frame import SolveFrame, frame
 from app.sudoku.board.view import BoardView
 from tests.app.sudoku.scripted import NOISE, PUZZLE, SOLVED, Script, piece
 
@@ -56,24 +51,6 @@ def middle(view: BoardView, cell: int) -> QPoint:
 
 
 # ---------------------------------------------------------------------------------------------------------- geometry
-
-
-@pytest.mark.parametrize(("width", "height"), [(280, 280), (281, 900), (560, 300), (900, 900)])
-def test_cells_and_points_go_both_ways_and_all_fits(width, height):
-    grid = BoardGeometry.within(width, height)
-    for index in range(SIZE):
-        x, y, w, h = grid.rect_of(index)
-        assert {grid.cell_at(x + dx, y + dy) for dx in (0, w - 1) for dy in (0, h - 1)} == {index}
-        assert w == h >= 28
-        assert 0 <= x <= width - w
-        assert 0 <= y <= height - h
-    assert abs((width - grid.side) / 2 - grid.left) <= 1
-    right = grid.left + grid.side
-    outside = [(grid.left - 1, grid.top), (grid.left, grid.top - 1), (right, grid.top), (-9, -9), (1e6, 0)]
-    assert [grid.cell_at(x, y) for x, y in outside] == [-1] * 5
-    for index in (-1, SIZE):
-        with pytest.raises(IndexError):
-            grid.rect_of(index)
 
 
 def test_it_is_square_in_a_layout(qtbot):
@@ -288,84 +265,6 @@ def test_a_board_that_waits_takes_no_digits(view, qtbot):
 
 # ------------------------------------------------------------------------------------------------------------ painting
 
-PLAIN = ShownCell(CellState.SETTLED, "7", "7", "", (), None, 0, False, False, False)
-KINDS = {
-    "noise": PLAIN._replace(state=CellState.NOISE, text=NOISE, digit=""),
-    "marks": PLAIN._replace(state=CellState.NOISE, digit="", marks=(PencilMark("7", 0.4), PencilMark("2", 0.3))),
-    "candidate": PLAIN._replace(state=CellState.CANDIDATE),
-    "accepted": PLAIN._replace(state=CellState.ACCEPTED),
-    "remelted": PLAIN._replace(state=CellState.REMELTED),
-    "settled": PLAIN,
-    "given": PLAIN._replace(given="7"),
-    "pinned": PLAIN._replace(given="7", state=CellState.GIVEN),
-    "conflict": PLAIN._replace(in_conflict=True),
-    "wrong": PLAIN._replace(wrong=True),
-    "changed given": PLAIN._replace(given="2", violated=True),
-}
-
-
-def sample(cell: ShownCell, theme, size: int) -> QImage:
-    image = QImage(size, size, QImage.Format.Format_RGB32)
-    painter = QPainter(image)
-    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-    paint_sample(painter, Rect(0, 0, size, size), cell, theme, BoardGlyphs())
-    painter.end()
-    return image
-
-
-@THEMES
-@pytest.mark.parametrize("size", [29, 60, 96])
-@pytest.mark.usefixtures("qapp")
-def test_every_state_looks_other_than_every_other(theme, size):
-    painted = {name: sample(cell, theme, size) for name, cell in KINDS.items()}
-    for one, two in itertools.combinations(painted, 2):
-        assert painted[one] != painted[two], (one, two)
-
-
-@pytest.mark.usefixtures("qapp")
-def test_states_differ_in_shape_and_not_in_colour_alone():
-    """With all inks alike every state but one still stands apart: a candidate and a settled digit differ in ink."""
-    one_ink = dict.fromkeys(("candidate", "accepted", "remelted", "settled", "given", "conflict", "noise"), "#ffffff")
-    theme = replace(DARKROOM, **one_ink)
-    kinds = {name: cell for name, cell in KINDS.items() if name != "candidate"}
-    painted = {name: sample(cell, theme, 60) for name, cell in kinds.items()}
-    for one, two in itertools.combinations(painted, 2):
-        assert painted[one] != painted[two], (one, two)
-
-
-@pytest.mark.usefixtures("qapp")
-def test_a_pencil_mark_is_as_large_as_it_is_likely_and_has_its_place():
-    grid = BoardGeometry.within(560, 560)
-    marks = {2: {"1": 0.45, "9": 0.3, "5": 0.05}, 3: {"6": 0.9, "1": 0.1}}
-    drawn = texts(grid, shown(Script().step(SOLVED, set(), marks)), DARKROOM, BoardGlyphs())
-
-    def of_cell(index: int) -> dict[str, tuple[int, float, float]]:
-        found = [item for item in drawn if grid.cell_at(item.x, item.y) == index]
-        return {item.text: (item.face.size, item.x, item.y) for item in found}
-
-    undecided = of_cell(2)
-    assert undecided["1"][0] > undecided["9"][0] > undecided["5"][0]
-    assert undecided["1"][1] < undecided["5"][1] < undecided["9"][1]
-    assert undecided["1"][2] < undecided["5"][2] < undecided["9"][2]
-    assert undecided[NOISE][0] < undecided["1"][0]  # the noise that stands there is small
-    likely = of_cell(3)
-    assert likely["6"][0] > 2 * likely["1"][0]
-    assert likely["6"][1:] == (middle_of(grid, 3))
-
-
-def middle_of(grid: BoardGeometry, cell: int) -> tuple[float, float]:
-    rect = grid.rect_of(cell)
-    return rect.x + rect.width / 2, rect.y + rect.height / 2
-
-
-@pytest.mark.usefixtures("qapp")
-def test_both_digits_of_a_changed_given_can_be_read():
-    grid = BoardGeometry.within(560, 560)
-    drawn = texts(grid, shown(Script().step("9" + SOLVED[1:], {0}, {})), DARKROOM, BoardGlyphs())
-    first = {item.text: item for item in drawn if grid.cell_at(item.x, item.y) == 0}
-    assert set(first) == {"5", "9"}
-    assert abs(first["5"].x - first["9"].x) > (first["5"].face.size + first["9"].face.size) * 0.3
-
 
 @THEMES
 def test_conflicts_are_joined_by_a_line(view, theme):
@@ -475,7 +374,7 @@ def test_cells_of_a_run_in_words(view):
     script = Script().step("9" + SOLVED[1:], {2, 3}, {5: {"4": 0.45, "1": 0.3}})
     script.step("9" + SOLVED[1:], {2}, {5: {"4": 0.45, "1": 0.3}})
     view.set_frame(shown(script))
-    assert table.text(DESCRIPTION).startswith("Step 1: 1 of 81 cells accepted, ")
+    assert table.text(DESCRIPTION).startswith("Step 2: 1 of 81 cells accepted, ")
     said = [table.child(index).text(NAME).partition(": ")[2] for index in range(6)]
     assert said[0].startswith("9 where the given is 5, candidate, changed given")
     assert said[1] == "3, given, candidate"

@@ -95,7 +95,7 @@ def test_a_model_that_does_not_load_is_told(qtbot: QtBot, open_window: Open) -> 
     page = window.pages.chat().page
     window.context.load("missing")
     qtbot.waitUntil(page.notice.isVisible)
-    assert page.notice.message.text() == "there is no model at missing"
+    assert page.notice.message.text() == "missing cannot be loaded: there is no model at missing."
     assert page.composer.hint.text() == "No model is loaded. Choose one above"
     window.context.load(SKILLS)
     qtbot.waitUntil(lambda: window.context.model is not None)

@@ -319,7 +319,7 @@ def test_a_change_behind_the_last_step_makes_the_block_go_on(model: Counting) ->
     run = play(model)
     longer = go_on(model, run, Fork(1, 5, settings=(("max_denoising_steps", 7),)))
     assert [event.steps for event in commits(longer)] == [7, 7]
-    with pytest.raises(SafelightError, match=r"block 1 ends after its 5 steps; .* set max_denoising_steps above 5"):
+    with pytest.raises(SafelightError, match=r"block 2 ends after its 5 steps; .* set max_denoising_steps above 5"):
         go_on(model, run, Fork(1, 5, seed=3))
 
 
@@ -452,10 +452,10 @@ def test_a_fork_that_is_none(made: Any, message: str) -> None:
         ([Fork(1, 1, pinned=((0, 4),)), Fork(1, 2, banned=(4,))], "position 0 is pinned to token 4"),
         ([Fork(1, 2, settings=(("t_min", 2.0),))], r"t_max \(0.8\) must not be below t_min \(2.0\)"),
         ([Fork(1, 2, settings=(("max_denoising_steps", 2.5),))], "max_denoising_steps must be a whole number"),
-        ([Fork(1, 2, settings=(("max_denoising_steps", 2),))], "block 1 ends after its 2 steps"),
+        ([Fork(1, 2, settings=(("max_denoising_steps", 2),))], "block 2 ends after its 2 steps"),
         ([Fork(1, 2), Fork(0, 2)], "must be in order"),
-        ([Fork(0, 5, edits=((0, 1),)), Fork(1, 0)], "the run has no step 5 in block 0"),
-        ([Fork(3, 0), Fork(7, 0, seed=1)], "the run has no step 0 in block 7"),
+        ([Fork(0, 5, edits=((0, 1),)), Fork(1, 0)], "the run has no step 6 in block 1"),
+        ([Fork(3, 0), Fork(7, 0, seed=1)], "the run has no step 1 in block 8"),
     ],
 )
 def test_changes_that_cannot_be_made(model: Counting, changes: list[Fork], message: str) -> None:

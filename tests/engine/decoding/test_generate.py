@@ -212,7 +212,7 @@ def test_inference_mode_stays_inside(model: DiffusionGemma) -> None:
 def test_non_finite_logits_are_an_error(weight: str) -> None:
     poisoned = network(1)
     poisoned.get_parameter(weight).view(-1)[0] = torch.nan
-    with pytest.raises(SafelightError, match=r"non-finite logits in block 0, step 0"):
+    with pytest.raises(SafelightError, match=r"non-finite logits in block 1, step 1"):
         run(poisoned)
 
 

@@ -304,7 +304,7 @@ def test_top_tokens(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_non_finite_logits_end_a_generation_by_programs() -> None:
     made = network()
     made.layers[1].mlp.up_proj.weight[0, 0] = float("nan")
-    with pytest.raises(SafelightError, match="non-finite logits in block 0, step 0"):
+    with pytest.raises(SafelightError, match="non-finite logits in block 1, step 1"):
         run(OnDevice(made))
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from engine import (
+    BASE,
     SKILLS,
     CanvasCommitted,
     CanvasStarted,
@@ -25,6 +26,7 @@ from engine import (
     StepFinished,
     Trace,
 )
+from engine.catalog import resolve
 from engine.errors import Sentence
 from engine.service import (
     AdapterChanged,
@@ -121,6 +123,26 @@ def test_a_foreseen_failure_is_told_without_details() -> None:
     backend = FakeEngine()
     assert loaded(backend, "missing")[-1] == LoadFailed("missing", "there is no model at missing")
     assert "no model is loaded" in ended(backend, chat(QUICK)).message  # nor the one from before
+
+
+def test_a_bad_folder_leaves_the_good_model_loaded(skills: LocalBackend, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_bytes((resolve(SKILLS) / "config.json").read_bytes())
+    for path in (str(tmp_path), str(tmp_path / "none")):
+        failed = loaded(skills, path)[-1]
+        assert isinstance(failed, LoadFailed)
+        assert failed.kept
+    assert ended(skills, chat(QUICK)).message == ""
+
+
+def test_an_adapter_comes_with_its_model() -> None:
+    backend = LocalBackend()
+    replies: list[LoadReply] = []
+    backend.load(LoadRequest(BASE, "Base", adapter="sudoku-lora"), replies.append)
+    assert replies[-1] == AdapterChanged("sudoku-lora", "Sudoku adapter")
+    backend.load(LoadRequest(BASE, "Base", adapter="none"), replies.append)
+    assert isinstance(replies[-2], ModelLoaded)
+    assert isinstance(replies[-1], AdapterChanged)
+    assert "there is no adapter at none" in replies[-1].message
 
 
 def test_an_unforeseen_failure_is_one_line_with_details() -> None:

@@ -92,7 +92,7 @@ def test_a_notice_says_how_far_the_run_can_be_followed(opened: Opened) -> None:
     head = HEAD.unpack_from(whole, boundaries(whole)[-4])  # PIEC or TEXT before the last block's commit, and that
     found = opened(whole[: boundaries(whole)[-4] + 3])
     assert head[0] in (b"COMM", b"TEXT")
-    assert found.notice == "The trace is cut off; it can be followed up to step 1 of block 2."
+    assert found.notice == "The trace is cut off; it can be followed up to step 2 of block 3."
     assert found.text.startswith("4, 5, 6, 7")
 
 
@@ -323,13 +323,13 @@ def test_a_step_that_is_none_is_refused_when_it_is_read(opened: Opened, name: st
     data = built(told(PREFILL), told(CANVAS), STEPS[name], told(SECOND), told(COMMIT))
     lazy = opened(data)
     assert len(lazy.entries) == 5
-    with little_memory(), pytest.raises(TraceError, match=r"is damaged at step 0 of block 0: it "):
+    with little_memory(), pytest.raises(TraceError, match=r"is damaged at step 1 of block 1: it "):
         lazy.event(2)
     assert_same(lazy.events[3:4], [SECOND])
     with little_memory():
         checked = opened(data, check=True)
     assert_same(checked.events, [PREFILL, CANVAS])
-    assert checked.notice == "The trace is damaged; it can be followed up to the beginning of block 0."
+    assert checked.notice == "The trace is damaged; it can be followed up to the beginning of block 1."
 
 
 CLAIMS = {
@@ -351,7 +351,7 @@ def test_a_head_that_claims_what_cannot_be_ends_the_trace(opened: Opened, name: 
     with little_memory():
         found = opened(data)
     assert_same(found.events, [PREFILL, CANVAS])
-    assert found.notice == "The trace is damaged; it can be followed up to the beginning of block 0."
+    assert found.notice == "The trace is damaged; it can be followed up to the beginning of block 1."
 
 
 @pytest.mark.parametrize("stored", [zlib.compress(bytes(9))[:-4], zlib.compress(bytes(9)) + b"m", zlib.compress(b"")])
@@ -569,7 +569,7 @@ def test_a_killed_writer_leaves_all_it_wrote(tmp_path: Path) -> None:
         os.kill(child.pid, signal.SIGKILL)
     found = open_trace(path, check=True)
     assert_same(found.events, source.events[:30])
-    assert found.notice == "The recording stops before the run's end; it can be followed up to step 27 of block 0."
+    assert found.notice == "The recording stops before the run's end; it can be followed up to step 28 of block 1."
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="has no limit for a file's size")

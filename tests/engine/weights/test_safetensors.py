@@ -81,7 +81,14 @@ def unshard(index: str) -> Callable[[Path], None]:
 
 
 def written(name: str, content: str | bytes) -> Callable[[Path], None]:
+    return large(name, lambda: content)
+
+
+def large(name: str, make: Callable[[], str | bytes]) -> Callable[[Path], None]:
+    """As ``written``, for what is only made when it is written."""
+
     def breaks(folder: Path) -> None:
+        content = make()
         (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
 
     return breaks
@@ -159,10 +166,10 @@ FAULTS: dict[str, tuple[Callable[[Path], None], str]] = {
     "weights are a pipe": (instead(os.mkfifo), "model.safetensors is not a regular file"),
     "weights are a folder": (instead(os.mkdir), "model.safetensors is not a regular file"),
     "weights are elsewhere": (instead(lambda path: path.symlink_to("gone")), "model.safetensors is missing"),
-    "a header of 90 MB": (written("model.safetensors", bignum(90)), "model.safetensors has a header out of all"),
-    "many tensors": (written("model.safetensors", empties(120_000)), "holds more than 100,000 tensors"),
+    "a header of 90 MB": (large("model.safetensors", lambda: bignum(90)), "model.safetensors has a header out of all"),
+    "many tensors": (large("model.safetensors", lambda: empties(120_000)), "holds more than 100,000 tensors"),
     "a shape near 2^62": (written("model.safetensors", one_tensor([2**31, 2**31])), "is damaged or truncated"),
-    "a shape of many numbers": (written("model.safetensors", one_tensor([1] * 700_000)), "a header out of all"),
+    "a shape of many numbers": (large("model.safetensors", lambda: one_tensor([1] * 700_000)), "a header out of all"),
     "no tokenizer": (removed("tokenizer.json"), "tokenizer.json is missing"),
     "corrupt tokenizer": (written("tokenizer.json", '{"model":\n {}}'), "tokenizer.json is damaged"),
     "tokenizer is garbage": (written("tokenizer.json", b"\xff\x00"), "tokenizer.json is damaged"),

@@ -8,13 +8,14 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QColor, QPainter
 from PySide6.QtWidgets import QWidget
 
+from app.board.glyphs import BoardGlyphs, Drawn, Face
+from app.board.paint import paint_sample
 from app.canvas.geometry import Rect
+from app.canvas.heat import Heat
 from app.canvas.legend import Legend, LegendEntry
-from app.design.tokens import Theme, color
+from app.design.tokens import Theme, color, entropy_color
 from app.state.run.canvas import CellState
 from app.state.sudoku.solve_frame import ShownCell
-from app.sudoku.board.glyphs import BoardGlyphs, Drawn, Face
-from app.sudoku.board.paint import paint_sample
 from app.system.i18n import tr
 
 _PLAIN = ShownCell(CellState.SETTLED, "7", "7", "", (), None, 0, False, False, False)
@@ -53,6 +54,15 @@ class BoardLegend(Legend):
         self.set_entries(entries)
         self.setAccessibleDescription(", ".join(self.words))
 
+    def set_heat(self, heat: Heat) -> None:
+        """What the colours of the cells mean, instead of the marks."""
+        if heat.swatches:
+            entries = [LegendEntry(words, partial(_paint_swatch, share)) for share, words in heat.swatches]
+        else:
+            entries = [LegendEntry(tr("{name}, {low} to {high}", name=heat.name, low=heat.low, high=heat.high), None)]
+        self.set_entries(entries)
+        self.setAccessibleDescription(", ".join(self.words))
+
     def _entry(self, words: str, cell: ShownCell) -> LegendEntry:
         return LegendEntry(words, partial(_paint_cell, self._glyphs, cell))
 
@@ -61,6 +71,10 @@ def _paint_cell(glyphs: BoardGlyphs, cell: ShownCell, painter: QPainter, area: Q
     font = painter.font()
     paint_sample(painter, _rect(area), cell, theme, glyphs)
     painter.setFont(font)
+
+
+def _paint_swatch(share: float, painter: QPainter, area: QRectF, theme: Theme) -> None:
+    painter.fillRect(area, entropy_color(share, theme))
 
 
 def _paint_marks(glyphs: BoardGlyphs, painter: QPainter, area: QRectF, theme: Theme) -> None:

@@ -9,21 +9,21 @@ written there.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from PySide6.QtCore import QLineF, QPointF, QRect, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPen, QPolygonF
 
+from app.board.geometry import BoardGeometry
+from app.board.glyphs import BoardGlyphs, Drawn, Face, visible
 from app.canvas.geometry import Rect
 from app.canvas.paint import state_color
 from app.design.fonts import TEXT_BODY, px, ui_font
-from app.design.tokens import RADIUS, Theme, color
+from app.design.tokens import RADIUS, Theme, color, entropy_color, readable_on
 from app.state.run.canvas import CellState
 from app.state.sudoku.solve_frame import ShownCell, SolveFrame
-from app.sudoku.board.geometry import BoardGeometry
-from app.sudoku.board.glyphs import BoardGlyphs, Drawn, Face, visible
 from engine.tasks.sudoku import PEERS
 
 SMALLEST_NOISE = 36
@@ -44,6 +44,7 @@ class BoardPaintOptions:
     focused: bool = False
     tint: float = 0.0  # 1 just after a change, falling to 0
     tinted: Mapping[int, CellState] | None = None  # what changed
+    shares: Sequence[float] | None = None  # of a scale of colours, 81 of them; NaN leaves a cell as it is
 
 
 def paint_board(
@@ -62,7 +63,7 @@ def paint_board(
     for index, cell in enumerate(frame.cells):
         if cell.in_conflict or cell.violated or cell.wrong or frame.started:
             _paint_shape(painter, geometry.rect_of(index), cell, theme)
-    glyphs.paint(painter, texts(geometry, frame, theme, glyphs) if drawn is None else drawn)
+    glyphs.paint(painter, texts(geometry, frame, theme, glyphs, options.shares) if drawn is None else drawn)
     for index, cell in enumerate(frame.cells):
         if cell.wrong and not cell.violated:
             _strike(painter, geometry.rect_of(index), theme)
@@ -84,13 +85,23 @@ def paint_sample(painter: QPainter, rect: Rect, cell: ShownCell, theme: Theme, g
 # ---------------------------------------------------------------- texts
 
 
-def texts(geometry: BoardGeometry, frame: SolveFrame, theme: Theme, glyphs: BoardGlyphs) -> list[Drawn]:
+def texts(
+    geometry: BoardGeometry,
+    frame: SolveFrame,
+    theme: Theme,
+    glyphs: BoardGlyphs,
+    shares: Sequence[float] | None = None,
+) -> list[Drawn]:
     """All texts of a board, each with its place, size and colour; those of one face together."""
     drawn: list[Drawn] = []
     developing = frame.started and not frame.committed
     for index, cell in enumerate(frame.cells):
         if cell.given or cell.text or cell.marks:
+            first = len(drawn)
             _cell_texts(drawn, geometry.rect_of(index), cell, developing, theme, glyphs)
+            if shares is not None and not math.isnan(shares[index]):
+                ink = readable_on(entropy_color(shares[index], theme))
+                drawn[first:] = [text._replace(ink=ink) for text in drawn[first:]]
     return sorted(drawn, key=_face)
 
 
@@ -186,6 +197,8 @@ def _paint_grounds(
     for index, cell in enumerate(frame.cells):
         if cell.given:
             painter.fillRect(*geometry.rect_of(index), given)
+        if options.shares is not None and not math.isnan(options.shares[index]):
+            painter.fillRect(*geometry.rect_of(index), entropy_color(options.shares[index], theme))
     if options.focused and 0 <= options.cursor < geometry.count:
         hint = _veil(theme.selection, 0.30)
         for index in (options.cursor, *PEERS[options.cursor]):

@@ -1,0 +1,123 @@
+"""A board that shows a block of a run: the same canvas as the grid of tokens, its positions laid out as a Sudoku."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QSize, Signal, Slot
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from app.board.geometry import LEAST_CELL, MARGIN
+from app.board.view import FrameView
+from app.canvas.heat import Heat
+from app.state.run.canvas import BlockState
+from app.state.sudoku.placing import Placed
+from app.state.sudoku.solve_frame import frame
+
+SMALLEST = 9 * LEAST_CELL + 2 * MARGIN
+
+
+class BlockBoard(FrameView):
+    """What is pointed at, selected and coloured here goes by the position on the canvas; -1 stands for none.
+
+    A position without a cell, as that of a line break, can be selected elsewhere; here it selects nothing.
+    """
+
+    positionSelected = Signal(int)  # noqa: N815 - Qt's way of naming
+    positionHovered = Signal(int)  # noqa: N815
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._placed: Placed | None = None
+        self._piece: Callable[[int], str] = str
+        self._cells: dict[int, int] = {}  # by position
+        self._block: BlockState | None = None
+        self._heat: Heat | None = None
+        self._is_led = False  # another view says what is selected or pointed at
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)  # as large as there is room
+
+    # ---------------------------------------------------------------- what is shown
+
+    @property
+    def placed(self) -> Placed | None:
+        """The puzzle and where its cells are; None where no board is shown."""
+        return self._placed
+
+    @property
+    def block(self) -> BlockState | None:
+        """What is shown, as it was when last set."""
+        return self._block
+
+    def place(self, placed: Placed | None, piece: Callable[[int], str]) -> None:
+        """Whose cells are where on the canvas, and how its tokens are written."""
+        self._piece = piece
+        if placed != self._placed:
+            self._placed = placed
+            self._cells = {} if placed is None else {place: cell for cell, place in enumerate(placed.positions)}
+            self.set_block(self._block)
+
+    def set_block(self, block: BlockState | None) -> None:
+        """Show a block, or how it stands now."""
+        self._block = block
+        placed = self._placed
+        self.set_frame(None if placed is None else frame(placed.puzzle, block, self._piece, placed.positions))
+
+    def set_heat(self, heat: Heat | None) -> None:
+        """Colour the cells by a figure of their positions; None shows the states alone."""
+        if heat is self._heat or (heat is not None and heat.same_as(self._heat)):
+            return
+        self._heat = heat
+        placed = self._placed
+        if heat is None or placed is None or max(placed.positions) >= len(heat.shares):
+            self.set_shares(None)
+        else:
+            self.set_shares(heat.shares[list(placed.positions)].tolist())
+
+    def cell_details(self, index: int) -> list[str]:
+        lines = super().cell_details(index)
+        if self._heat is not None and self._heat.words is not None and self._placed is not None:
+            lines.append(self._heat.words(self._placed.positions[index]))
+        return lines
+
+    # ---------------------------------------------------------------- by position
+
+    def cell_of(self, position: int) -> int:
+        """The cell at a position of the canvas, -1 where there is none."""
+        return self._cells.get(position, -1)
+
+    @Slot(int)
+    def select_position(self, position: int) -> None:
+        """What is selected in another view of the canvas."""
+        self._is_led = True
+        self.selected = self.cell_of(position)
+        self._is_led = False
+
+    @Slot(int)
+    def point_at(self, position: int) -> None:
+        """What is pointed at in another view of the canvas."""
+        self._is_led = True
+        self.hovered = self.cell_of(position)
+        self._is_led = False
+
+    def _position(self, cell: int) -> int:
+        return -1 if cell < 0 or self._placed is None else self._placed.positions[cell]
+
+    def _select(self, index: int) -> None:
+        before = self.selected
+        super()._select(index)
+        if self.selected != before and not self._is_led:
+            self.positionSelected.emit(self._position(self.selected))
+
+    def _hover(self, index: int) -> None:
+        before = self.hovered
+        super()._hover(index)
+        if self.hovered != before and not self._is_led:
+            self.positionHovered.emit(self._position(self.hovered))
+
+    # ---------------------------------------------------------------- size
+
+    def hasHeightForWidth(self) -> bool:
+        return False
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(SMALLEST, SMALLEST)

@@ -1,0 +1,51 @@
+"""The focus stays in its place on the path while turns come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from PySide6.QtWidgets import QApplication, QWidget
+
+from app.chat.messages.turn import TurnView
+from app.chat.messages.versions import VersionSwitch
+from app.design.controls import usable
+from app.state.chat.conversation import Turn
+
+ViewOf = Callable[[Turn], TurnView | None]
+
+
+@dataclass(frozen=True)
+class FocusPlace:
+    """A turn on the path, its place there, and the names of the controls that may have the focus, the best first."""
+
+    turn: Turn
+    at: int
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, path: Sequence[Turn], view_of: ViewOf) -> FocusPlace | None:
+        """Where the focus is now; None where it is in no turn."""
+        focus = QApplication.focusWidget()
+        at = next((at for at, turn in enumerate(path) if _holds(view_of(turn), focus)), None)
+        if at is None or focus is None:
+            return None
+        switch = focus.parentWidget()
+        others = (switch.before, switch.after) if isinstance(switch, VersionSwitch) else ()
+        return cls(path[at], at, tuple(widget.accessibleName() for widget in (focus, *others)))
+
+    def keep(self, path: Sequence[Turn], view_of: ViewOf, otherwise: QWidget) -> None:
+        """Give the focus to the same control of the turn that is there now; where it has none, to another widget.
+
+        Another version of a prompt is another turn, and a deleted turn has its neighbour in its place.
+        """
+        if self.turn in path and _holds(view_of(self.turn), QApplication.focusWidget()):
+            return
+        view = view_of(path[min(self.at, len(path) - 1)]) if path else None
+        stops = [stop for stop in view.tab_stops() if usable(stop)] if view is not None else []
+        heirs = [stop for name in self.names for stop in stops if stop.accessibleName() == name]
+        (*heirs, otherwise)[0].setFocus()
+
+
+def _holds(view: TurnView | None, focus: QWidget | None) -> bool:
+    return view is not None and focus is not None and view.isAncestorOf(focus)

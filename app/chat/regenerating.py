@@ -1,0 +1,93 @@
+"""Answers a turn once more. Where another model is loaded than wrote the answer, it is asked first which is to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Slot
+
+from app.context import AppContext, ModelChoice
+from app.design.notice import Notice
+from app.session.session import title_of
+from app.state.chat.conversation import Answer, Turn
+from app.system.i18n import tr
+from engine import EMBEDDED
+from engine.service import AdapterChanged, ServiceReply
+
+
+class Regenerating(QObject):
+    """``again`` makes another answer to a turn with the model that is loaded."""
+
+    def __init__(self, context: AppContext, notice: Notice, again: Callable[[Turn], object]) -> None:
+        super().__init__()
+        self._context, self._notice, self._again = context, notice, again
+        self._waiting: tuple[Turn, ModelChoice] | None = None  # for this model to be loaded
+        context.arrived.connect(self._take)
+        context.busy_changed.connect(self._go_on)
+        context.session.path_changed.connect(self._path_changed)
+
+    def ask(self, turn: Turn) -> None:
+        """Answer a turn once more, after a question where its answer is another model's."""
+        self._waiting = None
+        model, answer = self._context.model, turn.answer
+        if model is None:
+            return
+        wrote, now = self._writer(answer), title_of(model)
+        if not answer.model_title or wrote == self._context.choice:
+            self._again(turn)
+            return
+        choices = [(tr("Regenerate with {model}", model=now), partial(self._regenerate, turn))]
+        if wrote is None:
+            text = tr(
+                "{model} wrote this answer and is not here; {other} is loaded.", model=answer.model_title, other=now
+            )
+        else:
+            text = tr("{model} wrote this answer; {other} is loaded.", model=answer.model_title, other=now)
+            title = tr("Load {model} and regenerate", model=answer.model_title)
+            choices.insert(0, (title, partial(self._load, turn, wrote)))
+        self._notice.show_question(text, choices)
+
+    def _writer(self, answer: Answer) -> ModelChoice | None:
+        """The model that wrote an answer, if it is here. Answers of earlier versions know its title alone."""
+        known = [*self._context.models, *((model.id, model.title) for model in EMBEDDED)]
+        loaded = self._context.model
+        if loaded is not None:
+            known.append((loaded.path_or_id, loaded.title))
+        if not answer.model:
+            path = next((path for path, title in known if title == answer.model_title), None)
+            return None if path is None else ModelChoice(path)
+        is_here = answer.model in dict(known) or (Path(answer.model) / "config.json").is_file()
+        return ModelChoice(answer.model, answer.adapter) if is_here else None
+
+    def _load(self, turn: Turn, choice: ModelChoice) -> None:
+        self._waiting = turn, choice
+        self._context.load(choice.path_or_id, choice.adapter)
+
+    def _regenerate(self, turn: Turn) -> None:
+        if any(shown is turn for shown in self._context.session.chat.turns):
+            self._again(turn)
+
+    @Slot(object)
+    def _take(self, replies: list[ServiceReply]) -> None:
+        if any(isinstance(reply, AdapterChanged) and reply.message for reply in replies):
+            self._waiting = None  # the adapter could not be put on, and the context has said why
+
+    @Slot()
+    def _go_on(self) -> None:
+        if self._waiting is None:
+            return
+        turn, choice = self._waiting
+        there = self._context.loading or self._context.model
+        if there is None or there.path_or_id != choice.path_or_id:
+            self._waiting = None  # it failed, or another was chosen
+        elif self._context.choice == choice and not self._context.reason_to_wait():
+            self._waiting = None
+            self._regenerate(turn)
+
+    @Slot()
+    def _path_changed(self) -> None:
+        self._waiting = None
+        if self._notice.is_asking:
+            self._notice.hide()

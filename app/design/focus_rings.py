@@ -1,0 +1,47 @@
+"""Shows where the keyboard is to those who use it: a click marks nothing but text fields, which always show it."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, QObject, Slot
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QApplication, QWidget
+from shiboken6 import isValid
+
+from app.design.controls import restyle
+
+_PRESSES = (QEvent.Type.MouseButtonPress, QEvent.Type.MouseButtonDblClick, QEvent.Type.TouchBegin)
+
+
+def is_ringed(widget: QWidget) -> bool:
+    """Whether a widget that draws its own ring shall do so."""
+    return bool(widget.property("ring"))
+
+
+class FocusRings(QObject):
+    """Gives the focused widget the property ``ring``, for the style sheet, unless a pointer brought the focus there."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._by_keys = True  # what was used last
+        QApplication.instance().focusChanged.connect(self._moved)  # type: ignore[union-attr]
+
+    @Slot(QWidget, QWidget)
+    def _moved(self, before: QWidget | None, now: QWidget | None) -> None:
+        if before is not None and is_ringed(before):
+            restyle(before, "ring", False)
+        if now is None:
+            return
+        handle = now.window().windowHandle()
+        if handle is not None and isValid(handle):  # a popup's is made anew each time
+            handle.installEventFilter(self)  # of a window that has it already, it is only moved to the front
+        if QGuiApplication.mouseButtons():
+            self._by_keys = False
+        if self._by_keys:
+            restyle(now, "ring", True)
+
+    def eventFilter(self, _window: QObject, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.KeyPress:
+            self._by_keys = True
+        elif event.type() in _PRESSES:
+            self._by_keys = False
+        return False

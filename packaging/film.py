@@ -1,0 +1,107 @@
+"""Films the real window as a GIF: a chat answer as it develops, or what a first start shows.
+
+``python packaging/film.py OUT.gif --scene answer``. The scale comes from QT_SCALE_FACTOR in the environment.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+from PIL import Image
+from PySide6.QtCore import QElapsedTimer, QTimer
+from PySide6.QtGui import QImage
+from stage import load, opened, settle, wait_for
+
+from app.export.gif import as_pillow
+from app.window.main_window import MainWindow
+from engine import SKILLS
+
+FRAME_MS = 80
+LEAST_MS, LAST_MS = 20, 2500  # GIF counts in hundredths of a second; the last picture stays before all begins again
+COLORS = 96
+PROMPT = "Count from 4 to 43."
+
+
+class Film:
+    """Takes a picture of a window every ``FRAME_MS``, and keeps those that differ with the time that each was seen."""
+
+    def __init__(self, window: MainWindow) -> None:
+        self._window = window
+        self._clock = QElapsedTimer()
+        self._shots: list[tuple[int, QImage]] = []  # milliseconds, picture
+        self._timer = QTimer()
+        self._timer.timeout.connect(self._shoot)
+
+    def take(self, until: Callable[[], bool], what: str) -> None:
+        """Film until the condition holds."""
+        self._clock.start()
+        self._timer.start(FRAME_MS)
+        wait_for(until, what)
+        self._timer.stop()
+        self._shoot()
+
+    def _shoot(self) -> None:
+        picture = self._window.grab().toImage()
+        if not self._shots or picture != self._shots[-1][1]:
+            self._shots.append((self._clock.elapsed(), picture))
+
+    def save(self, path: Path) -> None:
+        """Write the pictures in one palette, each for as long as it was seen."""
+        pictures = [as_pillow(picture) for _, picture in self._shots]
+        times = [time for time, _ in self._shots]
+        seen = [max(LEAST_MS, after - before) for before, after in pairwise(times)] + [LAST_MS]
+        middle = pictures[len(pictures) // 2]
+        both = Image.new("RGB", (middle.width, 2 * middle.height))
+        both.paste(middle)
+        both.paste(pictures[-1], (0, middle.height))
+        colors = both.quantize(COLORS)
+        first, *rest = [one.quantize(palette=colors, dither=Image.Dither.NONE) for one in pictures]
+        first.save(path, save_all=True, append_images=rest, loop=0, duration=seen, optimize=True)
+
+
+def answer(window: MainWindow, film: Film, prompt: str) -> None:
+    """An answer from the first noise to the prose."""
+    load(window, SKILLS)
+    settle()
+    window.pages.chat().send(prompt)
+    film.take(lambda: window.context.session.active is None, "the answer")
+    settle(600)
+    film.take(lambda: True, "the prose")
+
+
+def first_run(window: MainWindow, film: Film, _prompt: str) -> None:
+    """What an empty chat shows by itself, for twelve seconds."""
+    load(window, SKILLS)
+    clock = QElapsedTimer()
+    clock.start()
+    film.take(lambda: clock.elapsed() > 12_000, "the first run")
+
+
+SCENES = {"answer": answer, "first-run": first_run}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--scene", choices=SCENES, default="answer")
+    parser.add_argument("--prompt", default=PROMPT)
+    parser.add_argument("--size", default="900x650", metavar="WxH", help="the window in logical pixels")
+    parser.add_argument("--theme", choices=("darkroom", "paper"), default="darkroom")
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    with opened(args.size, args.seed) as (window, _link):
+        window.appearance.choose(args.theme)
+        window.show()
+        film = Film(window)
+        SCENES[args.scene](window, film, args.prompt)
+        film.save(args.out)
+    print(args.out)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

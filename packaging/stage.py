@@ -1,0 +1,84 @@
+"""A real window in a temporary folder, for pictures and films of it: opened at a size, and waited for."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from PySide6.QtCore import QElapsedTimer, QEventLoop, QSettings, QTimer
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from app.bridge.engine_thread import EngineLink
+from app.chat.prose.aside import aside
+from app.main import application, make_window
+from app.window.main_window import MainWindow
+from engine.service import LocalBackend, ServiceReply
+
+LONGEST_WAIT_MS = 120_000
+
+
+@contextmanager
+def opened(size: str, seed: int, pace: str | None = None) -> Iterator[tuple[MainWindow, EngineLink]]:
+    """The window, not shown yet, and its engine, with nothing loaded.
+
+    Args:
+        size: WxH in logical pixels.
+        pace: of a canvas, as the settings keep it; a large one leaves time to catch it half done.
+    """
+    width, height = map(int, size.split("x"))
+    application()
+    link = EngineLink(LocalBackend())
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["HOME"] = folder
+        os.environ["XDG_DATA_HOME"] = f"{folder}/.local/share"
+        settings = QSettings(f"{folder}/settings.ini", QSettings.Format.IniFormat)
+        if pace is not None:
+            settings.setValue("canvas/pace", pace)
+        window = make_window(link, settings, seed)
+        window.resize(width, height)
+        yield window, link
+        window.close()
+
+
+def load(window: MainWindow, model: str) -> None:
+    """Load a model and wait for it."""
+    window.context.load(model)
+    wait_for(lambda: window.context.model is not None, "the model")
+
+
+def wait_for(condition: Callable[[], bool], what: str) -> None:
+    """Run the event loop until the condition holds."""
+    loop = QEventLoop()
+    clock = QElapsedTimer()
+    clock.start()
+    timer = QTimer()
+    timer.timeout.connect(lambda: loop.quit() if condition() or clock.elapsed() > LONGEST_WAIT_MS else None)
+    timer.start(1)
+    loop.exec()
+    if not condition():
+        raise SystemExit(f"gave up waiting for {what}")
+
+
+def settle(milliseconds: int = 400) -> None:
+    """Let fades and layouts come to rest, with formulas and the colours of programs."""
+    wait_for(lambda: aside().is_idle, "formulas")
+    loop = QEventLoop()
+    QTimer.singleShot(milliseconds, loop.quit)
+    loop.exec()
+
+
+@contextmanager
+def frozen(window: MainWindow, link: EngineLink) -> Iterator[None]:
+    """Between two batches of events the window stands still; what arrives meanwhile is taken in afterwards."""
+    held: list[ServiceReply] = []
+    link.arrived.disconnect(window.context.take)
+    link.arrived.connect(held.extend)
+    yield
+    link.arrived.disconnect(held.extend)
+    link.arrived.connect(window.context.take)
+    window.context.take(held)

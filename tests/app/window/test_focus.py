@@ -1,0 +1,137 @@
+"""Where the keyboard is after what was done with it, whether that is marked, and lists that show all their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QComboBox, QPushButton, QWidget
+from pytestqt.qtbot import QtBot
+
+from app.context import SUDOKU
+from app.design.focus_rings import is_ringed
+from app.window.main_window import MainWindow
+from engine import SUDOKU as SUDOKU_MODEL
+from tests.app.sudoku.solver_engine import SolverEngine
+
+Open = Callable[..., MainWindow]
+RETURN = Qt.Key.Key_Return
+
+
+def idle(qtbot: QtBot, window: MainWindow) -> None:
+    qtbot.waitUntil(lambda: not window.context.is_busy)
+
+
+def ask(qtbot: QtBot, window: MainWindow, *prompts: str) -> None:
+    edit = window.pages.chat().page.composer.edit
+    for prompt in prompts:
+        edit.setPlainText(prompt)
+        qtbot.keyClick(edit, RETURN)
+        idle(qtbot, window)
+
+
+def press(control: QPushButton) -> None:
+    """As with the keyboard."""
+    control.setFocus()
+    assert control.hasFocus()
+    QTest.keyClick(control, Qt.Key.Key_Space)
+
+
+def test_in_the_chat_the_focus_stays_in_its_place(qtbot: QtBot, open_window: Open, fake: Any) -> None:
+    window = open_window()
+    page = window.pages.chat().page
+    edit = page.composer.edit
+    ask(qtbot, window, "one", "two")
+    assert edit.hasFocus()
+
+    fake.hold = True
+    press(page.turns[1].answer.again)  # regenerate: Stop takes its place, and gives it back
+    assert page.turns[1].answer.stop.hasFocus()
+    fake.hold = False
+    fake.gate.release(100)
+    idle(qtbot, window)
+    assert page.turns[1].answer.again.hasFocus()
+
+    press(page.turns[1].answer.before)  # version arrows: the same one, and at the end the other
+    assert page.turns[1].answer.after.hasFocus()
+
+    press(page.turns[1].prompt.edit)
+    editor = page.turns[1].prompt.editor
+    assert editor is not None
+    assert editor.field.hasFocus()
+    editor.field.setPlainText("three")
+    qtbot.keyClick(editor.field, RETURN)
+    assert edit.hasFocus()  # what comes next is written there
+    idle(qtbot, window)
+    press(page.turns[1].prompt.versions.before)
+    assert page.turns[1].prompt.text() == "two"
+    assert page.turns[1].prompt.versions.after.hasFocus()
+
+    press(page.turns[1].prompt.delete)
+    assert page.turns[1].prompt.delete.hasFocus()  # of the version that is left
+    press(page.turns[1].prompt.delete)
+    assert page.turns[0].prompt.delete.hasFocus()
+    press(page.turns[0].prompt.delete)
+    assert page.turns == []
+    assert edit.hasFocus()
+
+
+@pytest.mark.parametrize("fake", [SolverEngine()], ids=["solver"])
+def test_solve_and_stop_hand_over_to_each_other(qtbot: QtBot, open_window: Open, fake: Any) -> None:
+    window = open_window(SUDOKU_MODEL)
+    window.context.values.pace_ms = 0
+    window.context.apply_values()
+    window.show_page(SUDOKU)
+    column = window.pages["sudoku"].page.one.column
+    fake.hold = True
+    press(column.solve)
+    assert column.stop.hasFocus()
+    fake.hold = False
+    fake.gate.release(1000)
+    idle(qtbot, window)
+    assert column.solve.hasFocus()
+    press(column.back)
+    assert window.pages["sudoku"].page.one.board.hasFocus()
+
+
+def test_only_keys_are_answered_with_a_ring(open_window: Open) -> None:
+    window = open_window()
+    handle = window.windowHandle()
+    sidebar, chat = window.topbar.sidebar, window.topbar.pages["chat"]
+
+    def click(widget: QWidget) -> None:
+        where = widget.mapTo(window, widget.rect().center())
+        QTest.mouseClick(handle, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier, where)
+
+    click(chat)
+    chat.setFocus()
+    assert not is_ringed(chat)
+    QTest.keyClick(handle, Qt.Key.Key_Backtab)
+    assert QApplication.focusWidget() is sidebar
+    assert is_ringed(sidebar)
+    QTest.keyClick(handle, Qt.Key.Key_Tab)
+    assert is_ringed(chat)
+    assert not is_ringed(sidebar)
+
+
+@pytest.mark.parametrize("percent", [100, 160])
+def test_a_popup_shows_all_of_its_rows(qtbot: QtBot, open_window: Open, percent: int) -> None:
+    window = open_window()
+    window.resize(1280, 800)
+    window.appearance.set_text_percent(percent)
+    window.topbar.offer_models([(f"/models/{number}", f"Model {number}") for number in range(12)])
+    window.topbar.strip.setChecked(True)
+    shown = [box for box in window.findChildren(QComboBox) if box.isVisible()]
+    assert len(shown) >= 3
+    for box in shown:
+        box.showPopup()
+        rows = box.view()
+        qtbot.waitUntil(rows.isVisible)
+        assert rows.verticalScrollBar().maximum() == 0
+        last = rows.visualRect(rows.model().index(box.count() - 1, 0))
+        assert last.bottom() < rows.viewport().height()
+        assert rows.window().mapToGlobal(QPoint()).y() != box.mapToGlobal(QPoint()).y()  # not over its box
+        box.hidePopup()

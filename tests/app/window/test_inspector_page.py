@@ -1,0 +1,82 @@
+"""The inspector in the window: forks and what they were made from, keys, steps that are counted alike everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QTreeWidgetItem
+from pytestqt.qtbot import QtBot
+
+from app.inspector.controller import InspectorController
+from app.window.main_window import MainWindow
+
+KEY = Qt.ItemDataRole.UserRole
+Open = Callable[..., MainWindow]
+
+
+@pytest.fixture
+def window(qtbot: QtBot, open_window: Open) -> MainWindow:
+    """With one answer, which is open in the inspector."""
+    made = open_window()
+    context = made.context
+    assert context.model is not None
+    context.values.pace_ms = 0
+    context.apply_values()
+    context.session.ask("hello", (), context.model)
+    qtbot.waitUntil(lambda: context.session.active is None)
+    made.pages.chat().inspect(context.session.chat.turns[-1])
+    return made
+
+
+def fork(qtbot: QtBot, inspector: InspectorController, seed: int) -> None:
+    inspector.forks.seed.setValue(seed)
+    inspector.forks.run.click()
+    assert inspector.is_forking
+    qtbot.waitUntil(lambda: not inspector.is_forking)
+
+
+def chain(inspector: InspectorController) -> list[str]:
+    """From the root of the tree to the run on show."""
+    found: list[str] = []
+    item: QTreeWidgetItem | None = inspector.forks.tree.currentItem()
+    while item is not None:
+        found.insert(0, item.text(0))
+        item = item.parent()
+    return found
+
+
+def test_a_fork_of_a_fork_keeps_its_chain_when_what_it_came_from_is_closed(qtbot: QtBot, window: MainWindow) -> None:
+    inspector = window.pages.inspector()
+    page = inspector.page
+    page.player.go(2)
+    fork(qtbot, inspector, 8)
+    assert chain(inspector) == ["hello", "Block 1, step 3: seed 8"]
+    page.player.go(3)
+    fork(qtbot, inspector, 9)
+    whole = ["hello", "Block 1, step 3: seed 8", "Block 1, step 4: seed 9"]
+    assert chain(inspector) == whole
+    newest = inspector.forks.tree.currentItem().data(0, KEY)
+    page.close_button.click()
+    window.context.session.begin()
+    inspector.open_key(newest)
+    assert chain(inspector) == whole
+
+
+def test_in_a_comparison_the_original_stands_at_the_left(qtbot: QtBot, window: MainWindow) -> None:
+    inspector = window.pages.inspector()
+    original = inspector.page.player.trace
+    inspector.page.player.go(2)
+    fork(qtbot, inspector, 8)
+    inspector.page.show_view(1)
+    compare, snapshot = inspector.compare, inspector.page.player.snapshot
+    assert original is not None
+    assert snapshot is not None
+    assert compare.trace is not None
+    assert compare.trace.header.id == original.header.id
+    left, right = compare.left.view.block, compare.right.view.block
+    assert left is not None
+    assert right is not None
+    assert right.shown.tolist() == snapshot.shown.tolist() != left.shown.tolist()
+    assert compare.asked.text().endswith("The right run goes on from the left one at block 1, step 3: seed 8.")

@@ -1,0 +1,133 @@
+"""A times table stands on its lines wherever it is shown: asked of the real model in the real window."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+from PySide6.QtCore import QSettings
+from pytestqt.qtbot import QtBot
+
+from app.bridge.engine_thread import EngineLink
+from app.canvas.view import CanvasView
+from app.chat.prose.piece import Piece
+from app.export.options import Options
+from app.export.pictures import PictureSheet, PictureStyle
+from app.export.writing import export
+from app.main import make_window
+from app.state.chat.conversation import Answer
+from app.state.run.replay import Replay
+from app.window.main_window import MainWindow
+from engine import SKILLS
+from engine.service import LocalBackend
+from engine.tasks import skills
+
+PROMPT = "Times table of 5 up to 9."
+LINES = str(skills.solve(PROMPT)).split("\n")
+
+
+@pytest.fixture
+def window(qtbot: QtBot, settings: QSettings) -> Iterator[MainWindow]:
+    settings.setValue("canvas/pace", "inf")
+    made = make_window(EngineLink(LocalBackend()), settings, 1)
+    qtbot.addWidget(made)
+    made.resize(1280, 800)
+    made.show()
+    made.context.load(SKILLS)
+    qtbot.waitUntil(lambda: made.context.model is not None, timeout=30_000)
+    yield made
+    made.close()
+
+
+def shown_lines(piece: Piece) -> list[str]:
+    """A text as it stands on the page, line by line."""
+    lines: dict[int, str] = {}
+    for place in range(piece.end):
+        top = piece.rect_of(place).top()
+        lines[top] = lines.get(top, "") + piece.document.characterAt(place)
+    return [line.rstrip("\u2028") for _, line in sorted(lines.items())]
+
+
+def rows(view: CanvasView, answer: Answer) -> list[str]:
+    """What stands in each row of a canvas, without end tokens."""
+    grid, block = view.grid, view.block
+    assert block is not None
+    assert answer.trace is not None
+    found = [""] * grid.rows
+    for place, token in enumerate(block.tokens(calm=True).tolist()[: block.text_length]):
+        found[grid.place_of(place)[0]] += answer.trace.piece(token)
+    return [row for row in found if row]
+
+
+def text_starts(view: CanvasView) -> tuple[int, ...]:
+    """The first cells of the rows in which there is text; how much padding fits into a row hangs on its cells."""
+    assert view.block is not None
+    return tuple(start for start in view.grid.starts if start < (view.block.text_length or 0))
+
+
+def test_a_times_table_keeps_its_lines_in_chat_inspector_page_and_picture(
+    qtbot: QtBot, window: MainWindow, tmp_path: Path
+) -> None:
+    page = window.pages.chat().page
+    window.pages.chat().send(PROMPT)
+    session = window.context.session
+    qtbot.waitUntil(lambda: session.chat.active is None and page.turns[-1].answer.text.isVisible(), timeout=30_000)
+    answer, view = session.chat.turns[-1].answer, page.turns[-1].answer
+    assert answer.text.split("\n") == LINES
+    assert [line for piece in view.text.pieces for line in shown_lines(piece)] == LINES
+    view.canvas_toggle.click()
+    laid = [row for canvas in view.canvases for row in rows(canvas, answer)]
+    assert "".join(laid).split("\n") == LINES
+    assert all(row.endswith("\n") for row in rows(view.canvases[0], answer)[:-1])
+
+    window.pages.chat().inspect_last()
+    inspected = window.findChild(CanvasView, "inspector-canvas")
+    qtbot.waitUntil(lambda: inspected.block is not None and inspected.isVisible())
+    starts = [text_starts(canvas) for canvas in view.canvases]
+    replay = Replay(answer.trace)
+    for place, frame in enumerate(replay.frames):  # nothing moves from the first noise to the end
+        inspected.set_block(replay.snapshot(place))
+        ends = [start for start in inspected.grid.starts if start in starts[frame.block]]
+        assert len(ends) == len(starts[frame.block])
+    check_page(answer.trace, starts, tmp_path)
+    check_picture(answer.trace, tmp_path)
+
+
+def check_page(trace: Any, starts: list[tuple[int, ...]], tmp_path: Path) -> None:
+    list(export(trace, tmp_path / "run.html", Options("html")))
+    page = (tmp_path / "run.html").read_text(encoding="utf-8")
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    ends = [block["lineEnds"] for block in json.loads(found.group(1))["blocks"]]
+    assert [[end + 1 for end in block] for block in ends] == [
+        [start for start in block[1:] if start - 1 in ends[number]] for number, block in enumerate(starts)
+    ]
+    assert sum(len(block) for block in ends) == len(LINES) - 1
+
+
+def check_picture(trace: Any, tmp_path: Path) -> None:
+    """In a frame of the GIF nothing stands behind the end of a line, and something does at it."""
+    list(export(trace, tmp_path / "run.gif", Options("gif", scale=1)))
+    replay = Replay(trace)
+    options = Options("gif", scale=1)
+    sheet = PictureSheet(trace, replay, range(len(replay.frames)), PictureStyle.of(options))
+    list(sheet.measure())
+    grid = sheet.grid(0)
+    assert [grid.starts[row + 1] - grid.starts[row] for row in range(4)] == [len(line) + 1 for line in LINES[:4]]
+    with Image.open(tmp_path / "run.gif") as film:
+        assert film.size == sheet.size_for(1)
+        film.seek(1)
+        frame = film.convert("RGB")
+    top = sheet.top
+    ground = frame.getpixel((2, 2))
+    for row, line in enumerate(LINES[:4]):
+        x, y, width, height = grid.rect_of(grid.starts[row] + len(line) - 1)
+        cell = frame.crop((x, y + top, x + width, y + top + height))
+        behind = frame.crop((x + 2 * width + 8, y + top, x + 4 * width, y + top + height))
+        assert len(cell.getcolors() or []) > 1
+        assert behind.getcolors() == [(behind.width * behind.height, ground)]
