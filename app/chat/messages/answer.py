@@ -7,6 +7,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.canvas.view import CanvasView
+from app.chat.messages.board import AnswerBoard, WatchedCanvas
 from app.chat.messages.fading import Fading
 from app.chat.messages.thinking import Thinking
 from app.chat.messages.versions import VersionSwitch
@@ -14,7 +15,9 @@ from app.chat.prose.widget import PAD, Prose
 from app.chat.view_options import ViewOptions
 from app.chat.words import remarks, status_line, wants_retry
 from app.design.controls import FocusGroup, button, label
+from app.state.chat.attachment import with_attachments
 from app.state.chat.conversation import Answer, Turn
+from app.state.run.canvas import BlockState
 from app.system.i18n import tr
 from engine.service import LoadedModel
 
@@ -47,6 +50,7 @@ class AnswerView(QWidget):
         self.versions = VersionSwitch(tr("Earlier version of the answer"), tr("Later version of the answer"))
         self.before, self.place, self.after = self.versions.before, self.versions.place, self.versions.after
         self.thinking = Thinking(options.theme)
+        self.board = AnswerBoard(options)
         self.text = Prose(tr("Answer"), options.theme)
         self.status = label("", "caption", wrap=True)
         self.status.setAccessibleName(tr("Progress"))
@@ -100,6 +104,7 @@ class AnswerView(QWidget):
         column.setSpacing(8)
         column.addLayout(head)
         column.addWidget(self.thinking)
+        column.addWidget(self.board)
         column.addLayout(self._canvas_column)
         column.addWidget(self.text)
         column.addLayout(remark)
@@ -123,6 +128,8 @@ class AnswerView(QWidget):
             self.before,
             self.after,
             *self.thinking.tab_stops(),
+            self.board.board,
+            self.board.verdict,
             *self.canvases,
             *self.text.tab_stops(),
             self.remarks,
@@ -140,6 +147,7 @@ class AnswerView(QWidget):
         self._options = options
         self.text.set_theme(options.theme)
         self.thinking.set_theme(options.theme)
+        self.board.set_options(options)
         for view in self.canvases:
             options.apply(view)
 
@@ -155,10 +163,11 @@ class AnswerView(QWidget):
     def refresh(self, share: float = 1.0) -> None:
         """Draw what has changed; of the latest step of an answer under way, this share."""
         answer = self._turn.answer
-        if answer is not self._drawn:
+        is_other = answer is not self._drawn
+        if is_other:
             self._drop_canvases()
             self._drawn = answer
-            self.canvas_toggle.setChecked(self._keeps_canvas())
+            self.board.is_on = False
         blocks = answer.canvas.blocks if self._model is not None else []
         first = max(0, len(self.canvases) - 1)  # earlier ones are committed and do not change
         while len(self.canvases) < len(blocks):
@@ -174,6 +183,10 @@ class AnswerView(QWidget):
         if not answer.is_active:
             self.text.set_text(answer.text)
             self.thinking.set_thoughts(answer.thinking)
+            if answer.status == "done" or not self.board.is_on:  # a run that was stopped stays as it was then
+                self.board.show_text(self._asked, answer.text)
+        if is_other:
+            self.canvas_toggle.setChecked(self._keeps_canvas())
         self._show_parts()
         self._show_buttons()
 
@@ -199,6 +212,8 @@ class AnswerView(QWidget):
 
     def _keeps_canvas(self) -> bool:
         answer = self._turn.answer
+        if self.board.is_on:
+            return False
         return bool(answer.canvas.blocks) and (answer.status in ("stopped", "failed") or answer.is_empty)
 
     def _canvas_area(self) -> QRect:
@@ -208,9 +223,18 @@ class AnswerView(QWidget):
                 area = area.united(view.geometry())
         return area
 
+    @property
+    def _asked(self) -> str:
+        return with_attachments(self._turn.prompt, self._turn.attachments)
+
+    def _watch(self, block: BlockState) -> None:
+        """A canvas shows another state of its block: a Sudoku is shown as one."""
+        if self._model is not None:
+            self.board.show_block(self._asked, block, self._model.piece)
+
     def _add_canvas(self) -> None:
         assert self._model is not None
-        view = CanvasView()
+        view = WatchedCanvas(self._watch)
         view.set_piece(self._model.piece, self._model.is_special)
         view.set_vocabulary_size(self._model.vocab_size)
         view.setColumns(self._model.traits.canvas_columns)
@@ -230,9 +254,12 @@ class AnswerView(QWidget):
     def _show_parts(self) -> None:
         answer = self._turn.answer
         shows_canvas = bool(self.canvases) and (answer.is_active or self.canvas_toggle.isChecked())
+        is_board, shows_tokens = self.board.is_on, self.canvas_toggle.isChecked()
         for view in self.canvases:
-            view.setVisible(shows_canvas)
-        self.text.setVisible(bool(answer.text.strip()) and not shows_canvas and not answer.is_active)
+            view.setVisible(shows_canvas and (shows_tokens or not is_board))
+        self.board.setVisible(is_board)
+        is_said = is_board and self.board.is_alone
+        self.text.setVisible(bool(answer.text.strip()) and not (shows_canvas or answer.is_active or is_said))
         if shows_canvas or answer.is_active:
             self.thinking.hide()
         else:

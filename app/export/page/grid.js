@@ -108,7 +108,7 @@ function cellWords(block, step, at, calm) {
 const count = (number, word) => `${number} ${word}${number === 1 ? "" : "s"}`;
 
 function paintLegend() {
-  const given = blocks.some((block) => block.pinned.size);
+  const given = blocks.some((block) => block.pinned.size || block.held.size);
   const shown = [NOISE, CANDIDATE, ACCEPTED, REMELTED, SETTLED, ...(given ? [GIVEN] : [])];
   byId("legend").replaceChildren(...shown.map((state) => element("li", {},
     element("span", { class: `cell s${state}`, "aria-hidden": "true" }, "a"), told.states[state])));

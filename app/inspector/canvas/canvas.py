@@ -60,6 +60,10 @@ class Cells(PageArrows, CanvasView):
 class BoardCells(PageArrows, BlockBoard):
     """A board on the inspector's page."""
 
+    def _wants(self, event: QKeyEvent) -> bool:
+        """Before the page: only what is pressed with Ctrl."""
+        return bool(event.modifiers() & Qt.KeyboardModifier.ControlModifier) and super()._wants(event)
+
 
 class InspectorCanvas(QWidget):
     """What is pointed at and selected here is so in all views."""
