@@ -65,12 +65,6 @@ def rows(view: CanvasView, answer: Answer) -> list[str]:
     return [row for row in found if row]
 
 
-def text_starts(view: CanvasView) -> tuple[int, ...]:
-    """The first cells of the rows in which there is text; how much padding fits into a row hangs on its cells."""
-    assert view.block is not None
-    return tuple(start for start in view.grid.starts if start < (view.block.text_length or 0))
-
-
 def test_a_times_table_keeps_its_lines_in_chat_inspector_page_and_picture(
     qtbot: QtBot, window: MainWindow, tmp_path: Path
 ) -> None:
