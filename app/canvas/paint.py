@@ -107,7 +107,7 @@ class _CellBrush:
         self.painter, self.theme, self.glyphs = painter, theme, glyphs
         self.width, self.height = width, height
         self.baseline = glyphs.baseline(height)
-        self.one_character = width < 2 * glyphs.character_width + 8
+        self.one_character = glyphs.is_narrow(width)
         self.inks = {int(state): state_color(state, theme) for state in CellState}
         self.dim = color(theme.noise)
         self.ramp = _ramp(theme)

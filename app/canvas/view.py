@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable
 
 import numpy as np
-from PySide6.QtCore import QEvent, QRect, QSize, Qt
+from PySide6.QtCore import QEvent, QPointF, QRect, QSize, Qt
 from PySide6.QtGui import QFont, QKeyEvent, QPainter, QResizeEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
@@ -164,6 +164,16 @@ class CanvasView(GridView):
     def piece(self, token: int) -> str:
         """How a token is written."""
         return self._piece(token)
+
+    def letters_at(self, index: int) -> QPointF:
+        """Where a cell's text is written, without spaces before it: its left edge, at half of its height."""
+        rect = self._geometry.rect_of(index)
+        text = self._glyph(self._cell(index)[0].token).text
+        letters = text.lstrip("·")
+        middle = rect.y + rect.height / 2
+        if self._glyphs.is_narrow(rect.width):
+            return QPointF(rect.x + (rect.width - self._glyphs.width(letters)) / 2, middle)
+        return QPointF(rect.x + 4 + self._glyphs.width(text[: len(text) - len(letters)]), middle)
 
     @property
     def grid(self) -> Geometry:

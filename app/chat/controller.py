@@ -117,7 +117,6 @@ class ChatController(QObject):
         model = self._context.model
         if self._can_ask() and model is not None:
             self._try(lambda: self._session.ask_again(turn, model))
-            self.page.composer.edit.setFocus()
 
     @Slot()
     def again_last(self) -> None:

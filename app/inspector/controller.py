@@ -60,6 +60,7 @@ class InspectorController(QObject):
         self.forks.fork_asked.connect(self._fork)
         self.forks.infill_asked.connect(self._infill)
         self.forks.run_chosen.connect(self.open_key)
+        self.forks.spans.marked.connect(page.canvas.set_marked)
         self.influence.asked.connect(self._measure)
         self.influence.asked_text.connect(self._measure_text)
         page.player.opened.connect(self._opened)

@@ -162,7 +162,7 @@ function cellWords(block, step, at, calm) {
 const count = (number, word) => `${number} ${word}${number === 1 ? "" : "s"}`;
 
 function paintLegend(isBoard) {
-  const given = blocks.some((block) => block.pinned.size);
+  const given = blocks.some((block) => block.pinned.size || block.held.size);
   const states = [NOISE, CANDIDATE, ACCEPTED, REMELTED, SETTLED, ...(given ? [GIVEN] : [])];
   const shown = isBoard ? BOARD_LEGEND : states.map((state) => [`s${state}`, "a", told.states[state]]);
   byId("legend").replaceChildren(...shown.map(([style, text, words]) => element("li", {},

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QApplication, QHBoxLayout, QListWidget, QListWidgetItem, QSpinBox, QVBoxLayout, QWidget
 
 from app.design.controls import button, label
@@ -22,6 +23,7 @@ class Spans(QWidget):
     """A selected cell is a span; Shift takes its other end; more of them are listed. ``block`` says why not now."""
 
     asked = Signal(object)  # a tuple of engine.Mark
+    marked = Signal(object)  # a tuple of engine.Mark: what is to be written anew, for as long as it is chosen here
 
     def __init__(self, player: Player) -> None:
         super().__init__()
@@ -119,6 +121,21 @@ class Spans(QWidget):
         words = "" if mark is None else self._words(mark)
         if words != self.text.text():
             self.text.setText(words)
+        self._tint()
+
+    def _tint(self) -> None:
+        """Say which cells are marked: those of the list, and those of the boxes where they are more than one."""
+        mark = self._mark()
+        shown = [*self._marks, *([mark] if mark is not None and mark.stop - mark.start > 1 else [])]
+        self.marked.emit(tuple(shown) if self.isVisible() else ())
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self._tint()
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        super().hideEvent(event)
+        self._tint()
 
     def _words(self, mark: Mark) -> str:
         """A span and its text, where it is settled."""

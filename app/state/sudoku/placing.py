@@ -22,7 +22,7 @@ _CELLS = _BLANKS | _DIGITS
 _BETWEEN = frozenset("|-+=")
 
 
-class DigitGrid(NamedTuple):
+class WrittenGrid(NamedTuple):
     """Nine rows of nine cells in a text."""
 
     signs: str  # 81 of them
@@ -46,11 +46,11 @@ class Answered(NamedTuple):
     """A puzzle, and the grid that was written as its answer."""
 
     puzzle: str  # 81 digits, 0 for a blank
-    grid: DigitGrid
+    grid: WrittenGrid
 
 
 @lru_cache(maxsize=64)
-def grid_in(text: str) -> DigitGrid | None:
+def grid_in(text: str) -> WrittenGrid | None:
     """The last grid of a text: nine lines of nine cells, or one of 81; spaces and drawn lines may part them."""
     if len(text) > MOST_TEXT:
         return None
@@ -73,7 +73,7 @@ def grid_in(text: str) -> DigitGrid | None:
     if not last:
         return None
     offsets, signs_ = zip(*last, strict=True)
-    return DigitGrid("".join(signs_), offsets, is_alone and not found)
+    return WrittenGrid("".join(signs_), offsets, is_alone and not found)
 
 
 def puzzle_in(text: str) -> str | None:

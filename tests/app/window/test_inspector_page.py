@@ -6,11 +6,13 @@ from collections.abc import Callable
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QTreeWidgetItem
+from PySide6.QtWidgets import QLabel, QTreeWidgetItem
 from pytestqt.qtbot import QtBot
 
+from app.context import CHAT
 from app.inspector.controller import InspectorController
 from app.window.main_window import MainWindow
+from app.window.shortcuts import ShortcutSheet
 
 KEY = Qt.ItemDataRole.UserRole
 Open = Callable[..., MainWindow]
@@ -80,3 +82,37 @@ def test_in_a_comparison_the_original_stands_at_the_left(qtbot: QtBot, window: M
     assert right is not None
     assert right.shown.tolist() == snapshot.shown.tolist() != left.shown.tolist()
     assert compare.asked.text().endswith("The right run goes on from the left one at block 1, step 3: seed 8.")
+
+
+def test_the_shortcut_sheet_begins_with_the_keys_of_the_page(window: MainWindow) -> None:
+    def sections() -> list[str]:
+        window.dialogs.open_shortcuts()
+        sheet = window.findChild(ShortcutSheet)
+        assert sheet is not None
+        found = [made.text() for made in sheet.findChildren(QLabel) if made.property("role") == "section"]
+        sheet.close()
+        sheet.setParent(None)
+        return found
+
+    assert sections()[0] == "Going through a run"
+    window.show_page(CHAT)
+    assert "Going through a run" not in sections()
+
+
+def test_all_cells_of_a_span_are_tinted_while_it_is_chosen(window: MainWindow) -> None:
+    inspector = window.pages.inspector()
+    page, spans = inspector.page, inspector.forks.spans
+    page.side.setCurrentIndex(page.side.indexOf(page.side.widget(2)))
+    assert spans.isVisible()
+    before = page.canvas.view.grab().toImage()
+    spans.first.setValue(1)
+    spans.last.setValue(3)
+    assert page.canvas.view.marks.tolist() == [False, True, True, True, False, False, False, False]
+    assert page.canvas.view.grab().toImage() != before
+    spans.add.click()
+    spans.first.setValue(6)
+    spans.last.setValue(6)
+    spans.add.click()
+    assert page.canvas.view.marks.nonzero()[0].tolist() == [1, 2, 3, 6]
+    page.side.setCurrentIndex(0)
+    assert not page.canvas.view.marks.any()
