@@ -7,12 +7,14 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.canvas.view import CanvasView
+from app.chat.messages.action_row import ActionRow
 from app.chat.messages.fading import Fading
+from app.chat.messages.figures import FiguresLine
 from app.chat.messages.thinking import Thinking
 from app.chat.messages.versions import VersionSwitch
 from app.chat.prose.widget import PAD, Prose
 from app.chat.view_options import ViewOptions
-from app.chat.words import remarks, status_line, wants_retry
+from app.chat.words import figures_line, remarks, status_line, wants_retry
 from app.design.controls import FocusGroup, button, label
 from app.state.chat.conversation import Answer, Turn
 from app.system.i18n import tr
@@ -48,8 +50,7 @@ class AnswerView(QWidget):
         self.before, self.place, self.after = self.versions.before, self.versions.place, self.versions.after
         self.thinking = Thinking(options.theme)
         self.text = Prose(tr("Answer"), options.theme)
-        self.status = label("", "caption", wrap=True)
-        self.status.setAccessibleName(tr("Progress"))
+        self.status = FiguresLine()
         self.remarks = label("", "remark", wrap=True, selectable=True)
         self.remarks.setAccessibleName(tr("Remark"))
         self.retry = button(tr("Regenerate"), tr("Try the answer again"), role="plain")
@@ -91,9 +92,9 @@ class AnswerView(QWidget):
         foot.addWidget(self.status)
         buttons = QHBoxLayout()
         buttons.setSpacing(16)
-        for widget in (self.stop, self.again, self.copy, self.canvas_toggle, self.inspect, self.delete):
-            buttons.addWidget(widget)
-        buttons.addStretch(1)
+        self.acts = ActionRow(self, self.again, self.copy, self.canvas_toggle, self.inspect, self.delete)
+        buttons.addWidget(self.stop)
+        buttons.addWidget(self.acts, 1)
         foot.addLayout(buttons)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
@@ -127,6 +128,7 @@ class AnswerView(QWidget):
             *self.text.tab_stops(),
             self.remarks,
             self.retry,
+            self.status.more,
             self.stop,
             self.again,
             self.copy,
@@ -147,9 +149,10 @@ class AnswerView(QWidget):
         """The model that wrote the answer on show, if it can still be asked for its tokens."""
         self._model = model
 
-    def set_state(self, *, can_ask: bool, is_busy: bool, can_delete: bool = False) -> None:
-        """Whether an answer can be asked for now, and whether one is under way in this conversation."""
+    def set_state(self, *, can_ask: bool, is_busy: bool, can_delete: bool = False, is_last: bool = True) -> None:
+        """Whether an answer can be asked for now, whether one is under way, and whether none follows this one."""
         self._can_ask, self._is_busy, self._can_delete = can_ask, is_busy, can_delete
+        self.acts.keep(is_last)
         self._show_buttons()
 
     def refresh(self, share: float = 1.0) -> None:
@@ -166,11 +169,10 @@ class AnswerView(QWidget):
         for view, block in list(zip(self.canvases, blocks, strict=True))[first:]:
             view.set_block(block.partly(share))
         self.speaker.setText(answer.model_title)
-        self.status.setText(status_line(answer))
+        waits = answer.status == "waiting"
+        self.status.show_figures(status_line(answer), "" if waits else figures_line(answer))
         said = "" if answer.is_active else remarks(answer)
         self.remarks.setText(said)
-        # The line wraps sooner or later as its figures grow; what is under it must not jump.
-        self.status.setMinimumHeight(2 * self.status.fontMetrics().lineSpacing() if answer.is_active else 0)
         if not answer.is_active:
             self.text.set_text(answer.text)
             self.thinking.set_thoughts(answer.thinking)
