@@ -27,7 +27,6 @@ def fake() -> SolverEngine:
 
 
 def begin(window: MainWindow, prompt: str) -> AnswerView:
-    window.context.values.pace_ms = 0
     window.context.apply_values()
     window.pages.chat().send(prompt)
     return last(window)
