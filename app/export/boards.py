@@ -11,9 +11,9 @@ from app.board.legend import running_entries
 from app.board.paint import BoardPaintOptions, paint_board
 from app.canvas.legend import LegendEntry
 from app.design.tokens import Theme
+from app.export.run import board_in
 from app.state.run.replay import Replay
-from app.state.sudoku.board import EMPTY
-from app.state.sudoku.placing import Placed, placed
+from app.state.sudoku.placing import Placed
 from app.state.sudoku.solve_frame import SolveFrame, frame
 from app.system.i18n import tr, trn
 from engine import Recording
@@ -43,7 +43,7 @@ class Boards:
     def find(self, block: int) -> Placed | None:
         """Where a block writes a Sudoku; None where it does not."""
         if block not in self._found:
-            self._found[block] = found_in(self._run, self._replay, block, prompt=self._prompt)
+            self._found[block] = board_in(self._run, self._replay.record(block), prompt=self._prompt)
         return self._found[block]
 
     def frame(self, place: int) -> SolveFrame | None:
@@ -71,9 +71,3 @@ class Boards:
         painter.translate(at)
         paint_board(painter, self._geometry, shown, theme, self._glyphs, BoardPaintOptions(shares=shares))
         painter.restore()
-
-
-def found_in(run: Recording, replay: Replay, block: int, *, prompt: bool) -> Placed | None:
-    """Where a block writes a Sudoku, of no givens without the ``prompt``; None where it does not."""
-    found = placed(run.prompt, replay.record(block).snapshots[-1], run.piece)
-    return found if found is None or prompt else Placed(EMPTY.cells, found.positions)
