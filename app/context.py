@@ -227,9 +227,13 @@ class AppContext(QObject):
 
     @Slot()
     def unload(self) -> None:
-        """Unload the model and free its memory; cancels a running load."""
+        """Unload the model and free its memory; of one that is being loaded, go back to the one before."""
+        before = None if self.loading is None else self.loading.otherwise
         self.loading = self._held = None
-        self.backend.unload()
+        if before is None:
+            self.backend.unload()
+        else:
+            self.load(before.path_or_id, before.adapter)
 
     def _load_failed(self, failed: LoadFailed, loading: Loading) -> None:
         """Say so, and go back to the model before."""
