@@ -6,6 +6,7 @@ from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
+from app.bridge.run_view import RunView
 from app.canvas.view import CanvasView
 from app.chat.messages.board import AnswerBoard, WatchedCanvas
 from app.chat.messages.gliding import Gliding, Leaving
@@ -182,7 +183,7 @@ class AnswerView(QWidget):
         while len(self.canvases) < len(blocks):
             self._add_canvas()
         for view, block in list(zip(self.canvases, blocks, strict=True))[first:]:
-            view.set_block(block.partly(share))
+            view.set_block(self._as_shown(block, share))
         for view in self.canvases:
             view.set_legend(view is self.canvases[-1])
         self.speaker.setText(answer.model_title)
@@ -203,7 +204,14 @@ class AnswerView(QWidget):
         """Show another share of the latest step."""
         blocks = self._turn.answer.canvas.blocks
         if self.canvases and len(self.canvases) == len(blocks):
-            self.canvases[-1].set_block(blocks[-1].partly(share))
+            self.canvases[-1].set_block(self._as_shown(blocks[-1], share))
+
+    def _as_shown(self, block: BlockState, share: float) -> BlockState:
+        """A block with a share of its latest step, on its own lines as soon as it is computed to its end."""
+        trace, shown = self._turn.answer.trace, block.partly(share)
+        if block.committed or not isinstance(trace, RunView):
+            return shown
+        return shown.on_the_lines_of(trace.coming(block.block_index))
 
     def settle(self) -> None:
         """The run has ended: what was stopped keeps its canvas, what finished becomes text."""

@@ -217,7 +217,7 @@ class InspectorCanvas(QWidget):
     def _reveal(self) -> None:
         shown = self._player.shown
         self.view.set_block(shown)
-        if self.shows_board:
+        if self.board.placed is not None:
             self.board.set_block(shown)
 
     def _reserve(self) -> None:

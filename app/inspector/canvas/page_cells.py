@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from PySide6.QtCore import QRect, Qt
-from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPaintEvent, QPen
 
 from app.board.block_board import BlockBoard
 from app.canvas.grid_view import GridView
@@ -86,7 +86,7 @@ class Spanned(Marked):
     """A grid with the cells tinted that are to be written anew; framed, too, as a tint alone says nothing to some."""
 
     def _paint_mark(self, painter: QPainter, rect: QRect) -> None:
-        shade = color(self._theme.accent)
+        shade = QColor(color(self._theme.accent))
         painter.setPen(QPen(shade, 1, Qt.PenStyle.DashLine))
         painter.drawRect(rect.adjusted(0, 0, -1, -1))
         shade.setAlphaF(TINT)
