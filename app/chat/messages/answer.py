@@ -8,13 +8,15 @@ from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.bridge.run_view import RunView
 from app.canvas.view import CanvasView
+from app.chat.messages.action_row import ActionRow
 from app.chat.messages.board import AnswerBoard, WatchedCanvas
+from app.chat.messages.figures import FiguresLine
 from app.chat.messages.gliding import Gliding, Leaving
 from app.chat.messages.thinking import Thinking
 from app.chat.messages.versions import VersionSwitch
 from app.chat.prose.widget import PAD, Prose
 from app.chat.view_options import ViewOptions
-from app.chat.words import remarks, status_line, wants_retry
+from app.chat.words import figures_line, remarks, status_line, wants_retry
 from app.design.controls import FocusGroup, button, label
 from app.state.chat.attachment import with_attachments
 from app.state.chat.conversation import Answer, Turn
@@ -58,8 +60,7 @@ class AnswerView(QWidget):
         self.thinking = Thinking(options.theme)
         self.board = AnswerBoard(options)
         self.text = Prose(tr("Answer"), options.theme)
-        self.status = label("", "caption", wrap=True)
-        self.status.setAccessibleName(tr("Progress"))
+        self.status = FiguresLine()
         self.remarks = label("", "remark", wrap=True, selectable=True)
         self.remarks.setAccessibleName(tr("Remark"))
         self.retry = button(tr("Regenerate"), tr("Try the answer again"), role="plain")
@@ -101,9 +102,9 @@ class AnswerView(QWidget):
         foot.addWidget(self.status)
         buttons = QHBoxLayout()
         buttons.setSpacing(16)
-        for widget in (self.stop, self.again, self.copy, self.canvas_toggle, self.inspect, self.delete):
-            buttons.addWidget(widget)
-        buttons.addStretch(1)
+        self.acts = ActionRow(self, self.again, self.copy, self.canvas_toggle, self.inspect, self.delete)
+        buttons.addWidget(self.stop)
+        buttons.addWidget(self.acts, 1)
         foot.addLayout(buttons)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
@@ -140,6 +141,7 @@ class AnswerView(QWidget):
             *self.canvases,
             self.remarks,
             self.retry,
+            self.status.more,
             self.stop,
             self.again,
             self.copy,
@@ -161,9 +163,10 @@ class AnswerView(QWidget):
         """The model that wrote the answer on show, if it can still be asked for its tokens."""
         self._model = model
 
-    def set_state(self, *, can_ask: bool, is_busy: bool, can_delete: bool = False) -> None:
-        """Whether an answer can be asked for now, and whether one is under way in this conversation."""
+    def set_state(self, *, can_ask: bool, is_busy: bool, can_delete: bool = False, is_last: bool = True) -> None:
+        """Whether an answer can be asked for now, whether one is under way, and whether none follows this one."""
         self._can_ask, self._is_busy, self._can_delete = can_ask, is_busy, can_delete
+        self.acts.keep(is_last)
         self._show_buttons()
 
     def refresh(self, share: float = 1.0) -> bool:
@@ -187,11 +190,10 @@ class AnswerView(QWidget):
         for view in self.canvases:
             view.set_legend(view is self.canvases[-1])
         self.speaker.setText(answer.model_title)
-        self.status.setText(status_line(answer))
+        waits = answer.status == "waiting"
+        self.status.show_figures(status_line(answer), "" if waits else figures_line(answer))
         said = "" if answer.is_active else remarks(answer)
         self.remarks.setText(said)
-        # The line wraps sooner or later as its figures grow; what is under it must not jump.
-        self.status.setMinimumHeight(2 * self.status.fontMetrics().lineSpacing() if answer.is_active else 0)
         if not answer.is_active and (answer.status == "done" or not self.board.is_on):
             self.board.show_text(self._asked, answer.text)  # a run that was stopped stays as it was then
         if is_other:
