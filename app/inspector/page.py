@@ -237,6 +237,7 @@ class InspectorPage(QWidget):
     def set_reduced_motion(self, reduced: bool) -> None:
         """Nothing moves but from frame to frame."""
         self._reduced_motion = reduced
+        self.player.is_smooth = not reduced
         for part in (self.canvas, *self._panels):
             self._dress(part)
 

@@ -22,7 +22,6 @@ from app.inspector.canvas.layers import LAYERS, LayerName, Seen, heat, title
 from app.inspector.canvas.page_cells import SpannedBoard, SpannedCanvas
 from app.inspector.cell.cells import CellsTable
 from app.player.player import NOTHING, Player
-from app.state.run.canvas import BlockState
 from app.state.run.replay import NOISE, BlockRecord
 from app.state.sudoku.placing import placed
 from app.system.i18n import tr
@@ -198,17 +197,17 @@ class InspectorCanvas(QWidget):
             self._fit_font()
         colors = heat(self.layer, seen)
         self.view.set_heat(colors)
-        self._show_board(record, now, colors)
+        self._show_board(record, colors)
         self._mark_cells()
 
-    def _show_board(self, record: BlockRecord, now: BlockState, colors: Heat | None) -> None:
+    def _show_board(self, record: BlockRecord, colors: Heat | None) -> None:
         trace = self._player.trace
         if trace is None:
             return
         if record is not self._searched:
             self._searched = record
             self.board.place(placed(trace.prompt, record.snapshots[-1], trace.piece), trace.piece)
-        self.board.set_block(now)
+        self.board.set_block(self._player.shown)
         self.pane.set_heat(colors)
         self.board.select_position(self._player.selection)
         if self.shows_board != self.pane.isVisibleTo(self):
@@ -216,7 +215,10 @@ class InspectorCanvas(QWidget):
 
     @Slot()
     def _reveal(self) -> None:
-        self.view.set_block(self._player.shown)
+        shown = self._player.shown
+        self.view.set_block(shown)
+        if self.board.placed is not None:
+            self.board.set_block(shown)
 
     def _reserve(self) -> None:
         """Cells wide enough for all of a block at once, so that they do not jump while it develops."""

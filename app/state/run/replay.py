@@ -248,6 +248,11 @@ class Replay:
         """The place of a block's noise."""
         return self._places[Frame(block, NOISE)]
 
+    def steps_of(self, block: int) -> int:
+        """How many steps a block has so far; without reading it."""
+        end = self.first_of(block + 1) if block + 1 < self.blocks else len(self.frames)
+        return end - self.first_of(block) - 1 - self.committed(block)
+
     def committed(self, block: int) -> bool:
         """Whether a block came to its end; without reading it."""
         return block in self._committed

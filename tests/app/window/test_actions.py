@@ -46,7 +46,7 @@ def test_sections_keep_their_order(ran: Ran) -> None:
     ]
 
 
-def test_a_pages_keys_are_its_own_and_come_first(ran: Ran) -> None:
+def test_a_pages_keys_are_its_own_and_come_first(qtbot: QtBot, ran: Ran) -> None:
     here = Action("here", "Here", "On the page", list, ("Space",), page="one")
     there = Action("there", "There", "Elsewhere", list, ("Space",), page="two")
     actions = Actions([ran.action("a", "F1"), here, there])
@@ -57,6 +57,7 @@ def test_a_pages_keys_are_its_own_and_come_first(ran: Ran) -> None:
     with pytest.raises(ValueError, match="a key of 'here' and of 'b'"):
         actions.add(ran.action("b", "Space"))
     window = QWidget()
+    qtbot.addWidget(window)
     assert [made.key().toString() for made in actions.bind(window, ran.ids.append)] == ["F1"]
 
 
