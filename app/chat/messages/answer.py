@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 from app.canvas.view import CanvasView
 from app.chat.messages.board import AnswerBoard, WatchedCanvas
 from app.chat.messages.fading import Fading
+from app.chat.messages.replay import AnswerReplay
 from app.chat.messages.thinking import Thinking
 from app.chat.messages.versions import VersionSwitch
 from app.chat.prose.widget import PAD, Prose
@@ -52,6 +53,7 @@ class AnswerView(QWidget):
         self.thinking = Thinking(options.theme)
         self.board = AnswerBoard(options)
         self.text = Prose(tr("Answer"), options.theme)
+        self.replay = AnswerReplay(turn, options)
         self.status = label("", "caption", wrap=True)
         self.status.setAccessibleName(tr("Progress"))
         self.remarks = label("", "remark", wrap=True, selectable=True)
@@ -92,6 +94,7 @@ class AnswerView(QWidget):
         foot = QVBoxLayout()
         foot.setContentsMargins(PAD, 0, PAD, 0)
         foot.setSpacing(4)
+        foot.addWidget(self.replay)
         foot.addWidget(self.status)
         buttons = QHBoxLayout()
         buttons.setSpacing(16)
@@ -107,6 +110,7 @@ class AnswerView(QWidget):
         column.addWidget(self.board)
         column.addLayout(self._canvas_column)
         column.addWidget(self.text)
+        column.addWidget(self.replay.stage)
         column.addLayout(remark)
         column.addLayout(foot)
 
@@ -121,6 +125,7 @@ class AnswerView(QWidget):
         self.versions.chosen.connect(self.chosen)
         self.text.rebuilt.connect(self.rebuilt)
         self.thinking.rebuilt.connect(self.rebuilt)
+        self.replay.changed.connect(self._show_parts)
 
     def tab_stops(self) -> list[QWidget]:
         """What Tab goes through, in order."""
@@ -133,6 +138,7 @@ class AnswerView(QWidget):
             *self.canvases,
             *self.text.tab_stops(),
             self.remarks,
+            *self.replay.tab_stops(),
             self.retry,
             self.stop,
             self.again,
@@ -148,6 +154,7 @@ class AnswerView(QWidget):
         self.text.set_theme(options.theme)
         self.thinking.set_theme(options.theme)
         self.board.set_options(options)
+        self.replay.set_options(options)
         for view in self.canvases:
             options.apply(view)
 
@@ -168,6 +175,7 @@ class AnswerView(QWidget):
             self._drop_canvases()
             self._drawn = answer
             self.board.is_on = False
+            self.replay.forget()
         blocks = answer.canvas.blocks if self._model is not None else []
         first = max(0, len(self.canvases) - 1)  # earlier ones are committed and do not change
         while len(self.canvases) < len(blocks):
@@ -187,6 +195,7 @@ class AnswerView(QWidget):
                 self.board.show_text(self._asked, answer.text)
         if is_other:
             self.canvas_toggle.setChecked(self._keeps_canvas())
+        self.replay.offer(answer)
         self._show_parts()
         self._show_buttons()
 
@@ -255,12 +264,13 @@ class AnswerView(QWidget):
         answer = self._turn.answer
         shows_canvas = bool(self.canvases) and (answer.is_active or self.canvas_toggle.isChecked())
         is_board, shows_tokens = self.board.is_on, self.canvas_toggle.isChecked()
+        is_replayed = self.replay.is_on
         for view in self.canvases:
-            view.setVisible(shows_canvas and (shows_tokens or not is_board))
-        self.board.setVisible(is_board)
-        is_said = is_board and self.board.is_alone
-        self.text.setVisible(bool(answer.text.strip()) and not (shows_canvas or answer.is_active or is_said))
-        if shows_canvas or answer.is_active:
+            view.setVisible(shows_canvas and (shows_tokens or not is_board) and not is_replayed)
+        self.board.setVisible(is_board and not is_replayed)
+        hides_text = shows_canvas or answer.is_active or is_replayed
+        self.text.setVisible(bool(answer.text.strip()) and not hides_text and not (is_board and self.board.is_alone))
+        if hides_text:
             self.thinking.hide()
         else:
             self.thinking.setVisible(bool(answer.thinking))
