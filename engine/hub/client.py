@@ -184,8 +184,9 @@ class Hub:
                 return work()
             except errors.TRANSFER_ERRORS as error:
                 tries = 1 if received() > before else tries + 1
-                is_absent = isinstance(error, errors.ABSENT_ERRORS) and not self._met.is_set()
-                if is_absent or not errors.is_transient(error) or tries >= self.patience.tries:
+                if isinstance(error, errors.ABSENT_ERRORS) and not self._met.is_set():
+                    raise errors.absent(self.address) from error
+                if not errors.is_transient(error) or tries >= self.patience.tries:
                     raise errors.explained(error, self.repo, self.address, with_token=bool(self.token)) from error
                 counter.wait(min(self.patience.first_wait * 2 ** (tries - 1), LONGEST_WAIT))
 

@@ -43,6 +43,11 @@ def is_transient(error: Exception) -> bool:
     return isinstance(error, httpx2.TransportError | BrokenError)
 
 
+def absent(endpoint: str) -> SafelightError:
+    """The error that is shown where a hub was never reached."""
+    return SafelightError(f"there is no connection to {endpoint}; check the network, then try again")
+
+
 def explained(error: Exception, repo: str, endpoint: str, *, with_token: bool) -> SafelightError:
     """The error that is shown for one of ``TRANSFER_ERRORS``."""
     status, code = (error.status, error.code) if isinstance(error, StatusError) else (0, "")

@@ -183,6 +183,14 @@ class BlockState:
         part.accepted_steps = self.accepted_steps - coming
         return part
 
+    def on_the_lines_of(self, outcome: Tokens | None) -> BlockState:
+        """The same block, laid out on the lines of a text (T,) that it is known to come to; None: as far as it is."""
+        if outcome is None:
+            return self
+        made = copy.copy(self)
+        made.outcome = outcome
+        return made
+
     def fold_step(self, event: StepFinished) -> None:
         """Take in the next denoising step."""
         accepted = event.accepted_mask

@@ -85,6 +85,12 @@ def puzzle_in(text: str) -> str | None:
     return puzzle if 0 < sudoku.givens(puzzle) < SIZE and not sudoku.conflicts(puzzle) else None
 
 
+def is_puzzle(text: str) -> bool:
+    """Whether a prompt is a puzzle and nothing else."""
+    grid = grid_in(text)
+    return grid is not None and grid.is_alone and puzzle_in(text) is not None
+
+
 def answered(prompt: str, text: str) -> Answered | None:
     """What an answer is to be shown as: the puzzle that was asked, and the grid that was written.
 
@@ -113,8 +119,8 @@ def placed(prompt: str, block: BlockState, piece: Callable[[int], str]) -> Place
         ends = list(accumulate(map(len, pieces)))
         positions = _positions(ends, found.grid.offsets)
         return Placed(found.puzzle, positions) if len(set(positions)) == SIZE else None
-    puzzle, grid = puzzle_in(prompt), grid_in(prompt)
-    if puzzle is None or grid is None or not grid.is_alone or block.length <= POSITIONS[-1]:
+    puzzle = puzzle_in(prompt)
+    if puzzle is None or not is_puzzle(prompt) or block.length <= POSITIONS[-1]:
         return None
     return Placed(puzzle, POSITIONS) if _may_be_grid(block, piece) else None
 

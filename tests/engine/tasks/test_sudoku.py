@@ -120,8 +120,8 @@ def test_holding_out_goes_by_symmetry_class(seed: int) -> None:
 
 def test_about_one_grid_in_sixteen_is_held_out() -> None:
     rng = random.Random(0)
-    held = sum(sudoku.is_held_out(sudoku.random_solution(rng)) for _ in range(800))
-    assert 25 <= held <= 80
+    held = sum(sudoku.is_held_out(sudoku.random_solution(rng)) for _ in range(400))
+    assert 12 <= held <= 40
 
 
 @pytest.mark.parametrize(
