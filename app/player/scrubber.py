@@ -101,7 +101,7 @@ class Scrub(QWidget):
             player.grown.connect(self._show)
             player.placed.connect(self._placed)
             player.revealed.connect(self._follow_lead)
-            player.playing_changed.connect(self._set_icons)
+            player.playing_changed.connect(self._playing_changed)
 
     def tab_stops(self) -> list[QWidget]:
         """What Tab goes through, in order."""
@@ -209,6 +209,13 @@ class Scrub(QWidget):
                 if player is not lead and _frames(player):
                     is_behind = lead.place >= _frames(player)
                     player.show_frame(min(lead.place, _frames(player) - 1), 1.0 if is_behind else lead.share)
+
+    @Slot(bool)
+    def _playing_changed(self, is_playing: bool) -> None:
+        for player in self._players:
+            if not is_playing and _frames(player):
+                player.show_frame(player.place)  # whole
+        self._set_icons()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.key() == Qt.Key.Key_Space and event.modifiers() == Qt.KeyboardModifier.NoModifier:
