@@ -85,12 +85,11 @@ def _own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
 
 @pytest.fixture(scope="module", autouse=True)
 def _look_of_its_own() -> Iterator[None]:
-    """A window gives the app a font and a style sheet: a file's widths must not hang on the files before it."""
+    """A window gives the app a style and a font: a file's widths must not hang on the files before it."""
     yield
     widgets = sys.modules.get("PySide6.QtWidgets")
     app = widgets and widgets.QApplication.instance()
-    if app and app.styleSheet():
-        app.setStyleSheet("")
+    if app and _first_look and app.font() != _first_look[2]:
         app.setStyle(_first_look[0])
         app.setPalette(_first_look[1])
         app.setFont(_first_look[2])

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Slot
+from PySide6.QtWidgets import QApplication
 
 import engine
 from app.chat.page import ChatPage
@@ -117,7 +118,9 @@ class ChatController(QObject):
         model = self._context.model
         if self._can_ask() and model is not None:
             self._try(lambda: self._session.ask_again(turn, model))
-            self.page.composer.edit.setFocus()
+            focus = QApplication.focusWidget()
+            if focus is None or not self.page.scroller.isAncestorOf(focus):  # it was in a question that is gone
+                self.page.composer.edit.setFocus()
 
     @Slot()
     def again_last(self) -> None:

@@ -262,7 +262,9 @@ class ChatPage(QWidget):
         versions = self._chat.alternatives(view.turn)
         view.prompt.set_state(versions.shown, len(versions), can_ask=can_ask, is_busy=is_busy)
         can_delete = self.isSignalConnected(QMetaMethod.fromSignal(self.answer_delete_asked))
-        view.answer.set_state(can_ask=can_ask, is_busy=is_busy, can_delete=can_delete)
+        view.answer.set_state(
+            can_ask=can_ask, is_busy=is_busy, can_delete=can_delete, is_last=view.turn is self._path[-1]
+        )
 
     # ---------------------------------------------------------------- Qt's events
 

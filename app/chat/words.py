@@ -5,6 +5,8 @@ from __future__ import annotations
 from app.state.chat.conversation import Answer
 from app.system.i18n import tr, trn
 
+_ENDS = {"done": "Done in {steps}", "stopped": "Stopped after {steps}"}  # shown through ``tr``
+
 
 def count(number: int, unit: str) -> str:
     """A number with its unit in the singular or plural."""
@@ -12,7 +14,7 @@ def count(number: int, unit: str) -> str:
 
 
 def status_line(answer: Answer) -> str:
-    """What the run is doing, or how it went."""
+    """What the run is doing, or how it went, in plain words."""
     if answer.status == "waiting":
         return tr("Reading the prompt")
     return _progress(answer) if answer.status == "developing" else _result(answer)
@@ -39,51 +41,60 @@ def words(text: str) -> int:
 
 def _progress(answer: Answer) -> str:
     block = answer.canvas.current
+    number, most = 1 if block is None else block.block_index + 1, answer.config.max_denoising_steps
     if block is None or not block.steps:
-        number = 1 if block is None else block.block_index + 1
-        return tr("Block {number} · starting from noise", number=number)
-    entropy = 0.0 if block.mean_entropy is None else block.mean_entropy
-    temperature = 0.0 if block.temperature is None else block.temperature
-    return " · ".join(
-        (
-            tr("Block {number}", number=block.block_index + 1),
-            tr("step {step} of at most {most}", step=block.steps, most=answer.config.max_denoising_steps),
-            tr("{accepted} of {length} accepted", accepted=block.accepted_count, length=block.length),
-            tr("{count} remelted", count=block.remelt_total),
-            tr("entropy {entropy} nats", entropy=f"{entropy:.2f}"),
-            tr("temperature {temperature}", temperature=f"{temperature:.2f}"),
-        )
-    )
+        return tr("Block {number}, starting from noise", number=number) if number > 1 else tr("Starting from noise")
+    parts = [
+        tr("Block {number}, step {step} of {most}", number=number, step=block.steps, most=most)
+        if number > 1
+        else tr("Step {step} of {most}", step=block.steps, most=most),
+        tr("{accepted} of {length} sure", accepted=block.accepted_count, length=block.length),
+        tr("{count} taken back", count=block.remelt_total) if block.remelt_total else "",
+    ]
+    return " · ".join(filter(None, parts))
 
 
 def _result(answer: Answer) -> str:
     figures = answer.figures
-    if not figures.steps:  # it is not known, as of an answer from elsewhere
-        return tr("Seed {seed}", seed=answer.seed)
+    if not figures.steps:  # they are not known, as of an answer from elsewhere
+        return ""
     steps = trn("{count} step", "{count} steps", figures.steps)
     if figures.blocks > 1:
         blocks = trn("{count} block", "{count} blocks", figures.blocks)
         steps = tr("{steps} over {blocks}", steps=steps, blocks=blocks)
-    whole = answer.status == "done"
-    if whole:
-        parts = [tr("Done in {steps}", steps=steps)]
-    elif answer.status == "stopped":
-        parts = [tr("Stopped after {steps}", steps=steps)]
-    else:
-        parts = [tr("Failed after {steps}", steps=steps)]
-    if figures.blocks and figures.seconds is not None:
-        each = figures.seconds / figures.blocks
-        parts.append(
-            tr("{seconds} s per block", seconds=f"{each:.1f}")
-            if whole
-            else tr("{seconds} s", seconds=f"{figures.seconds:.1f}")
-        )
-    if whole and figures.tokens_per_forward is not None:
-        parts.append(tr("{tokens} tokens per forward", tokens=f"{figures.tokens_per_forward:.1f}"))
-    if whole and figures.tokens_per_second is not None:
-        parts.append(tr("{tokens} tok/s", tokens=f"{figures.tokens_per_second:,.0f}"))
-    parts.append(tr("seed {seed}", seed=answer.seed))
-    return ", ".join(parts)
+    ended = tr(_ENDS.get(answer.status, "Failed after {steps}"), steps=steps)
+    return ended if figures.seconds is None else f"{ended} · {_seconds(figures.seconds)}"
+
+
+def figures_line(answer: Answer) -> str:
+    """What a run's figures are for people from the field, each with its unit."""
+    parts = _of_block(answer) if answer.status == "developing" else _of_run(answer)
+    return " · ".join([*parts, tr("Seed {seed}", seed=answer.seed)])
+
+
+def _of_block(answer: Answer) -> list[str]:
+    block = answer.canvas.current
+    if block is None or block.mean_entropy is None or block.temperature is None:
+        return []
+    return [
+        tr("Mean entropy {entropy} nats", entropy=f"{block.mean_entropy:.2f}"),
+        tr("Temperature {temperature}", temperature=f"{block.temperature:.2f}"),
+    ]
+
+
+def _of_run(answer: Answer) -> list[str]:
+    figures, parts = answer.figures, []
+    if figures.blocks > 1 and figures.seconds is not None:
+        parts.append(tr("{time} per block", time=_seconds(figures.seconds / figures.blocks)))
+    if answer.status == "done" and figures.tokens_per_forward is not None:
+        parts.append(tr("{tokens} tokens per forward", tokens=f"{figures.tokens_per_forward:,.1f}"))
+    if answer.status == "done" and figures.tokens_per_second is not None:
+        parts.append(tr("{tokens} tokens a second", tokens=f"{figures.tokens_per_second:,.0f}"))
+    return parts
+
+
+def _seconds(seconds: float) -> str:
+    return tr("{seconds} s", seconds=f"{seconds:,.1f}")
 
 
 def parameters(number: int) -> str:

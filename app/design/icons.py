@@ -113,7 +113,9 @@ def draw_marks(theme: Theme) -> str:
 
     Returns an empty text where no temporary folder can be made.
     """
-    folder = _folders.setdefault(theme.name, QTemporaryDir())
+    if theme.name in _folders:
+        return _folders[theme.name].path()
+    folder = _folders[theme.name] = QTemporaryDir()
     if not folder.isValid():
         return ""
     shades = {"": theme.faint_ink, "-off": theme.line_strong}

@@ -8,13 +8,17 @@ from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.bridge.run_view import RunView
 from app.canvas.view import CanvasView
+from app.chat.messages.action_row import ActionRow
+from app.chat.messages.board import AnswerBoard, WatchedCanvas
+from app.chat.messages.figures import FiguresLine
 from app.chat.messages.gliding import Gliding, Leaving
 from app.chat.messages.thinking import Thinking
 from app.chat.messages.versions import VersionSwitch
 from app.chat.prose.widget import PAD, Prose
 from app.chat.view_options import ViewOptions
-from app.chat.words import remarks, status_line, wants_retry
+from app.chat.words import figures_line, remarks, status_line, wants_retry
 from app.design.controls import FocusGroup, button, label
+from app.state.chat.attachment import with_attachments
 from app.state.chat.conversation import Answer, Turn
 from app.state.run.canvas import BlockState
 from app.state.run.text_map import read
@@ -54,9 +58,9 @@ class AnswerView(QWidget):
         self.versions = VersionSwitch(tr("Earlier version of the answer"), tr("Later version of the answer"))
         self.before, self.place, self.after = self.versions.before, self.versions.place, self.versions.after
         self.thinking = Thinking(options.theme)
+        self.board = AnswerBoard(options)
         self.text = Prose(tr("Answer"), options.theme)
-        self.status = label("", "caption", wrap=True)
-        self.status.setAccessibleName(tr("Progress"))
+        self.status = FiguresLine()
         self.remarks = label("", "remark", wrap=True, selectable=True)
         self.remarks.setAccessibleName(tr("Remark"))
         self.retry = button(tr("Regenerate"), tr("Try the answer again"), role="plain")
@@ -98,15 +102,16 @@ class AnswerView(QWidget):
         foot.addWidget(self.status)
         buttons = QHBoxLayout()
         buttons.setSpacing(16)
-        for widget in (self.stop, self.again, self.copy, self.canvas_toggle, self.inspect, self.delete):
-            buttons.addWidget(widget)
-        buttons.addStretch(1)
+        self.acts = ActionRow(self, self.again, self.copy, self.canvas_toggle, self.inspect, self.delete)
+        buttons.addWidget(self.stop)
+        buttons.addWidget(self.acts, 1)
         foot.addLayout(buttons)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(8)
         column.addLayout(head)
         column.addWidget(self.thinking)
+        column.addWidget(self.board)
         column.addWidget(self.text)
         column.addLayout(self._canvas_column)
         column.addLayout(remark)
@@ -130,10 +135,13 @@ class AnswerView(QWidget):
             self.before,
             self.after,
             *self.thinking.tab_stops(),
+            self.board.board,
+            self.board.verdict,
             *self.text.tab_stops(),
             *self.canvases,
             self.remarks,
             self.retry,
+            self.status.more,
             self.stop,
             self.again,
             self.copy,
@@ -147,6 +155,7 @@ class AnswerView(QWidget):
         self._options = options
         self.text.set_theme(options.theme)
         self.thinking.set_theme(options.theme)
+        self.board.set_options(options)
         for view in self.canvases:
             options.apply(view)
 
@@ -154,9 +163,10 @@ class AnswerView(QWidget):
         """The model that wrote the answer on show, if it can still be asked for its tokens."""
         self._model = model
 
-    def set_state(self, *, can_ask: bool, is_busy: bool, can_delete: bool = False) -> None:
-        """Whether an answer can be asked for now, and whether one is under way in this conversation."""
+    def set_state(self, *, can_ask: bool, is_busy: bool, can_delete: bool = False, is_last: bool = True) -> None:
+        """Whether an answer can be asked for now, whether one is under way, and whether none follows this one."""
         self._can_ask, self._is_busy, self._can_delete = can_ask, is_busy, can_delete
+        self.acts.keep(is_last)
         self._show_buttons()
 
     def refresh(self, share: float = 1.0) -> bool:
@@ -165,10 +175,11 @@ class AnswerView(QWidget):
         Returns whether a canvas became text, which ``glide`` can show then.
         """
         answer = self._turn.answer
-        if answer is not self._drawn:
+        is_other = answer is not self._drawn
+        if is_other:
             self._drop_canvases()
             self._drawn = answer
-            self.canvas_toggle.setChecked(self._keeps_canvas())
+            self.board.is_on = False
         has_settled = self._settle_blocks(answer)
         blocks = answer.canvas.blocks if self._model is not None else []
         first = max(0, len(self.canvases) - 1)  # earlier ones are committed and do not change
@@ -179,11 +190,14 @@ class AnswerView(QWidget):
         for view in self.canvases:
             view.set_legend(view is self.canvases[-1])
         self.speaker.setText(answer.model_title)
-        self.status.setText(status_line(answer))
+        waits = answer.status == "waiting"
+        self.status.show_figures(status_line(answer), "" if waits else figures_line(answer))
         said = "" if answer.is_active else remarks(answer)
         self.remarks.setText(said)
-        # The line wraps sooner or later as its figures grow; what is under it must not jump.
-        self.status.setMinimumHeight(2 * self.status.fontMetrics().lineSpacing() if answer.is_active else 0)
+        if not answer.is_active and (answer.status == "done" or not self.board.is_on):
+            self.board.show_text(self._asked, answer.text)  # a run that was stopped stays as it was then
+        if is_other:
+            self.canvas_toggle.setChecked(self._keeps_canvas())
         self._show_parts()
         self._show_buttons()
         return has_settled
@@ -208,6 +222,8 @@ class AnswerView(QWidget):
 
     def _keeps_canvas(self) -> bool:
         answer = self._turn.answer
+        if self.board.is_on:
+            return False
         return _is_cut_short(answer) or (answer.is_empty and bool(answer.canvas.blocks))
 
     # ---------------------------------------------------------------- from canvas to text
@@ -244,9 +260,18 @@ class AnswerView(QWidget):
     def _landed(self) -> None:
         self._gliding = None
 
+    @property
+    def _asked(self) -> str:
+        return with_attachments(self._turn.prompt, self._turn.attachments)
+
+    def _watch(self, block: BlockState) -> None:
+        """A canvas shows another state of its block: a Sudoku is shown as one."""
+        if self._model is not None:
+            self.board.show_block(self._asked, block, self._model.piece)
+
     def _add_canvas(self) -> None:
         assert self._model is not None
-        view = CanvasView()
+        view = WatchedCanvas(self._watch)
         view.set_piece(self._model.piece, self._model.is_special)
         view.set_vocabulary_size(self._model.vocab_size)
         view.setColumns(self._model.traits.canvas_columns)
@@ -270,11 +295,16 @@ class AnswerView(QWidget):
         answer = self._turn.answer
         is_developing = answer.is_active or _is_cut_short(answer)
         shows_canvas = bool(self.canvases) and (answer.is_active or self.canvas_toggle.isChecked())
+        is_board = self.board.is_on
         for number, view in enumerate(self.canvases):
-            view.setVisible(shows_canvas and not (is_developing and number < self._settled))
+            is_text = is_developing and number < self._settled
+            view.setVisible(shows_canvas and not is_text and (self.canvas_toggle.isChecked() or not is_board))
+        self.board.setVisible(is_board)
         text, thoughts = answer.text, answer.thinking
         if shows_canvas or answer.is_active:
             text, thoughts = answer.settled[-1] if is_developing and answer.settled else ("", "")
+        if is_board and self.board.is_alone:
+            text = ""
         self.text.set_text(text)
         self.text.setVisible(bool(text.strip()))
         self.thinking.set_thoughts(thoughts)

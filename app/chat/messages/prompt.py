@@ -7,6 +7,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from app.chat.composer.text_files import size_in_words
+from app.chat.messages.action_row import ActionRow
 from app.chat.messages.prompt_editor import PromptEditor
 from app.chat.messages.versions import VersionSwitch
 from app.chat.prose.widget import PAD, Prose
@@ -54,16 +55,11 @@ class PromptView(QWidget):
         head.addWidget(self.speaker)
         head.addStretch(1)
         head.addWidget(self.versions)
+        self.acts = ActionRow(self, self.edit, self.copy, self.delete)
+        head.addWidget(self.acts)
         self._column.addLayout(head)
         self._add_files()
         self._column.addWidget(self.prose)
-        buttons = QHBoxLayout()
-        buttons.setContentsMargins(PAD, 0, PAD, 0)
-        buttons.setSpacing(16)
-        for widget in (self.edit, self.copy, self.delete):
-            buttons.addWidget(widget)
-        buttons.addStretch(1)
-        self._column.addLayout(buttons)
 
         self._is_editable = fits(turn.prompt)
         if not self._is_editable:
@@ -88,12 +84,11 @@ class PromptView(QWidget):
 
     def tab_stops(self) -> list[QWidget]:
         """What Tab goes through, in order."""
-        stops: list[QWidget] = [self.versions.before, self.versions.after]
+        stops: list[QWidget] = [self.versions.before, self.versions.after, self.edit, self.copy, self.delete]
         for chip, prose in zip(self.chips, self.files, strict=True):
             stops += [chip, *prose.tab_stops()]
         stops += self.prose.tab_stops()
-        stops += self.editor.tab_stops() if self.editor is not None else []
-        return [*stops, self.edit, self.copy, self.delete]
+        return [*stops, *(self.editor.tab_stops() if self.editor is not None else [])]
 
     def set_options(self, options: ViewOptions) -> None:
         self._options = options
@@ -134,8 +129,7 @@ class PromptView(QWidget):
             self.rebuilt.emit()
 
     def _show_actions(self, shown: bool) -> None:
-        for widget in (self.edit, self.copy, self.delete):
-            widget.setVisible(shown)
+        self.acts.setVisible(shown)
 
     def _add_files(self) -> None:
         if not self._turn.attachments:

@@ -106,7 +106,11 @@ def test_a_stored_conversation_needs_no_model(page: ChatPage) -> None:
     answer = page.turns[0].answer
     assert answer.text.isVisibleTo(page)
     assert answer.text.text().startswith("Answer 0.")
-    assert answer.status.text() == "Done in 12 steps, 1.5 s per block, 9.0 tokens per forward, 40 tok/s, seed 3"
+    assert answer.status.text() == "Done in 12 steps · 1.5 s"
+    assert not answer.status.details.isVisibleTo(answer)
+    answer.status.more.click()
+    assert answer.status.details.isVisibleTo(answer)
+    assert answer.status.details.text() == "9.0 tokens per forward · 40 tokens a second · Seed 3"
     assert answer.speaker.text() == "Safelight Skills"
     assert answer.canvases == []
     assert not answer.canvas_toggle.isVisible()

@@ -119,9 +119,8 @@ def test_stylesheet_is_complete(theme):
 @pytest.fixture
 def restored(qapp: QApplication):
     """The look of the test app, put back."""
-    before = qapp.style().objectName(), qapp.font(), qapp.palette(), qapp.styleSheet()
+    before = qapp.style().objectName(), qapp.font(), qapp.palette()
     yield qapp
-    qapp.setStyleSheet(before[3])
     qapp.setStyle(before[0])
     qapp.setPalette(before[2])
     qapp.setFont(before[1])
@@ -133,6 +132,7 @@ def test_applied_theme_reaches_the_widgets(theme, restored, qtbot):
     apply_theme(restored, theme)
     window = QWidget()
     qtbot.addWidget(window)
+    window.setStyleSheet(chrome(theme))
     column = QVBoxLayout(window)
     label, button = QLabel("text"), QPushButton("Develop")
     button.setProperty("role", "primary")
@@ -156,6 +156,7 @@ def test_focus_can_be_seen(theme, restored, qtbot):
     apply_theme(restored, theme)
     window = QWidget()
     qtbot.addWidget(window)
+    window.setStyleSheet(chrome(theme))
     column = QVBoxLayout(window)
     first, second = QLineEdit(), QLineEdit()
     column.addWidget(first)
@@ -227,7 +228,7 @@ def test_every_size_of_the_sheets_follows(theme, restored):  # noqa: ARG001
         return f"QLabel#own {{ font-size: 13px; color: {theme.ink}; }}"
 
     def sizes() -> list[int]:
-        return [int(size) for size in re.findall(r"font-size: (\d+)px", stylesheet(theme) + chrome(theme, own))]
+        return [int(size) for size in re.findall(r"font-size: (\d+)px", chrome(theme, own))]
 
     before = sizes()
     set_text_percent(200)
@@ -239,6 +240,8 @@ def test_text_on_screen_grows_at_once_and_stays_so(restored, qtbot, settings: QS
     looks = Appearance(settings)
     window = QWidget()
     qtbot.addWidget(window)
+    window.setStyleSheet(chrome(looks.theme))
+    looks.changed.connect(lambda: window.setStyleSheet(chrome(looks.theme)))
     column = QVBoxLayout(window)
     title, button = QLabel("text"), QPushButton("Develop")
     title.setProperty("role", "title")

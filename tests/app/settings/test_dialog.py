@@ -198,7 +198,7 @@ def test_the_strip_follows_what_the_dialog_changed(qtbot: QtBot, opened: Opened)
 
 
 def test_width_goes_with_the_size_of_text(qtbot: QtBot, settings: QSettings, qapp: QApplication) -> None:
-    sheet, font = qapp.styleSheet(), qapp.font()
+    font = qapp.font()
     looks = Appearance(settings)
     strip = SettingsStrip(SettingsValues())
     qtbot.addWidget(strip)
@@ -209,7 +209,6 @@ def test_width_goes_with_the_size_of_text(qtbot: QtBot, settings: QSettings, qap
         assert strip.width() == round(1.3 * before)
     finally:
         looks.set_text_percent(100)
-        qapp.setStyleSheet(sheet)
         qapp.setFont(font)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from app.chat import prompts
-from app.chat.words import count, parameters, status_line
+from app.chat.words import count, figures_line, parameters, status_line
 from app.settings.spec import SAMPLER
 from app.settings.values import SettingsValues
 from app.state.chat.attachment import Attachment
@@ -68,7 +68,7 @@ def test_a_stopped_answer_keeps_its_draft(fake: Any) -> None:
     assert isinstance(event, GenerationFinished)
     assert turn.answer.status == "stopped"
     assert turn.answer.text == decode(draft).text
-    assert status_line(turn.answer).startswith("Stopped after 1 step,")
+    assert status_line(turn.answer).startswith("Stopped after 1 step ·")
 
 
 def test_an_empty_answer_and_a_step_cap_are_said(fake: Any) -> None:
@@ -254,13 +254,14 @@ def test_the_status_line_has_every_figure_with_its_unit(fake: Any) -> None:
     events = fake.generate(None, [1], fake.defaults, seed=1, cancel=threading.Event())
     chat.fold(next(events), decode)
     chat.fold(next(events), decode)
-    assert status_line(turn.answer) == "Block 1 · starting from noise"
+    assert status_line(turn.answer) == "Starting from noise"
     chat.fold(next(events), decode)
-    line = "Block 1 · step 1 of at most 48 · 1 of 8 accepted · 0 remelted · entropy 0.10 nats · temperature 0.70"
-    assert status_line(turn.answer) == line
+    assert status_line(turn.answer) == "Step 1 of 48 · 1 of 8 sure"
+    assert figures_line(turn.answer) == "Mean entropy 0.10 nats · Temperature 0.70 · Seed 11"
     for event in events:
         chat.fold(event, decode)
-    assert status_line(turn.answer) == ("Done in 3 steps, 0.1 s per block, 1.7 tokens per forward, 50 tok/s, seed 11")
+    assert status_line(turn.answer) == "Done in 3 steps · 0.1 s"
+    assert figures_line(turn.answer) == "1.7 tokens per forward · 50 tokens a second · Seed 11"
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def test_regenerate_keeps_versions(qtbot: QtBot, open_window: Open, fake: Any) -
     view.before.click()
     assert view.place.text() == "2/3"
     assert view.text.text() == window.context.session.chat.turns[0].answers.items[1].text
-    assert "seed 41" in view.status.text()
+    assert "Seed 41" in view.status.details.text()
     view.after.click()
     assert not view.after.isEnabled()
 

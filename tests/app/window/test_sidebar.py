@@ -10,7 +10,7 @@ from PySide6.QtGui import QContextMenuEvent, QEnterEvent, QKeySequence, QMouseEv
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QLineEdit, QVBoxLayout, QWidget
 
-from app.design.stylesheet import chrome, stylesheet
+from app.design.stylesheet import chrome
 from app.design.tokens import DARKROOM, PAPER
 from app.library import Summary
 from app.window.sidebar import WIDTH, Sidebar, style
@@ -39,7 +39,7 @@ class Told:
 @pytest.fixture
 def sidebar(qtbot):
     made = Sidebar(DARKROOM)
-    made.setStyleSheet(stylesheet(DARKROOM) + chrome(DARKROOM, style))
+    made.setStyleSheet(chrome(DARKROOM, style))
     qtbot.addWidget(made)
     made.resize(WIDTH, 600)
     made.show_conversations(some(6), 2, NOW)

@@ -1,0 +1,53 @@
+"""What can be done with a message: seen while it is pointed at, or while the keyboard is there."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, QObject
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
+
+_FOCUS = (QEvent.Type.FocusIn, QEvent.Type.FocusOut)
+
+
+class ActionRow(QWidget):
+    """Buttons that keep their room and their place in the order of Tab when they are not seen.
+
+    ``message`` is what must be pointed at; ``keep`` shows the buttons at all times.
+    """
+
+    def __init__(self, message: QWidget, *buttons: QPushButton) -> None:
+        super().__init__()
+        self._message, self._buttons = message, buttons
+        self._is_pointed = self._is_kept = False
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(16)
+        for button in buttons:
+            row.addWidget(button)
+            button.installEventFilter(self)
+        row.addStretch(1)
+        message.installEventFilter(self)
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether the buttons are painted."""
+        return self._is_kept or self._is_pointed or any(button.hasFocus() for button in self._buttons)
+
+    def keep(self, kept: bool) -> None:
+        """Whether the buttons are seen even where nobody points."""
+        if kept != self._is_kept:
+            self._is_kept = kept
+            self._repaint()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        kind = event.type()
+        if watched is self._message:
+            if kind in (QEvent.Type.Enter, QEvent.Type.Leave):
+                self._is_pointed = kind == QEvent.Type.Enter
+                self._repaint()
+        elif kind in _FOCUS:
+            self._repaint()
+        return kind == QEvent.Type.Paint and watched is not self._message and not self.is_seen
+
+    def _repaint(self) -> None:
+        for button in self._buttons:
+            button.update()

@@ -1,0 +1,47 @@
+"""A run's figures under its answer: one line in plain words, and behind a sign those for people from the field."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+
+from app.design.controls import button, label
+from app.system.i18n import tr
+
+
+class FiguresLine(QWidget):
+    """``show_figures`` after each change; the second line shows while the sign is pressed."""
+
+    toggled = Signal(bool)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.line = label("", "caption", wrap=True)
+        self.line.setAccessibleName(tr("Progress"))
+        self.more = button("ⓘ", tr("More figures"), tip=tr("Entropy, temperature, speed and seed"))
+        self.more.setCheckable(True)
+        self.details = label("", "caption", wrap=True, selectable=True)
+        self.details.setAccessibleName(tr("More figures"))
+        self.details.hide()
+        first = QHBoxLayout()
+        first.setSpacing(8)
+        first.addWidget(self.line, 1)
+        first.addWidget(self.more)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(2)
+        column.addLayout(first)
+        column.addWidget(self.details)
+        self.more.toggled.connect(self.details.setVisible)
+        self.more.toggled.connect(self.toggled)
+
+    def show_figures(self, line: str, details: str) -> None:
+        """Show a line, and what there is to say beyond it; empty if nothing."""
+        self.line.setText(line)
+        self.details.setText(details)
+        self.more.setVisible(bool(details))
+        self.details.setVisible(bool(details) and self.more.isChecked())
+
+    def text(self) -> str:
+        """The line in plain words."""
+        return self.line.text()
