@@ -18,7 +18,7 @@ from engine import EMBEDDED
 
 HEIGHT = 52
 ROOM_FOR_FACTS = 1180  # pixels at 100 %
-ROOM_FOR_NAME = 880
+ROOM_FOR_NAME = 980
 OPEN_FOLDER = "open-folder"  # the chooser's last entry
 
 

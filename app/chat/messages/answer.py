@@ -50,7 +50,7 @@ class AnswerView(QWidget):
         self.before, self.place, self.after = self.versions.before, self.versions.place, self.versions.after
         self.thinking = Thinking(options.theme)
         self.text = Prose(tr("Answer"), options.theme)
-        self.status = FiguresLine()
+        self.status = FiguresLine(options.theme)
         self.remarks = label("", "remark", wrap=True, selectable=True)
         self.remarks.setAccessibleName(tr("Remark"))
         self.retry = button(tr("Regenerate"), tr("Try the answer again"), role="plain")
@@ -142,6 +142,7 @@ class AnswerView(QWidget):
         self._options = options
         self.text.set_theme(options.theme)
         self.thinking.set_theme(options.theme)
+        self.status.set_theme(options.theme)
         for view in self.canvases:
             options.apply(view)
 
@@ -169,8 +170,7 @@ class AnswerView(QWidget):
         for view, block in list(zip(self.canvases, blocks, strict=True))[first:]:
             view.set_block(block.partly(share))
         self.speaker.setText(answer.model_title)
-        waits = answer.status == "waiting"
-        self.status.show_figures(status_line(answer), "" if waits else figures_line(answer))
+        self.status.show_figures(status_line(answer), figures_line(answer))
         said = "" if answer.is_active else remarks(answer)
         self.remarks.setText(said)
         if not answer.is_active:
