@@ -337,6 +337,12 @@ class AppContext(QObject):
     def _set_pace(self) -> None:
         self.backend.pacing.set_speed(self.values.speed, is_smooth=not self.values.reduced_motion)
 
+    @Slot(str)
+    def choose_pace(self, pace: str) -> None:
+        """Show runs at this value of the declared setting from now on."""
+        self.values.pace = pace
+        self.apply_values()
+
     def set_offline(self, offline: bool) -> None:
         """Allow or refuse every use of the network."""
         self.preferences.offline = offline

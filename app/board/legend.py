@@ -33,25 +33,7 @@ class BoardLegend(Legend):
 
     def set_running(self, running: bool) -> None:
         """Whether a run is on show."""
-        sample = self._entry
-        given = sample(tr("given"), _GIVEN)
-        conflict = sample(tr("in conflict"), _PLAIN._replace(in_conflict=True))
-        if not running:
-            entries = [given, conflict]
-        else:
-            entries = [
-                given,
-                LegendEntry(tr("noise"), partial(_paint_noise, self._glyphs)),
-                LegendEntry(tr("possible, by size"), partial(_paint_marks, self._glyphs)),
-                sample(tr("likely"), _PLAIN._replace(state=CellState.CANDIDATE)),
-                sample(tr("accepted"), _PLAIN._replace(state=CellState.ACCEPTED)),
-                sample(tr("remelted"), _PLAIN._replace(state=CellState.REMELTED)),
-                sample(tr("settled"), _PLAIN),
-                conflict,
-                sample(tr("changed given"), _GIVEN._replace(digit="2", violated=True)),
-                sample(tr("wrong"), _PLAIN._replace(wrong=True)),
-            ]
-        self.set_entries(entries)
+        self.set_entries(running_entries(self._glyphs) if running else entering_entries(self._glyphs))
         self.setAccessibleDescription(", ".join(self.words))
 
     def set_heat(self, heat: Heat) -> None:
@@ -63,8 +45,31 @@ class BoardLegend(Legend):
         self.set_entries(entries)
         self.setAccessibleDescription(", ".join(self.words))
 
-    def _entry(self, words: str, cell: ShownCell) -> LegendEntry:
-        return LegendEntry(words, partial(_paint_cell, self._glyphs, cell))
+
+def entering_entries(glyphs: BoardGlyphs) -> list[LegendEntry]:
+    """The marks of a puzzle that is being entered."""
+    return [_sample(glyphs, tr("given"), _GIVEN), _sample(glyphs, tr("in conflict"), _PLAIN._replace(in_conflict=True))]
+
+
+def running_entries(glyphs: BoardGlyphs) -> list[LegendEntry]:
+    """The marks of a run."""
+    given, conflict = entering_entries(glyphs)
+    return [
+        given,
+        LegendEntry(tr("noise"), partial(_paint_noise, glyphs)),
+        LegendEntry(tr("possible, by size"), partial(_paint_marks, glyphs)),
+        _sample(glyphs, tr("likely"), _PLAIN._replace(state=CellState.CANDIDATE)),
+        _sample(glyphs, tr("accepted"), _PLAIN._replace(state=CellState.ACCEPTED)),
+        _sample(glyphs, tr("remelted"), _PLAIN._replace(state=CellState.REMELTED)),
+        _sample(glyphs, tr("settled"), _PLAIN),
+        conflict,
+        _sample(glyphs, tr("changed given"), _GIVEN._replace(digit="2", violated=True)),
+        _sample(glyphs, tr("wrong"), _PLAIN._replace(wrong=True)),
+    ]
+
+
+def _sample(glyphs: BoardGlyphs, words: str, cell: ShownCell) -> LegendEntry:
+    return LegendEntry(words, partial(_paint_cell, glyphs, cell))
 
 
 def _paint_cell(glyphs: BoardGlyphs, cell: ShownCell, painter: QPainter, area: QRectF, theme: Theme) -> None:

@@ -73,7 +73,7 @@ def paint_board(
 
 def paint_sample(painter: QPainter, rect: Rect, cell: ShownCell, theme: Theme, glyphs: BoardGlyphs) -> None:
     """Paint one cell by itself, as a legend shows it."""
-    painter.fillRect(*rect, _given_ground(theme) if cell.given else color(theme.surface_sunken))
+    painter.fillRect(*rect, given_ground(theme) if cell.given else color(theme.surface_sunken))
     _paint_shape(painter, rect, cell, theme)
     drawn: list[Drawn] = []
     _cell_texts(drawn, rect, cell, False, theme, glyphs)
@@ -193,7 +193,7 @@ def _paint_grounds(
 ) -> None:
     side, size = geometry.side, geometry.cell
     painter.fillRect(geometry.left, geometry.top, side, side, color(theme.surface_sunken))
-    given = _given_ground(theme)
+    given = given_ground(theme)
     for index, cell in enumerate(frame.cells):
         if cell.given:
             painter.fillRect(*geometry.rect_of(index), given)
@@ -218,7 +218,8 @@ def _paint_grounds(
             painter.fillRect(rect.x, rect.y, size, size, wash)
 
 
-def _given_ground(theme: Theme) -> QColor:
+def given_ground(theme: Theme) -> QColor:
+    """What a given stands on."""
     return _mixed(theme.surface_sunken, theme.line, 0.6)
 
 

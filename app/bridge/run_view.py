@@ -6,7 +6,8 @@ import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine import Event, Recording, Reply, TraceHeader
+from app.state.run.canvas import Tokens
+from engine import CanvasCommitted, Event, Recording, Reply, TraceHeader
 from engine.trace import Entry
 
 
@@ -27,6 +28,15 @@ class RunView(Recording):
         """Show one event more."""
         self.count += 1
         self.path = self.trace.path  # which may be given up on the way
+
+    def coming(self, block: int) -> Tokens | None:
+        """(T,) the text of a block that is computed to its end and not shown yet; None where it is not."""
+        for place in range(self.count, len(self.trace.entries)):
+            entry = self.trace.entries[place]
+            if entry.kind == "commit" and entry.block == block:
+                event = self.trace.event(place)
+                return event.tokens[: event.text_length] if isinstance(event, CanvasCommitted) else None
+        return None
 
     def show_all(self) -> None:
         """The run is over: nothing is held back any more."""

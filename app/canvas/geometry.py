@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
@@ -131,6 +131,15 @@ class Geometry:
         """Where every cell stands."""
         return tuple(self.rect_of(index) for index in range(self.count))
 
+    def on_the_way(self, before: Geometry, share: float) -> Geometry:
+        """The same with its cells still on the way from where they stood before; ``share`` of it is done, 0 to 1."""
+        made = replace(self)
+        way = zip(before.cells, self.cells, strict=True)
+        made.__dict__["cells"] = tuple(
+            old._replace(x=_on(old.x, new.x, share), y=_on(old.y, new.y, share)) for old, new in way
+        )
+        return made
+
     def bounds(self, indices: Iterable[int], border: int = 2) -> Rect | None:
         """The smallest rectangle around some cells and their marks; None for no cells."""
         rects = [self.cells[index] for index in indices if 0 <= index < self.count]
@@ -173,3 +182,7 @@ class Geometry:
             return index
         target = self.starts[row + rows] + min(column, self._length(row + rows) - 1) + columns
         return target if 0 <= target < self.count else index
+
+
+def _on(start: int, end: int, share: float) -> int:
+    return start + round(share * (end - start))

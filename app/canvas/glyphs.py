@@ -87,6 +87,10 @@ class CellGlyphs:
         characters = min(max(1, math.ceil(widest / unit - 0.25)), MOST_CHARACTERS)
         return max(least, math.ceil(characters * unit) + 8)
 
+    def is_narrow(self, cell_width: int) -> bool:
+        """Whether a cell of this width holds one character, which then stands in its middle."""
+        return cell_width < 2 * self.character_width + 8
+
     def width(self, text: str) -> float:
         """Advance of a text in the plain face."""
         if text not in self._widths:

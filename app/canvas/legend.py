@@ -79,27 +79,34 @@ class Legend(QWidget):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setFont(_font())
         for entry, rect in zip(self._entries, self._rects(self.width())[0], strict=True):
-            size = px(SAMPLE) if entry.draw is not None else px(BAR)
-            sample = QRectF(rect.x, rect.y + (rect.height - px(SAMPLE)) / 2, size, px(SAMPLE))
-            if entry.draw is not None:
-                entry.draw(painter, sample, self._theme)
-            else:
-                _paint_scale(painter, sample.adjusted(0, px(4), 0, -px(4)), entry.marks, self._theme)
-            painter.setPen(color(self._theme.faint_ink))
-            words = QRectF(rect.x + size + px(6), rect.y, rect.width, rect.height)
-            painter.drawText(words, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, entry.words)
+            paint_entry(painter, entry, rect, self._theme)
 
     def _rects(self, width: int) -> tuple[list[Rect], int]:
         if self._widths_at != text_percent():
             self._widths_at = text_percent()
             metrics = QFontMetricsF(_font())
-            self._widths = [
-                (px(SAMPLE) if entry.draw is not None else px(BAR))
-                + px(6)
-                + math.ceil(metrics.horizontalAdvance(entry.words))
-                for entry in self._entries
-            ]
+            self._widths = [entry_width(entry, metrics) for entry in self._entries]
         return flow(self._widths, width, px(20), px(SPACING))
+
+
+def entry_width(entry: LegendEntry, metrics: QFontMetricsF, size: Callable[[int], int] = px) -> int:
+    """Pixels of a sample and its words; ``size`` gives those of a length at 100 %."""
+    return size(SAMPLE if entry.draw is not None else BAR) + size(6) + math.ceil(metrics.horizontalAdvance(entry.words))
+
+
+def paint_entry(
+    painter: QPainter, entry: LegendEntry, rect: Rect, theme: Theme, size: Callable[[int], int] = px
+) -> None:
+    """Paint a sample and its words in the painter's font."""
+    width = size(SAMPLE if entry.draw is not None else BAR)
+    sample = QRectF(rect.x, rect.y + (rect.height - size(SAMPLE)) / 2, width, size(SAMPLE))
+    if entry.draw is not None:
+        entry.draw(painter, sample, theme)
+    else:
+        _paint_scale(painter, sample.adjusted(0, size(4), 0, -size(4)), entry.marks, theme)
+    painter.setPen(color(theme.faint_ink))
+    words = QRectF(rect.x + width + size(6), rect.y, rect.width, rect.height)
+    painter.drawText(words, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, entry.words)
 
 
 def _font() -> QFont:

@@ -68,7 +68,7 @@ def paint_block(
         for index, state in options.tinted.items():
             wash = QColor(state_color(state, theme))
             wash.setAlphaF(0.34 * options.tint)
-            painter.fillRect(QRect(*geometry.rect_of(index)), wash)
+            painter.fillRect(QRect(*geometry.cells[index]), wash)
     brush = _CellBrush(painter, theme, glyphs, geometry.cell_width, geometry.cell_height)
     clip = clip or QRect(0, 0, geometry.width, geometry.height)
     left, top, right, bottom = clip.left(), clip.top(), clip.right(), clip.bottom()
@@ -107,7 +107,7 @@ class _CellBrush:
         self.painter, self.theme, self.glyphs = painter, theme, glyphs
         self.width, self.height = width, height
         self.baseline = glyphs.baseline(height)
-        self.one_character = width < 2 * glyphs.character_width + 8
+        self.one_character = glyphs.is_narrow(width)
         self.inks = {int(state): state_color(state, theme) for state in CellState}
         self.dim = color(theme.noise)
         self.ramp = _ramp(theme)
@@ -196,11 +196,11 @@ def _paint_rules(painter: QPainter, geometry: Geometry, theme: Theme) -> None:
 def _paint_marks(painter: QPainter, geometry: Geometry, theme: Theme, options: PaintOptions) -> None:
     painter.setBrush(Qt.BrushStyle.NoBrush)
     if 0 <= options.hovered < geometry.count and options.hovered != options.selected:
-        rect = geometry.rect_of(options.hovered)
+        rect = geometry.cells[options.hovered]
         painter.setPen(QPen(color(theme.faint_ink), 1))
         painter.drawRect(QRectF(rect.x - 0.5, rect.y - 0.5, rect.width + 1, rect.height + 1))
     if 0 <= options.selected < geometry.count:
-        rect = geometry.rect_of(options.selected)
+        rect = geometry.cells[options.selected]
         painter.setPen(QPen(color(theme.focus if options.focused else theme.faint_ink), 2))
         painter.drawRect(QRectF(rect.x - 1, rect.y - 1, rect.width + 2, rect.height + 2))
 

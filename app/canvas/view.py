@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable
 
 import numpy as np
-from PySide6.QtCore import QEvent, QRect, QSize, Qt
+from PySide6.QtCore import QEasingCurve, QEvent, QPointF, QRect, QSize, Qt, QVariantAnimation
 from PySide6.QtGui import QFont, QKeyEvent, QPainter, QResizeEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
@@ -19,7 +19,7 @@ from app.canvas.heat import Heat
 from app.canvas.paint import Layer, PaintOptions, legend_entries, legend_widths, paint_block, paint_legend
 from app.design.focus_rings import is_ringed
 from app.design.fonts import TEXT_BODY, canvas_font, px, ui_font
-from app.design.tokens import color
+from app.design.tokens import FADE_MS, color
 from app.state.run.canvas import BlockState, Cell, CellState
 from app.state.run.lines import line_ends
 from app.system.i18n import tr
@@ -50,7 +50,13 @@ class CanvasView(GridView):
         self._ends: tuple[int, ...] = ()  # positions after which its lines end
         self._has_legend = True
         self._cell_width = self._glyphs.cell_width([])
-        self._geometry = self._lay_out(PREFERRED_WIDTH)
+        self._geometry = self._came_from = self._lay_out(PREFERRED_WIDTH)
+        self._glide = QVariantAnimation(self)  # of cells to a new place
+        self._glide.setDuration(FADE_MS)
+        self._glide.setEasingCurve(QEasingCurve.Type.OutCubic)
+        self._glide.setStartValue(0.0)
+        self._glide.setEndValue(1.0)
+        self._glide.valueChanged.connect(self.update)
         self._grow_by_width(QSizePolicy.Policy.Minimum)
         self.setAccessibleName(tr("Canvas"))
         self._describe()
@@ -142,12 +148,15 @@ class CanvasView(GridView):
             self._entropy_seen = max(self._entropy_seen, float(now.entropy.max(initial=0.0)))
         if before is None and now is None:
             return
-        self._ends = () if now is None else line_ends(now, self._piece)
+        ends, grid = () if now is None else line_ends(now, self._piece), self._geometry
+        has_moved, self._ends = ends != self._ends, ends
         if later and before is not None and now is not None:
-            if not self._shows_other(before, now):
+            if not has_moved and not self._shows_other(before, now):
                 return
             self._fade_changes(before, now)
         self._widen(afresh=not same)
+        if later and has_moved and self._geometry.columns == grid.columns:
+            self._glide_from(grid)
         self._describe()
         self.update()
 
@@ -164,6 +173,16 @@ class CanvasView(GridView):
     def piece(self, token: int) -> str:
         """How a token is written."""
         return self._piece(token)
+
+    def letters_at(self, index: int) -> QPointF:
+        """Where a cell's text is written, without spaces before it: its left edge, at half of its height."""
+        rect = self._geometry.rect_of(index)
+        text = self._glyph(self._cell(index)[0].token).text
+        letters = text.lstrip("·")
+        middle = rect.y + rect.height / 2
+        if self._glyphs.is_narrow(rect.width):
+            return QPointF(rect.x + (rect.width - self._glyphs.width(letters)) / 2, middle)
+        return QPointF(rect.x + 4 + self._glyphs.width(text[: len(text) - len(letters)]), middle)
 
     @property
     def grid(self) -> Geometry:
@@ -190,6 +209,14 @@ class CanvasView(GridView):
         locked = (new == CellState.ACCEPTED) & ~np.isin(old, (CellState.ACCEPTED, CellState.SETTLED))
         changed = np.flatnonzero((melted & (old != CellState.REMELTED)) | locked)
         self._start_fade({int(index): CellState(int(new[index])) for index in changed})
+
+    def _glide_from(self, grid: Geometry) -> None:
+        """Let the cells glide from where they stood to where they stand now that more lines are known."""
+        if self._reduced_motion or grid.count != self._geometry.count:
+            return
+        self._came_from = grid
+        self._glide.stop()
+        self._glide.start()
 
     def _update_cells(self, indices: Iterable[int]) -> None:
         bounds = self._geometry.bounds(indices)
@@ -295,7 +322,10 @@ class CanvasView(GridView):
                 tinted=self._tinted,
                 heat=self._heat,
             )
-            paint_block(painter, self._geometry, self._block, self._theme, self._glyphs, self._glyph, options, area)
+            grid = self._geometry
+            if self._glide.state() == QVariantAnimation.State.Running and self._came_from.count == grid.count:
+                grid = grid.on_the_way(self._came_from, float(self._glide.currentValue()))
+            paint_block(painter, grid, self._block, self._theme, self._glyphs, self._glyph, options, area)
         swatches = () if self._heat is None else self._heat.swatches
         paint_legend(painter, self._geometry, self._theme, self._glyphs, self._legend(), self._bar_text(), swatches)
         if is_ringed(self) and self._selected < 0:

@@ -98,7 +98,6 @@ class ChatPage(QWidget):
         column.addWidget(Hairline())
         self._bottom_row = centred(self._bottom, width, SIDE)
         column.addLayout(self._bottom_row)
-        self.scroller.verticalScrollBar().rangeChanged.connect(self._line_up)
 
     # ---------------------------------------------------------------- before anything was asked
 
@@ -159,9 +158,13 @@ class ChatPage(QWidget):
         self._note_writers()
         view = self.view_of(self._path[-1]) if self._path else None
         if view is not None:
+            held = self.scroller.hold()
             view.answer.set_model(self._models.get(view.turn.answer))
-            view.answer.refresh(share)
+            has_settled = view.answer.refresh(share)
             self._show_state(view)
+            if has_settled:
+                self.scroller.settle(held, goes_on=True)
+                view.answer.glide()
 
     @Slot(float)
     def reveal(self, share: float) -> None:
@@ -179,6 +182,8 @@ class ChatPage(QWidget):
         for other in self.turns:
             self._show_state(other)
         self.scroller.settle(held)
+        if view is not None:
+            view.answer.glide()
 
     def set_can_repeat(self, can_repeat: bool) -> None:
         """Whether anything can be asked now: answers again, prompts otherwise."""
@@ -263,16 +268,12 @@ class ChatPage(QWidget):
 
     # ---------------------------------------------------------------- Qt's events
 
-    @Slot()
-    def _line_up(self) -> None:
-        """The composer stays under the text when the scroll bar comes and goes."""
-        bar = self.scroller.verticalScrollBar()
-        beside = bar.sizeHint().width() if bar.maximum() > 0 and self._path else 0
-        self._bottom_row.setContentsMargins(SIDE, 0, SIDE + beside, 0)
-
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._line_up()
+        # Room for the conversation's scroll bar, there or not: all of the page stands in one column, which never moves.
+        bar = self.scroller.verticalScrollBar().sizeHint().width()
+        self._bottom_row.setContentsMargins(SIDE, 0, SIDE + bar, 0)
+        self._welcome.setViewportMargins(0, 0, bar, 0)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         accept_drag(event)

@@ -48,6 +48,7 @@ def add(commands: options.Commands) -> None:
     parser.add_argument("--block", type=number("the block", 1), metavar="N", help="of which block, from 1")
     parser.add_argument("--theme", choices=("darkroom", "paper"), default="darkroom", help="(default: darkroom)")
     parser.add_argument("--scale", type=number("the scale", 1, 2), default=1, metavar="N", help="1 or 2 (default: 1)")
+    parser.add_argument("--tokens", action="store_true", help="show a Sudoku by its tokens instead of as a board")
     parser.add_argument("--raw", action="store_true", help="draw the noise instead of the best guesses")
     parser.add_argument("--entropy", action="store_true", help="colour the cells by their entropy")
     parser.add_argument("--stacked", action="store_true", help="a strip from top to bottom")
@@ -62,6 +63,7 @@ def run(args: argparse.Namespace) -> int:
         format=format.name,
         prompt=not args.no_prompt,
         theme=args.theme,
+        board=not args.tokens,
         calm=not args.raw,
         layer="entropy" if args.entropy else "state",
         scale=args.scale,

@@ -29,6 +29,7 @@ class Action:
     keys: tuple[str, ...] = ()
     enabled: Callable[[], str] = always
     in_palette: bool = True  # False for what only makes sense as a key
+    page: str = ""  # whose keys these are: that page binds them itself, for as long as the keyboard is in it
 
 
 def key_text(keys: str) -> str:
@@ -41,7 +42,7 @@ class Actions:
 
     def __init__(self, actions: Iterable[Action] = ()) -> None:
         self._actions: dict[str, Action] = {}
-        self._owner_of_key: dict[str, str] = {}
+        self._owner_of_key: dict[tuple[str, str], str] = {}  # page and key
         self.add(*actions)
 
     def __iter__(self) -> Iterator[Action]:
@@ -66,16 +67,18 @@ class Actions:
                 written = QKeySequence(keys).toString(QKeySequence.SequenceFormat.PortableText)
                 if not written:
                     raise ValueError(f"{keys!r} of {action.id!r} is no key")
-                if written in self._owner_of_key:
-                    raise ValueError(f"{keys!r} is a key of {self._owner_of_key[written]!r} and of {action.id!r}")
-                self._owner_of_key[written] = action.id
+                for (page, known), owner in self._owner_of_key.items():
+                    if known == written and (page == action.page or not page or not action.page):
+                        raise ValueError(f"{keys!r} is a key of {owner!r} and of {action.id!r}")
+                self._owner_of_key[action.page, written] = action.id
             self._actions[action.id] = action
 
-    def sections(self) -> list[tuple[str, list[Action]]]:
-        """The actions by section, sections in the order of their first action."""
+    def sections(self, page: str = "") -> list[tuple[str, list[Action]]]:
+        """What can be done on a page, by section: those of the page alone first, then what can be done anywhere."""
         found: dict[str, list[Action]] = {}
-        for action in self:
-            found.setdefault(action.section, []).append(action)
+        for action in sorted(self, key=lambda action: not action.page):
+            if action.page in (page, ""):
+                found.setdefault(action.section, []).append(action)
         return list(found.items())
 
     def run(self, action_id: str) -> str:
@@ -93,7 +96,7 @@ class Actions:
         """
         made = []
         for action in self:
-            for keys in action.keys:
+            for keys in () if action.page else action.keys:
                 shortcut = QShortcut(QKeySequence(keys), window)
                 shortcut.activated.connect(functools.partial(self._by_key, action.id, refused))
                 made.append(shortcut)

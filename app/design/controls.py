@@ -147,12 +147,13 @@ class Elided(QLabel):
 
 
 class FlowLayout(QLayout):
-    """Sets widgets in rows from the left, as words in a paragraph, ``gap`` pixels apart both ways."""
+    """Sets widgets in rows from the left, as words in a paragraph, ``gap`` pixels apart; rows too, without a gap of
+    their own."""
 
-    def __init__(self, parent: QWidget | None = None, gap: int = 8) -> None:
+    def __init__(self, parent: QWidget | None = None, gap: int = 8, row_gap: int | None = None) -> None:
         super().__init__(parent)
         self._items: list[QLayoutItem] = []
-        self._gap = gap
+        self._gap, self._row_gap = gap, gap if row_gap is None else row_gap
         self.setContentsMargins(0, 0, 0, 0)
 
     def addItem(self, item: QLayoutItem) -> None:
@@ -202,7 +203,7 @@ class FlowLayout(QLayout):
                 continue
             size = item.sizeHint()
             if x > rect.x() and x + size.width() > rect.x() + rect.width():
-                x, y, row = rect.x(), y + row + self._gap, 0
+                x, y, row = rect.x(), y + row + self._row_gap, 0
             if apply:
                 item.setGeometry(QRect(QPoint(x, y), size))
             x += size.width() + self._gap

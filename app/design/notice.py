@@ -77,12 +77,12 @@ class Notice(QFrame):
         self.dismiss = button(tr("Dismiss"), tr("Dismiss the message"))
         self.dismiss.clicked.connect(self.hide)
         strip = QWidget()
-        self._buttons = FlowLayout(strip, gap=16)
+        self._buttons = FlowLayout(strip, gap=16, row_gap=4)
         for widget in (self.undo, self.details, self.dismiss):
             self._buttons.addWidget(widget)
         column = QVBoxLayout(self)
         column.setContentsMargins(12, 8, 12, 8)
-        column.setSpacing(4)
+        column.setSpacing(8)
         column.addWidget(self.message)
         column.addWidget(strip)
         self.hide()
@@ -137,7 +137,7 @@ class Notice(QFrame):
         self.show()
 
     def _choice(self, text: str, act: Callable[[], object]) -> QPushButton:
-        made = button(text, role="plain")
+        made = button(text, role="link" if self.choices else "plain")  # the first is what is meant most often
 
         def choose() -> None:
             self.hide()

@@ -14,6 +14,7 @@ from PIL import Image, ImageChops
 from PIL.GifImagePlugin import getdata, getheader
 from PySide6.QtGui import QColor, QImage
 
+from app.board.paint import given_ground
 from app.design.tokens import Theme, entropy_color, readable_on
 from app.export.options import Options, chosen
 from app.export.pictures import PictureSheet, PictureStyle
@@ -24,6 +25,7 @@ from engine.files import replacing
 
 END_SECONDS = 2.0  # that the last frame stays at least, before it all begins again
 COLORS = 256
+Rgb = tuple[int, int, int]
 
 
 def write(run: Recording, path: Path, options: Options) -> Share:
@@ -40,13 +42,15 @@ def write(run: Recording, path: Path, options: Options) -> Share:
         yield 0.1 * share
     with replacing(path) as beside, beside.open("wb") as file:
         pictures = (sheet.image((place,)) for place in places)
-        for number in _frames(file, pictures, len(places), options, style.theme):
+        colors = palette(style.theme, entropy=options.layer == "entropy", board=sheet.has_boards)
+        for number in _frames(file, pictures, len(places), options, colors):
             yield 0.1 + 0.9 * number / len(places)
     return missing(replay)
 
 
-def _frames(file: BinaryIO, pictures: Iterator[QImage], total: int, options: Options, theme: Theme) -> Iterator[float]:
-    colors = palette(theme, entropy=options.layer == "entropy")
+def _frames(
+    file: BinaryIO, pictures: Iterator[QImage], total: int, options: Options, colors: list[Rgb]
+) -> Iterator[float]:
     source = Image.new("P", (16, 16))
     source.putpalette([channel for shade in colors for channel in shade])
     before: Image.Image | None = None
@@ -73,10 +77,11 @@ def _numbers(frame: Image.Image) -> Image.Image:
     return Image.frombytes("L", frame.size, frame.tobytes())
 
 
-def palette(theme: Theme, *, entropy: bool) -> list[tuple[int, int, int]]:
-    """The 256 colours that a canvas is drawn in."""
+def palette(theme: Theme, *, entropy: bool, board: bool = False) -> list[Rgb]:
+    """The 256 colours that a canvas is drawn in, or a board."""
     ground = QColor(theme.surface_sunken)
     quiet = [theme.faint_ink, theme.ink, theme.line, theme.line_strong]
+    quiet += [theme.conflict, theme.accent] if board else []
     states = [theme.noise, theme.candidate, theme.accepted, theme.remelted, theme.settled, theme.given, theme.padding]
     shades = [ground]
     if entropy:
@@ -84,6 +89,11 @@ def palette(theme: Theme, *, entropy: bool) -> list[tuple[int, int, int]]:
         for shade in ramp:
             shades += [_between(shade, readable_on(shade), part / 3) for part in range(4)]
         shades += [_between(ground, QColor(name), part / 5) for name in (*quiet, *states) for part in range(1, 6)]
+    elif board:
+        shades += [_between(ground, QColor(name), part / 15) for name in (*quiet, *states) for part in range(1, 16)]
+        given = given_ground(theme)
+        inks = (theme.given, theme.conflict, theme.line_strong, theme.remelted)
+        shades += [_between(given, QColor(name), part / 7) for name in inks for part in range(8)]
     else:
         shades += [_between(ground, QColor(name), part / 20) for name in (*quiet, *states) for part in range(1, 21)]
     distinct = list(dict.fromkeys((shade.red(), shade.green(), shade.blue()) for shade in shades))[:COLORS]

@@ -22,16 +22,25 @@ from app.canvas.words import STATE_WORDS
 from app.design.tokens import DARKROOM, PAPER, Theme, entropy_color, readable_on
 from app.export.options import Options, chosen
 from app.export.packing import Vocabulary, pack
-from app.export.run import Share, ending, header_of, missing
+from app.export.run import Share, board_in, ending, header_of, missing
 from app.state.run.canvas import CellState
 from app.state.run.lines import line_ends
-from app.state.run.replay import Replay
+from app.state.run.replay import BlockRecord, Replay
+from app.state.sudoku.placing import is_puzzle
+from app.state.sudoku.solve_frame import frame
 from app.system.i18n import tr
 from engine import Recording
 from engine.files import replacing
 
 VERSION = 1
-SCRIPTS = ("reading.js", "grid.js", "timeline.js", "biography.js", "player.js")  # one after the other, as one script
+SCRIPTS = (
+    "reading.js",
+    "board.js",
+    "grid.js",
+    "timeline.js",
+    "biography.js",
+    "player.js",
+)  # one after the other, as one script
 RAMP_STEPS = 32
 HIDDEN_SETTINGS = {"pinned", "seed_canvas", "allowed_tokens"}  # lists of token numbers that say nothing to a reader
 
@@ -49,7 +58,8 @@ def write(run: Recording, path: Path, options: Options) -> Share:
     for block in range(replay.blocks):
         record = replay.peek(block)
         packed = yield from _resting(0.9 * block / replay.blocks, pack(record, vocabulary))
-        blocks.append(packed | {"lineEnds": line_ends(record.snapshots[-1], run.piece)})
+        board = _board(run, record, prompt=options.prompt)
+        blocks.append(packed | {"lineEnds": line_ends(record.snapshots[-1], run.piece)} | board)
     yield 0.9
     notice = missing(replay)
     text = run.reply().text
@@ -65,6 +75,8 @@ def write(run: Recording, path: Path, options: Options) -> Share:
         "ends": [vocabulary.place(token) for token in run.config.eos_token_ids],
         "states": [tr(STATE_WORDS[state]) for state in CellState],
         "ramps": {"dark": _ramp(DARKROOM), "light": _ramp(PAPER)},
+        "shows_board": options.board,
+        "is_puzzle": is_puzzle(run.prompt),
         "notice": notice,
         "blocks": blocks,
         **_spelling(run, vocabulary),
@@ -76,6 +88,22 @@ def write(run: Recording, path: Path, options: Options) -> Share:
         beside.write_text(page, encoding="utf-8", newline="\n")
         yield 1.0
     return notice
+
+
+def _board(run: Recording, record: BlockRecord, *, prompt: bool) -> dict[str, Any]:
+    """Where a block writes a Sudoku and what the solver says of it; nothing for any other."""
+    last = record.snapshots[-1]
+    found = board_in(run, record, prompt=prompt)
+    if found is None:
+        return {}
+    said = frame(found.puzzle, last, run.piece, found.positions).verdict if prompt else None
+    board = {
+        "puzzle": found.puzzle,
+        "positions": found.positions,
+        "verdict": "" if said is None else said.text,
+        "wrong": () if said is None else said.wrong,
+    }
+    return {"board": board}
 
 
 def _resting(share: float, work: Generator[None, None, dict[str, Any]]) -> Generator[float, None, dict[str, Any]]:

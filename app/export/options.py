@@ -21,6 +21,7 @@ class Options:
     format: str = "html"  # a name in ``FORMATS``
     prompt: bool = True  # whether the prompt is given away
     theme: Literal["darkroom", "paper"] = "darkroom"
+    board: bool = True  # whether a Sudoku is shown as a board; its tokens are else
     calm: bool = True
     layer: Literal["state", "entropy"] = "state"
     scale: int = 1  # pixels of the picture for one of the layout, 1 or 2

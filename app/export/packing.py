@@ -80,9 +80,16 @@ def pack(block: BlockRecord, vocabulary: Vocabulary) -> Generator[None, None, di
         "textLength": block.text_length,
         "reason": block.reason,
         "pinned": np.flatnonzero(block.pinned).tolist(),
+        "held": _held_from(block),
         "temperature": [round(float(value), 4) for value in block.temperature],
         "data": base64.b64encode(b"".join(data)).decode("ascii"),
     }
+
+
+def _held_from(block: BlockRecord) -> list[tuple[int, int]]:
+    """Positions that a fork pinned, each with the first step at which it was."""
+    found = np.flatnonzero(block.held.any(axis=0) & ~block.pinned)
+    return [(int(position), int(block.held[:, position].argmax())) for position in found]
 
 
 def _planes(block: BlockRecord, vocabulary: Vocabulary) -> Iterator[bytes]:

@@ -11,19 +11,22 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from PySide6.QtCore import QRect, Qt
+from PySide6.QtCore import QPointF, QRect, Qt
 from PySide6.QtGui import QFont, QFontMetrics, QFontMetricsF, QImage, QPainter
 
 from app.canvas.geometry import GAP, MARGIN, Geometry, line_lengths
 from app.canvas.glyphs import CellGlyphs, Glyph, glyph_of
+from app.canvas.legend import entry_width, paint_entry
 from app.canvas.paint import Layer, PaintOptions, legend_entries, legend_widths, paint_block, paint_legend
 from app.design.fonts import TEXT_BODY, TEXT_CANVAS, TEXT_LEAD, TEXT_SMALL, canvas_font, ui_font
 from app.design.tokens import DARKROOM, PAPER, Theme, color
+from app.export.boards import Boards
 from app.export.options import Options, chosen
 from app.export.run import Share, header_of, missing
 from app.state.run.canvas import BlockState
 from app.state.run.lines import line_ends
 from app.state.run.replay import Replay
+from app.state.sudoku.placing import is_puzzle
 from app.system.i18n import tr, trn
 from engine import Recording, SafelightError, step_number
 from engine.files import replacing
@@ -50,11 +53,12 @@ class PictureStyle:
     calm: bool = True
     layer: Layer = "state"
     prompt: bool = True
+    board: bool = True
 
     @staticmethod
     def of(options: Options) -> PictureStyle:
         theme = PAPER if options.theme == "paper" else DARKROOM
-        return PictureStyle(theme, options.scale, options.calm, options.layer, options.prompt)
+        return PictureStyle(theme, options.scale, options.calm, options.layer, options.prompt, options.board)
 
 
 class PictureSheet:
@@ -67,6 +71,7 @@ class PictureSheet:
         self.across = across
         self.panels = 1
         self._glyphs = _Glyphs(_exactly(canvas_font(), TEXT_CANVAS))
+        self._boards = Boards(run, replay, prompt=style.prompt, strip=across > 1)
         self._glyph_of_token: dict[int, Glyph] = {}
         self._texts: set[str] = set()
         self._blocks: dict[int, tuple[int, tuple[int, ...]]] = {}  # cells of each, and after which of them lines end
@@ -98,24 +103,29 @@ class PictureSheet:
     def _lay_out(self) -> None:
         cell = self._glyphs.cell_width(sorted(self._texts)), self._glyphs.cell_height()
         self._cell = cell
-        self._columns = max((shapely(*block, *cell) for block in self._blocks.values()), default=1)
-        cells = self._columns * (cell[0] + GAP) - GAP + 2 * MARGIN
-        self._panel_width = max(cells, LEAST_WIDTH if self.across == 1 else 0)
+        tokens = [index for index in self._blocks if not self._is_board(index)]
+        self._columns = max((shapely(*self._blocks[index], *cell) for index in tokens), default=1)
+        cells = self._columns * (cell[0] + GAP) - GAP + 2 * MARGIN if tokens else 0
+        board = self._boards.side + 2 * MARGIN if len(tokens) < len(self._blocks) else 0
+        self._panel_width = max(cells, board, LEAST_WIDTH if self.across == 1 else 0)
         whole = self.across * (self._panel_width - MARGIN) + MARGIN
         self.width = max(whole, LEAST_WIDTH)
-        highest = max((self.grid(block).height for block in self._blocks), default=2 * MARGIN)
+        highest = max((self.grid(index).height for index in tokens), default=max(board, 2 * MARGIN))
+        highest = max(highest, board)
         self._captions = 1 if self._widest <= self._panel_width - 2 * MARGIN else 2
         self._panel_height = highest - 2 * MARGIN + self._captions * CAPTION_HEIGHT
-        entries = legend_entries(self._given)
+        self._states = legend_entries(self._given) if tokens else ()
+        self._entries = [] if tokens or self.style.layer == "entropy" else self._boards.entries
+        widths = [entry_width(entry, QFontMetricsF(self._glyphs.label), int) for entry in self._entries]
         self._footer = Geometry.from_width(
             self.width,
             0,
             *cell,
-            legend_widths=legend_widths(self._glyphs, entries),
+            legend_widths=widths or legend_widths(self._glyphs, self._states),
             legend_height=LEGEND_HEIGHT,
             bar_height=BAR_HEIGHT if self.style.layer == "entropy" else 0,
         )
-        self._heading = self._heading_lines()
+        self._heading = self._heading_lines(bool(tokens))
         self._heading_height = MARGIN + sum(height for _text, _font, height, _ink in self._heading)
 
     def grid(self, block: int) -> Geometry:
@@ -135,7 +145,15 @@ class PictureSheet:
         scale = self.style.scale
         return _even(self.width * scale), _even(height * scale)
 
-    def _heading_lines(self) -> list[tuple[str, QFont, int, str]]:
+    @property
+    def has_boards(self) -> bool:
+        """Whether a board is among what is drawn."""
+        return any(map(self._is_board, self._blocks))
+
+    def _is_board(self, block: int) -> bool:
+        return self.style.board and self._boards.find(block) is not None
+
+    def _heading_lines(self, tokens: bool) -> list[tuple[str, QFont, int, str]]:
         theme = self.style.theme
         header = header_of(self.run, prompt=self.style.prompt)
         title = _exactly(ui_font(), TEXT_LEAD)
@@ -145,7 +163,7 @@ class PictureSheet:
         lines = [(_elided(one_line(header.model.title or header.model.name), title, room), title, 24, theme.ink)]
         seed = tr("seed {seed}", seed=self.run.seed)
         lines.append((_elided(seed, small, room), small, 20, theme.faint_ink))
-        if header.prompt.strip():
+        if header.prompt.strip() and (tokens or not is_puzzle(header.prompt)):  # which the board shows
             wrapped = wrap(one_line(header.prompt), QFontMetrics(body).horizontalAdvance, room, PROMPT_LINES)
             lines += [(line, body, 22, theme.ink) for line in wrapped]
         return [*lines, ("", small, 8, theme.ink)]
@@ -154,7 +172,11 @@ class PictureSheet:
         """A frame in words."""
         block = self.replay.snapshot(place)
         name = [tr("Block {block}", block=block.block_index + 1)] if self.replay.blocks > 1 else []
-        return " · ".join([*name, *_caption_words(block)])
+        words = _caption_words(block)
+        shown = self._boards.frame(place) if self._is_board(block.block_index) else None
+        if shown is not None and block.step >= 0:
+            words = [*words[: 0 if block.committed else 1], *self._boards.caption(shown)]
+        return " · ".join([*name, *words])
 
     # ---------------------------------------------------------------- drawing
 
@@ -178,8 +200,7 @@ class PictureSheet:
                 self._paint_panel(painter, place, left, self._heading_height + row * (self._panel_height + MARGIN))
             bottom = self._heading_height + math.ceil(len(places) / self.across) * (self._panel_height + MARGIN)
             painter.translate(0, bottom - MARGIN + GAP)
-            entries = legend_entries(self._given)
-            paint_legend(painter, self._footer, theme, self._glyphs, entries, self._entropy_text())
+            self._paint_footer(painter)
         finally:
             painter.end()
         return image
@@ -192,6 +213,15 @@ class PictureSheet:
             painter.drawText(QRect(MARGIN, top, self.width - 2 * MARGIN, height), _LEFT, text)
             top += height
 
+    def _paint_footer(self, painter: QPainter) -> None:
+        theme = self.style.theme
+        if not self._entries:
+            paint_legend(painter, self._footer, theme, self._glyphs, self._states, self._entropy_text())
+            return
+        painter.setFont(self._glyphs.label)
+        for entry, rect in zip(self._entries, self._footer.legend, strict=True):
+            paint_entry(painter, entry, rect, theme, int)
+
     def _paint_panel(self, painter: QPainter, place: int, left: int, top: int) -> None:
         block, theme = self.replay.snapshot(place), self.style.theme
         painter.save()
@@ -201,6 +231,12 @@ class PictureSheet:
         room = QRect(MARGIN, 0, self._panel_width - 2 * MARGIN, self._captions * CAPTION_HEIGHT - 8)
         painter.drawText(room, _CAPTION, self.caption(place))
         painter.translate(0, self._captions * CAPTION_HEIGHT - MARGIN)
+        shown = self._boards.frame(place) if self._is_board(block.block_index) else None
+        if shown is not None:
+            limit = self._limit if self.style.layer == "entropy" else None
+            self._boards.paint(painter, shown, QPointF(MARGIN, MARGIN), theme, limit)
+            painter.restore()
+            return
         look = PaintOptions(calm=self.style.calm, layer=self.style.layer, entropy_limit=self._limit)
         paint_block(painter, self.grid(block.block_index), block, theme, self._glyphs, self._glyph, look)
         painter.restore()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Generator
 
-from app.state.run.replay import Replay
+from app.state.run.replay import BlockRecord, Replay
+from app.state.sudoku.board import EMPTY
+from app.state.sudoku.placing import Placed, placed
 from app.system.i18n import trn
 from engine import Recording, TraceHeader
 
@@ -28,6 +30,12 @@ def header_of(run: Recording, *, prompt: bool) -> TraceHeader:
 def ending(run: Recording) -> str:
     """How the run ended: ``eos``, ``length``, ``cancelled``; empty where it was not recorded to its end."""
     return "" if run.result is None else run.result.reason
+
+
+def board_in(run: Recording, record: BlockRecord, *, prompt: bool) -> Placed | None:
+    """Where a block writes a Sudoku, of no givens without the ``prompt``; None where it does not."""
+    found = placed(run.prompt, record.snapshots[-1], run.piece)
+    return found if found is None or prompt else Placed(EMPTY.cells, found.positions)
 
 
 def missing(replay: Replay) -> str:

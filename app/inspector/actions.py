@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.context import AppContext, Lazy
+from app.context import INSPECTOR, AppContext, Lazy
 from app.design.action import Action
+from app.inspector import keys
 from app.system.i18n import tr
 
 if TYPE_CHECKING:
@@ -14,4 +15,7 @@ if TYPE_CHECKING:
 
 def actions(_context: AppContext, page: Lazy[InspectorController]) -> list[Action]:
     """About recorded runs; the keys within a run are the page's own."""
-    return [Action("open-run", tr("Open a recorded run"), tr("Asking"), lambda: page().ask_file())]
+    return [
+        Action("open-run", tr("Open a recorded run"), tr("Asking"), lambda: page().ask_file()),
+        *keys.actions(INSPECTOR, lambda command: page().page.run(command)),
+    ]

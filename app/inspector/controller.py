@@ -1,4 +1,4 @@
-"""What the inspector does with runs: which can be looked at, forking, writing anew, measuring influence."""
+"""What the inspector does with runs: which can be looked at, compared, and what was made from what."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import engine
 from app.context import INSPECTOR, AppContext
 from app.inspector.compare.view import Compare
 from app.inspector.forks.panel import ForkPanel
+from app.inspector.going_on import GoingOn
 from app.inspector.influence.view import InfluenceView
 from app.inspector.page import InspectorPage
 from app.inspector.run_catalog import RECENT, Listed, RunCatalog
@@ -19,20 +20,10 @@ from app.inspector.run_lists import first_offers, other_offers, run_tree
 from app.inspector.words import Piece
 from app.state.run.comparison import asked
 from app.system.i18n import tr, trn
-from engine import Fork, GalleryTrace, Mark, Recording, SafelightError, TraceHeader
-from engine.service import (
-    Capabilities,
-    InfluenceMeasured,
-    InfluenceRequest,
-    RunAdvanced,
-    RunEnded,
-    RunRequest,
-    RunStarted,
-    ServiceReply,
-)
+from engine import GalleryTrace, Recording, SafelightError, TraceHeader
 
 if TYPE_CHECKING:
-    from engine import Influence
+    pass
 
 
 class InspectorController(QObject):
@@ -49,19 +40,19 @@ class InspectorController(QObject):
         self._catalog = RunCatalog(context.folders.traces, [one.path for one in self._gallery], self)
         self._catalog.changed.connect(self._list_changed)
         self._catalog.failed.connect(self._say_unlisted)
-        context.at_end(self._catalog.close)
+        context.at_end(self._close)
         self.forks = ForkPanel(page.player)
         self.influence = InfluenceView(page.player)
         self.compare = Compare(page.player, page.overview)
         page.add_panel(tr("Fork"), self.forks, works=True)
         page.add_panel(tr("Influence"), self.influence, works=True)
         page.add_view(tr("Compare"), tr("Compare this run with another"), self.compare)
-        self._asked: RunRequest | None = None  # the fork under way
-        self.forks.fork_asked.connect(self._fork)
-        self.forks.infill_asked.connect(self._infill)
+        self.going_on = GoingOn(context, page.player, self.forks, self.influence)
+        self.going_on.began.connect(self._began)
+        self.going_on.grown.connect(self._grow)
+        self.going_on.ended.connect(self._ended)
         self.forks.run_chosen.connect(self.open_key)
-        self.influence.asked.connect(self._measure)
-        self.influence.asked_text.connect(self._measure_text)
+        self.forks.spans.marked.connect(page.canvas.set_marked)
         page.player.opened.connect(self._opened)
         page.file_asked.connect(self.ask_file)
         page.chosen.connect(self.open_key)
@@ -73,11 +64,11 @@ class InspectorController(QObject):
         context.session.progressed.connect(self._grow)
         context.backend.pacing.revealed.connect(page.refresh)
         context.session.ended.connect(page.run_ended)
-        context.register_busy(self)
-        context.arrived.connect(self.take)
-        context.busy_changed.connect(self.refresh)
         context.settings_changed.connect(self._calm)
         context.theme_changed.connect(self._dress)
+
+    def _close(self) -> None:
+        self._catalog.close()
 
     def enter(self) -> None:
         """Runs are offered where none is open."""
@@ -195,55 +186,10 @@ class InspectorController(QObject):
         start = str(self._context.folders.traces)
         return QFileDialog.getOpenFileName(self.page.window(), tr("Open a run"), start, form)[0]
 
-    # ---------------------------------------------------------------- what else it could have been
-
-    @property
-    def is_forking(self) -> bool:
-        """Whether a fork is under way."""
-        return self._asked is not None
-
-    def reason_to_wait(self) -> str:
-        """That a fork is under way, in a sentence; empty where none is."""
-        return tr("A fork is developing in the inspector; Esc stops it") if self.is_forking else ""
-
-    def stop(self) -> None:
-        """Stop the fork under way."""
-        self._context.backend.cancel()
-
-    @property
-    def _able(self) -> Capabilities:
-        """What the loaded model can be asked; nothing where there is none."""
-        model = self._context.model
-        return Capabilities() if model is None else model.capabilities
-
-    def refusal(self, *, can: bool) -> str:
-        """Why the run on show cannot be gone on from now; empty if it can. ``can``: the model's backend knows how."""
-        model, trace = self._context.model, self.page.player.trace
-        if trace is None:
-            return ""
-        if self.is_forking or self._context.session.active is not None:
-            return tr("A run is under way; Esc stops it.")
-        if model is None:
-            return tr("Load a model to go on from this run.")
-        if not can:
-            return tr("This cannot be done with {model}.", model=model.title)
-        of = trace.header.model
-        if of.fingerprint and of.fingerprint != model.fingerprint:
-            return tr("This run is of {model}; load that model to go on from it.", model=of.title or of.name)
-        return ""
-
-    @Slot()
-    def refresh(self) -> None:
-        """What can be asked has changed: another model, or a run that began or ended."""
-        model = self._context.model
-        self.forks.set_encoder(None if model is None else model.encode)
-        self.forks.block(self.refusal(can=self._able.forks))
-        self.influence.set_refusal(self.refusal(can=self._able.influence))
+    # ---------------------------------------------------------------- what it was made from
 
     @Slot()
     def _opened(self) -> None:
-        self.influence.clear()
-        self.refresh()
         trace, other = self.page.player.trace, self.compare.trace
         if trace is None:
             return
@@ -280,104 +226,27 @@ class InspectorController(QObject):
         return trace.header.id
 
     @Slot(object)
-    def _fork(self, change: Fork) -> None:
-        trace = self.page.player.trace
-        if trace is None:
-            return
-        if change.block in {mark.block for mark in trace.header.marks}:
-            self.forks.say(tr("This block was written anew in a span; fork the run that it comes from."))
-            return
-        try:
-            changes = engine.chain(trace.header.changes, change)
-        except SafelightError as error:
-            self.forks.say(str(error))
-            return
-        self._start(RunRequest.fork(trace, changes))
+    def _began(self, trace: Recording) -> None:
+        """A run that goes on from the one on show begins: follow it, beside what it was made from."""
+        parent = self.page.player.trace
+        self._key(trace)
+        self.page.follow_live(trace)
+        self.compare.set_other(parent)
 
-    @Slot(object)
-    def _infill(self, marks: tuple[Mark, ...]) -> None:
-        trace = self.page.player.trace
-        if trace is not None:
-            self._start(RunRequest.infill(trace, marks, self._context.values.next_seed()))
-
-    def _start(self, request: RunRequest) -> None:
-        refusal = self.refusal(can=self._able.forks if request.kind == "fork" else self._able.infill)
-        if refusal:
-            self.forks.say(refusal)
-            return
-        self._asked = request
-        self._context.busy_changed.emit()
-        self._context.backend.run(request)
+    @Slot()
+    def _ended(self) -> None:
+        self.page.run_ended()
+        self._show_tree()
+        self._catalog.look()
 
     @Slot()
     def _grow(self) -> None:
         self.page.refresh(self._context.backend.pacing.share)
 
-    @Slot(object)
-    def take(self, replies: list[ServiceReply]) -> None:
-        """Take in what arrived of a fork or of a measurement."""
-        for reply in replies:
-            match reply:
-                case RunStarted() | RunAdvanced() | RunEnded():
-                    if self._asked is not None and reply.run_id == self._asked.run_id:
-                        self._take_fork(reply)
-                case InfluenceMeasured(request, found, problem):
-                    self._measured(request, found, tr(problem) if problem else "")
-
-    def _take_fork(self, reply: RunStarted | RunAdvanced | RunEnded) -> None:
-        match reply:
-            case RunStarted(_, trace):
-                parent = self.page.player.trace
-                self._key(trace)
-                self.page.follow_live(trace)
-                self.compare.set_other(parent)
-            case RunAdvanced():
-                self._grow()
-            case RunEnded(_, problem, details):
-                self._asked = None
-                said = tr(problem) if problem else ""
-                self.page.run_ended()
-                self.refresh()
-                self.forks.say(said)
-                if details:
-                    self._context.say(said, details)
-                self._show_tree()
-                self._catalog.look()
-
-    # ---------------------------------------------------------------- influence
-
-    @Slot(int, str)
-    def _measure_text(self, position: int, text: str) -> None:
-        model = self._context.model
-        ids = [] if model is None or not text else model.encode(text)
-        if len(ids) != 1:
-            said = tr("{text} is {count} tokens; it must be one.", text=repr(text), count=len(ids))
-            self.influence.show_problem(self.refusal(can=self._able.influence) or said)
-            return
-        self._measure(position, ids[0])
-
-    @Slot(int, int)
-    def _measure(self, position: int, token: int) -> None:
-        player, refusal = self.page.player, self.refusal(can=self._able.influence)
-        trace, snapshot, record = player.trace, player.snapshot, player.block
-        if refusal or trace is None or snapshot is None or record is None:
-            self.influence.show_problem(refusal)
-            return
-        self.influence.set_busy(True)
-        step = min(max(0, snapshot.step), len(record.temperature) - 1)
-        temperature = float(record.temperature[step]) if len(record.temperature) else 1.0
-        canvas = tuple(int(one) for one in snapshot.tokens(calm=True))
-        request = InfluenceRequest(trace, snapshot.block_index, canvas, position, token, temperature)
-        self._context.backend.measure(request)
-
-    def _measured(self, request: InfluenceRequest, found: Influence | None, problem: str) -> None:
-        snapshot = self.page.player.snapshot
-        if found is None:
-            self.influence.show_problem(problem)
-        elif self.page.player.trace is request.trace and snapshot is not None and len(found.kl) == snapshot.length:
-            self.influence.show_influence(request.position, request.canvas[request.position], request.token, found.kl)
-        else:
-            self.influence.set_busy(False)
+    @property
+    def is_forking(self) -> bool:
+        """Whether a fork is under way."""
+        return self.going_on.is_forking
 
     # ---------------------------------------------------------------- reading
 

@@ -24,7 +24,7 @@ from app.design.controls import button, label
 from app.design.fonts import px
 from app.export import FORMATS, ExportFormat
 from app.export.options import FPS_HIGH, FPS_LOW, Options, frames_of, parse_steps
-from app.export.run import Share
+from app.export.run import Share, board_in
 from app.export.writing import export
 from app.player.player import Player
 from app.settings import store
@@ -76,6 +76,8 @@ class ExportDialog(QDialog):
         self.theme = _choice(tr("Theme"), [("darkroom", tr("Darkroom")), ("paper", tr("Paper"))])
         is_dark = self.palette().window().color().lightness() < 128
         self.theme.setCurrentIndex(0 if is_dark else 1)
+        self.board = _choice(tr("Sudoku"), [(True, tr("As a board")), (False, tr("As its tokens"))])
+        self.board.setCurrentIndex(0 if self._player.board else 1)
         self.view = _choice(tr("View"), [("calm", tr("Calm: best guesses")), ("raw", tr("Raw: with noise"))])
         self.layer = _choice(tr("Layer"), [("state", tr("State")), ("entropy", tr("Entropy"))])
         self.scale = _choice(tr("Scale"), [(1, "1×"), (2, "2×")])
@@ -105,6 +107,7 @@ class ExportDialog(QDialog):
         self.go.setDefault(True)
         self.format.currentIndexChanged.connect(self._fit_format)
         self.which.currentIndexChanged.connect(self._fit_format)
+        self.board.currentIndexChanged.connect(self._fit_format)
         self.file.textEdited.connect(self._forget_question)
         self.browse.clicked.connect(self._browse)
         self.close_button.clicked.connect(self.reject)
@@ -121,6 +124,7 @@ class ExportDialog(QDialog):
             (tr("Steps"), self.which),
             (tr("Numbers"), self.steps),
             (tr("Theme"), self.theme),
+            (tr("Sudoku"), self.board),
             (tr("View"), self.view),
             (tr("Layer"), self.layer),
             (tr("Scale"), self.scale),
@@ -164,7 +168,8 @@ class ExportDialog(QDialog):
             self.which: drawn,
             self.steps: drawn and self.which.currentData() == "named",
             self.theme: drawn,
-            self.view: drawn,
+            self.board: self._has_board and (drawn or format.name == "html"),
+            self.view: drawn and not (self._has_board and self.board.currentData()),
             self.layer: drawn,
             self.scale: drawn,
             self.direction: format.has_direction,
@@ -179,6 +184,12 @@ class ExportDialog(QDialog):
         self.adjustSize()
 
     @property
+    def _has_board(self) -> bool:
+        """Whether the block on show is a Sudoku."""
+        trace, block = self._player.trace, self._player.block
+        return trace is not None and block is not None and board_in(trace, block, prompt=True) is not None
+
+    @property
     def _format(self) -> ExportFormat:
         return FORMATS[self.format.currentData()]
 
@@ -188,6 +199,7 @@ class ExportDialog(QDialog):
             format=self._format.name,
             prompt=self.prompt.isChecked(),
             theme=self.theme.currentData(),
+            board=self.board.currentData(),
             calm=self.view.currentData() == "calm",
             layer=self.layer.currentData(),
             scale=self.scale.currentData(),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QSize, Qt, QTimer, Signal, Slot
-from PySide6.QtGui import QKeyEvent, QResizeEvent
+from PySide6.QtCore import QEvent, QSize, Qt, QTimer, Signal, Slot
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QHBoxLayout,
     QPushButton,
@@ -24,7 +24,7 @@ from app.inspector.canvas.map import StepMap
 from app.inspector.cell.history import Biography
 from app.inspector.cell.text import RenderedText
 from app.inspector.export_dialog import ExportDialog
-from app.inspector.keys import Keys
+from app.inspector.keys import Keys, keeps
 from app.inspector.run_cards import Offer
 from app.inspector.timeline.filmstrip import Filmstrip
 from app.inspector.timeline.overview import Overview
@@ -66,6 +66,8 @@ class InspectorPage(QWidget):
         self.player = Player(self)
         self.overview = Overview(self.player, self)
         self.keys = Keys(self.run, self)
+        self.player.opened.connect(self._let_keys)
+        self._let_keys()
         self.welcome = InspectorWelcome()
         self.stack = QStackedWidget()
         self.stack.addWidget(self.welcome)
@@ -208,7 +210,6 @@ class InspectorPage(QWidget):
         made.clicked.connect(lambda: self.show_view(place))
         self._switch.addWidget(made)
         self.view_buttons.append(made)
-        made.installEventFilter(self.keys)
         return place
 
     def show_view(self, place: int) -> None:
@@ -234,6 +235,7 @@ class InspectorPage(QWidget):
     def set_reduced_motion(self, reduced: bool) -> None:
         """Nothing moves but from frame to frame."""
         self._reduced_motion = reduced
+        self.player.is_smooth = not reduced
         for part in (self.canvas, *self._panels):
             self._dress(part)
 
@@ -333,8 +335,12 @@ class InspectorPage(QWidget):
 
     # ---------------------------------------------------------------- keys and size
 
+    @Slot()
+    def _let_keys(self) -> None:
+        self.keys.set_enabled(self.player.replay is not None)
+
     def run(self, command: str) -> None:
-        """Do what a key says, by id."""
+        """Do what a key says, by id; nothing without a run."""
         if self.player.replay is None:
             return
         match command:
@@ -345,9 +351,11 @@ class InspectorPage(QWidget):
             case _:
                 self.transport.run(command)
 
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        if self.player.replay is None or not self.keys.press(event):
-            super().keyPressEvent(event)
+    def event(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.ShortcutOverride and keeps(event):
+            event.accept()
+            return True
+        return super().event(event)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -133,6 +133,8 @@ def history_in_words(bio: History, piece: Piece) -> str:
     if not bio.steps:
         return tr("No step was taken yet.")
     said = [tr("Accepted at {count} of {steps}", count=bio.accepted_count, steps=_counted(bio.steps)), _remelted(bio)]
+    if bio.held_from is not None:
+        said.append(tr("pinned from step {step} on", step=step_number(bio.held_from)))
     settled = quoted(piece(int(bio.argmax[-1])))
     if bio.final is None:
         said.append(tr("best guess since step {step}: {text}", step=step_number(bio.settled_at), text=settled))
@@ -153,7 +155,9 @@ def moment_in_words(bio: History, step: int, piece: Piece) -> str:
             return ""
         return tr("Committed as {text}.", text=quoted(piece(bio.final)))
     guess, sample = int(bio.argmax[step]), int(bio.candidates[step])
-    if bio.accepted[step]:
+    if bio.held[step]:
+        fate = tr("given")
+    elif bio.accepted[step]:
         fate = tr("accepted")
     elif bio.remelted[step]:
         fate = tr("re-noised, which is a remelt")

@@ -39,8 +39,12 @@ class ModelsController(QObject):
 
     @Slot()
     def _show_model(self) -> None:
-        model = self._context.model
-        self.page.show_loaded(None if model is None else model.path_or_id)
+        model, loading = self._context.model, self._context.loading
+        if model is not None:
+            self.page.list_folder(model.path_or_id)
+        self.page.show_loaded(
+            None if model is None else model.path_or_id, None if loading is None else loading.path_or_id
+        )
 
     @Slot()
     def _show_offline(self) -> None:

@@ -199,7 +199,7 @@ def _stored(path: Path, sizes: _Sizes) -> ModelEntry | None:
 
 def _local(path: Path, sizes: _Sizes) -> ModelEntry:
     if not os.path.isfile(path / "config.json"):
-        return ModelEntry(str(path), "local", "missing", path.name, str(path), path)
+        return ModelEntry(str(path), "local", "missing", path.name, tr("a model folder of your own"), path)
     return _folder_entry(path, "local", sizes)
 
 
@@ -207,8 +207,8 @@ def _folder_entry(path: Path, group: Group, sizes: _Sizes) -> ModelEntry:
     """A model folder that the user put there."""
     store = os.path.lexists(path / MANIFEST)
     return ModelEntry(
-        str(path), group, "ready", path.name, str(path), path, str(path), bytes_here=sizes.of(path),
-        is_packed=store or _is_packed(path), can_verify=store,
+        str(path), group, "ready", path.name, tr("a model folder of your own"), path, str(path),
+        bytes_here=sizes.of(path), is_packed=store or _is_packed(path), can_verify=store,
     )  # fmt: skip
 
 

@@ -39,8 +39,6 @@ class PageFrame(QScrollArea):
         self.place = label("", "fact", wrap=True, selectable=True)
         self.place.setAccessibleName(tr("Where models are kept"))
         self.notice = Notice()
-        self.offline = label(tr("The offline switch is on: nothing is downloaded."), "remark", wrap=True)
-        self.offline.hide()
         heading = QHBoxLayout()
         heading.addWidget(label(tr("Models"), "title"))
         heading.addStretch(1)
@@ -51,7 +49,7 @@ class PageFrame(QScrollArea):
         column.setContentsMargins(32, 24, 32, 32)
         column.setSpacing(8)
         column.addLayout(heading)
-        for widget in (self.place, self.offline, self.notice):
+        for widget in (self.place, self.notice):
             column.addWidget(widget)
         self._groups: dict[Group, tuple[QWidget, QVBoxLayout]] = {}
         for group in get_args(Group):

@@ -44,17 +44,17 @@ class MemoryPlans:
             return "", ""
         plan = self._plans.get(entry.key)
         if plan is None:
-            return tr("Memory: counting…"), ""
+            return tr("Counting the memory that it needs…"), ""
         if isinstance(plan, str):
             return plan, ""
         held = self._plans.get(holder.key) if holder is not None else None
         line = words.memory_line(
             plan,
             loaded=entry is holder,
+            here=entry.is_ready,
             held=0 if held is None or isinstance(held, str) else held.released_bytes,
-            holder=holder.title if holder is not None else "",
         )
-        return line, " ".join(f"{note[:1].upper()}{note[1:]}." for note in plan.notes)
+        return line, words.memory_tip(plan)
 
 
 def _countable(entry: ModelEntry) -> bool:

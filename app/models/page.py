@@ -22,7 +22,6 @@ from app.models.memory import MemoryPlans
 from app.models.question import ask
 from app.models.rows import ModelRow, RowState
 from app.models.token_keeper import TokenKeeper
-from app.system.folders import shortened
 from app.system.i18n import tr
 from engine import PUBLISHED, PublishedModel, SafelightError
 from engine.hub.download import ClosedError
@@ -57,11 +56,12 @@ class ModelsPage(QWidget):
         self.setObjectName("models")
         self._jobs, self._folder = jobs, folder
         self._local = LocalFolders(settings)
-        self._published, self._endpoint = published, endpoint
+        self._published, self._endpoint, self._hub = published, endpoint, endpoint or HUB
         self._tokens = tokens or TokenStore()
         self._keeper = TokenKeeper(jobs, settings, self._tokens)
         self._offline = threading.Event()
         self._loaded: str | None = None
+        self._loading: str | None = None
         self._entries: dict[str, ModelEntry] = {}
         self._plans = MemoryPlans(jobs)
         self._converting: dict[str, Path] = {}  # destinations of conversions, by the source's key
@@ -87,12 +87,15 @@ class ModelsPage(QWidget):
 
     # ---------------------------------------------------------------- state from outside
 
-    def show_loaded(self, path_or_id: str | None) -> None:
-        """Show which model is loaded; None for none."""
-        if path_or_id != self._loaded:
-            self._loaded = path_or_id
+    def show_loaded(self, path_or_id: str | None, loading: str | None = None) -> None:
+        """Show which model is loaded, and which is being loaded; None for none."""
+        if (path_or_id, loading) == (self._loaded, self._loading):
+            return
+        is_other = path_or_id != self._loaded
+        self._loaded, self._loading = path_or_id, loading
+        if is_other:
             self._count_all()
-            self._show_all()
+        self._show_all()
 
     def set_offline(self, offline: bool) -> None:
         """Allow downloads or not; running ones are paused."""
@@ -103,7 +106,7 @@ class ModelsPage(QWidget):
             for key in self._jobs.heavy_keys:
                 if self._jobs.phase(key, "download") is not None:
                     self._jobs.pause(key)
-        self.frame.offline.setVisible(offline)
+        self.frame.place.setText(words.place_line(self._folder, self._free, self._offline.is_set()))
         for row in self.rows.values():
             if row.token is not None:
                 row.token.set_offline(offline)
@@ -126,13 +129,7 @@ class ModelsPage(QWidget):
             )
         shown_elsewhere = {folder for key, folder in self._converting.items() if key != str(folder)}
         self._entries = {e.key: e for e in found if not (e.state == "unpacked" and e.folder in shown_elsewhere)}
-        self.frame.place.setText(
-            tr(
-                "Downloads go to {folder}, which has {free} free.",
-                folder=shortened(str(self._folder)),
-                free=words.amount(self._free),
-            )
-        )
+        self.frame.place.setText(words.place_line(self._folder, self._free, self._offline.is_set()))
         self._arrange()
         self._count_all()
         self._show_all()
@@ -173,7 +170,7 @@ class ModelsPage(QWidget):
         self.frame.arrange(self.rows[key] for key in self._entries)
 
     def _row(self, entry: ModelEntry) -> ModelRow:
-        row = ModelRow(entry, f"{self._endpoint or HUB}/{entry.repo}" if entry.repo else "")
+        row = ModelRow(entry, f"{self._hub}/{entry.repo}" if entry.repo else "")
         row.action_requested.connect(self._do)
         if row.token is not None:
             row.token.given.connect(self._keeper.keep)
@@ -191,35 +188,38 @@ class ModelsPage(QWidget):
             return
         entry, row = self._entries[key], self.rows[key]
         job = self._jobs.heavy_of(key)
+        loading = entry.is_ready and entry.load_id == self._loading
         loaded = entry.is_ready and entry.load_id == self._loaded
         progress = self._progress.get(key) if job is not None else None
         bar, text = None, self._said.get(key, "")
         if job is not None and job[1] != "queued":
-            bar, text = (progress.share, words.progress_line(progress)) if progress is not None else (0.0, "")
+            bar = 0.0 if progress is None else progress.share
+            text = words.beginning_line(job[0], self._hub) if progress is None else words.progress_line(progress)
         memory, tip = self._plans.words(entry, self._loaded_entry())
         before = [self._entries[k].title for k in self._jobs.heavy_keys if k != key and k in self._entries]
-        can = actions(entry, job, loaded=loaded, can_convert=self._can_convert(entry))
+        can = actions(entry, job, loaded=loaded or loading, can_convert=self._can_convert(entry))
         if entry.state == "unpacked" and self._source_of(entry) is None:
             can = tuple(action for action in can if action != "resume")
         wants = entry.repo != "" and not entry.is_ready and (entry.is_gated or key in self._wants_token)
         row.show_state(
             entry,
             RowState(
-                words.status(entry, job, loaded=loaded, before=before[0] if before else ""),
+                words.status(entry, job, loaded=loaded, loading=loading, before=before[0] if before else ""),
                 memory,
                 tip,
-                words.disk_line(entry, self._free, self._folder)
-                if entry.state in ("absent", "unfinished") and bar is None
-                else "",
+                "" if text else words.disk_line(entry, self._free, self._folder),
                 can,
-                self._blocked(entry, loaded=loaded),
+                self._blocked(entry, loaded=loaded or loading),
                 loaded,
                 bar,
                 text,
-                wants and job is None,
+                wants,
+                job[0] if job is not None and job[1] != "queued" else None,
+                loading,
             ),
         )
         if row.token is not None:
+            row.token.setEnabled(job is None)
             row.token.say(self._keeper.words, has_token=bool(self._keeper.words))
 
     def _blocked(self, entry: ModelEntry, *, loaded: bool) -> dict[Action, str]:
@@ -266,6 +266,10 @@ class ModelsPage(QWidget):
                 self._ask(entry)
 
     def _download(self, entry: ModelEntry) -> None:
+        if self._offline.is_set():
+            problem = tr("The offline switch is on, so nothing is downloaded. Turn it off in the settings first.")
+            self.rows[entry.key].notice.show_message(problem)
+            return
         job = tasks.download(entry, self._folder, self._endpoint, self._tokens, self._offline)
         self._wants_token.discard(entry.key)
         self._jobs.submit(ModelJob(entry.key, "download", job))
@@ -354,9 +358,10 @@ class ModelsPage(QWidget):
         self.refresh()
         row = self.rows.get(ended.key)
         if ended.failure is not None:
-            (row.notice if row is not None else self.notice).show_message(str(ended.failure), ended.details)
+            problem = words.sentence(str(ended.failure))
+            (row.notice if row is not None else self.notice).show_message(problem, ended.details)
         elif row is not None and ended.kind == "verify" and ended.result:
-            self._said[ended.key] = tr("✓ Verified: every file is as it was written")
+            self._said[ended.key] = tr("✓ Checked: every file is as it was written")
             self._show(ended.key)
 
     def _loaded_entry(self) -> ModelEntry | None:
@@ -368,6 +373,13 @@ class ModelsPage(QWidget):
             self._plans.count(self._entries.values())
 
     # ---------------------------------------------------------------- the user's folders
+
+    def list_folder(self, path_or_id: str) -> None:
+        """List a model that was loaded from elsewhere, so that what answers is always to be found here."""
+        is_new = self._ready is not None and all(entry.load_id != path_or_id for entry in self._entries.values())
+        if is_new and (Path(path_or_id) / "config.json").is_file():
+            self._local.add(Path(path_or_id))
+            self.refresh()
 
     @Slot(str)
     def add_folder(self, folder: str | Path) -> None:

@@ -11,11 +11,12 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QProgressBar, QPushBu
 from app.design.controls import FlowLayout, button, label, restyle
 from app.design.notice import Notice
 from app.models.entries import ACTIONS, Action, ModelEntry
+from app.models.jobs import JobKind
 from app.models.token_field import TokenField
 from app.models.words import action_text, action_tip
 from app.system.i18n import tr
 
-MAIN: tuple[Action, ...] = ("load", "download", "resume", "pause")  # at most one of them is shown
+MAIN: tuple[Action, ...] = ("load", "unload", "download", "resume", "pause")  # at most one of them is shown
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class RowState:
     bar: float | None = None  # 0 to 1; None hides the bar
     progress: str = ""
     wants_token: bool = False
+    job: JobKind | None = None  # that is under way
+    loading: bool = False
 
 
 class ModelRow(QFrame):
@@ -52,6 +55,9 @@ class ModelRow(QFrame):
         self.bar.setProperty("role", "bar")
         self.bar.setTextVisible(False)
         self.bar.setRange(0, 1000)
+        policy = self.bar.sizePolicy()
+        policy.setRetainSizeWhenHidden(True)  # what is below stays where it is
+        self.bar.setSizePolicy(policy)
         self.progress = label("", "fact", wrap=True)
         self.notice = Notice()
         self.token = TokenField(licence_page) if licence_page else None
@@ -73,6 +79,8 @@ class ModelRow(QFrame):
         flow = FlowLayout(strip, gap=16)
         for made in self.buttons.values():
             flow.addWidget(made)
+        self.buttons["load"].setText(tr("Load"))
+        strip.setMinimumHeight(self.buttons["load"].sizeHint().height())  # also with links alone
         column = QVBoxLayout(self)
         column.setContentsMargins(20, 16, 20, 16)
         column.setSpacing(4)
@@ -105,7 +113,8 @@ class ModelRow(QFrame):
         if self.token is not None:
             self.token.setVisible(state.wants_token)
         for action, made in self.buttons.items():
-            text, why = action_text(action, entry), state.blocked.get(action, "")
+            text = action_text(action, entry, state.job, loading=state.loading)
+            why = state.blocked.get(action, "")
             made.setText(text)
             made.setAccessibleName(f"{text.rstrip('…')}: {entry.title}")
             made.setToolTip(why or action_tip(action))

@@ -33,6 +33,8 @@ def download(
     """Download a model, or resume its download."""
 
     def work(control: Control) -> object:
+        if not offline.is_set():
+            downloads.require_network(endpoint)  # before the keyring, which may wait for the user
         return downloads.download(
             entry.repo,
             folder,
@@ -133,6 +135,7 @@ def _passed_on(control: Control) -> Callable[[DownloadProgress], None]:
             progress.total_bytes,
             progress.bytes_per_second,
             progress.stage,
+            now=progress.stage == "waiting",
         )
 
     return report

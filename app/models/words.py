@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING
 
 from app.models.entries import Action, ModelEntry
 from app.models.jobs import JobKind, JobProgress, Phase
+from app.system.folders import shortened
 from app.system.i18n import tr, trn
 
 if TYPE_CHECKING:
     from engine.memory.plan import Plan
+
+SLOW_BYTES = 10**9  # of a model that is slow without a graphics card
+LEAST_CONTEXT = 4096  # tokens that must fit for a model to be loaded
 
 
 def amount(count: int) -> str:
@@ -32,18 +36,20 @@ def duration(seconds: float) -> str:
     return tr("{hours} h {minutes} min", hours=minutes // 60, minutes=minutes % 60)
 
 
-def action_text(action: Action, entry: ModelEntry) -> str:
-    """The text of a button."""
+def action_text(action: Action, entry: ModelEntry, job: JobKind | None = None, *, loading: bool = False) -> str:
+    """The text of a button; ``job`` is the one under way on the model, and ``loading`` that it is being loaded."""
+    cancel = {None: tr("Remove what is here"), "verify": tr("Stop checking")}.get(job, tr("Cancel and remove"))
+    resume = tr("Resume the conversion") if entry.state == "unpacked" else tr("Resume the download")
     return {
         "load": tr("Load"),
-        "unload": tr("Unload"),
+        "unload": tr("Stop loading") if loading else tr("Unload"),
         "download": tr("Download {size}", size=amount(entry.bytes_total)),
-        "resume": tr("Resume"),
+        "resume": resume,
         "pause": tr("Pause"),
-        "cancel": tr("Cancel"),
-        "verify": tr("Verify"),
-        "convert": tr("Convert to 4 bits"),
-        "delete": tr("Delete…"),
+        "cancel": cancel,
+        "verify": tr("Check the files"),
+        "convert": tr("Make a 4-bit copy"),
+        "delete": tr("Delete from disk…"),
         "remove": tr("Remove from the list"),
     }[action]
 
@@ -56,7 +62,7 @@ def action_tip(action: Action) -> str:
         "download": tr("Can be paused; goes on where it stood, also after a restart"),
         "resume": tr("Goes on where it stood"),
         "pause": tr("Keeps what is here"),
-        "cancel": tr("Removes what is here of it"),
+        "cancel": tr("Leaves nothing of it behind"),
         "verify": tr("Reads all files and compares their hashes"),
         "convert": tr("Writes a copy with 4-bit experts to the data folder; the original stays"),
         "delete": tr("Removes its files from this computer"),
@@ -64,7 +70,9 @@ def action_tip(action: Action) -> str:
     }[action]
 
 
-def status(entry: ModelEntry, job: tuple[JobKind, Phase] | None, *, loaded: bool, before: str = "") -> str:
+def status(
+    entry: ModelEntry, job: tuple[JobKind, Phase] | None, *, loaded: bool, loading: bool = False, before: str = ""
+) -> str:
     """A model's state in a few words; ``before`` names what a queued job waits for."""
     if job is not None:
         kind, phase = job
@@ -74,7 +82,7 @@ def status(entry: ModelEntry, job: tuple[JobKind, Phase] | None, *, loaded: bool
             return tr("Pausing…")
         if phase == "cancelling":
             return tr("Cancelling…")
-        return {"download": tr("Downloading"), "convert": tr("Converting"), "verify": tr("Verifying")}.get(kind, "")
+        return {"download": tr("Downloading"), "convert": tr("Converting"), "verify": tr("Checking")}.get(kind, "")
     here = amount(entry.bytes_here)
     if entry.state == "absent":
         return tr("Not downloaded")
@@ -84,15 +92,26 @@ def status(entry: ModelEntry, job: tuple[JobKind, Phase] | None, *, loaded: bool
         return tr("Conversion paused")
     if entry.state == "missing":
         return tr("The folder is gone")
+    if loading:
+        return tr("○ Loading…")
     if loaded:
         return tr("● Loaded, {size} on disk", size=here)
     return tr("{size} on disk", size=here)
+
+
+def beginning_line(kind: JobKind, hub: str) -> str:
+    """What a job does before it reports progress; ``hub`` is the address of the downloads."""
+    if kind == "download":
+        return tr("Asking {host}…", host=hub.partition("://")[2])
+    return tr("Reading the files…") if kind == "verify" else tr("Starting…")
 
 
 def progress_line(progress: JobProgress) -> str:
     """The progress of a running job."""
     if progress.stage == "starting":
         return tr("Starting the engine")
+    if progress.stage == "waiting":
+        return tr("No answer from the hub yet. Check the network, or wait.")
     parts = []
     if progress.total_bytes:
         done, total = amount(progress.done_bytes), amount(progress.total_bytes)
@@ -107,8 +126,20 @@ def progress_line(progress: JobProgress) -> str:
     return " · ".join(parts)
 
 
+def place_line(folder: Path, free: int, offline: bool) -> str:
+    """Where downloads go, or that there are none."""
+    if offline:
+        return tr("The offline switch is on: nothing is downloaded.")
+    place = shortened(str(folder))
+    return tr("Downloads go to {folder}, which has {free} free.", folder=place, free=amount(free))
+
+
 def disk_line(entry: ModelEntry, free: int, folder: Path) -> str:
-    """What is still to be written, and the free disk space."""
+    """Where a model is; of a download what is still to be written, and the free disk space."""
+    if entry.group == "embedded":
+        return ""
+    if entry.state not in ("absent", "unfinished"):
+        return tr("In {folder}", folder=shortened(str(entry.folder)))
     missing = max(entry.bytes_total - entry.bytes_here, 0)
     if not entry.bytes_total:
         return tr("Disk: {here} are here, and {free} free", here=amount(entry.bytes_here), free=amount(free))
@@ -126,29 +157,78 @@ def disk_line(entry: ModelEntry, free: int, folder: Path) -> str:
     return tr("✓ Disk: needs {missing} of {free} free", **known)
 
 
-def memory_line(plan: Plan, *, loaded: bool, held: int, holder: str) -> str:
-    """The memory that a model needs, whether it fits, and what to change.
+def memory_line(plan: Plan, *, loaded: bool, here: bool, held: int) -> str:
+    """Whether a model runs on this machine, in one line.
 
     Args:
         loaded: the model is the one that is loaded.
+        here: its files are on this computer.
         held: bytes of the loaded model, which are freed when another is loaded.
-        holder: the loaded model's title.
     """
+    is_cpu = plan.device == "cpu"
+    needed = plan.total_bytes - plan.parts["process"]  # on a CPU: this process, counted in both
+    need, free = amount(needed), amount(max(0, plan.free_bytes + held - plan.parts["process"]))
+    size = f"{round(plan.device_bytes / 2**30)} GB"
+    if loaded:
+        taken = tr("Takes {need} of memory", need=need)
+        return taken if is_cpu else tr("Takes {need} of your {size} card", need=need, size=size)
+    if plan.total_bytes > plan.free_bytes + held:
+        return _short_line(plan, need, free, size)
+    bits = f"{plan.bits}"
+    if is_cpu and needed >= SLOW_BYTES:
+        if not plan.bits:
+            return tr("No NVIDIA card here: runs, slowly ({need} of memory)", need=need)
+        if here:
+            return tr("No NVIDIA card here: runs in {bits} bits, slowly ({need} of memory)", need=need, bits=bits)
+        return tr("No NVIDIA card here: {bits} bits would run, slowly ({need} of memory)", need=need, bits=bits)
+    if is_cpu:
+        return tr("✓ Fits: {need} of memory", need=need)
+    known = {"need": need, "size": size, "context": tokens(plan.context), "bits": bits}
+    if plan.bits and plan.quantization != "as stored":
+        return tr("✓ Fits your {size} card in {bits} bits at {context} tokens of context ({need})", **known)
+    return tr("✓ Fits your {size} card at {context} tokens of context ({need})", **known)
+
+
+def _short_line(plan: Plan, need: str, free: str, size: str) -> str:
+    """As ``memory_line``, of a model that does not fit at the usual context."""
+    place = tr("this computer") if plan.device == "cpu" else tr("your {size} card", size=size)
+    known = {"need": need, "free": free, "place": place}
+    if plan.longest >= min(LEAST_CONTEXT, plan.context):
+        lengths = {"less": tokens(plan.longest), "more": tokens(plan.context)}
+        return tr("✓ Fits {place} at {less} tokens of context, not at {more}", place=place, **lengths)
+    if plan.total_bytes > plan.device_bytes:
+        return tr("✕ Too large for {place}: needs {need} of memory", **known)
+    return tr("✕ Needs {need} of memory and {free} are free: close other programs", **known)
+
+
+def memory_tip(plan: Plan) -> str:
+    """The figures behind ``memory_line``."""
     device = plan.device.upper() if plan.device == "cpu" else plan.device
     how = tr("as stored") if plan.quantization == "as stored" else plan.quantization
-    how = plan.dtype if how == "none" else how
-    context = trn("{count} token of context", "{count} tokens of context", plan.context)
-    own = plan.parts["process"]  # on a CPU: this process, counted in both
-    need, free = amount(plan.total_bytes - own), amount(plan.free_bytes - own)
-    needs = {"need": need, "free": free, "device": device, "how": how}
-    if loaded:
-        return tr("Memory: takes {need} ({device}, {how}, {context})", context=context, **needs)
-    line = tr("Memory: needs {need} of {free} free ({device}, {how}, {context}).", context=context, **needs)
-    if not plan.fits and plan.total_bytes <= plan.free_bytes + held:
-        return f"✓ {line} " + tr("It fits once {holder} is unloaded, which loading it does.", holder=holder)
-    slow = plan.device == "cpu" and plan.precision.is_packed
-    warning = " " + tr("It would be slow: the fast kernels need an NVIDIA graphics card.") if slow else ""
-    return f"{'✓' if plan.fits else '✕'} {line} {plan.advice}{warning}"
+    own = plan.parts["process"]
+    line = tr(
+        "Needs {need} of {free} free ({device}, {how}, {context}).",
+        need=amount(plan.total_bytes - own),
+        free=amount(plan.free_bytes - own),
+        device=device,
+        how=plan.dtype if how == "none" else how,
+        context=trn("{count} token of context", "{count} tokens of context", plan.context),
+    )
+    most = trn("{count} token would fit.", "{count} tokens would fit.", plan.longest) if plan.longest else ""
+    notes = (f"{note[:1].upper()}{note[1:]}." for note in plan.notes)
+    return " ".join(filter(None, (line, most, *notes)))
+
+
+def sentence(text: str) -> str:
+    """An error of the engine as a sentence of its own; a name or a path that it begins with stays as it is."""
+    first = text.partition(" ")[0]
+    is_word = first.isalpha() and first.islower()
+    return f"{text[:1].upper() if is_word else text[:1]}{text[1:].rstrip('.')}."
+
+
+def tokens(count: int) -> str:
+    """A number of tokens, in units of 1024 where it is one of many."""
+    return f"{count // 1024}k" if count >= 1024 else str(count)
 
 
 def delete_question(entry: ModelEntry) -> str:

@@ -1,17 +1,21 @@
-"""Which run is looked at, at which frame, and which cell of it: what all views of the inspector share.
+"""Which run is looked at, at which frame, and which cell of it: what all views of it share.
 
-Plays real frames one after the other; nothing is tweened. Knows no widget.
+Plays real frames one after the other, at the pace at which a run is shown live. Knows no widget.
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+
 from PySide6.QtCore import QObject, QTimer, Signal, Slot
 
 from app.state.run.canvas import BlockState
-from app.state.run.replay import BlockRecord, Frame, Replay
+from app.state.run.pace import FULL_SPEED, NOISE_SECONDS, SpeedClock, frame_seconds
+from app.state.run.replay import NOISE, BlockRecord, Frame, Replay
 from engine import Recording
 
-FRAME_MS = 200  # between two frames at 1×
+TICK_MS = 33  # between two looks at what is due while it plays
 SPEEDS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
 NOTHING = -1
 
@@ -30,7 +34,7 @@ class Player(QObject):
     loop_changed = Signal(bool)
     board_changed = Signal(bool)  # whether a Sudoku is shown as a board
 
-    def __init__(self, parent: QObject | None = None) -> None:
+    def __init__(self, parent: QObject | None = None, now: Callable[[], float] = time.monotonic) -> None:
         super().__init__(parent)
         self.trace: Recording | None = None
         self.replay: Replay | None = None
@@ -38,23 +42,27 @@ class Player(QObject):
         self.share = 1.0  # of what the step on show accepts, that is on show already
         self.selection = NOTHING
         self.hover = NOTHING
-        self.speed = 1.0
+        self.is_smooth = True  # while it plays, a step is shown by and by
         self.loop = False
         self.board = True
         self.calm = True  # which view decides what counts as a change of a cell
         self.direction = 1  # of playing; -1 goes backwards
+        self._clock = SpeedClock(now)
+        self._since = 0.0  # the clock's time when the frame on show came, while it plays
         self._timer = QTimer(self)
         self._timer.timeout.connect(self._tick)
 
     # ---------------------------------------------------------------- what is looked at
 
-    def open(self, trace: Recording | None, place: int | None = None) -> None:
-        """Look at a trace, at its last frame or at ``place``; None closes the one that is open."""
+    def open(self, trace: Recording | None, place: int | None = None, replay: Replay | None = None) -> None:
+        """Look at a trace, at its last frame or at ``place``; None closes the one that is open.
+
+        ``replay`` is of that trace, where one has been made already.
+        """
         self.pause()
         self.trace = trace
-        self.replay = None if trace is None else Replay(trace)
-        last = 0 if self.replay is None else max(0, len(self.replay.frames) - 1)
-        self.place = last if place is None else max(0, min(place, last))
+        self.replay = None if trace is None else replay or Replay(trace)
+        self.place = self._last if place is None else max(0, min(place, self._last))
         self.share = 1.0
         self.selection = self.hover = NOTHING
         self.opened.emit()
@@ -72,15 +80,17 @@ class Player(QObject):
         if last >= before:
             self.grown.emit()
         if at_end and last >= 0 and not self.is_playing:
-            self._show(last, share, is_new=last >= before)
+            if not before:  # there was nothing to be at; now there is, maybe at the same place
+                self.place = NOTHING
+            self.show_frame(last, share)
 
-    def _show(self, place: int, share: float = 1.0, *, is_new: bool = False) -> None:
-        is_new = is_new or place != self.place
-        is_other = share != self.share
+    def show_frame(self, place: int, share: float = 1.0) -> None:
+        """Show a frame, which there is, or this share of what its step accepts."""
+        is_other, is_more = place != self.place, share != self.share
         self.place, self.share = place, share
-        if is_new:
+        if is_other:
             self.placed.emit(place)
-        elif is_other:
+        elif is_more:
             self.revealed.emit()
 
     @property
@@ -122,7 +132,7 @@ class Player(QObject):
         """Show a frame; beyond the ends takes the end."""
         if self.replay is None or not self.replay.frames:
             return
-        self._show(max(0, min(place, len(self.replay.frames) - 1)))
+        self.show_frame(max(0, min(place, len(self.replay.frames) - 1)))
 
     def step(self, by: int) -> None:
         """Go on by frames, back with a negative number."""
@@ -166,6 +176,11 @@ class Player(QObject):
     def is_playing(self) -> bool:
         return self._timer.isActive()
 
+    @property
+    def speed(self) -> float:
+        """Frames come this many times as fast as usual."""
+        return self._clock.speed
+
     @Slot()
     def toggle(self) -> None:
         """Play or pause; at the end from the beginning."""
@@ -182,13 +197,14 @@ class Player(QObject):
             self.set_speed(next((speed for speed in SPEEDS if speed > self.speed), SPEEDS[-1]))
             return
         self.direction = direction
-        last = len(self.replay.frames) - 1
-        if direction > 0 and self.place >= last:
-            self.go(0)
-        elif direction < 0 and self.place <= 0:
-            self.go(last)
+        first, last = (0, self._last) if direction > 0 else (self._last, 0)
+        self._since = self._clock.time
+        if self.place == last:
+            self.go(first)
+        elif self.place != first:  # what is on show has been looked at
+            self._since -= self._seconds(self.place)
         was_playing = self.is_playing
-        self._timer.start(round(FRAME_MS / self.speed))
+        self._timer.start(TICK_MS)
         if not was_playing:
             self.playing_changed.emit(True)
 
@@ -196,13 +212,12 @@ class Player(QObject):
     def pause(self) -> None:
         if self.is_playing:
             self._timer.stop()
+            self.show_frame(self.place)
             self.playing_changed.emit(False)
 
     def set_speed(self, speed: float) -> None:
-        """Frames come this many times as fast, 0.1 to 4."""
-        self.speed = max(SPEEDS[0], min(speed, SPEEDS[-1]))
-        if self.is_playing:
-            self._timer.start(round(FRAME_MS / self.speed))
+        """Play this many times as fast, 0.1 to 4, or at ``FULL_SPEED`` a frame a tick."""
+        self._clock.speed = speed if speed == FULL_SPEED else max(SPEEDS[0], min(speed, SPEEDS[-1]))
         self.speed_changed.emit(self.speed)
 
     def set_loop(self, loop: bool) -> None:
@@ -216,12 +231,44 @@ class Player(QObject):
         self.board = board
         self.board_changed.emit(board)
 
+    @property
+    def _last(self) -> int:
+        """The place of the last frame; 0 where there is none."""
+        return 0 if self.replay is None else max(0, len(self.replay.frames) - 1)
+
+    def _seconds(self, place: int) -> float:
+        """How long a frame is shown at 1×."""
+        if self.replay is None:
+            return 0.0
+        frame = self.replay.frames[place]
+        return frame_seconds(frame.step, self.replay.steps_of(frame.block)) or NOISE_SECONDS  # the commit as the noise
+
     @Slot()
     def _tick(self) -> None:
-        last = 0 if self.replay is None else len(self.replay.frames) - 1
-        if 0 <= self.place + self.direction <= last:
-            self.go(self.place + self.direction)
-        elif self.loop:
-            self.go(0 if self.direction > 0 else last)
+        """Go on by as many frames as are due, or show more of the one that is on show."""
+        now, place = self._clock.time, self.place
+        is_full = self.speed == FULL_SPEED
+        while is_full or now - self._since >= self._seconds(place):
+            self._since += self._seconds(place)
+            place += self.direction
+            if not 0 <= place <= self._last:
+                self._turn_round()
+                return
+            if is_full:
+                break
+        is_revealed = self.direction > 0 and self.is_smooth and not is_full and self._is_step(place)
+        self.show_frame(place, (now - self._since) / self._seconds(place) if is_revealed else 1.0)
+
+    def _is_step(self, place: int) -> bool:
+        """Whether a frame is a step, rather than noise or a commit."""
+        frame = None if self.replay is None else self.replay.frames[place]
+        return frame is not None and self.replay is not None and NOISE < frame.step < self.replay.steps_of(frame.block)
+
+    def _turn_round(self) -> None:
+        """The last frame was shown long enough."""
+        self.go(self._last if self.direction > 0 else 0)
+        if self.loop:
+            self._since = self._clock.time
+            self.go(0 if self.direction > 0 else self._last)
         else:
             self.pause()

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import Qt, QTimer, Signal, Slot
+from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QSlider, QVBoxLayout, QWidget
 
 from app.design import icons
 from app.design.controls import button, label
 from app.design.tokens import DARKROOM, Theme
-from app.player.player import FRAME_MS, Player
+from app.player.player import Player
+from app.settings.fields import choice_box
+from app.settings.spec import PACE
 from app.state.run.replay import NOISE
 from app.system.i18n import tr, trn
 from engine import step_number
-
-LONGEST_MS = 8000  # a long run is played faster, so that it ends while one watches
-LEAST_MS = 40
 
 
 class StepSlider(QSlider):
@@ -31,17 +30,22 @@ class StepSlider(QSlider):
 
 
 class Scrub(QWidget):
-    """One place for all players: who has fewer frames stays at the end. The longest run says what frame it is."""
+    """One place for all players: who has fewer frames stays at the end. The longest run plays, and says its frame.
 
-    moved = Signal(int)  # the frame on show, by whatever means
+    Of a run that is read at its first use, ``offer`` says how long it is; ``wanted`` then asks for it.
+    """
 
-    def __init__(self, players: Sequence[Player], parent: QWidget | None = None) -> None:
+    wanted = Signal()
+    pace_chosen = Signal(str)  # a value of the declared setting
+
+    def __init__(self, players: Sequence[Player], parent: QWidget | None = None, *, in_line: bool = False) -> None:
+        """``in_line``: the words stand beside the slider, not under it."""
         super().__init__(parent)
         self._players = tuple(players)
         self._theme = DARKROOM
-        self._timer = QTimer(self)
-        self._timer.timeout.connect(self._tick)
         self._live: Player | None = None
+        self._offered = 0  # frames of a run that is not read yet
+        self._first_use: Callable[[], None] | None = None  # what is to be done once it is
         self.slider = StepSlider(Qt.Orientation.Horizontal)
         self.slider.setAccessibleName(tr("Frame of the run"))
         self.slider.setAccessibleDescription(tr("The arrow keys go to the step before or after, Space plays."))
@@ -54,8 +58,13 @@ class Scrub(QWidget):
             made.setObjectName("transport-button")
         self.words = label("", "caption")
         self.words.setAccessibleName(tr("Frame on show"))
-        self.words.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        self.words.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self.pace = choice_box(PACE)
+        self.pace.setObjectName("pace")
+        self._lay_out(in_line)
+        self._connect()
+        self._show()
+
+    def _lay_out(self, in_line: bool) -> None:
         row = QHBoxLayout()
         row.setSpacing(4)
         for made in (self.back, self.play, self.on):
@@ -66,39 +75,66 @@ class Scrub(QWidget):
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addLayout(row)
-        column.addWidget(self.words)
+        if in_line:
+            row.addSpacing(8)
+            row.addWidget(self.words)
+        else:
+            self.words.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+            self.words.setAlignment(Qt.AlignmentFlag.AlignCenter)
+            column.addWidget(self.words)
+        row.addSpacing(8)
+        row.addWidget(self.pace)
+
+    def _connect(self) -> None:
         self.play.clicked.connect(self.toggle)
         self.back.clicked.connect(self._go_back)
         self.on.clicked.connect(self._go_on)
         self.slider.valueChanged.connect(self._go)
         self.slider.sliderPressed.connect(self.pause)
+        self.pace.activated.connect(self._choose_pace)
         for player in self._players:
-            player.opened.connect(self._show)
+            player.opened.connect(self._opened)
             player.grown.connect(self._show)
-            player.placed.connect(self._show)
-        self._show()
+            player.placed.connect(self._placed)
+            player.revealed.connect(self._follow_lead)
+            player.playing_changed.connect(self._set_icons)
+
+    def tab_stops(self) -> list[QWidget]:
+        """What Tab goes through, in order."""
+        return [self.back, self.play, self.on, self.slider, self.pace]
 
     @property
     def frames(self) -> int:
         """Frames of the longest run."""
         return max((_frames(player) for player in self._players), default=0)
 
+    @property
+    def _lead(self) -> Player:
+        """Whose frames are played and said."""
+        return self._live or max(self._players, key=_frames)
+
     def follow(self, player: Player | None) -> None:
         """A run is under way in this player: the slider goes along, and moves no other. None: all are over."""
-        self._live = player
         self.pause()
+        self._live = player
         if player is None and self.frames:
             self._go(self.frames - 1)
+        self._show()
+
+    def offer(self, frames: int) -> None:
+        """There is a run of so many frames to be read, at whose end one is."""
+        self._offered = frames
         self._show()
 
     # ---------------------------------------------------------------- going
 
     @Slot(int)
     def _go(self, place: int) -> None:
+        if self._asks_first(lambda: self._go(place)):
+            return
         for player in self._players if self._live is None else (self._live,):
             player.go(place)
         self._show()
-        self.moved.emit(place)
 
     def step(self, by: int) -> None:
         """Go on by frames, back with a negative number."""
@@ -115,30 +151,49 @@ class Scrub(QWidget):
 
     @property
     def is_playing(self) -> bool:
-        return self._timer.isActive()
+        return any(player.is_playing for player in self._players)
 
     @Slot()
     def toggle(self) -> None:
         """Play or pause; at the end from the beginning."""
-        if self.is_playing:
-            self.pause()
-        elif self._live is None and self.frames > 1:
-            if self.slider.value() >= self.slider.maximum():
-                self.slider.setValue(0)
-            self._timer.start(max(LEAST_MS, min(FRAME_MS, LONGEST_MS // self.frames)))
-            self._set_icons()
+        if not self._asks_first(self.toggle) and self._live is None and self.frames > 1:
+            self._lead.toggle()
 
     @Slot()
     def pause(self) -> None:
-        if self.is_playing:
-            self._timer.stop()
-            self._set_icons()
+        for player in self._players:
+            player.pause()
+
+    def _asks_first(self, use: Callable[[], None]) -> bool:
+        """Whether the run has to be read before this can be done; it is done afterwards."""
+        if self.frames or not self._offered:
+            return False
+        is_asked, self._first_use = self._first_use is not None, use
+        if not is_asked:
+            self.wanted.emit()
+        return True
 
     @Slot()
-    def _tick(self) -> None:
-        self.slider.setValue(self.slider.value() + 1)
-        if self.slider.value() >= self.slider.maximum():
-            self.pause()
+    def _opened(self) -> None:
+        self._show()
+        use, self._first_use = self._first_use, None
+        if use is not None and self.frames:
+            use()
+
+    @Slot()
+    def _placed(self) -> None:
+        self._follow_lead()
+        self._show()
+
+    @Slot()
+    def _follow_lead(self) -> None:
+        """The others show the frame that is played, as far as they have it."""
+        lead = self._lead
+        if lead.is_playing and self.sender() is lead:
+            for player in self._players:
+                if player is not lead and _frames(player):
+                    is_behind = lead.place >= _frames(player)
+                    player.show_frame(min(lead.place, _frames(player) - 1), 1.0 if is_behind else lead.share)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.key() == Qt.Key.Key_Space and event.modifiers() == Qt.KeyboardModifier.NoModifier:
@@ -146,21 +201,35 @@ class Scrub(QWidget):
         else:
             super().keyPressEvent(event)
 
+    # ---------------------------------------------------------------- pace
+
+    @Slot()
+    def _choose_pace(self) -> None:
+        self.pace_chosen.emit(self.pace.currentData())
+
+    def set_pace(self, pace: str, *, is_smooth: bool) -> None:
+        """Play at a value of the declared setting; where it is not ``is_smooth``, a step is shown at once."""
+        self.pace.setCurrentIndex(self.pace.findData(pace))
+        for player in self._players:
+            player.is_smooth = is_smooth
+            player.set_speed(float(pace))
+
     # ---------------------------------------------------------------- showing
 
     @Slot()
     def _show(self) -> None:
-        longest = self._live or max(self._players, key=_frames)
-        frames = _frames(longest)
+        lead = self._lead
+        frames = _frames(lead) or self._offered
+        place = lead.place if _frames(lead) else frames - 1
         self.slider.blockSignals(True)
         self.slider.setRange(0, max(0, frames - 1))
-        self.slider.setValue(longest.place)
+        self.slider.setValue(place)
         self.slider.blockSignals(False)
-        self.setEnabled(frames > 1)
+        self.slider.setEnabled(frames > 1)
         self.play.setEnabled(frames > 1 and self._live is None)
-        self.back.setEnabled(longest.place > 0)
-        self.on.setEnabled(longest.place < frames - 1)
-        text = frame_words(longest)
+        self.back.setEnabled(frames > 1 and place > 0)
+        self.on.setEnabled(frames > 1 and place < frames - 1)
+        text = frame_words(lead)
         if text != self.words.text():
             self.words.setText(text)
 
@@ -168,6 +237,7 @@ class Scrub(QWidget):
         self._theme = theme
         self._set_icons()
 
+    @Slot()
     def _set_icons(self) -> None:
         title = tr("Pause the run") if self.is_playing else tr("Play the run")
         self.play.setAccessibleName(title)

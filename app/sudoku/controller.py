@@ -57,6 +57,8 @@ class SudokuController(QObject):
         context.models_changed.connect(self.refresh)
         context.settings_changed.connect(self._calm)
         context.theme_changed.connect(self._dress)
+        page.pace_chosen.connect(context.choose_pace)
+        self._calm()
         self.refresh()
 
     def enter(self) -> None:
@@ -69,7 +71,9 @@ class SudokuController(QObject):
 
     @Slot()
     def _calm(self) -> None:
-        self.page.set_reduced_motion(self._context.values.reduced_motion)
+        values = self._context.values
+        self.page.set_reduced_motion(values.reduced_motion)
+        self.page.set_pace(values.pace, is_smooth=not values.reduced_motion)
 
     @property
     def is_busy(self) -> bool:

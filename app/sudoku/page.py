@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QSize, Qt
+from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import QTabWidget, QVBoxLayout, QWidget
 
 from app.design.tokens import DARKROOM, Theme
@@ -14,6 +14,8 @@ from app.system.i18n import tr
 
 class SudokuPage(QWidget):
     """``one``, ``beside`` and ``scores`` are its parts, each a tab."""
+
+    pace_chosen = Signal(str)  # a value of the declared setting
 
     def __init__(self, theme: Theme = DARKROOM, reduced_motion: bool = False, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -42,6 +44,8 @@ class SudokuPage(QWidget):
         column.setContentsMargins(0, 4, 0, 0)
         column.addWidget(self.tabs)
         self.setFocusProxy(self.one.board)
+        self.one.scrub.pace_chosen.connect(self.pace_chosen)
+        self.beside.scrub.pace_chosen.connect(self.pace_chosen)
         self.one.column.clamp.toggled.connect(self.beside.clamp.setChecked)
         self.beside.clamp.toggled.connect(self.one.column.clamp.setChecked)
         self.set_theme(theme)
@@ -65,6 +69,11 @@ class SudokuPage(QWidget):
         """Nothing moves but from frame to frame."""
         for part in (self.one, self.beside):
             part.set_reduced_motion(reduced)
+
+    def set_pace(self, pace: str, *, is_smooth: bool) -> None:
+        """Play runs at a value of the declared setting."""
+        for part in (self.one, self.beside):
+            part.scrub.set_pace(pace, is_smooth=is_smooth)
 
     def minimumSizeHint(self) -> QSize:
         return QSize(320, 320)

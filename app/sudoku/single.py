@@ -74,7 +74,7 @@ class OnePuzzle(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.addWidget(self.area)
-        chain_tabs(self.board, [self.scrub.back, self.scrub.play, self.scrub.on, self.scrub.slider])
+        chain_tabs(self.board, self.scrub.tab_stops())
 
     def _connect(self) -> None:
         board, column = self.board, self.column

@@ -6,7 +6,7 @@ from PySide6.QtCore import QObject, QUrl, Slot
 from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QFileDialog, QWidget
 
-from app.context import AppContext
+from app.context import CHAT, AppContext
 from app.design.action import Actions
 from app.settings.dialog import SettingsDialog
 from app.settings.preferences import listed
@@ -26,6 +26,7 @@ class Dialogs(QObject):
         super().__init__(parent)
         self._context, self._appearance, self._parent = context, appearance, parent
         self.actions = Actions()  # listed by the palette and the sheet
+        self.page = CHAT  # on show, by its name
 
     @Slot()
     def open_folder(self) -> None:
@@ -53,8 +54,8 @@ class Dialogs(QObject):
 
     @Slot()
     def open_shortcuts(self) -> None:
-        """Show all shortcuts."""
-        opened = ShortcutSheet(self.actions, self._parent)
+        """Show the keys of the page on show, and those that work anywhere."""
+        opened = ShortcutSheet(self.actions, self.page, self._parent)
         opened.finished.connect(opened.deleteLater)
         opened.open()
 

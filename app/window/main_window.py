@@ -138,6 +138,7 @@ class MainWindow(QMainWindow):
     def show_page(self, page: str) -> None:
         """Bring a page to the front, by its name."""
         self.topbar.show_page(page)
+        self.dialogs.page = page
         self.notices.notice.hide()
         self.pages.show(page)
         store.write_page(self.context.settings, page)

@@ -1,4 +1,4 @@
-"""The shortcut sheet: all actions that have a key, by section. Knows only the list of actions."""
+"""The shortcut sheet: the keys of the page on show, then those that work anywhere. Knows only the list of actions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ QLabel[role="section"] {{ font-size: 14px; font-weight: 600; }}
 class ShortcutSheet(QDialog):
     """Titles on the left, keys on the right. Esc closes; the arrow keys scroll."""
 
-    def __init__(self, actions: Actions, parent: QWidget | None = None) -> None:
+    def __init__(self, actions: Actions, page: str = "", parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setWindowTitle(tr("Keyboard shortcuts"))
         self.setAccessibleName(tr("Keyboard shortcuts"))
@@ -37,7 +37,7 @@ class ShortcutSheet(QDialog):
         self._grid.setHorizontalSpacing(24)
         self._grid.setVerticalSpacing(8)
         self._grid.setColumnStretch(0, 1)
-        for section, members in actions.sections():
+        for section, members in actions.sections(page):
             shown = [action for action in members if action.keys]
             if shown:
                 self._grid.setRowMinimumHeight(self._grid.rowCount(), 8)

@@ -18,7 +18,7 @@ from engine import EMBEDDED
 
 HEIGHT = 52
 ROOM_FOR_FACTS = 1180  # pixels at 100 %
-ROOM_FOR_NAME = 980
+ROOM_FOR_NAME = 1000
 OPEN_FOLDER = "open-folder"  # the chooser's last entry
 
 
@@ -138,7 +138,7 @@ class TopBar(QWidget):
         if chosen == OPEN_FOLDER:
             self.show_model(*self._shown)  # until a folder is chosen
             self.folder_asked.emit()
-        else:
+        elif chosen != self._shown[0]:
             self.model_chosen.emit(chosen)
 
     def _choose_page(self, page: str) -> None:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 from urllib.parse import urljoin
+from urllib.request import getproxies
 
 import httpx2
 from huggingface_hub import constants
@@ -25,9 +27,10 @@ from engine.hub import errors
 from engine.hub.names import is_token, is_wanted
 from engine.hub.progress import ByteCounter
 from engine.hub.record import ClosedError, Record, RemoteFile, listed, size_of
-from engine.hub.wire import BrokenError, Exchange
+from engine.hub.wire import BrokenError, Exchange, has_route
 
 AGENT = "safelight"
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 LONGEST_WAIT = 30.0  # seconds between two tries
 REDIRECTS = (301, 302, 303, 307, 308)
 HOPS = 5
@@ -43,6 +46,7 @@ class Patience:
     first_wait: float = 1.0  # between two tries; each next one is twice as long
     answer: float = 30.0  # for the head of an answer, and for the whole of a listing
     stall: float = 10.0  # without a byte
+    soon: float = 0.7  # after which an answer that is not there is reported to be waited for
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,7 @@ class Hub:
     endpoint: str | None = None
     token: str | None = None
     patience: Patience = Patience()
+    _met: threading.Event = field(default_factory=threading.Event, init=False, repr=False)  # it has answered once
 
     def __post_init__(self) -> None:
         if self.token and not is_token(self.token):
@@ -67,6 +72,16 @@ class Hub:
     @property
     def address(self) -> str:
         return (self.endpoint or constants.ENDPOINT).rstrip("/")
+
+    def require_network(self) -> None:
+        """See whether there is any network, before anything is asked or waited for.
+
+        Raises:
+            SafelightError: there is none.
+        """
+        is_near = httpx2.URL(self.address).host in LOOPBACK
+        if not is_near and not getproxies() and not has_route():
+            raise SafelightError("this computer is not connected to a network; connect it, then try again")
 
     def listing(self, counter: ByteCounter) -> Record:
         """The files that a model needs, with sizes and hashes.
@@ -146,7 +161,9 @@ class Hub:
             if self.token and _origin(url) == _origin(self.address):
                 sent["Authorization"] = f"Bearer {self.token}"
             patience = self.patience
-            with Exchange(url, sent, counter, seconds=patience.answer, stall=patience.stall) as answer:
+            limits = {"soon": patience.soon, "seconds": patience.answer, "stall": patience.stall}
+            with Exchange(url, sent, counter, **limits) as answer:
+                self._met.set()
                 if answer.status not in REDIRECTS:
                     if answer.status not in (200, 206) and (answer.status != 416 or "Range" not in headers):
                         raise errors.StatusError(answer.status, answer.headers.get("X-Error-Code", ""))
@@ -158,7 +175,7 @@ class Hub:
         raise errors.RedirectError
 
     def _retrying(self, work: Callable[[], T], received: Callable[[], int], counter: ByteCounter) -> T:
-        """Try until it works; a try that brought bytes does not count."""
+        """Try until it works; a try that brought bytes does not count. A hub that was never reached is tried once."""
         tries = 0
         while True:
             counter.check()
@@ -167,6 +184,8 @@ class Hub:
                 return work()
             except errors.TRANSFER_ERRORS as error:
                 tries = 1 if received() > before else tries + 1
+                if isinstance(error, errors.ABSENT_ERRORS) and not self._met.is_set():
+                    raise errors.absent(self.address) from error
                 if not errors.is_transient(error) or tries >= self.patience.tries:
                     raise errors.explained(error, self.repo, self.address, with_token=bool(self.token)) from error
                 counter.wait(min(self.patience.first_wait * 2 ** (tries - 1), LONGEST_WAIT))

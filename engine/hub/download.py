@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "UNFINISHED", "ClosedError", "DownloadProgress", "Ended", "Partial", "discard", "download", "is_verified",
-    "model_folder", "partial_of", "partials", "verify",
+    "model_folder", "partial_of", "partials", "require_network", "verify",
 ]  # fmt: skip
 
 Ended = Literal["ready", "paused", "cancelled"]
@@ -121,6 +121,7 @@ def download(
     flags = tuple(flag for flag in (pause, cancel) if flag is not None)
     try:
         hub = Hub(repo, endpoint, token, patience or Patience())
+        hub.require_network()
         if begun is not None:  # a file of it was removed
             os.rename(target, work)
         _fetch_missing(hub, work, progress, flags)
@@ -135,6 +136,17 @@ def download(
             f"{work} cannot be written ({error.strerror or error}); check the data folder, then resume"
         ) from error
     return "ready"
+
+
+def require_network(endpoint: str | None = None) -> None:
+    """See whether there is any network, before more is done for a download.
+
+    Raises:
+        SafelightError: there is none, or the environment forbids downloads.
+    """
+    from engine.hub.client import Hub  # as in ``download``
+
+    Hub("", endpoint).require_network()
 
 
 def discard(repo: str, folder: Path) -> None:

@@ -29,6 +29,8 @@ class RedirectError(Exception):
     """Too many redirects, or one to an address that is not allowed."""
 
 
+ABSENT_ERRORS = (httpx2.ConnectError, httpx2.TimeoutException, httpx2.ProxyError)
+"""What is raised where nobody answers: no such host, no way there, or nothing within the time."""
 TRANSFER_ERRORS = (httpx2.HTTPError, httpx2.InvalidURL, StatusError, BrokenError, RedirectError)
 
 
@@ -39,6 +41,11 @@ def is_transient(error: Exception) -> bool:
     if isinstance(error, httpx2.UnsupportedProtocol):
         return False
     return isinstance(error, httpx2.TransportError | BrokenError)
+
+
+def absent(endpoint: str) -> SafelightError:
+    """The error that is shown where a hub was never reached."""
+    return SafelightError(f"there is no connection to {endpoint}; check the network, then try again")
 
 
 def explained(error: Exception, repo: str, endpoint: str, *, with_token: bool) -> SafelightError:
@@ -62,7 +69,7 @@ def explained(error: Exception, repo: str, endpoint: str, *, with_token: bool) -
         )
     if isinstance(error, RedirectError | httpx2.InvalidURL | httpx2.UnsupportedProtocol):
         return SafelightError(f"{endpoint} leads nowhere that files can be had from; check the hub's address")
-    if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):
+    if isinstance(error, ABSENT_ERRORS):
         return SafelightError(
             f"there is no connection to {endpoint}; check the network and resume, the download goes on where it stood"
         )

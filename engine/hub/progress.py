@@ -10,7 +10,7 @@ from typing import Literal
 
 from engine.types import Cancel
 
-Stage = Literal["downloading", "checking"]
+Stage = Literal["waiting", "downloading", "checking"]  # "waiting": the hub has not answered for a while
 REPORT_SECONDS = 0.1  # between two reports
 SPEED_SECONDS = 5.0  # that the speed is measured over
 POLL_SECONDS = 0.05  # between two checks of the flags while waiting

@@ -34,11 +34,21 @@ class BrokenError(Exception):
     """The answer ended before all of it was sent, came too slowly, or is no HTTP."""
 
 
+def has_route() -> bool:
+    """Whether this machine has a network that leads anywhere: the system is asked, and nothing is sent."""
+    for family, address in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):  # nobody's addresses
+        with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((address, 9))
+            return True
+    return False
+
+
 class Exchange:
     """A request and its answer; entered, it waits for the answer's head, and left, it closes the connection.
 
     Args:
         counter: checked while waiting.
+        soon: seconds without the head after which ``counter`` reports that it is waited for.
         seconds: until the head must be there.
         stall: seconds without a byte that end it.
 
@@ -48,10 +58,11 @@ class Exchange:
     """
 
     def __init__(
-        self, url: str, headers: Mapping[str, str], counter: ByteCounter, *, seconds: float, stall: float
+        self, url: str, headers: Mapping[str, str], counter: ByteCounter, *, soon: float, seconds: float, stall: float
     ) -> None:
         self._url, self._headers, self._counter = url, dict(headers), counter
-        self._ends, self._stall = time.monotonic() + seconds, stall
+        now = time.monotonic()
+        self._late, self._ends, self._stall = now + soon, now + seconds, stall
         self._received: queue.Queue[Received] = queue.Queue(AHEAD)
         self._gone = threading.Event()
         self._handles: list[socket.socket] = []
@@ -63,8 +74,7 @@ class Exchange:
     def __enter__(self) -> Exchange:
         self._thread.start()
         try:
-            head = self._next(self._ends)
-            assert isinstance(head, httpx2.Response)
+            head = self._head()
             self.status, self.headers = head.status_code, head.headers
         except BaseException:
             self._end()
@@ -74,6 +84,18 @@ class Exchange:
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self._end()
 
+    def _head(self) -> httpx2.Response:
+        """Wait for the answer's head, and report where that takes long."""
+        counter = self._counter
+        head = self._next(min(self._late, self._ends), or_none=True)
+        if head is None:
+            stage = counter.stage
+            counter.enter("waiting", counter.file)
+            head = self._next(self._ends)
+            counter.enter(stage, counter.file)
+        assert isinstance(head, httpx2.Response)
+        return head
+
     def pieces(self, seconds: float = float("inf")) -> Iterator[bytes]:
         """The body as it was sent, all of which must be there after so many seconds."""
         ends = time.monotonic() + seconds
@@ -81,14 +103,17 @@ class Exchange:
             assert isinstance(piece, bytes)
             yield piece
 
-    def _next(self, ends: float) -> Received:
-        """Wait for what comes next."""
+    def _next(self, ends: float, *, or_none: bool = False) -> Received:
+        """Wait for what comes next; where it does not come in time, return None if that will do."""
         while True:
             self._counter.check()
-            if time.monotonic() >= ends:
+            left = ends - time.monotonic()
+            if left <= 0:
+                if or_none:
+                    return None
                 raise BrokenError("too slow")
             try:
-                item = self._received.get(timeout=POLL_SECONDS)
+                item = self._received.get(timeout=min(POLL_SECONDS, left))
             except queue.Empty:
                 continue
             if isinstance(item, httpx2.HTTPError | httpx2.InvalidURL):

@@ -34,6 +34,8 @@ class Plan:
     context: int  # tokens of committed text; a canvas comes on top
     parts: dict[str, int]
     free_bytes: int  # on CUDA with the least that this process's context takes
+    device_bytes: int  # memory of the device in all
+    longest: int  # tokens of context that would fit; 0 if none do
     advice: str  # in sentences: how it fits, or what to change
     notes: tuple[str, ...]  # what the numbers leave out or take for granted
 
@@ -45,6 +47,11 @@ class Plan:
     def released_bytes(self) -> int:
         """What unloading the model gives back; the program itself and its context on a card stay."""
         return self.total_bytes - self.parts["process"] - self.parts["cuda_context"]
+
+    @property
+    def bits(self) -> int:
+        """Of a code of the experts; 0 where they are not packed."""
+        return 0 if self.precision.experts is None else self.precision.experts.bits
 
     @property
     def fits(self) -> bool:
@@ -62,7 +69,9 @@ class Plan:
             "total_bytes": self.total_bytes,
             "parts": self.parts,
             "free_bytes": self.free_bytes,
+            "device_bytes": self.device_bytes,
             "fits": self.fits,
+            "longest_context": self.longest,
             "advice": self.advice,
             "notes": list(self.notes),
         }
@@ -124,6 +133,8 @@ def count(model: Subject, place: Placement, context: int | None, quantization: s
             "a step takes seconds" if place.device.type == "cpu" else "the plain path is slow and needs more workspace"
         )
         notes.append(f"{plain}: with packed weights {slow}")
+    room = _Choices(total, choices, min(config.canvas_length, most), most, free)
+    longest = room.longest(name)
     return Plan(
         model=model.name,
         device=str(place.device),
@@ -133,7 +144,9 @@ def count(model: Subject, place: Placement, context: int | None, quantization: s
         context=context,
         parts=parts(chosen, context),
         free_bytes=free,
-        advice=_advice(_Choices(total, choices, min(config.canvas_length, most), most, free), name, context),
+        device_bytes=total_bytes(place.device),
+        longest=longest,
+        advice=_advice(room, name, context, longest),
         notes=tuple(notes),
     )
 
@@ -159,6 +172,14 @@ def free_bytes(device: torch.device) -> int:
     available: int = psutil.virtual_memory().available  # type: ignore[no-untyped-call, unused-ignore]
     own: int = psutil.Process().memory_info().rss  # type: ignore[no-untyped-call, unused-ignore]
     return available + min(own, footprint.PROCESS)
+
+
+def total_bytes(device: torch.device) -> int:
+    """Memory of a CUDA device, or of the machine, in all."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[1]
+    total: int = psutil.virtual_memory().total  # type: ignore[no-untyped-call, unused-ignore]
+    return total
 
 
 def device_memory(device: torch.device) -> tuple[int, int] | None:
@@ -206,10 +227,9 @@ class _Choices:
         return low if low >= self.least else 0
 
 
-def _advice(choices: _Choices, name: str, context: int) -> str:
+def _advice(choices: _Choices, name: str, context: int, longest: int) -> str:
     """How it fits, or what to change: the context, the quantization, both, or what else runs."""
     spare = choices.free - choices.total(choices.precisions[name], context)
-    longest = choices.longest(name)
     if spare >= 0:
         return f"It fits, with {_gb(spare)} to spare; a context of up to {longest} tokens would."
     changes = [f"reduce the context to {longest} tokens"] if longest else []

@@ -29,7 +29,7 @@ def main(mode: str) -> None:
     app = application()
     window = make_window(EngineLink(LocalBackend()), default_settings(), seed=3)
     window.context.values.speed = FULL_SPEED
-    window.context.values.overrides |= {"confidence_threshold": 0.0, "max_new_tokens": 128}
+    window.context.values.overrides |= {"confidence_threshold": 0.0, "max_new_tokens": 32 if mode == "offline" else 128}
     window.context.apply_values()
     window.show()
     if mode == "offline":

@@ -172,7 +172,7 @@ def run(chosen: Sequence[Kind], seed: int, first: int, cases: int, minutes: floa
             if not lots:
                 tempfile.tempdir = None
                 return tallies
-            ready = {key.fd for key, _ in selector.select(1.0)}
+            ready = {key.fd for key, _ in selector.select(min(1.0, HANGS / 4))}
             now = time.monotonic()
             for pipe, lot in list(lots.items()):
                 why = TIME_IS_UP if now >= ends else f"hung for {HANGS:.0f} s" if now >= lot.deadline else ""

@@ -35,12 +35,13 @@ def no_number(random, folder): return lambda: int("x")
 def outside(random, folder): return lambda: open(folder / "../x", "w").close()
 def dies(random, folder): return lambda: os.kill(os.getpid(), signal.SIGSEGV)
 def hangs(random, folder): return lambda: time.sleep(100)
-def greedy(random, folder): return lambda: held.append(bytearray(600_000_000))
+def greedy(random, folder): return lambda: held.append(bytearray(60_000_000))
 def slow(random, folder): return lambda: 0.6
 def good(random, folder): return lambda: None
 def run(*found): return command.run([Kind(make.__name__, make, in_window=True) for make in found], 0, 0, 2, 0.0, 2)
+command.MEMORY = 50 * 10**6
 tallies = run(no_number, outside, dies, greedy, slow, good)
-command.HANGS = 1.0
+command.HANGS = 0.5
 tallies += run(hangs)
 print(json.dumps({tally.kind.name: [tally.cases, tally.findings] for tally in tallies}))
 """
@@ -54,7 +55,7 @@ def test_the_harness_finds_what_is_broken() -> None:
     assert findings.pop("good") == ""
     for name, sign in {
         "no_number": "ValueError", "outside": "outside its folder: open", "dies": "ended the process (-11)",
-        "hangs": "hung for", "greedy": "600 MB above", "slow": "took 0.60 s",
+        "hangs": "hung for", "greedy": "60 MB above", "slow": "took 0.60 s",
     }.items():  # fmt: skip
         assert sign in findings[name]
 

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QRect, Qt, Signal, Slot
+from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
+from app.bridge.run_view import RunView
 from app.canvas.view import CanvasView
 from app.chat.messages.action_row import ActionRow
-from app.chat.messages.fading import Fading
+from app.chat.messages.board import AnswerBoard, WatchedCanvas
 from app.chat.messages.figures import FiguresLine
+from app.chat.messages.gliding import Gliding, Leaving
 from app.chat.messages.thinking import Thinking
 from app.chat.messages.versions import VersionSwitch
 from app.chat.prose.widget import PAD, Prose
 from app.chat.view_options import ViewOptions
 from app.chat.words import figures_line, remarks, status_line, wants_retry
 from app.design.controls import FocusGroup, button, label
+from app.state.chat.attachment import with_attachments
 from app.state.chat.conversation import Answer, Turn
+from app.state.run.canvas import BlockState
+from app.state.run.text_map import read
 from app.system.i18n import tr
 from engine.service import LoadedModel
 
@@ -24,7 +29,8 @@ from engine.service import LoadedModel
 class AnswerView(QWidget):
     """Shows the version of a turn's answer that is on show. ``refresh`` after each change of the turn.
 
-    ``model`` writes the tokens of a live answer; without one there are no canvases.
+    A block that is committed becomes text, and the canvas of the next one stands under it. ``model`` writes the tokens
+    of a live answer; without one there are no canvases.
     """
 
     stop_asked = Signal()
@@ -44,11 +50,15 @@ class AnswerView(QWidget):
         self._is_busy = False
         self._can_delete = False
         self.canvases: list[CanvasView] = []
+        self._settled = 0  # how many of them have become text
+        self._leaving: list[Leaving] = []  # canvases that have just done so
+        self._gliding: Gliding | None = None
 
         self.speaker = label("", "speaker")
         self.versions = VersionSwitch(tr("Earlier version of the answer"), tr("Later version of the answer"))
         self.before, self.place, self.after = self.versions.before, self.versions.place, self.versions.after
         self.thinking = Thinking(options.theme)
+        self.board = AnswerBoard(options)
         self.text = Prose(tr("Answer"), options.theme)
         self.status = FiguresLine(options.theme)
         self.remarks = label("", "remark", wrap=True, selectable=True)
@@ -101,8 +111,9 @@ class AnswerView(QWidget):
         column.setSpacing(8)
         column.addLayout(head)
         column.addWidget(self.thinking)
-        column.addLayout(self._canvas_column)
+        column.addWidget(self.board)
         column.addWidget(self.text)
+        column.addLayout(self._canvas_column)
         column.addLayout(remark)
         column.addLayout(foot)
 
@@ -124,8 +135,10 @@ class AnswerView(QWidget):
             self.before,
             self.after,
             *self.thinking.tab_stops(),
-            *self.canvases,
+            self.board.board,
+            self.board.verdict,
             *self.text.tab_stops(),
+            *self.canvases,
             self.remarks,
             self.retry,
             self.status.more,
@@ -143,6 +156,7 @@ class AnswerView(QWidget):
         self.text.set_theme(options.theme)
         self.thinking.set_theme(options.theme)
         self.status.set_theme(options.theme)
+        self.board.set_options(options)
         for view in self.canvases:
             options.apply(view)
 
@@ -156,63 +170,108 @@ class AnswerView(QWidget):
         self.acts.keep(is_last)
         self._show_buttons()
 
-    def refresh(self, share: float = 1.0) -> None:
-        """Draw what has changed; of the latest step of an answer under way, this share."""
+    def refresh(self, share: float = 1.0) -> bool:
+        """Draw what has changed; of the latest step of an answer under way, this share.
+
+        Returns whether a canvas became text, which ``glide`` can show then.
+        """
         answer = self._turn.answer
-        if answer is not self._drawn:
+        is_other = answer is not self._drawn
+        if is_other:
             self._drop_canvases()
             self._drawn = answer
-            self.canvas_toggle.setChecked(self._keeps_canvas())
+            self.board.is_on = False
+        has_settled = self._settle_blocks(answer)
         blocks = answer.canvas.blocks if self._model is not None else []
         first = max(0, len(self.canvases) - 1)  # earlier ones are committed and do not change
         while len(self.canvases) < len(blocks):
             self._add_canvas()
         for view, block in list(zip(self.canvases, blocks, strict=True))[first:]:
-            view.set_block(block.partly(share))
+            view.set_block(self._as_shown(block, share))
+        for view in self.canvases:
+            view.set_legend(view is self.canvases[-1])
         self.speaker.setText(answer.model_title)
         self.status.show_figures(status_line(answer), figures_line(answer))
         said = "" if answer.is_active else remarks(answer)
         self.remarks.setText(said)
-        if not answer.is_active:
-            self.text.set_text(answer.text)
-            self.thinking.set_thoughts(answer.thinking)
+        if not answer.is_active and (answer.status == "done" or not self.board.is_on):
+            self.board.show_text(self._asked, answer.text)  # a run that was stopped stays as it was then
+        if is_other:
+            self.canvas_toggle.setChecked(self._keeps_canvas())
         self._show_parts()
         self._show_buttons()
+        return has_settled
 
     def reveal(self, share: float) -> None:
         """Show another share of the latest step."""
         blocks = self._turn.answer.canvas.blocks
         if self.canvases and len(self.canvases) == len(blocks):
-            self.canvases[-1].set_block(blocks[-1].partly(share))
+            self.canvases[-1].set_block(self._as_shown(blocks[-1], share))
+
+    def _as_shown(self, block: BlockState, share: float) -> BlockState:
+        """A block with a share of its latest step, on its own lines as soon as it is computed to its end."""
+        trace, shown = self._turn.answer.trace, block.partly(share)
+        if block.committed or not isinstance(trace, RunView):
+            return shown
+        return shown.on_the_lines_of(trace.coming(block.block_index))
 
     def settle(self) -> None:
         """The run has ended: what was stopped keeps its canvas, what finished becomes text."""
-        before = self._canvas_area()
-        shown = self.isVisible() and not self._options.reduced_motion and not before.isEmpty()
-        fading = Fading(self, before) if shown else None
         self.canvas_toggle.setChecked(self._keeps_canvas())
         self.refresh()
-        if fading is None:
-            return
-        if any(view.isVisibleTo(self) for view in self.canvases):
-            fading.deleteLater()
-        else:
-            fading.start()
 
     def _keeps_canvas(self) -> bool:
         answer = self._turn.answer
-        return bool(answer.canvas.blocks) and (answer.status in ("stopped", "failed") or answer.is_empty)
+        if self.board.is_on:
+            return False
+        return _is_cut_short(answer) or (answer.is_empty and bool(answer.canvas.blocks))
 
-    def _canvas_area(self) -> QRect:
-        area = QRect()
-        for view in self.canvases:
-            if view.isVisibleTo(self):
-                area = area.united(view.geometry())
-        return area
+    # ---------------------------------------------------------------- from canvas to text
+
+    def _settle_blocks(self, answer: Answer) -> bool:
+        """Note how canvases stand whose blocks are committed now. Returns whether there are such blocks."""
+        before, self._settled = self._settled, len(answer.settled)
+        seen = self.isVisible() and not self._options.reduced_motion and not self.canvas_toggle.isChecked()
+        for number, view in enumerate(self.canvases[: self._settled] if seen else ()):
+            if number >= before and view.isVisible():
+                first = sum(block.text_length or 0 for block in answer.canvas.blocks[:number])
+                self._leaving.append(Leaving.of(view, first, self._options.theme))
+        return self._settled > before
+
+    def glide(self) -> None:
+        """Let the tokens of canvases that became text glide to their places in it, which stand by now."""
+        leaving, self._leaving = self._leaving, []
+        if self._model is None or not leaving or not self.text.isVisible():
+            return
+        self._land()
+        self.layout().activate()  # type: ignore[union-attr]
+        blocks = self._turn.answer.canvas.blocks[: self._settled]
+        tokens = [token for block in blocks for token in block.shown[: block.text_length].tolist()]
+        written = read(tokens, self._model.piece, self._model.is_special)
+        self._gliding = Gliding(self.text, leaving, self.text.token_rects(written, leaving[0].first))
+        self._gliding.destroyed.connect(self._landed)
+
+    def _land(self) -> None:
+        if self._gliding is not None:
+            self._gliding.land()
+            self._gliding = None
+
+    @Slot()
+    def _landed(self) -> None:
+        self._gliding = None
+
+    @property
+    def _asked(self) -> str:
+        return with_attachments(self._turn.prompt, self._turn.attachments)
+
+    def _watch(self, block: BlockState) -> None:
+        """A canvas shows another state of its block: a Sudoku is shown as one."""
+        if self._model is not None:
+            self.board.show_block(self._asked, block, self._model.piece)
 
     def _add_canvas(self) -> None:
         assert self._model is not None
-        view = CanvasView()
+        view = WatchedCanvas(self._watch)
         view.set_piece(self._model.piece, self._model.is_special)
         view.set_vocabulary_size(self._model.vocab_size)
         view.setColumns(self._model.traits.canvas_columns)
@@ -228,17 +287,28 @@ class AnswerView(QWidget):
             view.hide()
             view.deleteLater()
         self.canvases.clear()
+        self._settled = 0
+        self._leaving.clear()
+        self._land()
 
     def _show_parts(self) -> None:
         answer = self._turn.answer
+        is_developing = answer.is_active or _is_cut_short(answer)
         shows_canvas = bool(self.canvases) and (answer.is_active or self.canvas_toggle.isChecked())
-        for view in self.canvases:
-            view.setVisible(shows_canvas)
-        self.text.setVisible(bool(answer.text.strip()) and not shows_canvas and not answer.is_active)
+        is_board = self.board.is_on
+        for number, view in enumerate(self.canvases):
+            is_text = is_developing and number < self._settled
+            view.setVisible(shows_canvas and not is_text and (self.canvas_toggle.isChecked() or not is_board))
+        self.board.setVisible(is_board)
+        text, thoughts = answer.text, answer.thinking
         if shows_canvas or answer.is_active:
-            self.thinking.hide()
-        else:
-            self.thinking.setVisible(bool(answer.thinking))
+            text, thoughts = answer.settled[-1] if is_developing and answer.settled else ("", "")
+        if is_board and self.board.is_alone:
+            text = ""
+        self.text.set_text(text)
+        self.text.setVisible(bool(text.strip()))
+        self.thinking.set_thoughts(thoughts)
+        self.thinking.setVisible(bool(thoughts))
         self.remarks.setVisible(bool(self.remarks.text()))
         self.canvas_toggle.setText(tr("Hide canvas") if self.canvas_toggle.isChecked() else tr("Show canvas"))
 
@@ -269,3 +339,9 @@ class AnswerView(QWidget):
     @Slot(bool)
     def _toggle_canvas(self, _shown: bool) -> None:
         self._show_parts()
+
+
+def _is_cut_short(answer: Answer) -> bool:
+    """Whether a run ended within a block, whose canvas then is kept."""
+    block = answer.canvas.current
+    return answer.status in ("stopped", "failed") and block is not None and not block.committed

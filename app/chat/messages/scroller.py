@@ -185,8 +185,11 @@ class Scroller(QScrollArea):
         """Where things stand, for ``settle`` after the last part has changed its height."""
         return self.verticalScrollBar().value(), self._at_end
 
-    def settle(self, held: tuple[int, bool]) -> None:
-        """The last part became another thing: what is in sight stays where it was as far as that is possible."""
+    def settle(self, held: tuple[int, bool], *, goes_on: bool = False) -> None:
+        """The last part became another thing: what is in sight stays where it was as far as that is possible.
+
+        Where it ``goes_on`` it will soon be as long again, so nothing moves at all.
+        """
         value, was_at_end = held
         if not self._items:
             return
@@ -201,7 +204,7 @@ class Scroller(QScrollArea):
             return
         self._slack = max(0, value + page - total)
         self._arrange((self._items[0], value))
-        if aim != value:
+        if aim != value and not goes_on:
             self._glide_to(aim)
 
     def _glide_to(self, aim: int) -> None:
@@ -261,8 +264,8 @@ class Scroller(QScrollArea):
         return self._items[place], value - self._heights.top(place)
 
     def _span(self) -> tuple[int, int]:
-        """Left edge and width of the parts."""
-        room = self.viewport().width()
+        """Left edge and width of the parts, the same with the scroll bar and without."""
+        room = self.width() - self.verticalScrollBar().sizeHint().width()
         width = max(120, min(room - 2 * SIDE, self._most_width()))
         return (room - width) // 2, width
 
@@ -347,11 +350,11 @@ class Scroller(QScrollArea):
             changed |= self._measure(item, view)
         if not changed:
             self._place_views()
-        elif held is not None and self._items:
+            return
+        if held is not None and self._items:
             self._slack = max(0, held + self.viewport().height() - self._heights.total)
-            self._arrange((self._items[0], held))
-        else:
-            self._arrange(anchor)
+            anchor = (self._items[0], held) if self._slack else anchor
+        self._arrange(anchor)
 
     def _place_views(self) -> None:
         for item, view in self._views.items():

@@ -37,11 +37,12 @@ class Thinking(QWidget):
         self.hide()
 
     def set_thoughts(self, thoughts: str) -> None:
-        """Other thoughts are folded again."""
+        """Other thoughts are folded again; those that only go on stay as they are."""
         if thoughts != self._thoughts:
+            if not self._thoughts or not thoughts.startswith(self._thoughts):
+                self.fold.setChecked(False)
+                self.prose.set_text("")
             self._thoughts = thoughts
-            self.fold.setChecked(False)
-            self.prose.set_text("")
         self._show()
 
     def set_theme(self, theme: Theme) -> None:

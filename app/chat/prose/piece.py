@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from typing import cast
 
 from PySide6.QtCore import QPointF, QRect, QRectF, Qt
 from PySide6.QtGui import (
@@ -14,6 +15,7 @@ from PySide6.QtGui import (
     QTextBlock,
     QTextCharFormat,
     QTextCursor,
+    QTextLine,
 )
 
 from app.chat.prose.blocks import Code, Heading, Math, Paragraph, Table, Text, ThematicBreak
@@ -207,6 +209,23 @@ class Piece:
         height = round(line.height()) if line.isValid() else self._style.pixels
         return QRect(self.inner.left(), self.inner.top() + y, self.inner.width(), height)
 
+    def letters(self) -> str:
+        """The document as plain text, a character for each place in it but that some take two."""
+        return self.document.toPlainText()
+
+    def span_rect(self, start: int, end: int) -> QRectF:
+        """Where the letters between two places stand, of those in one line with the first."""
+        block = self.document.findBlock(start)
+        line = block.layout().lineForTextPosition(start - block.position())
+        if not line.isValid():
+            return QRectF()
+        last = min(end - block.position(), line.textStart() + line.textLength())
+        left, right = (_x(line, place) for place in (start - block.position(), last))
+        corner = self.document.documentLayout().blockBoundingRect(block).topLeft()
+        corner += QPointF(self.inner.left() - self.scrolled, self.inner.top())
+        rect = QRectF(min(left, right), line.y(), abs(right - left), line.height()).translated(corner)
+        return rect & QRectF(self.inner) if self.is_boxed else rect
+
     def word_at(self, position: int) -> tuple[int, int]:
         """Where the word around a place begins and ends."""
         cursor = QTextCursor(self.document)
@@ -352,6 +371,11 @@ class Piece:
             else:
                 x = block.blockFormat().leftMargin() - width - 8
             painter.drawText(QPointF(x, baseline), row.marker)
+
+
+def _x(line: QTextLine, place: int) -> float:
+    x, _ = cast("tuple[float, int]", line.cursorToX(place))  # which PySide's stubs leave open
+    return x
 
 
 def _has_link(row: ProseRow) -> bool:

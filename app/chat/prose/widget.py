@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 
-from PySide6.QtCore import QEvent, QPointF, QRect, QSize, Qt, QTimer, Signal, Slot
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSize, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import (
     QContextMenuEvent,
     QFocusEvent,
@@ -19,6 +19,8 @@ from PySide6.QtGui import (
     QMouseEvent,
     QPainter,
     QPaintEvent,
+    QPixmap,
+    QRegion,
     QResizeEvent,
     QShowEvent,
     QWheelEvent,
@@ -30,6 +32,7 @@ from app.chat.prose.controls import Controls
 from app.chat.prose.document import Style
 from app.chat.prose.links import LinkRing, ask_to_open
 from app.chat.prose.piece import BETWEEN, Link, Piece
+from app.chat.prose.places import token_rects
 from app.chat.prose.reading import rows_of, shown_part
 from app.chat.prose.rows import ProseRow
 from app.chat.prose.safe import safe
@@ -37,6 +40,7 @@ from app.chat.prose.selection import Selection
 from app.chat.prose.sheet import Sheet
 from app.design.controls import button, chain_tabs
 from app.design.tokens import DARKROOM, Theme, color
+from app.state.run.text_map import TextMap
 from app.system.i18n import tr
 
 PAD = 8
@@ -70,6 +74,7 @@ class Prose(QWidget):
         self._selection, self._links = Selection(self._sheet), LinkRing(self._sheet.pieces)
         self._pressed_link = ""
         self._by_keyboard = False
+        self._lent = QRect()
         self.show_all = button("", tr("Show all"), role="chip")
         self.show_all.clicked.connect(self._show_whole)
         self.show_all.setParent(self)
@@ -234,8 +239,27 @@ class Prose(QWidget):
 
     # ---------------------------------------------------------------- painting
 
+    def token_rects(self, written: TextMap, first: int) -> dict[int, QRectF]:
+        """Where the tokens of ``written``, from a position on, stand in this text; without those that are not shown."""
+        return token_rects(self._sheet.shown, self._text, written, first)
+
+    def lend(self, area: QRect) -> QPixmap:
+        """A picture of an area, without background, for somebody else to paint there until the next ``lend``."""
+        scale = self.devicePixelRatioF()
+        picture = QPixmap(area.size() * scale)
+        picture.setDevicePixelRatio(scale)
+        picture.fill(Qt.GlobalColor.transparent)
+        self._lent = QRect()
+        if not area.isEmpty():
+            self.render(picture, QPoint(), QRegion(area), QWidget.RenderFlag(0))
+        self._lent = area
+        self.update()
+        return picture
+
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
+        if not self._lent.isEmpty():
+            painter.setClipRegion(QRegion(self.rect()) - QRegion(self._lent))
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         exposed = event.rect()
         ringed = self._ring()

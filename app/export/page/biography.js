@@ -26,7 +26,7 @@ const biography = {
     for (let step = 0; step < block.steps; step += 1) {
       const i = step * block.length + at;
       const fates = { [NOISE]: "re-noised", [ACCEPTED]: "accepted", [REMELTED]: "remelted", [SETTLED]: "accepted, settled" };
-      const fate = block.pinned.has(at) ? "given" : fates[block.fate[i]];
+      const fate = isGiven(block, step, at) ? "given" : fates[block.fate[i]];
       const link = element("button", { type: "button", "aria-label": `Go to step ${stepNumber(step)}` }, `${stepNumber(step)}`);
       const row = element("tr", { class: block.fate[i] === REMELTED ? "melt" : block.accepted[i] ? "accepted" : "" },
         element("td", {}, link), tokenCell(block.argmax[i]), tokenCell(block.candidate[i]),

@@ -3,7 +3,7 @@
 const FRAME_MS = 200;
 const SPEEDS = [0.1, 0.25, 0.5, 1, 2, 4];
 const PLAY = "M4 2.5 13 8l-9 5.5z", PAUSE = "M4 3h2.5v10H4zM9.5 3H12v10H9.5z";
-const now = { place: 0, chosen: -1, speed: 1, direction: 0, timer: 0, calm: true, layer: "state" };
+const now = { place: 0, chosen: -1, speed: 1, direction: 0, timer: 0, view: "calm", layer: "state" };
 let limit = 0;
 
 const isDark = () => {
@@ -13,7 +13,9 @@ const isDark = () => {
 
 function paint() {
   const frame = frames[now.place];
-  grid.paint(frame, now.calm, now.layer, limit, told.ramps[isDark() ? "dark" : "light"]);
+  grid.paint(frame, now.view, now.layer, limit, told.ramps[isDark() ? "dark" : "light"]);
+  if (grid.isBoard !== now.legend) paintLegend((now.legend = grid.isBoard));
+  byId("asked").hidden = !told.prompt || (told.is_puzzle && grid.isBoard); // whose givens the board shows
   timeline.show(now.place);
   biography.show(frame, now.chosen, go);
   paintText(frame);
@@ -121,7 +123,7 @@ function onKey(event) {
   if (isCell && moves[key] && !event.shiftKey) {
     const at = grid.moved(Number(here.dataset.at), ...moves[key]);
     choose(at);
-    grid.cells[at].focus();
+    grid.focus(at);
   } else if (isCell && key === "Enter") choose(Number(here.dataset.at));
   else if (here.id === "history" && (key === "Home" || key === "End")) return;
   else if (deeds[key]) deeds[key]();
@@ -142,7 +144,7 @@ function wire() {
     go(place);
   });
   byId("speed").addEventListener("change", (event) => setSpeed(Number(event.target.value)));
-  byId("view").addEventListener("change", (event) => { now.calm = event.target.value === "calm"; paint(); });
+  byId("view").addEventListener("change", (event) => { now.view = event.target.value; paint(); });
   byId("layer").addEventListener("change", (event) => { now.layer = event.target.value; paint(); });
   byId("grid").addEventListener("click", (event) => {
     const cell = event.target.closest(".cell");
@@ -184,9 +186,12 @@ function asLinked() {
   const wanted = new URLSearchParams(location.hash.slice(1));
   const theme = wanted.get("theme");
   if (["dark", "light"].includes(theme)) document.documentElement.dataset.theme = theme;
-  now.calm = wanted.get("view") !== "raw";
+  const views = told.blocks.some((block) => block.board) ? ["board", "calm", "raw"] : ["calm", "raw"];
+  byId("view").querySelector("[value=board]").hidden = views.length < 3;
+  const first = told.shows_board ? views[0] : "calm";
+  now.view = views.includes(wanted.get("view")) ? wanted.get("view") : first;
   now.layer = wanted.get("layer") === "entropy" ? "entropy" : "state";
-  byId("view").value = now.calm ? "calm" : "raw";
+  byId("view").value = now.view;
   byId("layer").value = now.layer;
   const place = Number.parseInt(wanted.get("frame"), 10);
   now.place = Number.isNaN(place) ? frames.length - 1 : Math.max(0, Math.min(place, frames.length - 1));
@@ -204,10 +209,7 @@ async function start() {
   byId("model").textContent = told.model;
   const steps = blocks.reduce((sum, block) => sum + block.steps, 0);
   byId("facts").textContent = [`seed ${told.seed}`, count(blocks.length, "block"), count(steps, "step"), told.created].join(" · ");
-  if (told.prompt) {
-    byId("asked").hidden = false;
-    byId("prompt").textContent = told.prompt;
-  }
+  byId("prompt").textContent = told.prompt || "";
   if (told.notice) {
     byId("notice").hidden = false;
     byId("notice").textContent = told.notice;
@@ -217,7 +219,6 @@ async function start() {
   byId("limit").textContent = `${limit.toFixed(2)} nats, the most in this run`;
   byId("replay").hidden = false;
   asLinked();
-  paintLegend();
   timeline.build(go);
   dress("");
   wire();

@@ -37,7 +37,7 @@ async function readBlock(raw) {
   const from = reader(await inflate(raw.data));
   const { length, steps, width } = raw;
   const cells = steps * length;
-  const block = { ...raw, data: null, pinned: new Set(raw.pinned) };
+  const block = { ...raw, data: null, pinned: new Set(raw.pinned), held: new Map(raw.held) };
   block.noise = from.numbers(length, 3);
   block.final = raw.committed ? from.numbers(length, 3) : null;
   block.argmax = from.numbers(cells, 3);
@@ -81,9 +81,14 @@ function tokenAt(block, step, at, calm) {
   return calm && !block.accepted[i] ? block.argmax[i] : block.following[i];
 }
 
+// Pinned from the start, or from a step on in a fork.
+function isGiven(block, step, at) {
+  return block.pinned.has(at) || step >= block.held.get(at);
+}
+
 function stateAt(block, step, at, calm) {
   if (step >= block.steps && at >= block.textLength) return PADDING;
-  if (block.pinned.has(at)) return GIVEN;
+  if (isGiven(block, step, at)) return GIVEN;
   if (step < 0) return NOISE;
   if (step >= block.steps) return SETTLED;
   const fate = block.fate[step * block.length + at];

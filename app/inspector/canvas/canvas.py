@@ -6,60 +6,29 @@ Knows the player.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
-from PySide6.QtCore import QEvent, QObject, QRect, Qt, Slot
-from PySide6.QtGui import QKeyEvent
+from PySide6.QtCore import QEvent, QObject, QRect, Slot
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QVBoxLayout, QWidget
 
-from app.board.block_board import BlockBoard
 from app.board.pane import BoardPane
 from app.canvas.accessibility import expose_cells
-from app.canvas.grid_view import GridView
 from app.canvas.heat import Heat
-from app.canvas.view import CanvasView
 from app.design.controls import button, label, scroller
 from app.design.fonts import TEXT_CANVAS, canvas_font
 from app.design.tokens import Theme
 from app.inspector.canvas.layers import LAYERS, LayerName, Seen, heat, title
+from app.inspector.canvas.page_cells import SpannedBoard, SpannedCanvas
 from app.inspector.cell.cells import CellsTable
 from app.player.player import NOTHING, Player
-from app.state.run.canvas import BlockState
 from app.state.run.replay import NOISE, BlockRecord
 from app.state.sudoku.placing import placed
 from app.system.i18n import tr
-from engine import Recording
+from engine import Mark, Recording
 
 FONT_SIZES = (30, 24, TEXT_CANVAS)  # pixels at 100 %
 RESERVED_TOKENS = 512  # that the cells are made wide enough for when a block comes into view
-
-
-_MOVES = (Qt.Key.Key_Left, Qt.Key.Key_Right, Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_Home, Qt.Key.Key_End)
-
-
-class PageArrows(GridView):
-    """The arrows are the page's; Up, Down and whatever is pressed with Ctrl move from cell to cell."""
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        key = Qt.Key(event.key())
-        modifiers = event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
-        if modifiers == Qt.KeyboardModifier.ControlModifier and key in _MOVES:
-            super().keyPressEvent(QKeyEvent(event.type(), key, Qt.KeyboardModifier.NoModifier))
-        elif not modifiers and (key in (Qt.Key.Key_Up, Qt.Key.Key_Down) or self._lets_go(key)):
-            super().keyPressEvent(event)
-        else:
-            event.ignore()
-
-    def _lets_go(self, key: Qt.Key) -> bool:
-        return key == Qt.Key.Key_Escape and self.selected != NOTHING
-
-
-class Cells(PageArrows, CanvasView):
-    """A canvas of tokens on the inspector's page."""
-
-
-class BoardCells(PageArrows, BlockBoard):
-    """A board on the inspector's page."""
 
 
 class InspectorCanvas(QWidget):
@@ -71,14 +40,15 @@ class InspectorCanvas(QWidget):
         self._reduced_motion = False
         self._font_size = 0  # of the type scale
         self._reserved: tuple[int, bool] | None = None
+        self._marks: tuple[Mark, ...] = ()
         self._searched: BlockRecord | None = None  # the block that a Sudoku was looked for in
         self.layer: LayerName = "state"
-        self.view = Cells()
+        self.view = SpannedCanvas()
         self.view.setAccessibleName(tr("Canvas of the frame on show"))
         self.view.setObjectName("inspector-canvas")
         expose_cells(self.view)
-        self.pane = BoardPane(BoardCells())
-        self.board = self.pane.board
+        self.board = SpannedBoard()
+        self.pane = BoardPane(self.board)
         self.board.setAccessibleName(tr("Board of the frame on show"))
         self.table = CellsTable(player)
         self.table.hide()
@@ -227,16 +197,17 @@ class InspectorCanvas(QWidget):
             self._fit_font()
         colors = heat(self.layer, seen)
         self.view.set_heat(colors)
-        self._show_board(record, now, colors)
+        self._show_board(record, colors)
+        self._mark_cells()
 
-    def _show_board(self, record: BlockRecord, now: BlockState, colors: Heat | None) -> None:
+    def _show_board(self, record: BlockRecord, colors: Heat | None) -> None:
         trace = self._player.trace
         if trace is None:
             return
         if record is not self._searched:
             self._searched = record
             self.board.place(placed(trace.prompt, record.snapshots[-1], trace.piece), trace.piece)
-        self.board.set_block(now)
+        self.board.set_block(self._player.shown)
         self.pane.set_heat(colors)
         self.board.select_position(self._player.selection)
         if self.shows_board != self.pane.isVisibleTo(self):
@@ -244,7 +215,10 @@ class InspectorCanvas(QWidget):
 
     @Slot()
     def _reveal(self) -> None:
-        self.view.set_block(self._player.shown)
+        shown = self._player.shown
+        self.view.set_block(shown)
+        if self.board.placed is not None:
+            self.board.set_block(shown)
 
     def _reserve(self) -> None:
         """Cells wide enough for all of a block at once, so that they do not jump while it develops."""
@@ -252,6 +226,20 @@ class InspectorCanvas(QWidget):
         if record is not None:
             tokens = np.unique(record.argmax if self._player.calm and record.steps else record.noise)
             self.view.reserve(tokens[:RESERVED_TOKENS].tolist())
+
+    def set_marked(self, marks: Sequence[Mark]) -> None:
+        """Tint the spans that are to be written anew, in whichever of their blocks is on show."""
+        self._marks = tuple(marks)
+        self._mark_cells()
+
+    def _mark_cells(self) -> None:
+        now, frame = self._player.snapshot, self._player.frame
+        mask = np.zeros(0 if now is None else now.length, dtype=np.bool_)
+        for mark in self._marks:
+            if frame is not None and mark.block == frame.block:
+                mask[mark.start : mark.stop] = True
+        self.view.set_marks(mask)
+        self.board.set_marks(mask)
 
     # ---------------------------------------------------------------- size
 

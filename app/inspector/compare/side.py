@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 from PySide6.QtCore import QRect
-from PySide6.QtGui import QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QPainter, QPen
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.board.pane import BoardPane
 from app.canvas.accessibility import expose_cells
-from app.canvas.grid_view import GridView
 from app.design.controls import Elided, scroller
 from app.design.fonts import canvas_font
-from app.design.tokens import DARKROOM, SPACE_1, SPACE_4, Theme, color
-from app.inspector.canvas.canvas import BoardCells, Cells
+from app.design.tokens import SPACE_1, SPACE_4, Theme, color
+from app.inspector.canvas.page_cells import BoardCells, Cells, Marked
 from app.state.run.canvas import BlockState, Mask
 from app.state.run.replay import BlockRecord
 from app.state.sudoku.placing import Placed, placed
@@ -24,49 +22,19 @@ from engine import Recording
 CORNER = 5  # pixels of a mark's arms
 
 
-class Marked(GridView):
+class Bracketed(Marked):
     """A grid with some positions of its canvas in brackets."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._marks: Mask = np.zeros(0, dtype=np.bool_)
-        self._ink = DARKROOM.accent
-
-    def set_theme(self, theme: Theme) -> None:
-        super().set_theme(theme)
-        self._ink = theme.accent
-
-    @property
-    def marks(self) -> Mask:
-        """(C,) which positions are marked."""
-        return self._marks
-
-    def set_marks(self, marks: Mask) -> None:
-        """(C,) which positions to mark."""
-        if not np.array_equal(marks, self._marks):
-            self._marks = marks
-            self.update()
-
-    def cell_of(self, position: int) -> int:
-        """The cell at a position of the canvas, -1 where there is none."""
-        return position
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        super().paintEvent(event)
-        cells = [self.cell_of(position) for position in np.flatnonzero(self._marks).tolist()]
-        painter = QPainter(self)
-        painter.setPen(QPen(color(self._ink), 2))
-        for cell in cells:
-            if 0 <= cell < self.grid.count:
-                _bracket(painter, QRect(*self.grid.rect_of(cell)).adjusted(1, 1, -1, -1))
-        painter.end()
+    def _paint_mark(self, painter: QPainter, rect: QRect) -> None:
+        painter.setPen(QPen(color(self._theme.accent), 2))
+        _bracket(painter, rect.adjusted(1, 1, -1, -1))
 
 
-class MarkedCanvas(Marked, Cells):
+class MarkedCanvas(Bracketed, Cells):
     """A canvas of tokens with some in brackets."""
 
 
-class MarkedBoard(Marked, BoardCells):
+class MarkedBoard(Bracketed, BoardCells):
     """A board with some cells in brackets."""
 
     def cell_of(self, position: int) -> int:

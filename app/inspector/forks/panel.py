@@ -68,7 +68,7 @@ class ForkPanel(QWidget):
         self._player = player
         self._encode: Encode | None = None
         self._changes: list[Change] = []
-        self._blocked = ""
+        self._blocked = self._offer = ""
         self._shown: tuple[list[RunItem], str] = [], ""  # the tree, and the run that is looked at
         self.setAccessibleName(tr("Fork the run"))
         self.place = label("", "setting", wrap=True)
@@ -145,10 +145,13 @@ class ForkPanel(QWidget):
         """How a text becomes tokens; None without a model, when only recorded candidates can be taken."""
         self._encode = encode
 
-    def block(self, reason: str) -> None:
-        """Why nothing can be run now; empty if something can."""
-        self._blocked = reason
-        self.spans.block(reason)
+    def block(self, reason: str, offer: str = "") -> None:
+        """Why nothing can be run now, empty if something can; ``offer``: the model that is loaded first for it."""
+        self._blocked, self._offer = reason, offer
+        self.spans.block(reason, offer)
+        text = tr("Load {model} and fork", model=offer) if offer else tr("Go on from here")
+        self.run.setText(text)
+        self.run.setAccessibleName(text if offer else tr("Run on from this step with the changes"))
         self._show_place()
 
     def say(self, problem: str) -> None:
@@ -195,7 +198,7 @@ class ForkPanel(QWidget):
         for widget in (self.pin, self.put):
             widget.setEnabled(has_cell)
         self.ban.setEnabled(record is not None)
-        can_run = frame is not None and not self._blocked
+        can_run = frame is not None and (bool(self._offer) or not self._blocked)
         self.run.setEnabled(can_run)
         self.run.setToolTip(self._blocked)
         if frame is None or record is None:
@@ -204,7 +207,8 @@ class ForkPanel(QWidget):
         step = min(frame.step + 1, record.steps)
         where = tr("From block {block}, step {step} on", block=frame.block + 1, step=step_number(step))
         cell = tr("cell {position} is selected", position=selection) if has_cell else tr("select a cell to pin it")
-        self.place.setText(f"{where}; {cell}." + (f" {self._blocked}" if self._blocked else ""))
+        waits = self._blocked and not self._offer
+        self.place.setText(f"{where}; {cell}." + (f" {self._blocked}" if waits else ""))
         self._offer_tokens(step, selection if has_cell else NOTHING)
 
     def _offer_tokens(self, step: int, position: int) -> None:
@@ -298,7 +302,7 @@ class ForkPanel(QWidget):
     @Slot()
     def _ask(self) -> None:
         fork = self.draft()
-        if fork is not None and not self._blocked:
+        if fork is not None and (self._offer or not self._blocked):
             self.say("")
             self.fork_asked.emit(fork)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QApplication, QHBoxLayout, QListWidget, QListWidgetItem, QSpinBox, QVBoxLayout, QWidget
 
 from app.design.controls import button, label
@@ -22,12 +23,13 @@ class Spans(QWidget):
     """A selected cell is a span; Shift takes its other end; more of them are listed. ``block`` says why not now."""
 
     asked = Signal(object)  # a tuple of engine.Mark
+    marked = Signal(object)  # a tuple of engine.Mark: what is to be written anew, for as long as it is chosen here
 
     def __init__(self, player: Player) -> None:
         super().__init__()
         self._player = player
         self._marks: list[Mark] = []
-        self._blocked = ""
+        self._blocked = self._offer = ""
         self.setAccessibleName(tr("Spans to write anew"))
         self.first, self.last = QSpinBox(), QSpinBox()
         self.first.setAccessibleName(tr("First position"))
@@ -70,10 +72,20 @@ class Spans(QWidget):
         column.addWidget(self.remove, 0, Qt.AlignmentFlag.AlignRight)
         column.addWidget(self.run, 0, Qt.AlignmentFlag.AlignLeft)
 
-    def block(self, reason: str) -> None:
-        """Why nothing can be run now; empty if something can."""
-        self._blocked = reason
+    def block(self, reason: str, offer: str = "") -> None:
+        """Why nothing can be run now, empty if something can; ``offer``: the model that is loaded first for it."""
+        self._blocked, self._offer = reason, offer
+        self._name_run()
         self._show_place()
+
+    @property
+    def _can_run(self) -> bool:
+        return bool(self._offer) or not self._blocked
+
+    def _name_run(self) -> None:
+        many = trn("Write {count} span anew", "Write {count} spans anew", len(self._marks))
+        text = many if self._marks else tr("Write anew")
+        self.run.setText(tr("Load {model} and write anew", model=self._offer) if self._offer else text)
 
     def marks(self) -> tuple[Mark, ...]:
         """What is to be written anew: the listed spans, or the one in the boxes where none is listed."""
@@ -95,7 +107,7 @@ class Spans(QWidget):
             for box in (self.first, self.last):
                 box.setRange(0, record.length - 1)
         self.add.setEnabled(settled)
-        self.run.setEnabled(not self._blocked and (settled or bool(self._marks)))
+        self.run.setEnabled(self._can_run and (settled or bool(self._marks)))
         self.run.setToolTip(self._blocked)
         self._tell()
 
@@ -119,6 +131,21 @@ class Spans(QWidget):
         words = "" if mark is None else self._words(mark)
         if words != self.text.text():
             self.text.setText(words)
+        self._tint()
+
+    def _tint(self) -> None:
+        """Say which cells are marked: those of the list, and those of the boxes where they are more than one."""
+        mark = self._mark()
+        shown = [*self._marks, *([mark] if mark is not None and mark.stop - mark.start > 1 else [])]
+        self.marked.emit(tuple(shown) if self.isVisible() else ())
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self._tint()
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        super().hideEvent(event)
+        self._tint()
 
     def _words(self, mark: Mark) -> str:
         """A span and its text, where it is settled."""
@@ -162,14 +189,13 @@ class Spans(QWidget):
         fit_rows(self.list)
         for part in (self.list, self.remove):
             part.setVisible(bool(self._marks))
-        many = trn("Write {count} span anew", "Write {count} spans anew", len(self._marks))
-        self.run.setText(many if self._marks else tr("Write anew"))
+        self._name_run()
         self._show_place()
 
     @Slot()
     def _ask(self) -> None:
         marks = self.marks()
-        if marks and not self._blocked:
+        if marks and self._can_run:
             self.asked.emit(marks)
 
 

@@ -137,12 +137,10 @@ class InfluenceMap(GridView):
             event.ignore()  # what is selected stays so
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        moves = {
-            Qt.Key.Key_Left: (-1, 0),
-            Qt.Key.Key_Right: (1, 0),
-            Qt.Key.Key_Up: (0, -1),
-            Qt.Key.Key_Down: (0, 1),
-        }
+        """Left and Right alone are the page's."""
+        moves = {Qt.Key.Key_Up: (0, -1), Qt.Key.Key_Down: (0, 1)}
+        if event.modifiers() & Qt.KeyboardModifier.ControlModifier:
+            moves |= {Qt.Key.Key_Left: (-1, 0), Qt.Key.Key_Right: (1, 0)}
         key = Qt.Key(event.key())
         if self._grid.count and key in moves:
             self.selected = self._grid.moved(self._selected, *moves[key]) if self._selected >= 0 else 0

@@ -45,7 +45,7 @@ class InfluenceView(QWidget):
         self._influence: ShownInfluence | None = None
         self._place: tuple[int, int] | None = None  # block and frame that were measured
         self._busy = False
-        self._refusal = ""
+        self._refusal = self._needed = ""
         self._offered: tuple[int, ...] = ()
         self._build_form()
         self.problem = label("", "error", wrap=True)
@@ -110,9 +110,9 @@ class InfluenceView(QWidget):
         self._form.setVerticalSpacing(SPACE_2)
         self._form.addWidget(self.cell, 0, 0, 1, 2)
         self._form.addWidget(self.tokens, 1, 0, 1, 2)
-        self._form.addWidget(self.text, 2, 0)
-        self._form.addWidget(self.measure, 2, 1)
-        self._form.setColumnStretch(0, 1)
+        self._form.addWidget(self.text, 2, 0, 1, 2)
+        self._form.addWidget(self.measure, 3, 0, Qt.AlignmentFlag.AlignLeft)
+        self._form.setColumnStretch(1, 1)
 
     def _connect(self) -> None:
         player = self._player
@@ -175,16 +175,21 @@ class InfluenceView(QWidget):
     def set_busy(self, busy: bool) -> None:
         """A measurement is under way."""
         self._busy = busy
-        self.measure.setText(tr("Measuring") if busy else tr("Measure"))
+        self._name_measure()
         self._enable()
 
-    def set_refusal(self, reason: str) -> None:
-        """Why nothing can be measured now (no model is loaded); empty where it can."""
-        self._refusal = reason
+    def set_refusal(self, reason: str, needed: str = "") -> None:
+        """Why nothing can be measured now, empty where it can; ``needed``: the model that is loaded first for it."""
+        self._refusal, self._needed = "" if needed else reason, needed
+        self._name_measure()
         self.measure.setToolTip(reason)
         self.measure.setAccessibleDescription(reason)
         self.show_problem("")
         self._offer()
+
+    def _name_measure(self) -> None:
+        text = tr("Load {model} and measure", model=self._needed) if self._needed else tr("Measure")
+        self.measure.setText(tr("Measuring") if self._busy else text)
 
     def clear(self) -> None:
         """Forget the measurement."""

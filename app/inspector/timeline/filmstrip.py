@@ -85,7 +85,7 @@ class Filmstrip(QScrollArea):
 
 
 class Strip(QWidget):
-    """A picture a block. Left and right go through the blocks, Enter or a click goes to the one."""
+    """A picture a block. Up and Down go through the blocks, a click goes to the one."""
 
     def __init__(self, player: Player, overview: Overview) -> None:
         super().__init__()
@@ -170,13 +170,10 @@ class Strip(QWidget):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         key, plain = event.key(), not event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
-        steps = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1, Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}
+        steps = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}
         if plain and key in steps and self._count:
             self._player.pause()
             self._player.go_to_block(max(0, min(self._current + steps[Qt.Key(key)], self._count - 1)))
-        elif plain and key in (Qt.Key.Key_Home, Qt.Key.Key_End) and self._count:
-            self._player.pause()
-            self._player.go_to_block(0 if key == Qt.Key.Key_Home else self._count - 1)
         else:
             event.ignore()
 

@@ -13,7 +13,6 @@ from PySide6.QtGui import (
     QColor,
     QFocusEvent,
     QFontMetrics,
-    QKeyEvent,
     QMouseEvent,
     QPainter,
     QPaintEvent,
@@ -245,22 +244,6 @@ class StepsArea(QAbstractScrollArea):
             self.go_to_step(self.step_at(event.position().x()))
         else:
             super().mousePressEvent(event)
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        plain = not event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
-        record = self._record
-        if plain and event.key() == Qt.Key.Key_Left:
-            self.player.step(-1)
-        elif plain and event.key() == Qt.Key.Key_Right:
-            self.player.step(1)
-        elif plain and event.key() == Qt.Key.Key_Home and record is not None and self.player.replay is not None:
-            self.player.pause()
-            self.player.go(self.player.replay.first_of(record.index))
-        elif plain and event.key() == Qt.Key.Key_End and record is not None:
-            self.player.pause()
-            self.player.go_to_block(record.index)
-        else:
-            super().keyPressEvent(event)
 
     def go_to_step(self, step: int) -> None:
         """Show a step of the block on show; nothing happens for -1."""

@@ -49,7 +49,7 @@ class Transport(QWidget):
             self.speed.addItem(tr("{speed}×", speed=f"{speed:g}"), speed)
         self.speed.setCurrentIndex(SPEEDS.index(1.0))
         self.speed.setAccessibleName(tr("Speed"))
-        self.speed.setToolTip(tr("How fast the frames follow each other; 1× is five a second"))
+        self.speed.setToolTip(tr("How fast the frames follow each other; at 1× a block takes two to four seconds"))
         self._lay_out()
         self.speed.activated.connect(self._choose_speed)
         player.opened.connect(self._show)

@@ -15,7 +15,7 @@ from app.state.chat.versions import Versions
 from app.state.run.canvas import CanvasState
 from app.state.run.stats import RunFigures, RunStats
 from app.system.i18n import tr, trn
-from engine import Event, GenerationConfig, GenerationFinished, PrefillFinished, Recording, Reply
+from engine import CanvasCommitted, Event, GenerationConfig, GenerationFinished, PrefillFinished, Recording, Reply
 from engine.trace import Draft
 
 Status = Literal["waiting", "developing", "done", "stopped", "failed"]
@@ -35,6 +35,7 @@ class Answer:
     status: Status = "waiting"
     text: str = ""
     thinking: str = ""
+    settled: list[Reply] = field(default_factory=list)  # what there is to read after each committed block of the run
     error: str = ""
     kept: RunFigures | None = None  # of an answer that was read from the library
     trace: Recording | None = None  # of a run of this session
@@ -77,6 +78,8 @@ class Answer:
         self._draft.fold(event)
         if isinstance(event, PrefillFinished):
             self.status = "developing"
+        elif isinstance(event, CanvasCommitted):
+            self.settled.append(decode(self.draft_tokens()))
         elif isinstance(event, GenerationFinished):
             self._read(decode(self.draft_tokens()))
             self.status = "stopped" if event.reason == "cancelled" else "done"

@@ -74,7 +74,8 @@ class BlockState:
     accepted_steps: NDArray[np.int32] = field(init=False)
     remelts: NDArray[np.int32] = field(init=False)
     kept: Tokens = field(init=False)  # (C,) the candidate that was accepted last; NEVER where none was
-    shown_before: Tokens | None = None  # (C,) and what was accepted, before the latest step
+    shown_before: Tokens | None = None  # (C,) these three as they were before the latest step
+    kept_before: Tokens | None = None
     accepted_before: Mask | None = None
     top_tokens: Tokens | None = None  # (C, K) of the latest step, where the run reports them
     top_probabilities: NDArray[np.float32] | None = None
@@ -169,6 +170,7 @@ class BlockState:
         if share >= 1.0 or self.committed or self.entropy is None:
             return self
         assert self.shown_before is not None
+        assert self.kept_before is not None
         assert self.accepted_before is not None
         new = np.flatnonzero(self.accepted_mask & ~self.accepted_before & ~self.pinned_mask)
         new = new[np.argsort(self.entropy[new], kind="stable")]
@@ -176,9 +178,18 @@ class BlockState:
         coming[new[int(share * (len(new) + 1)) :]] = True
         part = copy.copy(self)
         part.shown = np.where(coming, self.shown_before, self.shown)
+        part.kept = np.where(coming, self.kept_before, self.kept)
         part.accepted_mask, part.settled_mask = self.accepted_mask & ~coming, self.settled_mask & ~coming
         part.accepted_steps = self.accepted_steps - coming
         return part
+
+    def on_the_lines_of(self, outcome: Tokens | None) -> BlockState:
+        """The same block, laid out on the lines of a text (T,) that it is known to come to; None: as far as it is."""
+        if outcome is None:
+            return self
+        made = copy.copy(self)
+        made.outcome = outcome
+        return made
 
     def fold_step(self, event: StepFinished) -> None:
         """Take in the next denoising step."""
@@ -190,7 +201,7 @@ class BlockState:
         agreed = np.where(unchanged, self.agreed_steps, 0) + 1
         self.agreed_steps = np.where(accepted, agreed, 0).astype(np.int32)
         self.settled_mask = (self.agreed_steps >= SETTLED_AFTER) & (event.candidates == event.argmax_canvas)
-        self.shown_before, self.accepted_before = self.shown, self.accepted_mask
+        self.shown_before, self.kept_before, self.accepted_before = self.shown, self.kept, self.accepted_mask
         self.remelted_mask = self.accepted_mask & ~accepted
         self.remelts = self.remelts + self.remelted_mask
         self.accepted_steps = self.accepted_steps + accepted

@@ -76,7 +76,8 @@ class History:
     top_tokens: Tokens  # (S, K), likeliest first
     top_probabilities: Floats  # (S, K)
     settled_at: int  # the first step from which the argmax stays what it is in the end
-    pinned: bool
+    pinned: bool  # from the start
+    held: Mask  # (S,) pinned at the step
     padding: bool  # behind the end of the text
     final: int | None  # None where the block was not committed
 
@@ -93,6 +94,13 @@ class History:
     def accepted_count(self) -> int:
         """Steps at which it was accepted."""
         return int(self.accepted.sum())
+
+    @property
+    def held_from(self) -> int | None:
+        """The step from which it is pinned to the end, where it is not from the start."""
+        if self.pinned or not self.steps or not self.held[-1]:
+            return None
+        return int(np.flatnonzero(~self.held)[-1]) + 1 if not self.held.all() else 0
 
     @property
     def remelt_count(self) -> int:
@@ -168,6 +176,7 @@ def history_of(record: BlockRecord, position: int) -> History:
         ),
         settled_at=int(record.settled_at[position]),
         pinned=bool(record.pinned[position]),
+        held=record.held[:, position],
         padding=record.text_length is not None and position >= record.text_length,
         final=None if record.final is None else int(record.final[position]),
     )

@@ -82,7 +82,7 @@ class Schedule:
 
     @property
     def share(self) -> float:
-        """The part of the latest frame's time that has passed, 0 to 1."""
+        """The part of the latest step's time that has passed, 0 to 1."""
         length = self._due - self._shown
         if self.clock.speed == FULL_SPEED or length <= 0:
             return 1.0
@@ -90,8 +90,8 @@ class Schedule:
 
     def begin(self) -> None:
         """A block's noise is shown now."""
-        self._begun = self._shown = self.clock.time
-        self._due = self._begun + NOISE_SECONDS
+        self._begun = self.clock.time
+        self._shown = self._due = self._begun + NOISE_SECONDS  # it is shown whole
         self._steps = 0
 
     def step(self, ahead: int, is_whole: bool) -> None:

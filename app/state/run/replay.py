@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from app.state.run.canvas import BlockState, CanvasState, Mask, Tokens
 from app.system.i18n import tr
-from engine import CanvasCommitted, CanvasStarted, Event, Recording, SafelightError, StepFinished
+from engine import CanvasCommitted, CanvasStarted, Event, Fork, Recording, SafelightError, StepFinished
 
 Floats = NDArray[np.float32]
 NOISE = -1
@@ -40,7 +41,8 @@ class BlockRecord:
 
     index: int
     noise: Tokens  # (C,)
-    pinned: Mask  # (C,)
+    pinned: Mask  # (C,) from the start
+    held: Mask  # (S, C) pinned at a step: from the start, or from there on in a fork
     argmax: Tokens  # (S, C)
     candidates: Tokens  # (S, C)
     accepted: Mask  # (S, C)
@@ -246,6 +248,11 @@ class Replay:
         """The place of a block's noise."""
         return self._places[Frame(block, NOISE)]
 
+    def steps_of(self, block: int) -> int:
+        """How many steps a block has so far; without reading it."""
+        end = self.first_of(block + 1) if block + 1 < self.blocks else len(self.frames)
+        return end - self.first_of(block) - 1 - self.committed(block)
+
     def committed(self, block: int) -> bool:
         """Whether a block came to its end; without reading it."""
         return block in self._committed
@@ -286,7 +293,7 @@ class Replay:
         if not events:
             nothing = np.zeros(0, dtype=np.int32)
             events = [CanvasStarted(block, nothing, np.zeros(0, dtype=np.bool_))]
-        return _record(block, events)
+        return _record(block, events, self._trace.header.changes)
 
     def canvas(self, place: int) -> Tokens | None:
         """The tokens on the canvas at a frame, from its event alone; None where that cannot be read."""
@@ -338,7 +345,7 @@ def _room(step: StepFinished) -> int:
     return 31 * len(step.argmax_canvas) + tops
 
 
-def _record(index: int, events: list[Event]) -> BlockRecord:
+def _record(index: int, events: list[Event], changes: Sequence[Fork]) -> BlockRecord:
     started = events[0]
     assert isinstance(started, CanvasStarted)
     steps = [event for event in events if isinstance(event, StepFinished)]
@@ -360,10 +367,12 @@ def _record(index: int, events: list[Event]) -> BlockRecord:
     }
     if has_top:
         arrays |= {"top_tokens": np.stack(tops), "top_probabilities": np.stack(shares)}
+    held = _held(started, len(steps), [change for change in changes if change.block == started.block_index])
     return BlockRecord(
         index=index,
         noise=started.canvas,
         pinned=started.pinned_mask,
+        held=held,
         argmax=arrays["argmax_canvas"],
         candidates=arrays["candidates"],
         accepted=arrays["accepted_mask"],
@@ -376,11 +385,24 @@ def _record(index: int, events: list[Event]) -> BlockRecord:
         final=None if committed is None else committed.tokens,
         text_length=None if committed is None else committed.text_length,
         reason="" if committed is None else committed.reason,
-        snapshots=_snapshots(events, arrays),
+        snapshots=_snapshots(events, arrays, held),
     )
 
 
-def _snapshots(events: list[Event], arrays: dict[str, NDArray[Any]]) -> tuple[BlockState, ...]:
+def _held(started: CanvasStarted, steps: int, changes: Sequence[Fork]) -> Mask:
+    """(S, C) which positions are pinned at a step. A fork's pins are in no event: its header says what was changed."""
+    now, length = started.pinned_mask.copy(), len(started.canvas)
+    rows = np.zeros((steps, length), dtype=np.bool_)
+    for step in range(steps):
+        for change in changes:
+            if change.step == step:
+                now[[position for position, _ in change.edits if position < length]] = False
+                now[[position for position, _ in change.pinned if position < length]] = True
+        rows[step] = now
+    return rows
+
+
+def _snapshots(events: list[Event], arrays: dict[str, NDArray[Any]], held: Mask) -> tuple[BlockState, ...]:
     """What the reducer shows after each event. The rows of ``arrays`` (S, ...) stand for the steps' own, held once."""
     canvases = CanvasState()
     found = []
@@ -388,6 +410,7 @@ def _snapshots(events: list[Event], arrays: dict[str, NDArray[Any]]) -> tuple[Bl
     for event in events:
         if isinstance(event, StepFinished):
             event = replace(event, **{name: rows[step] for name, rows in arrays.items()})
+            canvases.blocks[-1].pinned_mask = held[step]
             step += 1
         canvases.fold(event)
         found.append(copy.copy(canvases.blocks[-1]))

@@ -22,7 +22,7 @@ _CELLS = _BLANKS | _DIGITS
 _BETWEEN = frozenset("|-+=")
 
 
-class Grid(NamedTuple):
+class WrittenGrid(NamedTuple):
     """Nine rows of nine cells in a text."""
 
     signs: str  # 81 of them
@@ -46,11 +46,11 @@ class Answered(NamedTuple):
     """A puzzle, and the grid that was written as its answer."""
 
     puzzle: str  # 81 digits, 0 for a blank
-    grid: Grid
+    grid: WrittenGrid
 
 
 @lru_cache(maxsize=64)
-def grid_in(text: str) -> Grid | None:
+def grid_in(text: str) -> WrittenGrid | None:
     """The last grid of a text: nine lines of nine cells, or one of 81; spaces and drawn lines may part them."""
     if len(text) > MOST_TEXT:
         return None
@@ -73,7 +73,7 @@ def grid_in(text: str) -> Grid | None:
     if not last:
         return None
     offsets, signs_ = zip(*last, strict=True)
-    return Grid("".join(signs_), offsets, is_alone and not found)
+    return WrittenGrid("".join(signs_), offsets, is_alone and not found)
 
 
 def puzzle_in(text: str) -> str | None:
@@ -83,6 +83,12 @@ def puzzle_in(text: str) -> str | None:
         return None
     puzzle = "".join(BLANK if sign in _BLANKS else sign for sign in grid.signs)
     return puzzle if 0 < sudoku.givens(puzzle) < SIZE and not sudoku.conflicts(puzzle) else None
+
+
+def is_puzzle(text: str) -> bool:
+    """Whether a prompt is a puzzle and nothing else."""
+    grid = grid_in(text)
+    return grid is not None and grid.is_alone and puzzle_in(text) is not None
 
 
 def answered(prompt: str, text: str) -> Answered | None:
@@ -113,8 +119,8 @@ def placed(prompt: str, block: BlockState, piece: Callable[[int], str]) -> Place
         ends = list(accumulate(map(len, pieces)))
         positions = _positions(ends, found.grid.offsets)
         return Placed(found.puzzle, positions) if len(set(positions)) == SIZE else None
-    puzzle, grid = puzzle_in(prompt), grid_in(prompt)
-    if puzzle is None or grid is None or not grid.is_alone or block.length <= POSITIONS[-1]:
+    puzzle = puzzle_in(prompt)
+    if puzzle is None or not is_puzzle(prompt) or block.length <= POSITIONS[-1]:
         return None
     return Placed(puzzle, POSITIONS) if _may_be_grid(block, piece) else None
 

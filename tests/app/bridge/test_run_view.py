@@ -6,6 +6,7 @@ import pytest
 
 from app.bridge.run_view import RunView
 from app.state.run.replay import Replay
+from engine import CanvasCommitted
 from tests.app.inspector.made_up import STEPS, Recorded, run
 
 
@@ -21,6 +22,12 @@ def test_it_shows_what_was_let_through_and_then_all() -> None:
     assert view.event(-1) is trace.events[1]
     with pytest.raises(IndexError):
         view.event(2)
+    commit = trace.events[-1]
+    assert isinstance(commit, CanvasCommitted)
+    coming = view.coming(0)
+    assert coming is not None
+    assert coming.tolist() == commit.tokens[: commit.text_length].tolist()
+    assert view.coming(1) is None
     view.show_all()
     assert list(view.events) == trace.events
 

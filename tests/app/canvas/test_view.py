@@ -132,6 +132,25 @@ def test_rows_end_with_their_lines():
     assert grid.height == Geometry.from_width(400, 48, 18, 32, columns=8).height
 
 
+def test_cells_glide_to_their_lines_and_stay_there(qtbot, view):
+    view.set_piece(lambda token: "\n" if token == 12 else letter(token))
+    view.set_reduced_motion(False)
+    events = script()
+    show(view, block_at(-1, events))
+    before = view.grid
+    view.set_block(block_at(0, events))  # accepts breaks at 0, 1 and 4 to 9
+    assert view.grid.starts == (0, 1, 2, 5, 6, 7, 8, 9, 10)
+    halfway = view.grid.on_the_way(before, 0.5)
+    for old, now, final in zip(before.cells, halfway.cells, view.grid.cells, strict=True):
+        assert (now.x, now.y) == (old.x + round((final.x - old.x) / 2), old.y + round((final.y - old.y) / 2))
+    assert len(running(view)) == 2  # the tint of what was accepted, and the way
+    qtbot.waitUntil(lambda: not running(view))
+    for step, starts in ((1, 9), (2, 11), (3, 11)):  # what is doubted stays, what is accepted comes
+        view.set_block(block_at(step, events))
+        assert len(view.grid.starts) == starts
+    assert view.grid.on_the_way(before, 1.0).cells == view.grid.cells
+
+
 @looped("available, count", product(range(20, 1400, 37), [0, 5, 64, 81, 96, 256]))
 def test_columns_fit(available, count):
     columns = fitting_columns(available, 18, count)

@@ -72,8 +72,8 @@ def test_an_answer_is_the_canvas_and_settles_into_text(qtbot: QtBot, open_chat: 
     fake.gate.release(4)
     qtbot.waitUntil(lambda: answer.stats.total_steps == 4)
     assert len(view.canvases) == 2
-    assert all(canvas.isVisible() for canvas in view.canvases)
-    assert not view.text.isVisible()
+    assert [canvas.isVisible() for canvas in view.canvases] == [False, True]
+    assert view.text.text() == answer.settled[0].text
     assert view.stop.isVisible()
     assert view.status.text().startswith("Block 2, step 1 of 48 · 1 of 8 sure")
     assert chat.page.composer.hint.text() == "The answer is developing; Esc stops it"

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import random
 import threading
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import pytest
-from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
-from PySide6.QtGui import QDropEvent, QGuiApplication
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDropEvent, QGuiApplication, QImage, QRegion
 from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QScrollBar, QWidget
 from pytestqt.qtbot import QtBot
 
+from app.chat.messages.gliding import Gliding, ground_of
 from app.chat.messages.turn import TurnView
 from app.chat.page import ChatPage, column_width
 from app.chat.prose.widget import Prose
@@ -131,9 +134,11 @@ def test_an_answer_develops_and_settles(page: ChatPage, fake: Any) -> None:
     view = page.turns[-1].answer
     assert view.status.text() == "Reading the prompt"
     develop(page, chat, fake, until=8)
-    assert [canvas.isVisible() for canvas in view.canvases] == [True, True]
+    assert [canvas.isVisible() for canvas in view.canvases] == [False, True]
     assert view.stop.isVisible()
-    assert not view.text.isVisible()
+    assert view.text.isVisible()
+    assert view.text.text() == turn.answer.settled[0].text != ""
+    assert not view.copy.isVisible()
     assert not page.turns[0].prompt.edit.isEnabled()
     for event in events(fake)[8:]:
         chat.fold(event, decode)
@@ -175,18 +180,95 @@ def develop_rest(page: ChatPage, chat: ChatState, fake: Any) -> None:
     page.settle()
 
 
-def test_motion_is_a_fading_picture_and_ends(qtbot: QtBot, page: ChatPage, fake: Any) -> None:
-    from app.chat.messages.fading import Fading
+def ink(picture: QImage) -> np.ndarray:
+    """(H, B) how opaque a picture is; B is its width, rounded up."""
+    made = picture.convertToFormat(QImage.Format.Format_Alpha8)
+    return np.frombuffer(made.constBits(), np.uint8).reshape(made.height(), made.bytesPerLine()).copy()
 
+
+def test_tokens_glide_to_their_places_and_nothing_is_drawn_twice(qtbot: QtBot, page: ChatPage, fake: Any) -> None:
     page.set_options(dataclasses.replace(OPTIONS, reduced_motion=False))
+    chat = talk(0)
+    turn = chat.ask("Go", Answer("Skills", 5, fake.defaults))
+    page.show_chat(chat, loaded(fake))
+    develop(page, chat, fake, until=-2)
+    view, canvas = page.turns[-1].answer, page.turns[-1].answer.canvases[0]
+    from_cells = [canvas.letters_at(cell) + canvas.mapTo(ground_of(canvas), QPoint()) for cell in range(3)]
+    develop_rest(page, chat, fake)
+    gliding = ground_of(view).findChild(Gliding)
+    assert isinstance(gliding, Gliding)
+    letters = [letter for letter in turn.answer.text if not letter.isspace()]
+    assert len(gliding.flights) == len(letters) > 3
+    assert [flight.start for flight in gliding.flights[:3]] == from_cells
+    at = view.text.mapTo(ground_of(view), QPoint())
+    home = [flight.end.translated(-at) for flight in gliding.flights]
+    assert all(view.text.rect().contains(place) for place in home)
+    assert not any(one.intersects(other) for one, other in itertools.combinations(home, 2))
+    # The text itself paints nothing, and its picture lacks what moves, until the tokens have landed.
+    shown = QImage(view.text.size(), QImage.Format.Format_ARGB32_Premultiplied)
+    shown.fill(Qt.GlobalColor.transparent)
+    view.text.render(shown, QPoint(), QRegion(), QWidget.RenderFlag(0))
+    assert not ink(shown).any()
+    assert not ink(gliding.rest.toImage()).any()
+    qtbot.waitUntil(lambda: not ground_of(view).findChildren(Gliding))
+    view.text.render(shown, QPoint(), QRegion(), QWidget.RenderFlag(0))
+    assert ink(shown).any()
+
+
+def test_without_motion_text_is_there_at_once(page: ChatPage, fake: Any) -> None:
     chat = talk(0)
     chat.ask("Go", Answer("Skills", 5, fake.defaults))
     page.show_chat(chat, loaded(fake))
     develop(page, chat, fake)
+    assert page.turns[-1].answer.text.isVisible()
+    assert not ground_of(page.turns[-1]).findChildren(Gliding)
+
+
+def test_one_legend_for_all_canvases(page: ChatPage, fake: Any) -> None:
+    chat = talk(0)
+    fake.blocks = 3
+    chat.ask("Go", Answer("Skills", 5, fake.defaults))
+    page.show_chat(chat, loaded(fake))
+    develop(page, chat, fake)
     view = page.turns[-1].answer
-    assert view.text.isVisible()
-    assert len(view.findChildren(Fading)) == 1
-    qtbot.waitUntil(lambda: not view.findChildren(Fading))
+    view.canvas_toggle.click()
+    assert [bool(canvas.grid.legend) for canvas in view.canvases] == [False, False, True]
+
+
+def test_a_stopped_answer_keeps_its_text_and_the_canvas_that_was_under_way(page: ChatPage, fake: Any) -> None:
+    chat = talk(0)
+    fake.blocks = 2
+    turn = chat.ask("Go", Answer("Skills", 5, fake.defaults))
+    page.show_chat(chat, loaded(fake))
+    develop(page, chat, fake, until=8)
+    turn.answer.stop(decode)
+    page.settle()
+    view = page.turns[-1].answer
+    assert [canvas.isVisible() for canvas in view.canvases] == [False, True]
+    assert view.text.text() == turn.answer.settled[0].text
+    view.canvas_toggle.click()
+    assert not any(canvas.isVisible() for canvas in view.canvases)
+    assert view.text.text() == turn.answer.text
+    view.canvas_toggle.click()
+    assert [canvas.isVisible() for canvas in view.canvases] == [False, True]
+
+
+def test_the_column_stands_still_when_a_scroll_bar_comes(page: ChatPage) -> None:
+    chat = ChatState()
+    chat.ask("Short", ended("Short."))
+    page.show_chat(chat, None)
+    QApplication.sendPostedEvents()
+    bar = page.scroller.verticalScrollBar()
+    assert bar.maximum() == 0
+
+    def edges() -> tuple[int, int]:
+        return page.turns[0].mapTo(page, QPoint()).x(), page.composer.mapTo(page, QPoint()).x()
+
+    before = edges()
+    page.show_chat(talk(12), None)
+    QApplication.sendPostedEvents()
+    assert bar.maximum() > 0
+    assert edges() == before
 
 
 def test_versions_of_an_answer_are_asked_for_and_shown(page: ChatPage) -> None:

@@ -29,6 +29,7 @@ Capture = pytest.CaptureFixture[str]
 @pytest.fixture(autouse=True)
 def free(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "free_bytes", lambda _: 24 * 10**9)
+    monkeypatch.setattr(plan, "total_bytes", lambda _: 24 * 2**30)
 
 
 def run(capsys: Capture, *arguments: str) -> tuple[int, str, str]:

@@ -31,9 +31,9 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     yield from browsers.start(tmp_path_factory.mktemp("browser"))
 
 
-def expected(run: Trace, place: int, *, calm: bool) -> list[list[Any]]:
+def expected(run: Trace, place: int, *, calm: bool, replay: Replay | None = None) -> list[list[Any]]:
     """What the window's own reducer says that a frame shows."""
-    block = Replay(run).snapshot(place)
+    block = (replay or Replay(run)).snapshot(place)
     found: list[list[Any]] = []
     for token, state in zip(block.tokens(calm=calm).tolist(), block.states(calm=calm).tolist(), strict=True):
         glyph = glyph_of(run.piece(token), run.is_special(token))
@@ -48,7 +48,8 @@ def test_every_frame_is_what_the_window_shows(
 ) -> None:
     run = request.getfixturevalue(name)
     path = whole(run, tmp_path / "run.html")
-    frames = Replay(run).frames
+    replay = Replay(run)
+    frames = replay.frames
     for view in ("calm", "raw"):
         browser.open(path, f"frame=0&view={view}")
         assert browser.value("Number(document.getElementById('scrubber').max)") == len(frames) - 1
@@ -57,7 +58,7 @@ def test_every_frame_is_what_the_window_shows(
             shown = browser.value(CELLS)
             wanted = [
                 [text.encode("utf-16", "replace").decode("utf-16"), *rest]
-                for text, *rest in expected(run, place, calm=view == "calm")
+                for text, *rest in expected(run, place, calm=view == "calm", replay=replay)
             ]
             assert shown == wanted, (view, frames[place])
             browser.press("ArrowRight")

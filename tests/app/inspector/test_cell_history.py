@@ -16,9 +16,10 @@ from app.inspector.cell.history import Biography
 from app.inspector.cell.rank_paths import Plot, color_of_tokens, line_colors
 from app.inspector.words import history_in_words, moment_in_words, probability, quoted
 from app.player.player import Player
+from app.state.run.canvas import CellState
 from app.state.run.cell_history import OUTSIDE, Ranked, history_of
 from app.state.run.replay import Replay
-from engine import SKILLS, generate, load_model
+from engine import SKILLS, Fork, generate, load_model
 from tests.app.inspector import made_up
 
 A, B, C, D, E = 10, 11, 12, 13, 14  # k l m n o
@@ -133,6 +134,21 @@ def test_the_history_in_words():
     assert history_in_words(bio_of(life(), 1), letter).endswith("as 'b'. It is padding behind the end of the text.")
     pinned = [made_up.started(2, pinned=[0]), *life()[1:]]
     assert history_in_words(bio_of(pinned), letter) == "Given: pinned as 'k' from the start."
+
+
+def test_a_fork_marks_what_it_pins_from_its_step_on():
+    header = replace(made_up.asked(), changes=(Fork(0, 3, pinned=((0, 12), (99, 2))),))
+    replay = Replay(made_up.Recorded(life(), header=header))
+    record = replay.record(0)
+    assert record.held[:, 0].tolist() == [False, False, False, True, True]
+    states = [int(snapshot.states(calm=True)[0]) for snapshot in record.snapshots]
+    assert [state == CellState.GIVEN for state in states] == [False, False, False, False, True, True, True]
+    bio = history_of(record, 0)
+    assert "pinned from step 4 on" in history_in_words(bio, letter)
+    assert "given" in moment_in_words(bio, 3, letter)
+    assert history_of(record, 1).held_from is None
+    released = replace(header, changes=(*header.changes, Fork(0, 4, edits=((0, 3),))))
+    assert Replay(made_up.Recorded(life(), header=released)).record(0).held[:, 0].tolist()[-2:] == [True, False]
 
 
 @pytest.mark.parametrize(
@@ -264,17 +280,6 @@ def test_a_click_stops_playing(view, player, qtbot):
     player.toggle()
     qtbot.mouseClick(view.chart.viewport(), Qt.MouseButton.LeftButton, pos=column_of(view, 2))
     assert not player.is_playing
-
-
-def test_keys_go_through_the_steps(view, player, qtbot):
-    player.select(0)
-    player.go(2)
-    keys = [Qt.Key.Key_Right, Qt.Key.Key_Left, Qt.Key.Key_Left, Qt.Key.Key_End, Qt.Key.Key_Home, Qt.Key.Key_Left]
-    found = []
-    for key in keys:
-        qtbot.keyClick(view.chart, key)
-        found.append(player.frame.step)
-    assert found == [2, 1, 0, 5, -1, -1]
 
 
 def test_the_cursor_is_where_the_frame_is(view, player):

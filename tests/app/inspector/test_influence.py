@@ -120,7 +120,7 @@ def test_a_measurement_is_shown_and_linked(influence, player, qtbot):
     assert player.hover == 3
     qtbot.mouseClick(influence.map, Qt.MouseButton.LeftButton, pos=QPoint(x + w // 2, y + h // 2))
     assert player.selection == 3
-    qtbot.keyClick(influence.map, Qt.Key.Key_Left)
+    qtbot.keyClick(influence.map, Qt.Key.Key_Left, Qt.KeyboardModifier.ControlModifier)
     assert player.selection == 2
     assert influence.map.cell_name(1) == "Position 1: its token was changed."
     assert influence.map.cell_name(3) == "Position 3 moved by 0.500 nats."

@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QImage
-from PySide6.QtWidgets import QAbstractButton, QComboBox, QLabel, QWidget
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QAbstractSpinBox,
+    QComboBox,
+    QLabel,
+    QLineEdit,
+    QTabBar,
+    QTabWidget,
+    QWidget,
+)
 
 from app.design.stylesheet import chrome
 from app.design.tokens import DARKROOM, PAPER
@@ -376,14 +385,37 @@ def test_shift_goes_to_the_next_change_of_the_selected_cell(page, qtbot):
     assert page.player.frame.step == 1
 
 
+FIELDS = (QLineEdit, QAbstractSpinBox, QTabBar, QTabWidget)  # typed in, or gone through with the arrows
+
+
+def focusable(page: InspectorPage) -> list[QWidget]:
+    found = [w for w in page.findChildren(QWidget) if w.focusPolicy() != Qt.FocusPolicy.NoFocus and w.isEnabled()]
+    editable = [w for w in found if isinstance(w, QComboBox) and w.isEditable()]
+    return [w for w in found if not isinstance(w, FIELDS) and w not in editable and w.window() is page]
+
+
 def test_keys_work_wherever_the_keyboard_is(page, qtbot):
-    for widget in (page.canvas.view, page.canvas.calm, page.transport.timeline, page.transport.buttons["loop"]):
-        page.player.go(2)
-        widget.setFocus()
-        qtbot.keyClick(widget, Qt.Key.Key_Right)
-        assert page.player.place == 3, widget
-        qtbot.keyClick(widget, Qt.Key.Key_Home)
-        assert page.player.place == 0, widget
+    page.player.select(4)
+    reached = set()
+    for place in range(page.side.count()):
+        page.side.setCurrentIndex(place)
+        for widget in focusable(page):
+            if not widget.isVisible():
+                continue
+            page.player.go(2)
+            widget.setFocus()
+            assert widget.hasFocus(), widget
+            qtbot.keyClick(widget, Qt.Key.Key_Right)
+            assert page.player.place == 3, widget
+            qtbot.keyClick(widget, Qt.Key.Key_Home)
+            assert page.player.place == 0, widget
+            qtbot.keyClick(widget, Qt.Key.Key_L)
+            assert page.player.is_playing, widget
+            qtbot.keyClick(widget, Qt.Key.Key_K)
+            assert not page.player.is_playing, widget
+            reached.add(type(widget).__name__)
+    views = {"SpannedCanvas", "Timeline", "Strip", "MapArea", "BumpChart", "TextPane"}
+    assert views | {"QPushButton", "QComboBox"} <= reached
 
 
 def test_space_is_left_to_a_button(page, qtbot):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -19,6 +21,7 @@ from pytestqt.qtbot import QtBot
 
 import app.models.page
 import engine.hub.client
+from app.models import words
 from app.models.entries import Action
 from app.models.hub_token import TokenStore
 from app.models.jobs import Jobs
@@ -27,7 +30,10 @@ from app.models.rows import ModelRow
 from engine import EMBEDDED, SKILLS, PublishedModel
 from engine.catalog import resolve
 from engine.hub.client import Patience
+from engine.hub.progress import ByteCounter
+from engine.memory.plan import Plan
 from engine.models.folder import quantize
+from engine.quant import PRECISIONS
 from tests.engine.hub.server import Hub, serving
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -265,7 +271,7 @@ def test_verify(qtbot: QtBot, hub: Hub, page: ModelsPage) -> None:
     press(qtbot, row, "download")
     until(qtbot, row, "load", "convert", "verify", "delete")
     press(qtbot, row, "verify")
-    qtbot.waitUntil(lambda: row.progress.text().startswith("✓ Verified"), timeout=SOON)
+    qtbot.waitUntil(lambda: row.progress.text().startswith("✓ Checked"), timeout=SOON)
     with (page._folder / "someone--skills" / WEIGHTS).open("r+b") as file:
         file.seek(1000)
         file.write(b"\xff\xfe\xfd")
@@ -289,10 +295,11 @@ def test_offline_stops_downloads_and_starts_none(qtbot: QtBot, hub: Hub, page: M
         assert not made.isEnabled()
         assert "offline switch is on" in made.toolTip()
         page._do(key, action)  # a shortcut, say
-    qtbot.waitUntil(lambda: "nothing is downloaded" in page.rows[GATED].notice.message.text(), timeout=SOON)
+        assert "nothing is downloaded" in page.rows[key].notice.message.text()  # at once: nothing is waited for
     assert hub.requests == asked
-    assert page.frame.offline.isVisibleTo(page)
+    assert "nothing is downloaded" in page.frame.place.text()
     page.set_offline(False)
+    assert page.frame.place.text().startswith("Downloads go to")
     press(qtbot, page.rows[REPO], "resume")
     until(qtbot, page.rows[REPO], "load", "convert", "verify", "delete")
 
@@ -323,7 +330,7 @@ def test_convert_load_delete(qtbot: QtBot, page: ModelsPage, tmp_path: Path) -> 
     assert offered(row) == ["load", "remove"]  # it is converted already
     assert (str(packed), "my-model, packed") in (page.models)
     press(qtbot, made, "verify")
-    qtbot.waitUntil(lambda: made.progress.text().startswith("✓ Verified"), timeout=SOON)
+    qtbot.waitUntil(lambda: made.progress.text().startswith("✓ Checked"), timeout=SOON)
     press(qtbot, made, "delete")
     size = sum(path.stat().st_size for path in packed.iterdir())
     assert f"This frees {size / 1e6:.1f} MB on disk" in answer(qtbot, page, "Keep")
@@ -425,23 +432,107 @@ def test_the_page_waits_for_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_memory_is_counted_once_somebody_looks(qtbot: QtBot, page: ModelsPage) -> None:
+def test_memory_is_counted_once_somebody_looks_and_nothing_jumps(qtbot: QtBot, page: ModelsPage) -> None:
     skills, sudoku, _ = (page.rows[model.id] for model in EMBEDDED)
-    assert skills.memory.text() == "Memory: counting…"
+    assert skills.memory.text() == "Counting the memory that it needs…"
     page.resize(900, 700)
     page.show()
+    before = places(page)
     qtbot.waitUntil(lambda: page._jobs.phase(REPO, "plan") is None and REPO in page._plans, timeout=SOON)
-    qtbot.waitUntil(lambda: sudoku.memory.text().startswith("✓ Memory: needs 13 MB of"), timeout=SOON)
-    assert "It fits, with" in sudoku.memory.text()
-    big = page.rows[REPO].memory
-    assert big.text()[0] in "✓✕"
-    assert "weights are not here yet" in big.toolTip()
+    qtbot.waitUntil(lambda: sudoku.memory.text() == "✓ Fits: 13 MB of memory", timeout=SOON)
+    qtbot.waitUntil(lambda: GATED in page._plans, timeout=SOON)
+    assert places(page) == before
+    assert "weights are not here yet" in page.rows[REPO].memory.toolTip()
+    page.show_loaded(None, SKILLS)
+    assert skills.status.text() == "○ Loading…"
+    assert skills.buttons["unload"].text() == "Stop loading"
+    assert places(page) == before
     page.show_loaded(SKILLS)
-    assert skills.memory.text().startswith("Memory: takes 13 MB")
+    assert skills.memory.text() == "Takes 13 MB of memory"
     assert skills.status.text().startswith("● Loaded")
-    assert skills.buttons["unload"].isVisible()
+    assert skills.buttons["unload"].text() == "Unload"
+    assert places(page) == before
+    page.set_offline(True)
+    page.set_offline(False)
     page.show_loaded(None)
     assert skills.buttons["load"].isVisible()
+    assert places(page) == before
+
+
+def places(page: ModelsPage) -> list[tuple[int, int]]:
+    """Where each row begins and how high it is."""
+    page.grab()  # lays out
+    return [(row.y(), row.height()) for row in page.rows.values()]
+
+
+def test_a_download_moves_no_other_row(qtbot: QtBot, hub: Hub, page: ModelsPage) -> None:
+    page.resize(900, 700)
+    page.show()
+    before = places(page)
+    half(hub, qtbot, page, GATED)
+    assert places(page) == before
+    press(qtbot, page.rows[REPO], "download")
+    assert places(page) == before
+    page._jobs.cancel(REPO)
+    hub.gate.set()
+    until(qtbot, page.rows[GATED], "load", "verify", "delete")
+
+
+@pytest.mark.parametrize("way", ["nobody", "silent", "no network"])
+def test_a_download_without_a_network_says_so_at_once(
+    qtbot: QtBot, hub: Hub, open_page: Callable[[], ModelsPage], monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    monkeypatch.setattr(ByteCounter, "wait", lambda *_: pytest.fail("it is tried again before it is said"))
+    monkeypatch.setattr(engine.hub.client, "Patience", lambda: Patience(soon=0.01, stall=0.3))
+    if way == "no network":
+        monkeypatch.setattr(engine.hub.client, "LOOPBACK", ())
+        monkeypatch.setattr(engine.hub.client, "getproxies", dict)
+        monkeypatch.setattr(engine.hub.client, "has_route", lambda: False)
+    with socket.create_server(("127.0.0.1", 0)) as silent, socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        port = hub.port
+        hub.port = (nobody if way == "nobody" else silent).getsockname()[1]
+        row = open_page().rows[REPO]
+        hub.port = port
+        press(qtbot, row, "download")
+        assert row.progress.text().startswith("Asking 127.0.0.1")
+        if way == "silent":
+            qtbot.waitUntil(lambda: row.progress.text().startswith("No answer from the hub yet."), timeout=SOON)
+        qtbot.waitUntil(lambda: not row.notice.isHidden(), timeout=SOON)
+        problem = "This computer is not connected" if way == "no network" else "There is no connection to http"
+        assert row.notice.message.text().startswith(problem)
+        assert row.notice.message.text().endswith(".")
+        until(qtbot, row, "download")
+
+
+CPU = Plan("m", "cpu", "bfloat16", "as stored", PRECISIONS["int4"], 32_768, {"experts": 17 * 10**9, "process": 10**9},
+    25 * 10**9, 32 * 2**30, 262_144, "", ())  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({}, "No NVIDIA card here: 4 bits would run, slowly (17.0 GB of memory)"),
+        ({"free_bytes": 10**10, "longest": 0}, "✕ Needs 17.0 GB of memory and 9.0 GB are free: close other programs"),
+        (
+            {"free_bytes": 10**10, "device_bytes": 2**34, "longest": 0},
+            "✕ Too large for this computer: needs 17.0 GB of memory",
+        ),
+        ({"device": "cuda:0", "device_bytes": 25 * 10**9}, "✓ Fits your 23 GB card at 32k tokens of context (17.0 GB)"),
+        (
+            {"device": "cuda:0", "quantization": "int4"},
+            "✓ Fits your 32 GB card in 4 bits at 32k tokens of context (17.0 GB)",
+        ),
+        (
+            {"device": "cuda:0", "free_bytes": 10**10, "longest": 8192},
+            "✓ Fits your 32 GB card at 8k tokens of context, not at 32k",
+        ),
+    ],
+)
+def test_advice_is_about_this_machine(changes: dict[str, Any], line: str) -> None:
+    plan = dataclasses.replace(CPU, **changes)
+    assert words.memory_line(plan, loaded=False, here=False, held=0) == line
+    assert len(line) <= 72  # a line of the narrowest window
 
 
 def test_every_control_has_a_name_and_the_keyboard_stays(qtbot: QtBot, hub: Hub, page: ModelsPage) -> None:

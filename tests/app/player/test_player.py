@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.player.player import FRAME_MS, NOTHING, SPEEDS, Player
+from app.player.player import NOTHING, SPEEDS, Player
+from app.state.run.pace import FULL_SPEED, block_seconds
 from app.state.run.replay import Frame
 from engine import CanvasCommitted, CanvasStarted, Event, StepFinished, Trace
+from tests.app.state.test_pace import Hands
 
 pytestmark = pytest.mark.usefixtures("qapp")
 
@@ -38,8 +40,21 @@ def recorded(events: list[Event]) -> Trace:
 
 
 @pytest.fixture
-def player() -> Player:
-    made = Player()
+def hands() -> Hands:
+    return Hands()
+
+
+def turn(player: Player, hands: Hands, seconds: float) -> None:
+    """Let time pass, as the timer would."""
+    for _ in range(round(seconds / 0.01)):
+        hands.time += 0.01
+        if player.is_playing:
+            player._tick()
+
+
+@pytest.fixture
+def player(hands: Hands) -> Player:
+    made = Player(now=hands)
     made.open(recorded(run()))
     return made
 
@@ -93,24 +108,64 @@ def test_a_frame_is_told_once(player):
     assert told == [3]
 
 
-def test_plays_to_the_end_and_stops(player, qtbot):
-    player.set_speed(4)
+def test_plays_to_the_end_and_stops(player, hands):
     player.go(6)
     seen: list[int] = []
     player.placed.connect(seen.append)
     player.toggle()
     assert player.is_playing
-    qtbot.waitUntil(lambda: not player.is_playing, timeout=3000)
+    turn(player, hands, 4)
+    assert not player.is_playing
     assert seen == [7, 8, 9]
 
 
-def test_plays_backwards(player, qtbot):
-    player.set_speed(4)
+@pytest.mark.parametrize("speed", [0.5, 1.0, 4.0])
+def test_a_block_is_played_as_long_as_it_is_shown_live(player, hands, speed):
+    player.set_speed(speed)
+    player.toggle()
+    start = hands.time
+    while player.frame.block == 0 and player.frame.step < 3:
+        turn(player, hands, 0.01)
+    assert hands.time - start == pytest.approx(block_seconds(3) / speed, abs=0.05)
+
+
+def test_a_step_that_is_played_is_shown_by_and_by(player, hands):
+    shares: list[float] = []
+    player.revealed.connect(lambda: shares.append(player.share))
+    player.toggle()
+    turn(player, hands, 0.7)
+    assert player.frame == Frame(0, 0)
+    assert shares == sorted(shares)
+    assert 0 < shares[-1] < 1
+    assert (player.shown.accepted_count, player.snapshot.accepted_count) == (0, 1)
+    player.pause()
+    assert player.shown is player.snapshot
+    player.is_smooth = False
+    player.go(0)
+    player.toggle()
+    shares.clear()
+    turn(player, hands, 1)
+    assert shares == []
+    player.pause()
+
+
+def test_at_full_speed_each_tick_shows_a_frame(player):
+    player.set_speed(FULL_SPEED)
+    player.toggle()
+    for place in range(1, 10):
+        player._tick()
+        assert player.place == place
+    player._tick()
+    assert not player.is_playing
+
+
+def test_plays_backwards(player, hands):
     player.go(3)
     seen: list[int] = []
     player.placed.connect(seen.append)
     player.play(-1)
-    qtbot.waitUntil(lambda: not player.is_playing, timeout=3000)
+    turn(player, hands, 4)
+    assert not player.is_playing
     assert seen == [2, 1, 0]
     player.play(-1)  # from the end again
     assert player.place == 9
@@ -124,14 +179,15 @@ def test_playing_at_the_end_begins_again(player):
     assert not player.is_playing
 
 
-def test_loop_goes_round_both_ways(player):
+def test_loop_goes_round_both_ways(player, hands):
     player.set_loop(True)
-    player.go(9)
-    player._tick()
-    assert player.place == 0
-    player.direction = -1
-    player._tick()
-    assert player.place == 9
+    player.go(8)
+    for direction, end in ((1, 0), (-1, 9)):
+        player.play(direction)
+        while player.place != end:
+            turn(player, hands, 0.01)
+        assert player.is_playing
+    player.pause()
 
 
 def test_the_same_direction_again_is_faster(player):
@@ -153,10 +209,8 @@ def test_speed_has_bounds_and_holds_while_playing(player):
     player.toggle()
     player.set_speed(100)
     assert player.speed == SPEEDS[-1] == 4
-    assert player._timer.interval() == FRAME_MS / 4
     player.set_speed(0)
     assert player.speed == SPEEDS[0] == 0.1
-    assert player._timer.interval() == FRAME_MS * 10
     player.pause()
 
 

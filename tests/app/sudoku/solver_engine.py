@@ -40,6 +40,9 @@ class DigitTokenizer:
     def encode(self, text: str) -> list[int]:
         return [BREAK if sign == "\n" else ord(sign) - ord("0") + 2 for sign in text]
 
+    def count(self, text: str) -> int:
+        return len(text)
+
     def token_id(self, _token: str) -> int | None:
         return None
 

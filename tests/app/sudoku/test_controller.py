@@ -81,7 +81,7 @@ def test_one_click_solves_what_stands_there_at_first_sight(qtbot: QtBot, open_su
     one = opened.page.one
     assert one.puzzle.cells == SAMPLE
     assert one.column.check.text() == "One solution, 30 givens: medium."
-    assert not one.scrub.isEnabled()
+    assert not one.scrub.play.isEnabled()
     one.column.solve.click()
     idle(qtbot, opened)
     assert one.column.verdict.text().startswith("Solved: the puzzle's only solution. 4 steps, ")

@@ -46,6 +46,21 @@ def test_sections_keep_their_order(ran: Ran) -> None:
     ]
 
 
+def test_a_pages_keys_are_its_own_and_come_first(qtbot: QtBot, ran: Ran) -> None:
+    here = Action("here", "Here", "On the page", list, ("Space",), page="one")
+    there = Action("there", "There", "Elsewhere", list, ("Space",), page="two")
+    actions = Actions([ran.action("a", "F1"), here, there])
+    assert [(title, [one.id for one in members]) for title, members in actions.sections("one")] == [
+        ("On the page", ["here"]),
+        ("Some", ["a"]),
+    ]
+    with pytest.raises(ValueError, match="a key of 'here' and of 'b'"):
+        actions.add(ran.action("b", "Space"))
+    window = QWidget()
+    qtbot.addWidget(window)
+    assert [made.key().toString() for made in actions.bind(window, ran.ids.append)] == ["F1"]
+
+
 def test_what_cannot_be_done_says_why(ran: Ran) -> None:
     actions = Actions([ran.action("one")])
     assert actions.run("one") == ""

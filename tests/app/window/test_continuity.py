@@ -14,6 +14,7 @@ from app.settings import store
 from app.window.geometry import fitted
 from app.window.main_window import MainWindow
 from engine import BASE, SKILLS
+from engine import SUDOKU as PUZZLES
 from tests.app.sudoku.solver_engine import SolverEngine
 
 Open = Callable[..., MainWindow]
@@ -103,3 +104,37 @@ def test_a_model_whose_loading_ended_the_app_is_not_loaded_again_by_itself(
 def test_a_place_that_cannot_be_read_is_none(settings: QSettings, place: str) -> None:
     settings.setValue("window/place", place)
     assert store.read_window(settings)[0] is None
+
+
+def shown(window: MainWindow) -> tuple[object, list[str], str]:
+    """What the selector has, the rows of the models page that are marked, and what the Sudoku page would do."""
+    rows = window.pages.models().page.rows.items()
+    marked = [f"{row.status.text()[0]} {key}" for key, row in rows if row.status.text()[0] in "●○"]
+    return window.topbar.chooser.currentData(), marked, window.pages[SUDOKU].page.one.column.solve.text()
+
+
+def test_every_place_has_the_same_model_at_every_moment(
+    qtbot: QtBot, open_window: Open, tmp_path: Path, fake: SolverEngine
+) -> None:
+    window = open_window(SKILLS)
+    load = "Load Safelight Sudoku and solve"
+    window.show_page(SUDOKU)
+    assert shown(window) == (SKILLS, [f"● {SKILLS}"], load)
+    window.actions_by_name.run("sudoku-solve")
+    assert shown(window)[:2] == (PUZZLES, [f"○ {PUZZLES}"])
+    qtbot.waitUntil(lambda: not window.context.is_busy and window.context.model is not None, timeout=60_000)
+    assert shown(window) == (PUZZLES, [f"● {PUZZLES}"], "Solve")
+    window.topbar.model_chosen.emit("crash")
+    assert shown(window)[:2] == ("crash", [])
+    qtbot.waitUntil(lambda: window.context.model is not None)
+    assert shown(window) == (PUZZLES, [f"● {PUZZLES}"], "Solve")
+    (tmp_path / "config.json").write_text("{}")
+    window.context.load(str(tmp_path))  # as "Open a folder…" does
+    qtbot.waitUntil(lambda: window.context.model is not None)
+    assert shown(window)[:2] == (str(tmp_path), [f"● {tmp_path}"])
+    loads = len(fake.loads)
+    window.topbar._choose(window.topbar.chooser.currentIndex())  # the one that is there
+    assert len(fake.loads) == loads
+    window.context.unload()
+    qtbot.waitUntil(lambda: window.context.model is None)
+    assert shown(window) == (None, [], load)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QTreeWidgetItem
+from PySide6.QtWidgets import QLabel, QTreeWidgetItem
 from pytestqt.qtbot import QtBot
 
+from app.context import CHAT
 from app.inspector.controller import InspectorController
 from app.window.main_window import MainWindow
+from app.window.shortcuts import ShortcutSheet
+from engine import SUDOKU
+from engine.trace import Trace
 
 KEY = Qt.ItemDataRole.UserRole
 Open = Callable[..., MainWindow]
@@ -80,3 +85,72 @@ def test_in_a_comparison_the_original_stands_at_the_left(qtbot: QtBot, window: M
     assert right is not None
     assert right.shown.tolist() == snapshot.shown.tolist() != left.shown.tolist()
     assert compare.asked.text().endswith("The right run goes on from the left one at block 1, step 3: seed 8.")
+
+
+def test_the_shortcut_sheet_begins_with_the_keys_of_the_page(window: MainWindow) -> None:
+    def sections() -> list[str]:
+        window.dialogs.open_shortcuts()
+        sheet = window.findChild(ShortcutSheet)
+        assert sheet is not None
+        found = [made.text() for made in sheet.findChildren(QLabel) if made.property("role") == "section"]
+        sheet.close()
+        sheet.setParent(None)
+        return found
+
+    assert sections()[0] == "Going through a run"
+    window.show_page(CHAT)
+    assert "Going through a run" not in sections()
+
+
+def test_all_cells_of_a_span_are_tinted_while_it_is_chosen(window: MainWindow) -> None:
+    inspector = window.pages.inspector()
+    page, spans = inspector.page, inspector.forks.spans
+    page.side.setCurrentIndex(page.side.indexOf(page.side.widget(2)))
+    assert spans.isVisible()
+    before = page.canvas.view.grab().toImage()
+    spans.first.setValue(1)
+    spans.last.setValue(3)
+    assert page.canvas.view.marks.tolist() == [False, True, True, True, False, False, False, False]
+    assert page.canvas.view.grab().toImage() != before
+    spans.add.click()
+    spans.first.setValue(6)
+    spans.last.setValue(6)
+    spans.add.click()
+    assert page.canvas.view.marks.nonzero()[0].tolist() == [1, 2, 3, 6]
+    page.side.setCurrentIndex(0)
+    assert not page.canvas.view.marks.any()
+
+
+def test_one_click_loads_the_model_of_the_run_and_forks(qtbot: QtBot, window: MainWindow) -> None:
+    context, inspector = window.context, window.pages.inspector()
+    assert context.model is not None
+    first = context.model.path_or_id
+    context.load(SUDOKU)
+    qtbot.waitUntil(lambda: context.model is not None)
+    run = inspector.forks.run
+    assert run.text() == "Load Safelight Skills and fork"
+    assert inspector.influence.measure.text() == "Load Safelight Skills and measure"
+    assert inspector.forks.spans.run.text() == "Load Safelight Skills and write anew"
+    assert run.isEnabled()
+    inspector.forks.seed.setValue(8)
+    run.click()
+    assert not run.isEnabled()
+    qtbot.waitUntil(
+        lambda: inspector.page.player.trace is not None and inspector.page.player.trace.header.changes != ()
+    )
+    qtbot.waitUntil(lambda: not inspector.is_forking)
+    assert context.model is not None
+    assert context.model.path_or_id == first
+    assert run.text() == "Go on from here"
+
+
+def test_a_run_of_a_model_that_is_not_here_is_not_promised_one(window: MainWindow) -> None:
+    context, inspector = window.context, window.pages.inspector()
+    trace = inspector.page.player.trace
+    assert trace is not None
+    identity = dataclasses.replace(trace.header.model, path="/nowhere/else", title="Else", fingerprint="of other files")
+    inspector.inspect(Trace(header=dataclasses.replace(trace.header, model=identity), piece=str, is_special=bool))
+    assert inspector.forks.run.text() == "Go on from here"
+    assert not inspector.forks.run.isEnabled()
+    assert inspector.forks.run.toolTip() == "This run is of Else; load that model to go on from it."
+    assert context.model is not None

@@ -14,6 +14,7 @@ from PySide6.QtCore import QSettings
 from pytestqt.qtbot import QtBot
 
 from app.bridge.engine_thread import EngineLink
+from app.canvas.geometry import Geometry
 from app.canvas.view import CanvasView
 from app.chat.prose.piece import Piece
 from app.export.options import Options
@@ -33,6 +34,7 @@ LINES = str(skills.solve(PROMPT)).split("\n")
 
 @pytest.fixture
 def window(qtbot: QtBot, settings: QSettings) -> Iterator[MainWindow]:
+    settings.setValue("canvas/pace", "inf")
     made = make_window(EngineLink(LocalBackend()), settings, 1)
     qtbot.addWidget(made)
     made.resize(1280, 800)
@@ -81,26 +83,29 @@ def test_a_times_table_keeps_its_lines_in_chat_inspector_page_and_picture(
     window.pages.chat().inspect_last()
     inspected = window.findChild(CanvasView, "inspector-canvas")
     qtbot.waitUntil(lambda: inspected.block is not None and inspected.isVisible())
-    starts = [view.canvases[0].grid.starts, view.canvases[1].grid.starts]
     replay = Replay(answer.trace)
-    for place, frame in enumerate(replay.frames):  # nothing moves from the first noise to the end
+    laid_out: dict[int, set[Geometry]] = {}
+    for place, frame in enumerate(replay.frames):
         inspected.set_block(replay.snapshot(place))
-        ends = [start for start in inspected.grid.starts if start in starts[frame.block]]
-        assert len(ends) == len(starts[frame.block])
-    check_page(answer.trace, starts, tmp_path)
+        laid_out.setdefault(frame.block, set()).add(inspected.grid)
+    assert [len(grids) for grids in laid_out.values()] == [1, 1]  # no cell moves from the first noise to the end
+    inspected.set_block(replay.snapshot(replay.first_of(1) - 1))
+    assert rows(inspected, answer) == rows(view.canvases[0], answer)
+    check_page(answer.trace, tmp_path)
     check_picture(answer.trace, tmp_path)
 
 
-def check_page(trace: Any, starts: list[tuple[int, ...]], tmp_path: Path) -> None:
+def check_page(trace: Any, tmp_path: Path) -> None:
     list(export(trace, tmp_path / "run.html", Options("html")))
     page = (tmp_path / "run.html").read_text(encoding="utf-8")
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
     assert found is not None
-    ends = [block["lineEnds"] for block in json.loads(found.group(1))["blocks"]]
-    assert [[end + 1 for end in block] for block in ends] == [
-        [start for start in block[1:] if start - 1 in ends[number]] for number, block in enumerate(starts)
+    ends = [
+        end + 64 * number
+        for number, block in enumerate(json.loads(found.group(1))["blocks"])
+        for end in block["lineEnds"]
     ]
-    assert sum(len(block) for block in ends) == len(LINES) - 1
+    assert ends == [place for place, letter in enumerate("\n".join(LINES)) if letter == "\n"]
 
 
 def check_picture(trace: Any, tmp_path: Path) -> None:

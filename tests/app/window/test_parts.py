@@ -103,7 +103,7 @@ def test_the_sheet_of_shortcuts_has_every_key(qtbot: QtBot, open_window: Open) -
     sheet = dialog(window, ShortcutSheet)
     shown = " ".join(label.text() for label in sheet.findChildren(type(window.topbar.facts)))
     for action in window.actions_by_name:
-        assert not action.keys or action.title in shown
+        assert not action.keys or action.page not in ("", "chat") or action.title in shown
     sheet.reject()
 
 

@@ -53,7 +53,7 @@ def test_esc_stops_within_a_step_and_the_puzzle_is_still_there(
     assert one.puzzle.cells == SAMPLE
     assert not one.column.back.isVisible()
     assert not one.column.verdict.isVisible()
-    assert not one.scrub.isEnabled()
+    assert not one.scrub.play.isEnabled()
 
 
 def test_a_batch_is_stopped_and_the_page_is_free(qtbot: QtBot, open_window: Open, fake: SolverEngine) -> None:

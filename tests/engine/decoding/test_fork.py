@@ -6,6 +6,7 @@ import dataclasses
 import json
 import threading
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from engine import (
     load_model,
 )
 from engine.layers.kv_cache import PIECE, KVCache
+from engine.models.diffusion_gemma.network import DiffusionGemma
 from tests.engine.decoding.test_generate import facts, steps
 from tests.engine.decoding.test_reuse import Counting
 from tests.engine.decoding.test_step_program import OnDevice, tame
@@ -42,9 +44,20 @@ CONFIG = GenerationConfig(
 UNEVEN = CONFIG.replace(confidence_threshold=2.0, stability_threshold=0, t_min=0.3, t_max=0.5, max_denoising_steps=7)
 
 
+@cache
+def _network() -> DiffusionGemma:
+    return network(1)
+
+
 @pytest.fixture
 def model() -> Counting:
-    return Counting(network(1))
+    return Counting(_network())
+
+
+@cache
+def played(config: GenerationConfig = CONFIG) -> list[Event]:
+    """The run that most tests fork. Nobody changes it."""
+    return play(Counting(_network()), config)
 
 
 def play(
@@ -109,7 +122,7 @@ def test_a_fork_without_a_change_is_the_run_bit_for_bit(model: Counting, config:
 @pytest.mark.parametrize("shared", [0, 12, 22, 26, 40])
 def test_it_is_so_where_the_cache_holds_another_text(model: Counting, shared: int) -> None:
     """One that parts from the run's before it, behind the prompt, behind a block, inside one, and nowhere."""
-    run, cache = play(model), model.new_cache()
+    run, cache = played(), model.new_cache()
     said = [*PROMPT.tolist(), *run[-1].tokens.tolist()]  # type: ignore[union-attr]
     for block in (0, 2):
         for piece in torch.tensor([*said[:shared], *tokens(9, 9).tolist()]).tensor_split((12, 22, 32)):
@@ -154,7 +167,7 @@ def test_only_what_the_cache_lacks_is_read_and_no_earlier_step_is_taken(
 
 
 def test_the_steps_before_the_fork_are_told_again(model: Counting) -> None:
-    run = play(model)
+    run = played()
     found = go_on(model, run, Fork(1, 3, seed=99))
     old = behind(run, 1)
     assert facts(found[1:5]) == facts(old[:4])
@@ -162,7 +175,7 @@ def test_the_steps_before_the_fork_are_told_again(model: Counting) -> None:
 
 
 def test_a_whole_run_comes_from_its_root(model: Counting) -> None:
-    assert facts(list(fork(model, PROMPT, CONFIG, SEED, (), (), ()))[1:]) == facts(play(model)[1:])
+    assert facts(list(fork(model, PROMPT, CONFIG, SEED, (), (), ()))[1:]) == facts(played()[1:])
 
 
 def test_the_embedded_model_goes_on_bit_for_bit() -> None:
@@ -185,7 +198,7 @@ def test_the_embedded_model_goes_on_bit_for_bit() -> None:
 @pytest.mark.parametrize("place", [(0, 0), (0, 2), (1, 0), (1, 4), (2, 1), (2, 5)])
 def test_pins_hold_from_the_fork_on(model: Counting, place: tuple[int, int]) -> None:
     block, step = place
-    run, pinned = play(model), ((0, 77), (4, 3), (9, 127))
+    run, pinned = played(), ((0, 77), (4, 3), (9, 127))
     at, ids = (list(column) for column in zip(*pinned, strict=True))
     changes = [Fork(*place, pinned=pinned, settings=(("max_denoising_steps", 8),))]
     found = go_on(model, run, *changes)
@@ -215,7 +228,7 @@ def test_pins_hold_from_the_fork_on(model: Counting, place: tuple[int, int]) -> 
 @pytest.mark.parametrize("kept", [3, 8, 60, 127])
 def test_banned_tokens_never_appear(model: Counting, place: tuple[int, int], kept: int) -> None:
     """Few or many tokens are left."""
-    run = play(model, CONFIG.replace(top_k=8))
+    run = played(CONFIG.replace(top_k=8))
     banned = tuple(sorted(set(range(VOCABULARY)) - set(tokens(400, kept).tolist()[:kept])))
     seen: list[Tensor] = []
     model.denoise = lambda canvas, *rest: (seen.append(canvas), model.inner.denoise(canvas, *rest))[1]  # type: ignore[attr-defined]
@@ -235,7 +248,7 @@ def test_banned_tokens_never_appear(model: Counting, place: tuple[int, int], kep
 
 def test_a_ban_changes_only_what_was_banned(model: Counting) -> None:
     """The draws are the same: in the first step, another token comes only where a banned one would have."""
-    run = play(model)
+    run = played()
     start, first = run[1], steps(run)[0]
     assert isinstance(start, CanvasStarted)
     for banned in set(first.next_canvas.tolist()) - set(start.canvas.tolist()):
@@ -253,7 +266,7 @@ def test_a_ban_changes_only_what_was_banned(model: Counting) -> None:
 
 
 def test_edits_are_put_down_and_free(model: Counting) -> None:
-    run = play(model)
+    run = played()
     edits = ((2, 50), (7, 51))
     for block, step in ((0, 0), (0, 2), (1, 0), (2, 4)):
         seen: list[list[int]] = []
@@ -276,17 +289,17 @@ def test_edits_are_put_down_and_free(model: Counting) -> None:
 
 
 def test_at_the_first_step_of_all_a_fork_is_another_run(model: Counting) -> None:
-    run = play(model)
+    run = played()
     settings = (("entropy_bound", 0.5), ("t_max", 1.5), ("t_min", 0.9), ("max_denoising_steps", 3.0))
     wanted = CONFIG.replace(entropy_bound=0.5, t_max=1.5, t_min=0.9, max_denoising_steps=3)
-    assert facts(go_on(model, run, Fork(0, 0, settings=settings))[1:]) == facts(play(model, wanted)[1:])
+    assert facts(go_on(model, run, Fork(0, 0, settings=settings))[1:]) == facts(played(wanted)[1:])
     found = go_on(model, run, Fork(0, 0, seed=31, pinned=((1, 5),), banned=(8, 9)))
     other = list(generate(model, PROMPT, CONFIG.replace(pinned=((1, 5),), banned_tokens=(8, 9)), 31))
     assert facts(found[1:]) == facts(other[1:])
 
 
 def test_settings_hold_from_the_fork_on(model: Counting) -> None:
-    run = play(model)
+    run = played()
     found = go_on(model, run, Fork(1, 2, settings=(("t_max", 2.0), ("t_min", 1.0), ("entropy_bound", 1000.0))))
     hot = CONFIG.replace(t_max=2.0, t_min=1.0)
     own = steps(found)
@@ -301,7 +314,7 @@ def test_settings_hold_from_the_fork_on(model: Counting) -> None:
 
 
 def test_a_new_seed_repeats_and_differs(model: Counting) -> None:
-    run = play(model)
+    run = played()
     one, same, two = (go_on(model, run, Fork(1, 1, seed=seed)) for seed in (7, 7, 8))
     assert facts(one[1:]) == facts(same[1:])
     assert steps(one)[1].next_canvas.tolist() != steps(two)[1].next_canvas.tolist()
@@ -309,14 +322,14 @@ def test_a_new_seed_repeats_and_differs(model: Counting) -> None:
 
 
 def test_a_change_behind_the_last_step_makes_the_block_go_on(model: Counting) -> None:
-    run = play(model, UNEVEN)
+    run = played(UNEVEN)
     counts = [event.steps for event in commits(run)]
     block = next(at for at, count in enumerate(counts) if count < 9)
     found = go_on(model, run, Fork(block, counts[block], edits=((0, 9),)), config=UNEVEN)
     assert commits(found)[0].steps > counts[block]
     assert facts(steps(found)[: counts[block]]) == facts(steps(behind(run, block))[: counts[block]])  # type: ignore[arg-type]
 
-    run = play(model)
+    run = played()
     longer = go_on(model, run, Fork(1, 5, settings=(("max_denoising_steps", 7),)))
     assert [event.steps for event in commits(longer)] == [7, 7]
     with pytest.raises(SafelightError, match=r"block 2 ends after its 5 steps; .* set max_denoising_steps above 5"):
@@ -324,7 +337,7 @@ def test_a_change_behind_the_last_step_makes_the_block_go_on(model: Counting) ->
 
 
 def test_a_finished_run_goes_on_for_longer(model: Counting) -> None:
-    run, longer = play(model), play(model, CONFIG.replace(max_new_tokens=50))
+    run, longer = played(), played(CONFIG.replace(max_new_tokens=50))
     found = go_on(model, run, Fork(3, 0, settings=(("max_new_tokens", 50),)))
     assert facts(found[1:]) == facts(behind(longer, 3))
     ended = go_on(model, run, Fork(3, 0))
@@ -332,7 +345,7 @@ def test_a_finished_run_goes_on_for_longer(model: Counting) -> None:
 
 
 def test_a_fork_ends_at_an_end_token(model: Counting) -> None:
-    run = play(model)
+    run = played()
     config = CONFIG.replace(eos_token_ids=(111,), pad_token_id=6)
     assert not np.isin(111, run[-1].tokens)  # type: ignore[union-attr]
     found = go_on(model, run, Fork(1, 2, pinned=((4, 111),)), config=config)
@@ -401,7 +414,7 @@ def test_a_fork_survives_json() -> None:
 
 
 def test_a_fork_can_be_cancelled(model: Counting) -> None:
-    run, flag = play(model), threading.Event()
+    run, flag = played(), threading.Event()
     done = commits(run)
     seen: list[Event] = []
     rows = [event.tokens for event in done]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 import shutil
 import socket
@@ -14,10 +15,22 @@ from types import SimpleNamespace
 
 import pytest
 
+import engine.hub.client
 from engine import SKILLS, SafelightError, load_model
 from engine.catalog import resolve
 from engine.hub.client import Patience
-from engine.hub.download import DownloadProgress, discard, download, is_verified, model_folder, partials, verify
+from engine.hub.download import (
+    DownloadProgress,
+    discard,
+    download,
+    is_verified,
+    model_folder,
+    partials,
+    require_network,
+    verify,
+)
+from engine.hub.progress import ByteCounter
+from engine.hub.wire import has_route
 from tests.engine.hub.server import Hub, serving
 
 REPO = "someone/a-model"
@@ -228,11 +241,49 @@ def test_what_does_not_exist(hub: Hub, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_no_network(get: Callable[..., str]) -> None:
+def test_a_hub_that_nobody_reaches_is_told_at_once_and_tried_once(
+    get: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ByteCounter, "wait", lambda *_: pytest.fail("it is tried again"))
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         with pytest.raises(SafelightError, match=r"there is no connection to http://127.0.0.1"):
-            get(endpoint=f"http://127.0.0.1:{nobody.getsockname()[1]}")
+            get(endpoint=f"http://127.0.0.1:{nobody.getsockname()[1]}", patience=Patience())
+
+
+def test_a_hub_that_does_not_answer_is_told_soon_and_tried_once(get: Callable[..., str]) -> None:
+    told: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        patience = Patience(stall=0.2, soon=0.02)
+        with pytest.raises(SafelightError, match=r"there is no connection to"):
+            get(
+                endpoint=f"http://127.0.0.1:{silent.getsockname()[1]}",
+                patience=patience,
+                progress=lambda progress: told.append(progress.stage),
+            )
+    assert told == ["waiting"]
+    assert Patience().soon < 1.0
+
+
+def test_without_any_network_nothing_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine.hub.client, "has_route", lambda: False)
+    monkeypatch.setattr(engine.hub.client, "getproxies", dict)
+    monkeypatch.setattr(engine.hub.client, "Exchange", lambda *_, **__: pytest.fail("a socket is opened"))
+    for work in (require_network, lambda: download(REPO, tmp_path)):
+        with pytest.raises(SafelightError, match="not connected to a network"):
+            work()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_system_knows_whether_there_is_a_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket.socket, "connect", lambda *_: None)
+    assert has_route()
+
+    def unreachable(*_: object) -> None:
+        raise OSError(errno.ENETUNREACH, "Network is unreachable")
+
+    monkeypatch.setattr(socket.socket, "connect", unreachable)
+    assert not has_route()
 
 
 def test_the_disk_is_looked_at_first(

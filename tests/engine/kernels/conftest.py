@@ -24,12 +24,11 @@ import pytest
 PATTERN = "test_*_interpreted.py"
 # Of CPU time, roughly; the shares are made even by them.
 SECONDS = {
-    "test_fused_interpreted": 24,
-    "test_doctor_interpreted": 17,
-    "test_prefill_interpreted": 14,
-    "test_layers_interpreted": 11,
-    "test_int8_interpreted": 8,
-    "test_vocabulary_interpreted": 6,
+    "test_fused_interpreted": 8,
+    "test_doctor_interpreted": 5,
+    "test_prefill_interpreted": 4,
+    "test_layers_interpreted": 3,
+    "test_int8_interpreted": 2,
 }
 INTERPRETING = os.environ.get("TRITON_INTERPRET") == "1"
 # A quarter of a build's time: without it machine code is the same, and says nothing of lines.
@@ -38,25 +37,10 @@ os.environ.setdefault("TRITON_DISABLE_LINE_INFO", "1")
 collect_ignore_glob = [] if importlib.util.find_spec("triton") else ["test_*.py"]
 
 
-def _patch_once() -> None:
-    """Triton patches its language anew at each call of a device function, a third of an interpreted kernel's time."""
-    from triton import language
-    from triton.runtime import interpreter
-
-    patch, nothing, patched = interpreter._patch_lang, interpreter._LangPatchScope(), set()
-
-    def patch_once(fn: Any) -> Any:
-        seen = frozenset(id(value) for value in fn.__globals__.values() if value is language or value is language.core)
-        if seen not in patched:
-            patched.add(seen)
-            patch(fn)  # for good: nothing is compiled in this process
-        return nothing
-
-    interpreter._patch_lang = patch_once
-
-
 if INTERPRETING and not collect_ignore_glob:
-    _patch_once()
+    from tests.engine.kernels.interpreting import hasten  # needs Triton
+
+    hasten()
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -89,7 +73,7 @@ class InterpretedRun(pytest.Item):
     def __init__(self, **named: Any) -> None:
         super().__init__(**named)
         self.paths = [self.path]
-        self.seconds = SECONDS.get(self.path.stem, 5)
+        self.seconds = SECONDS.get(self.path.stem, 1)
 
     def take(self, other: InterpretedRun) -> None:
         """Run that one's files, too."""

@@ -41,6 +41,7 @@ def free(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def set_free(count: float) -> None:
         monkeypatch.setattr(planning, "free_bytes", lambda _: int(count))
+        monkeypatch.setattr(planning, "total_bytes", lambda _: 24 * 2**30)
 
     set_free(ROOMY)
     return set_free

@@ -23,14 +23,19 @@ def is_solution(board: str) -> bool:
     return all(sorted(unit) == sorted(DIGITS) for unit in [*grid, *columns, *boxes])
 
 
+SEEN = [
+    [i for i in range(SIZE) if i // 9 == row or i % 9 == column or (i // 27, i % 9 // 3) == (row // 3, column // 3)]
+    for row in range(9)
+    for column in range(9)
+]
+
+
 def brute_force(board: str) -> list[str]:
     """All solutions, by trying every digit in the first blank."""
     if "0" not in board:
         return [board] if is_solution(board) else []
     cell = board.index("0")
-    row, column = divmod(cell, 9)
-    taken = {board[i] for i in range(SIZE) if i // 9 == row or i % 9 == column}
-    taken |= {board[i] for i in range(SIZE) if (i // 27, i % 9 // 3) == (row // 3, column // 3)}
+    taken = {board[i] for i in SEEN[cell]}
     return [found for d in DIGITS if d not in taken for found in brute_force(board[:cell] + d + board[cell + 1 :])]
 
 
@@ -115,8 +120,8 @@ def test_holding_out_goes_by_symmetry_class(seed: int) -> None:
 
 def test_about_one_grid_in_sixteen_is_held_out() -> None:
     rng = random.Random(0)
-    held = sum(sudoku.is_held_out(sudoku.random_solution(rng)) for _ in range(800))
-    assert 25 <= held <= 80
+    held = sum(sudoku.is_held_out(sudoku.random_solution(rng)) for _ in range(400))
+    assert 12 <= held <= 40
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,117 @@
+"""The board of an answer that is a Sudoku: while it develops, and settled with the verdict under it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+
+from app.board.block_board import BlockBoard
+from app.board.geometry import MARGIN
+from app.board.legend import BoardLegend
+from app.canvas.view import CanvasView
+from app.chat.prose.widget import PAD
+from app.chat.view_options import ViewOptions
+from app.design.controls import label
+from app.design.fonts import px
+from app.state.run.canvas import BlockState
+from app.state.sudoku.placing import answered, placed
+from app.state.sudoku.solve_frame import settled
+from app.system.i18n import tr
+
+CELL = 36  # pixels at 100 %
+LEAST_LEGEND = 120
+
+
+class AnswerBoard(QWidget):
+    """``is_on`` while what it was shown last is a Sudoku; it is not to be seen otherwise."""
+
+    def __init__(self, options: ViewOptions) -> None:
+        super().__init__()
+        self.is_on = False
+        self.is_alone = False  # the settled answer says nothing but the grid
+        self.board = BlockBoard()
+        self.board.setAccessibleName(tr("Board of the answer"))
+        self.legend = BoardLegend()
+        self.legend.set_running(True)
+        self.verdict = label("", "verdict", wrap=True, selectable=True)
+        self.verdict.setAccessibleName(tr("Result"))
+        row = QHBoxLayout()
+        row.setSpacing(16)
+        row.addWidget(self.board)
+        row.addWidget(self.legend, 100)
+        row.addStretch(1)
+        under = QVBoxLayout()
+        under.setContentsMargins(MARGIN, 0, 0, 0)
+        under.addWidget(self.verdict)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(PAD - MARGIN, 0, PAD, 0)
+        column.setSpacing(0)
+        column.addLayout(row)
+        column.addLayout(under)
+        self.set_options(options)
+        self.hide()
+
+    def set_options(self, options: ViewOptions) -> None:
+        """Change how it is drawn."""
+        side = 9 * px(CELL) + 2 * MARGIN
+        self.board.setFixedSize(side, side)
+        self.verdict.setMinimumHeight(px(24))  # of its line, which comes without a jump
+        self.board.set_theme(options.theme)
+        self.board.set_reduced_motion(options.reduced_motion)
+        self.legend.set_theme(options.theme)
+
+    # ---------------------------------------------------------------- what is shown
+
+    def show_block(self, prompt: str, block: BlockState, piece: Callable[[int], str]) -> None:
+        """Show a canvas of the answer, or how it stands now."""
+        found = placed(prompt, block, piece)
+        self.is_on = found is not None
+        if found is not None:
+            self.is_alone |= not block.committed
+            self.board.place(found, piece)
+            self.board.set_block(block)
+            self._judge()
+
+    def show_text(self, prompt: str, text: str) -> None:
+        """Show the answer as it reads in the end."""
+        found = answered(prompt, text)
+        self.is_on, self.is_alone = found is not None, found is not None and found.grid.is_alone
+        if found is None:
+            return
+        here = self.board.frame
+        if here is None or (here.puzzle, here.answer) != (found.puzzle, found.grid.answer) or not here.committed:
+            self.board.set_frame(settled(found.puzzle, found.grid.answer))
+        self._judge()
+
+    def _judge(self) -> None:
+        frame = self.board.frame
+        said = None if frame is None else frame.verdict
+        self.verdict.setText("" if said is None else said.text)
+        self._fit_legend()
+
+    # ---------------------------------------------------------------- size
+
+    def _fit_legend(self) -> None:
+        """Beside a board that develops, where there is room."""
+        frame = self.board.frame
+        room = self.width() - self.board.width() - 3 * PAD
+        self.legend.setVisible(frame is not None and not frame.committed and room >= px(LEAST_LEGEND))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit_legend()
+
+
+class WatchedCanvas(CanvasView):
+    """A canvas that tells ``watch`` what it was given to show."""
+
+    def __init__(self, watch: Callable[[BlockState], None]) -> None:
+        super().__init__()
+        self._watch = watch
+
+    def set_block(self, block: BlockState | None) -> None:
+        super().set_block(block)
+        if block is not None:
+            self._watch(block)

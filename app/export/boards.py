@@ -1,0 +1,73 @@
+"""The blocks of a run that are Sudokus, drawn as boards by the board's own painter. Knows no file."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QPointF
+from PySide6.QtGui import QPainter
+
+from app.board.geometry import BoardGeometry
+from app.board.glyphs import BoardGlyphs
+from app.board.legend import running_entries
+from app.board.paint import BoardPaintOptions, paint_board
+from app.canvas.legend import LegendEntry
+from app.design.tokens import Theme
+from app.export.run import board_in
+from app.state.run.replay import Replay
+from app.state.sudoku.placing import Placed
+from app.state.sudoku.solve_frame import SolveFrame, frame
+from app.system.i18n import tr, trn
+from engine import Recording
+
+CELL, CELL_OF_STRIP = 54, 40  # pixels; nine of the first fill the narrowest picture
+
+
+class Boards:
+    """Without ``prompt`` no cell is given away as given, and nothing is judged."""
+
+    def __init__(self, run: Recording, replay: Replay, *, prompt: bool, strip: bool) -> None:
+        self._run, self._replay, self._prompt = run, replay, prompt
+        self._found: dict[int, Placed | None] = {}
+        self._glyphs = BoardGlyphs()
+        self._geometry = BoardGeometry(0, 0, CELL_OF_STRIP if strip else CELL)
+
+    @property
+    def side(self) -> int:
+        """Pixels of a board's side."""
+        return self._geometry.side
+
+    @property
+    def entries(self) -> list[LegendEntry]:
+        """What its marks mean."""
+        return running_entries(self._glyphs)
+
+    def find(self, block: int) -> Placed | None:
+        """Where a block writes a Sudoku; None where it does not."""
+        if block not in self._found:
+            self._found[block] = board_in(self._run, self._replay.record(block), prompt=self._prompt)
+        return self._found[block]
+
+    def frame(self, place: int) -> SolveFrame | None:
+        """What the board shows at a frame; None for a block that is none."""
+        block = self._replay.snapshot(place)
+        found = self.find(block.block_index)
+        return None if found is None else frame(found.puzzle, block, self._run.piece, found.positions)
+
+    def caption(self, shown: SolveFrame) -> list[str]:
+        """What is to be said of a board beside its step."""
+        if shown.verdict is not None:
+            steps = trn("{count} step", "{count} steps", shown.steps)
+            return [steps, shown.verdict.text] if self._prompt else [tr("committed"), steps]
+        words = [tr("accepted {accepted} of {length}", accepted=shown.accepted, length=len(shown.cells))]
+        if shown.entropy is not None:
+            words.append(tr("mean entropy {entropy} nats", entropy=f"{shown.entropy:.3f}"))
+        return words
+
+    def paint(self, painter: QPainter, shown: SolveFrame, at: QPointF, theme: Theme, limit: float | None) -> None:
+        """Paint a board with its corner at a point; ``limit`` is the end of the scale of entropies, in nats."""
+        shares = None
+        if limit is not None and shown.entropy is not None:
+            shares = [min((cell.entropy or 0.0) / limit, 1.0) if limit > 0 else 0.0 for cell in shown.cells]
+        painter.save()
+        painter.translate(at)
+        paint_board(painter, self._geometry, shown, theme, self._glyphs, BoardPaintOptions(shares=shares))
+        painter.restore()

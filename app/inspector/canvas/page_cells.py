@@ -1,0 +1,104 @@
+"""The grids of cells on the inspector's page: whose keys are the page's, and with some of their cells marked."""
+
+from __future__ import annotations
+
+import numpy as np
+from PySide6.QtCore import QRect, Qt
+from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPaintEvent, QPen
+
+from app.board.block_board import BlockBoard
+from app.canvas.grid_view import GridView
+from app.canvas.view import CanvasView
+from app.design.tokens import color
+from app.player.player import NOTHING
+from app.state.run.canvas import Mask
+
+TINT = 0.3  # opacity over a cell that is marked
+
+_MOVES = (Qt.Key.Key_Left, Qt.Key.Key_Right, Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_Home, Qt.Key.Key_End)
+
+
+class PageArrows(GridView):
+    """The arrows are the page's; Up, Down and whatever is pressed with Ctrl move from cell to cell."""
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        key = Qt.Key(event.key())
+        modifiers = event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
+        if modifiers == Qt.KeyboardModifier.ControlModifier and key in _MOVES:
+            super().keyPressEvent(QKeyEvent(event.type(), key, Qt.KeyboardModifier.NoModifier))
+        elif not modifiers and (key in (Qt.Key.Key_Up, Qt.Key.Key_Down) or self._lets_go(key)):
+            super().keyPressEvent(event)
+        else:
+            event.ignore()
+
+    def _lets_go(self, key: Qt.Key) -> bool:
+        return key == Qt.Key.Key_Escape and self.selected != NOTHING
+
+
+class Cells(PageArrows, CanvasView):
+    """A canvas of tokens on the inspector's page."""
+
+
+class BoardCells(PageArrows, BlockBoard):
+    """A board on the inspector's page."""
+
+    def _wants(self, event: QKeyEvent) -> bool:
+        """Before the page: only what is pressed with Ctrl."""
+        return bool(event.modifiers() & Qt.KeyboardModifier.ControlModifier) and super()._wants(event)
+
+
+class Marked(GridView):
+    """A grid with some positions of its canvas marked; ``_paint_mark`` of who derives from it says how."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._marks: Mask = np.zeros(0, dtype=np.bool_)
+
+    @property
+    def marks(self) -> Mask:
+        """(C,) which positions are marked."""
+        return self._marks
+
+    def set_marks(self, marks: Mask) -> None:
+        """(C,) which positions to mark."""
+        if not np.array_equal(marks, self._marks):
+            self._marks = marks
+            self.update()
+
+    def cell_of(self, position: int) -> int:
+        """The cell at a position of the canvas, -1 where there is none."""
+        return position
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        super().paintEvent(event)
+        cells = [self.cell_of(position) for position in np.flatnonzero(self._marks).tolist()]
+        painter = QPainter(self)
+        for cell in cells:
+            if 0 <= cell < self.grid.count:
+                self._paint_mark(painter, QRect(*self.grid.rect_of(cell)))
+        painter.end()
+
+    def _paint_mark(self, painter: QPainter, rect: QRect) -> None:
+        raise NotImplementedError
+
+
+class Spanned(Marked):
+    """A grid with the cells tinted that are to be written anew; framed, too, as a tint alone says nothing to some."""
+
+    def _paint_mark(self, painter: QPainter, rect: QRect) -> None:
+        shade = QColor(color(self._theme.accent))
+        painter.setPen(QPen(shade, 1, Qt.PenStyle.DashLine))
+        painter.drawRect(rect.adjusted(0, 0, -1, -1))
+        shade.setAlphaF(TINT)
+        painter.fillRect(rect, shade)
+
+
+class SpannedCanvas(Spanned, Cells):
+    """A canvas of tokens with spans tinted."""
+
+
+class SpannedBoard(Spanned, BoardCells):
+    """A board with the cells of spans tinted."""
+
+    def cell_of(self, position: int) -> int:
+        return BoardCells.cell_of(self, position)

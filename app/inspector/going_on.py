@@ -1,0 +1,240 @@
+"""Goes on from the run on show with its model: forks, spans written anew, influence. Loads that model if asked to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal, Slot
+
+import engine
+from app.context import AppContext, ModelChoice
+from app.inspector.forks.panel import ForkPanel
+from app.inspector.influence.view import InfluenceView
+from app.player.player import Player
+from app.system.i18n import tr
+from engine import ADAPTERS, EMBEDDED, Fork, Mark, SafelightError
+from engine.service import (
+    Capabilities,
+    InfluenceMeasured,
+    InfluenceRequest,
+    RunAdvanced,
+    RunEnded,
+    RunRequest,
+    RunStarted,
+    ServiceReply,
+)
+
+if TYPE_CHECKING:
+    from engine import Influence
+
+
+class GoingOn(QObject):
+    """Says in the panels what can be asked, and performs it. One run at a time."""
+
+    began = Signal(object)  # a Recording: a run that goes on from the one on show
+    grown = Signal()
+    ended = Signal()
+
+    def __init__(self, context: AppContext, player: Player, forks: ForkPanel, influence: InfluenceView) -> None:
+        super().__init__()
+        self._context, self._player, self._forks, self._influence = context, player, forks, influence
+        self._asked: RunRequest | None = None  # under way
+        self._waiting: Callable[[], object] | None = None  # for the run's model to be loaded
+        forks.fork_asked.connect(self._fork)
+        forks.infill_asked.connect(self._infill)
+        influence.asked.connect(self._measure)
+        influence.asked_text.connect(self._measure_text)
+        player.opened.connect(self._opened)
+        context.register_busy(self)
+        context.arrived.connect(self.take)
+        context.busy_changed.connect(self.refresh)
+
+    # ---------------------------------------------------------------- what can be asked
+
+    @property
+    def is_forking(self) -> bool:
+        """Whether a fork is under way."""
+        return self._asked is not None
+
+    def reason_to_wait(self) -> str:
+        """That a fork is under way, in a sentence; empty where none is."""
+        return tr("A fork is developing in the inspector; Esc stops it") if self.is_forking else ""
+
+    def stop(self) -> None:
+        """Stop the fork under way."""
+        self._context.backend.cancel()
+
+    @property
+    def _able(self) -> Capabilities:
+        """What the loaded model can be asked; nothing where there is none."""
+        model = self._context.model
+        return Capabilities() if model is None else model.capabilities
+
+    @property
+    def _has_its_model(self) -> bool:
+        """Whether the loaded model is the one of the run on show, as far as the run says which."""
+        model, trace = self._context.model, self._player.trace
+        if model is None or trace is None:
+            return False
+        return trace.header.model.fingerprint in ("", model.fingerprint)
+
+    def refusal(self, *, can: bool) -> str:
+        """Why the run on show cannot be gone on from now; empty if it can. ``can``: the model's backend knows how."""
+        context, trace = self._context, self._player.trace
+        if trace is None:
+            return ""
+        if self.is_forking or context.session.active is not None:
+            return tr("A run is under way; Esc stops it.")
+        if context.loading is not None:
+            return tr("{loading}.", loading=context.loading.text)
+        if context.model is None:
+            return tr("Load a model to go on from this run.")
+        if not self._has_its_model:
+            of = trace.header.model
+            return tr("This run is of {model}; load that model to go on from it.", model=of.title or of.name)
+        return "" if can else tr("This cannot be done with {model}.", model=context.model.title)
+
+    def needed(self) -> ModelChoice | None:
+        """The model to be loaded first, where it is not the loaded one but is here, and nothing is under way."""
+        context, trace = self._context, self._player.trace
+        if trace is None or context.is_busy or context.loading is not None or self._has_its_model:
+            return None
+        of = trace.header.model
+        if of.path not in {model.id for model in EMBEDDED} | {path for path, _ in context.models}:
+            return None
+        return ModelChoice(of.path, next((one.id for one in ADAPTERS if one.title == of.adapter), None))
+
+    @Slot()
+    def refresh(self) -> None:
+        """What can be asked has changed: another model, or a run that began or ended."""
+        context, needed = self._context, self.needed()
+        model = context.model if self._has_its_model else None
+        offer = "" if needed is None else context.title_of(needed.path_or_id)
+        self._forks.set_encoder(None if model is None else model.encode)
+        self._forks.block(self.refusal(can=self._able.forks), offer)
+        self._influence.set_refusal(self.refusal(can=self._able.influence), offer)
+        if self._waiting is not None and context.loading is None:
+            waiting, self._waiting = self._waiting, None
+            waiting()
+
+    @Slot()
+    def _opened(self) -> None:
+        self._waiting = None
+        self._influence.clear()
+        self.refresh()
+
+    def _loads_first(self, then: Callable[[], object]) -> bool:
+        """Load the run's model, if it has to be and can be; ``then`` is called once that has ended."""
+        needed = self.needed()
+        if needed is None:
+            return False
+        self._waiting = then
+        self._context.load(needed.path_or_id, needed.adapter)
+        return True
+
+    # ---------------------------------------------------------------- forks and spans
+
+    @Slot(object)
+    def _fork(self, change: Fork) -> None:
+        trace = self._player.trace
+        if trace is None:
+            return
+        if change.block in {mark.block for mark in trace.header.marks}:
+            self._forks.say(tr("This block was written anew in a span; fork the run that it comes from."))
+            return
+        try:
+            changes = engine.chain(trace.header.changes, change)
+        except SafelightError as error:
+            self._forks.say(str(error))
+            return
+        self._start(RunRequest.fork(trace, changes))
+
+    @Slot(object)
+    def _infill(self, marks: tuple[Mark, ...]) -> None:
+        trace = self._player.trace
+        if trace is not None:
+            self._start(RunRequest.infill(trace, marks, self._context.values.next_seed()))
+
+    def _start(self, request: RunRequest) -> None:
+        if not self._loads_first(partial(self._run, request)):
+            self._run(request)
+
+    def _run(self, request: RunRequest) -> None:
+        refusal = self.refusal(can=self._able.forks if request.kind == "fork" else self._able.infill)
+        if refusal:
+            self._forks.say(refusal)
+            return
+        self._asked = request
+        self._context.busy_changed.emit()
+        self._context.backend.run(request)
+
+    @Slot(object)
+    def take(self, replies: list[ServiceReply]) -> None:
+        """Take in what arrived of a fork or of a measurement."""
+        for reply in replies:
+            match reply:
+                case RunStarted() | RunAdvanced() | RunEnded():
+                    if self._asked is not None and reply.run_id == self._asked.run_id:
+                        self._take_run(reply)
+                case InfluenceMeasured(request, found, problem):
+                    self._measured(request, found, tr(problem) if problem else "")
+
+    def _take_run(self, reply: RunStarted | RunAdvanced | RunEnded) -> None:
+        match reply:
+            case RunStarted(_, trace):
+                self.began.emit(trace)
+            case RunAdvanced():
+                self.grown.emit()
+            case RunEnded(_, problem, details):
+                self._asked = None
+                said = tr(problem) if problem else ""
+                self.ended.emit()
+                self.refresh()
+                self._forks.say(said)
+                if details:
+                    self._context.say(said, details)
+
+    # ---------------------------------------------------------------- influence
+
+    @Slot(int, str)
+    def _measure_text(self, position: int, text: str) -> None:
+        if not self._loads_first(partial(self._encode_and_measure, position, text)):
+            self._encode_and_measure(position, text)
+
+    def _encode_and_measure(self, position: int, text: str) -> None:
+        model = self._context.model
+        ids = [] if model is None or not text else model.encode(text)
+        if len(ids) != 1:
+            said = tr("{text} is {count} tokens; it must be one.", text=repr(text), count=len(ids))
+            self._influence.show_problem(self.refusal(can=self._able.influence) or said)
+            return
+        self._measure_now(position, ids[0])
+
+    @Slot(int, int)
+    def _measure(self, position: int, token: int) -> None:
+        if not self._loads_first(partial(self._measure_now, position, token)):
+            self._measure_now(position, token)
+
+    def _measure_now(self, position: int, token: int) -> None:
+        player, refusal = self._player, self.refusal(can=self._able.influence)
+        trace, snapshot, record = player.trace, player.snapshot, player.block
+        if refusal or trace is None or snapshot is None or record is None:
+            self._influence.show_problem(refusal)
+            return
+        self._influence.set_busy(True)
+        step = min(max(0, snapshot.step), len(record.temperature) - 1)
+        temperature = float(record.temperature[step]) if len(record.temperature) else 1.0
+        canvas = tuple(int(one) for one in snapshot.tokens(calm=True))
+        request = InfluenceRequest(trace, snapshot.block_index, canvas, position, token, temperature)
+        self._context.backend.measure(request)
+
+    def _measured(self, request: InfluenceRequest, found: Influence | None, problem: str) -> None:
+        snapshot = self._player.snapshot
+        if found is None:
+            self._influence.show_problem(problem)
+        elif self._player.trace is request.trace and snapshot is not None and len(found.kl) == snapshot.length:
+            self._influence.show_influence(request.position, request.canvas[request.position], request.token, found.kl)
+        else:
+            self._influence.set_busy(False)
