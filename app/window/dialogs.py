@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QObject, QUrl, Slot
+from PySide6.QtCore import QObject, QUrl, Signal, Slot
 from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QFileDialog, QWidget
 
@@ -14,13 +14,16 @@ from app.system import diagnostics
 from app.system.folders import ensure
 from app.system.i18n import tr
 from app.window.appearance import Appearance
+from app.window.finds import finds
 from app.window.palette import Palette
 from app.window.shortcuts import ShortcutSheet
 from engine import SafelightError
 
 
 class Dialogs(QObject):
-    """Each opens over ``parent`` and is deleted when closed."""
+    """Each opens over ``parent`` and is deleted when closed. Emits a sampler setting's name where one was chosen."""
+
+    sampler_asked = Signal(str)
 
     def __init__(self, context: AppContext, appearance: Appearance, parent: QWidget) -> None:
         super().__init__(parent)
@@ -38,17 +41,23 @@ class Dialogs(QObject):
     @Slot()
     def open_settings(self) -> None:
         """Open the settings; changes take effect at once."""
+        self.open_setting("")
+
+    def open_setting(self, name: str) -> None:
+        """Open the settings at one of them."""
         context = self._context
         opened = SettingsDialog(context.preferences, context.values, context.settings, self._parent)
         opened.changed.connect(self._preference_changed)
         opened.act_requested.connect(lambda name: opened.say(name, self.act(name)))
         opened.finished.connect(opened.deleteLater)
         opened.open()
+        opened.show_setting(name)
 
     @Slot()
     def open_palette(self) -> None:
-        """Find an action by its name."""
-        opened = Palette(self.actions, self._context.theme, self._parent)
+        """Find an action, a conversation, a model or a setting by its name."""
+        others = finds(self._context, self.open_setting, self.sampler_asked.emit)
+        opened = Palette(self.actions, self._context.theme, self._parent, others)
         opened.finished.connect(opened.deleteLater)
         opened.ask()
 

@@ -117,6 +117,7 @@ class MainWindow(QMainWindow):
         self.sidebar.opened.connect(self._show_chat)
         self.sidebar.new_asked.connect(self._show_chat)
         self.strip.changed.connect(context.apply_values)
+        self.dialogs.sampler_asked.connect(self._show_sampler)
         self.appearance.changed.connect(self._dress)
 
     def _show_parts(self) -> None:
@@ -157,6 +158,11 @@ class MainWindow(QMainWindow):
     def _toggle_strip(self, is_open: bool) -> None:
         self.strip.setVisible(is_open)
         store.write_open(self.context.settings, "settings", is_open)
+
+    @Slot(str)
+    def _show_sampler(self, setting: str) -> None:
+        self.topbar.strip.setChecked(True)
+        self.strip.show_setting(setting)
 
     @Slot()
     def _dress(self) -> None:
