@@ -51,6 +51,7 @@ def test_place_page_model_and_adapter_come_back(qtbot: QtBot, open_window: Open,
     window.context.load(BASE, "sudoku-lora")
     qtbot.waitUntil(lambda: window.context.choice == ModelChoice(BASE, "sudoku-lora"))
     assert window.topbar.facts.text().endswith(" · the sudoku-lora adapter")
+    assert window.status.labels["model"].text() == "Safelight Base with the sudoku-lora adapter"
     window.show_page(SUDOKU)
     window.close()
     settings.sync()
