@@ -24,7 +24,9 @@ from app.design.controls import Hairline, chain_tabs
 from app.design.fonts import TEXT_LEAD, px
 from app.design.notice import Notice
 from app.state.chat.conversation import Answer, ChatState, Turn
+from app.state.run.replay import Replay
 from app.system.i18n import tr
+from engine import Recording
 from engine.service import LoadedModel
 
 if TYPE_CHECKING:
@@ -56,6 +58,8 @@ class ChatPage(QWidget):
     prompt_chosen = Signal(object, int)
     answer_delete_asked = Signal(object, int)  # a version of an answer; offered where somebody listens
     inspect_asked = Signal(object)  # the turn whose answer is to be looked into
+    replay_asked = Signal(object)  # the turn whose answer's run is to be read
+    pace_chosen = Signal(str)  # a value of the declared setting
     files_dropped = Signal(list)  # paths
 
     def __init__(self, options: ViewOptions) -> None:
@@ -187,6 +191,33 @@ class ChatPage(QWidget):
         if view is not None:
             view.answer.glide()
 
+    # ---------------------------------------------------------------- a run once more
+
+    @Slot(object)
+    def _want_replay(self, turn: Turn) -> None:
+        """One at a time: what another answer holds of its run is let go of."""
+        for view in self._views():
+            if view.turn is not turn:
+                view.answer.replay.forget()
+        self.replay_asked.emit(turn)
+
+    def show_replay(self, turn: Turn, answer: Answer, replay: Replay, trace: Recording) -> None:
+        """The run of an answer is read; it is shown if the answer still is."""
+        view = self.view_of(turn)
+        if view is not None and turn.answer is answer:
+            view.answer.replay.open(replay, trace)
+
+    def refuse_replay(self, turn: Turn, answer: Answer, why: str) -> None:
+        """The run of an answer cannot be read."""
+        view = self.view_of(turn)
+        if view is not None and turn.answer is answer:
+            view.answer.replay.refuse(why)
+
+    def place_of(self, turn: Turn) -> int:
+        """The frame of an answer's run that is looked at; the first where none is."""
+        view = self.view_of(turn)
+        return 0 if view is None else view.answer.replay.place
+
     def set_can_repeat(self, can_repeat: bool) -> None:
         """Whether anything can be asked now: answers again, prompts otherwise."""
         if can_repeat != self._can_repeat:
@@ -231,6 +262,8 @@ class ChatPage(QWidget):
         view.prompt_chosen.connect(self.prompt_chosen)
         view.answer_delete_asked.connect(self.answer_delete_asked)
         view.inspect_asked.connect(self.inspect_asked)
+        view.replay_asked.connect(self._want_replay)
+        view.pace_chosen.connect(self.pace_chosen)
         view.rebuilt.connect(self.scroller.rechain)
         self._show_state(view)
         return view

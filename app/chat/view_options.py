@@ -20,6 +20,7 @@ class ViewOptions:
     calm: bool
     layer: str
     reduced_motion: bool
+    pace: str = "1"  # of a replay, a value of the declared setting
     percent: int = 0  # the size of text; 0 takes the present one
 
     def __post_init__(self) -> None:
