@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from PySide6.QtCore import QEvent, QSize, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QResizeEvent
@@ -32,12 +32,11 @@ from app.inspector.timeline.overview import Overview
 from app.inspector.timeline.plots import Plots
 from app.inspector.timeline.transport import Transport
 from app.inspector.welcome import InspectorWelcome
-from app.inspector.words import model_words
+from app.inspector.words import made_in_words, model_words, prompt_in_line
 from app.player.player import Player
 from app.system.i18n import tr
 from engine import Recording
 
-MOST_TITLE = 1_000  # characters of a prompt that are measured for the title
 REFRESH_MS = 30  # between two looks at a run under way
 NARROW = 900  # pixels at 100 %; below it the linked views stand under the canvas
 TALL = 1080  # from here on a tab that is worked in leaves room for the cell's history beneath
@@ -61,6 +60,7 @@ class InspectorPage(QWidget):
         self._waiting.timeout.connect(self._take_in)
         self._live = False
         self._share = 1.0  # of the latest step of a run under way
+        self.titles: Mapping[str, str] = {}  # of runs that have one, by the path of their file
         self._panels: list[QWidget] = []
         self._worked_in: list[QWidget] = []
         self.player = Player(self)
@@ -95,7 +95,7 @@ class InspectorPage(QWidget):
         self.open_button.clicked.connect(self.file_asked)
         self.export_button = button(tr("Export…"), tr("Export this run"))
         self.export_button.clicked.connect(self.export)
-        self.close_button = button(tr("Close"), tr("Close this run"))
+        self.close_button = button(tr("‹ All runs"), tr("Back to the gallery and your runs"))
         self.close_button.clicked.connect(self._close)
         self.view_buttons: list[QPushButton] = []
         head = QWidget()
@@ -103,6 +103,7 @@ class InspectorPage(QWidget):
         row = QHBoxLayout(head)
         row.setContentsMargins(16, 8, 16, 8)
         row.setSpacing(16)
+        row.addWidget(self.close_button)
         names = QVBoxLayout()
         names.setSpacing(0)
         names.addWidget(self.title)
@@ -112,7 +113,7 @@ class InspectorPage(QWidget):
         self._switch.setSpacing(16)
         row.addLayout(self._switch)
         row.addSpacing(16)
-        for made in (self.open_button, self.export_button, self.close_button):
+        for made in (self.open_button, self.export_button):
             row.addWidget(made)
 
         self.left = QSplitter(Qt.Orientation.Vertical)
@@ -231,6 +232,7 @@ class InspectorPage(QWidget):
     def set_theme(self, theme: Theme) -> None:
         """Wear a theme; the style sheet is the window's."""
         self._theme = theme
+        self.welcome.runs.set_theme(theme)
         for part in (self.canvas, self.transport, self.captions, self.plots, self.filmstrip, *self._panels):
             self._dress(part)
 
@@ -243,7 +245,7 @@ class InspectorPage(QWidget):
 
     # ---------------------------------------------------------------- what is open
 
-    def offer(self, items: Sequence[tuple[str, str, str] | tuple[str, str, str, str]]) -> None:
+    def offer(self, items: Sequence[Offer | tuple[str, str, str] | tuple[str, str, str, str]]) -> None:
         """Runs to begin with: title, a line about it, and its key; and the heading it stands under, if any."""
         self.welcome.offer([Offer(*item) for item in items])
 
@@ -306,10 +308,15 @@ class InspectorPage(QWidget):
         trace = self.player.trace
         if trace is None:
             return
-        title = " ".join(trace.prompt[:MOST_TITLE].split()) or tr("A run")
+        prompt = prompt_in_line(trace.header) or tr("A run")
+        title = self.titles.get(str(trace.path), prompt)
         blocks = len(self.overview.steps)
         parts = [model_words(trace.header), tr("seed {seed}", seed=trace.seed)]
         parts.append(tr("blocks: {blocks}, steps: {steps}", blocks=blocks, steps=sum(self.overview.steps)))
+        if trace.header.parent is not None:
+            parts.append(made_in_words(trace.header, trace.piece))
+        if title != prompt:
+            parts.append(prompt)
         if self._live:
             parts.append(tr("under way"))
         self.title.set_whole(title)

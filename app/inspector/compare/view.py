@@ -28,7 +28,14 @@ from app.inspector.compare.figures import CompareFigures
 from app.inspector.compare.side import RunSide
 from app.inspector.run_cards import Offer, RunCards
 from app.inspector.timeline.overview import Overview
-from app.inspector.words import asked_in_words, divergence_in_words, frame_words, here_in_words, run_title
+from app.inspector.words import (
+    asked_in_words,
+    divergence_in_words,
+    frame_words,
+    here_in_words,
+    made_in_words,
+    run_title,
+)
 from app.player.player import Player
 from app.state.run.comparison import comes_from, counterpart, differing, first_divergence, has
 from app.state.run.replay import BlockRecord, Frame
@@ -247,8 +254,11 @@ class Compare(QStackedWidget):
             self.other.open(other, 0)
         overviews = [self._overview, self._other_overview]
         self._is_turned = comes_from(one.header, other.header)
-        for side, trace in zip(self._sides, (one, other), strict=True):
-            side.set_run(trace, run_title(trace.header))
+        titles = [run_title(one.header), run_title(other.header)]
+        if self._is_turned:
+            titles = [tr("The fork: {title}", title=made_in_words(one.header, one.piece)), tr("The original")]
+        for side, trace, title in zip(self._sides, (one, other), titles, strict=True):
+            side.set_run(trace, title)
         self.figures.follow(*(reversed(overviews) if self._is_turned else overviews))
         fork = other if comes_from(other.header, one.header) else one
         self.asked.setText(asked_in_words(*self._in_order(one.header, other.header), fork.piece))
