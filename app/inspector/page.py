@@ -39,6 +39,7 @@ from engine import Recording
 
 REFRESH_MS = 30  # between two looks at a run under way
 NARROW = 900  # pixels at 100 %; below it the linked views stand under the canvas
+SHORT = 640  # below it the plots are among those views, so that a board is seen whole
 TALL = 1080  # from here on a tab that is worked in leaves room for the cell's history beneath
 
 
@@ -59,6 +60,7 @@ class InspectorPage(QWidget):
         self._waiting.setSingleShot(True)
         self._waiting.timeout.connect(self._take_in)
         self._live = False
+        self._is_narrow = self._has_plots_tab = False
         self._share = 1.0  # of the latest step of a run under way
         self.titles: Mapping[str, str] = {}  # of runs that have one, by the path of their file
         self._panels: list[QWidget] = []
@@ -370,27 +372,32 @@ class InspectorPage(QWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._arrange(self.width() < px(NARROW))
+        self._arrange(self.width() < px(NARROW), self.height() < px(SHORT))
         self._give_room()
 
-    def _arrange(self, narrow: bool) -> None:
-        """In a narrow window the canvas stands above everything else, which shares the tabs."""
-        if narrow == (self.across.orientation() == Qt.Orientation.Vertical):
+    def _arrange(self, narrow: bool, short: bool) -> None:
+        """In a narrow window all but the canvas shares the tabs, beneath it; in a short one the plots do."""
+        if (narrow, narrow or short) == (self._is_narrow, self._has_plots_tab):
             return
-        shown = self.side.currentWidget()
+        shown, was_narrow = self.side.currentWidget(), self._is_narrow
+        self._is_narrow, self._has_plots_tab = narrow, narrow or short
+        self.across.setOrientation(Qt.Orientation.Vertical if narrow else Qt.Orientation.Horizontal)
+        for part in (self._history, self.plots):
+            self.side.removeTab(self.side.indexOf(part))
         if narrow:
-            self.across.setOrientation(Qt.Orientation.Vertical)
             self.side.insertTab(0, self._history, tr("Cell"))
-            self.side.insertTab(1, self.plots, tr("Plots"))
-            self.side.setCurrentIndex(0)
         else:
-            self.across.setOrientation(Qt.Orientation.Horizontal)
             self.right.addWidget(self._history)
+        if self._has_plots_tab:
+            self.side.insertTab(1, self.plots, tr("Plots"))
+        else:
             self.left.addWidget(self.plots)
-            self._give_room()
             self.plots.show()
-            if shown not in (self._history, self.plots):
-                self.side.setCurrentWidget(shown)
+        if narrow and not was_narrow:
+            self.side.setCurrentIndex(0)
+        elif self.side.indexOf(shown) >= 0:
+            self.side.setCurrentWidget(shown)
+        self._give_room()
 
     def minimumSizeHint(self) -> QSize:
         return QSize(320, 320)

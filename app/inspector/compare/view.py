@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.design.controls import Hairline, button, label
-from app.design.fonts import TEXT_BODY
+from app.design.fonts import TEXT_BODY, px
 from app.design.tokens import DARKROOM, SPACE_2, SPACE_4, Theme
 from app.inspector.canvas.canvas import FONT_SIZES, RESERVED_TOKENS
 from app.inspector.compare.chooser import RunChooser
@@ -42,6 +42,7 @@ from engine import Recording
 
 T = TypeVar("T")
 SIZES = (*FONT_SIZES, TEXT_BODY)  # of the cells, the largest first
+SHORT = 440  # pixels at 100 %; below it the canvases need the room of the figures
 SLICE_SECONDS = 0.008  # of looking for the divergence, between two looks at what the user does
 
 
@@ -359,6 +360,7 @@ class Compare(QStackedWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
+        self.figures.setVisible(self.height() >= px(SHORT))
         self._show()
 
     def changeEvent(self, event: QEvent) -> None:
