@@ -13,8 +13,10 @@ from app.state.run.canvas import BlockState
 from app.state.run.cell_history import History
 from app.state.run.comparison import Difference, differences, has, model_title
 from app.state.run.replay import NOISE, Frame, Replay
+from app.state.sudoku.placing import is_puzzle, puzzle_in
 from app.system.i18n import tr, trn
 from engine import Fork, Mark, TraceHeader, step_number
+from engine.tasks import sudoku
 
 Piece = Callable[[int], str]
 _OPEN, _CLOSE = "\u2068", "\u2069"  # keep text that runs from right to left from turning what stands around it
@@ -22,6 +24,7 @@ _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 NAMED_ONLY = ("weights", "adapter_weights", "prompt", "eos_token_ids", "seed_canvas")
 """Differences whose values say nothing to people."""
 MOST_PROMPT = 1_000  # characters that are looked at for a title
+MOST_TITLE = 200  # characters of it; less where there is less room
 COUNTED = ("pinned", "banned_tokens", "allowed_tokens")
 
 
@@ -306,8 +309,11 @@ def made_in_words(header: TraceHeader, piece: Piece | None = None) -> str:
 
 
 def prompt_in_line(header: TraceHeader) -> str:
-    """A run's prompt, cut to a line."""
-    return " ".join(header.prompt[:MOST_PROMPT].split())[:80]
+    """A run's prompt, cut to a line; a puzzle by how much of it is given."""
+    puzzle = puzzle_in(header.prompt) if is_puzzle(header.prompt) else None
+    if puzzle is not None:
+        return tr("Sudoku, {count} givens", count=sudoku.givens(puzzle))
+    return " ".join(header.prompt[:MOST_PROMPT].split())[:MOST_TITLE]
 
 
 def change_in_words(change: Fork, piece: Piece | None = None) -> str:
