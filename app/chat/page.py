@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Hashable, Iterator, Sequence
+from typing import TYPE_CHECKING, cast
 
 from PySide6.QtCore import QMetaMethod, Qt, Signal, Slot
 from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent, QDropEvent, QFont, QFontMetrics, QResizeEvent
@@ -14,10 +15,8 @@ from app.chat.composer.composer import Composer
 from app.chat.guess import guess_height
 from app.chat.messages.focus import FocusPlace
 from app.chat.messages.scroller import FEW, SIDE, Scroller
-from app.chat.messages.turn import TurnView
 from app.chat.prompts import Suggestion
-from app.chat.prose.reading import prepare
-from app.chat.prose.widget import PAD
+from app.chat.prose import PAD
 from app.chat.suggestions import SuggestionBar
 from app.chat.view_options import ViewOptions
 from app.chat.welcome import ChatWelcome, centred
@@ -29,6 +28,9 @@ from app.state.run.replay import Replay
 from app.system.i18n import tr
 from engine import Recording
 from engine.service import LoadedModel
+
+if TYPE_CHECKING:
+    from app.chat.messages.turn import TurnView
 
 COLUMN_CHARACTERS = 72
 
@@ -141,7 +143,7 @@ class ChatPage(QWidget):
     def view_of(self, turn: Turn) -> TurnView | None:
         """A turn's view, if it has one now."""
         view = self.scroller.view(turn)
-        return view if isinstance(view, TurnView) else None
+        return cast("TurnView | None", view)
 
     def show_chat(self, chat: ChatState, model: LoadedModel | None) -> None:
         """Show another conversation from its end, or what has become of the path. Views of turns that stay are kept."""
@@ -245,9 +247,11 @@ class ChatPage(QWidget):
     # ---------------------------------------------------------------- views
 
     def _views(self) -> list[TurnView]:
-        return [view for view in self.scroller.views.values() if isinstance(view, TurnView)]
+        return [cast("TurnView", view) for view in self.scroller.views.values()]
 
     def _make(self, turn: Hashable) -> QWidget:
+        from app.chat.messages.turn import TurnView  # with all that shows a message: an empty page does without
+
         assert isinstance(turn, Turn)
         view = TurnView(turn, self._models.get(turn.answer), self._options)
         view.stop_asked.connect(self.stop_asked)
@@ -269,6 +273,8 @@ class ChatPage(QWidget):
         return guess_height(turn, width)
 
     def _warm(self, turn: Hashable) -> Iterator[None]:
+        from app.chat.prose.reading import prepare  # as in ``_make``
+
         assert isinstance(turn, Turn)
         if not turn.answer.is_active:
             yield from prepare(turn.answer.text)
@@ -323,4 +329,4 @@ class ChatPage(QWidget):
 
 
 def _tab_stops(view: QWidget) -> Sequence[QWidget]:
-    return view.tab_stops() if isinstance(view, TurnView) else ()
+    return cast("TurnView", view).tab_stops()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from app.canvas.view import CanvasView
 from app.design.fonts import canvas_font, text_percent
 from app.design.tokens import Theme
+
+if TYPE_CHECKING:
+    from app.canvas.view import CanvasView
 
 
 @dataclass(frozen=True)

@@ -136,6 +136,12 @@ def test_a_model_is_let_go_of(qtbot: QtBot, open_context: Open) -> None:
     context.unload()  # on its way
     qtbot.waitUntil(lambda: context.loading is None)
     assert context.model is None
+    context.load(SKILLS)
+    qtbot.waitUntil(lambda: context.model is not None)
+    context.load(SUDOKU)
+    context.unload()  # goes back to the one before
+    qtbot.waitUntil(lambda: context.loading is None)
+    assert context.choice == ModelChoice(SKILLS)
 
 
 # ---------------------------------------------------------------- what is possible now
