@@ -13,11 +13,11 @@ def count(number: int, unit: str) -> str:
     return f"{number:,} {unit}{'' if number == 1 else 's'}"
 
 
-def status_line(answer: Answer) -> str:
-    """What the run is doing, or how it went, in plain words."""
+def status_line(answer: Answer, share: float = 1.0) -> str:
+    """What the run is doing, or how it went, in plain words; of its latest step this share is on show."""
     if answer.status == "waiting":
         return tr("Reading the prompt")
-    return _progress(answer) if answer.status == "developing" else _result(answer)
+    return _progress(answer, share) if answer.status == "developing" else _result(answer)
 
 
 def remarks(answer: Answer) -> str:
@@ -39,7 +39,7 @@ def words(text: str) -> int:
     return len(text.split())
 
 
-def _progress(answer: Answer) -> str:
+def _progress(answer: Answer, share: float) -> str:
     block = answer.canvas.current
     number, most = 1 if block is None else block.block_index + 1, answer.config.max_denoising_steps
     if block is None or not block.steps:
@@ -48,7 +48,7 @@ def _progress(answer: Answer) -> str:
         tr("Block {number}, step {step} of {most}", number=number, step=block.steps, most=most)
         if number > 1
         else tr("Step {step} of {most}", step=block.steps, most=most),
-        tr("{accepted} of {length} sure", accepted=block.accepted_count, length=block.length),
+        tr("{accepted} of {length} sure", accepted=block.partly(share).accepted_count, length=block.length),
         tr("{count} taken back", count=block.remelt_total) if block.remelt_total else "",
     ]
     return " · ".join(filter(None, parts))
