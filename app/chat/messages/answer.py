@@ -245,10 +245,11 @@ class AnswerView(QWidget):
             return
         self._land()
         self.layout().activate()  # type: ignore[union-attr]
-        blocks = self._turn.answer.canvas.blocks[: self._settled]
+        blocks, first = self._turn.answer.canvas.blocks[: self._settled], leaving[0].first
         tokens = [token for block in blocks for token in block.shown[: block.text_length].tolist()]
-        written = read(tokens, self._model.piece, self._model.is_special)
-        self._gliding = Gliding(self.text, leaving, self.text.token_rects(written, leaving[0].first))
+        written = read(tokens[first:], self._model.piece, self._model.is_special)
+        rects = {first + place: rect for place, rect in self.text.token_rects(written).items()}
+        self._gliding = Gliding(self.text, leaving, rects)
         self._gliding.destroyed.connect(self._landed)
 
     def _land(self) -> None:
