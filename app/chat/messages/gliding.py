@@ -82,6 +82,7 @@ class Gliding(QWidget):
         self._motion.setEndValue(1.0)
         self._motion.valueChanged.connect(self.update)
         self._motion.finished.connect(self.land)
+        prose.destroyed.connect(self._motion.stop)  # and then there is nowhere to land
         prose.destroyed.connect(self.deleteLater)  # its parent is the ground
         self.show()
         self.raise_()
