@@ -242,7 +242,7 @@ class AnswerView(QWidget):
         before, self._settled = self._settled, len(answer.settled)
         seen = self.isVisible() and not self._options.reduced_motion and not self.canvas_toggle.isChecked()
         for number, view in enumerate(self.canvases[: self._settled] if seen else ()):
-            if number >= before and view.isVisible():
+            if number >= before and not view.visibleRegion().isEmpty():
                 first = sum(block.text_length or 0 for block in answer.canvas.blocks[:number])
                 self._leaving.append(Leaving.of(view, first, self._options.theme))
         return self._settled > before
