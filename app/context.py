@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
-from PySide6.QtCore import QObject, QSettings, Signal, Slot
+from PySide6.QtCore import QObject, QSettings, QUrl, Signal, Slot
+from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QApplication, QStyle, QWidget
 
 from app.bridge.engine_thread import EngineLink
@@ -126,6 +127,7 @@ class AppContext(QObject):
     offline_changed = Signal()
     models_changed = Signal()  # ``models`` has changed
     said = Signal(str, str)  # what went wrong in a sentence, and details
+    done = Signal(str, str, object)  # what was done in a sentence, the title of what can be done next, and that
     page_asked = Signal(str)
     inspect_asked = Signal(object, bool, int)  # a Recording, or the Path of one; whether it is under way; a frame
 
@@ -166,6 +168,13 @@ class AppContext(QObject):
     def say(self, message: str, details: str = "") -> None:
         """Show the user an error."""
         self.said.emit(message, details)
+
+    @Slot(str)
+    def confirm_export(self, path: str) -> None:
+        """Tell the user of a file that was written, and offer to show where it is."""
+        folder = QUrl.fromLocalFile(str(Path(path).absolute().parent))
+        said = tr("Exported {name}", name=Path(path).name)
+        self.done.emit(said, tr("Show"), lambda: QDesktopServices.openUrl(folder))
 
     @Slot(str)
     def show_page(self, page: str) -> None:

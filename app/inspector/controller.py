@@ -57,6 +57,7 @@ class InspectorController(QObject):
         page.file_asked.connect(self.ask_file)
         page.chosen.connect(self.open_key)
         page.closed.connect(self.offer)
+        page.exported.connect(context.confirm_export)
         self.compare.wanted.connect(self._offer_others)
         self.compare.chosen.connect(self._compare_with)
         self.compare.file_asked.connect(self._ask_other)

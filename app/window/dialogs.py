@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QObject, QUrl, Slot
+from PySide6.QtCore import QObject, QUrl, Signal, Slot
 from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QDialog, QFileDialog, QWidget
 
@@ -18,7 +18,12 @@ from engine import SafelightError
 
 
 class Dialogs(QObject):
-    """Each opens over ``parent`` and is deleted when closed. Their modules are imported when they are asked for."""
+    """Each opens over ``parent`` and is deleted when closed. Their modules are imported when they are asked for.
+
+    Emits a sampler setting's name where one was chosen.
+    """
+
+    sampler_asked = Signal(str)
 
     def __init__(self, context: AppContext, appearance: Appearance, parent: QWidget) -> None:
         super().__init__(parent)
@@ -36,6 +41,10 @@ class Dialogs(QObject):
     @Slot()
     def open_settings(self) -> None:
         """Open the settings; changes take effect at once."""
+        self.open_setting("")
+
+    def open_setting(self, name: str) -> None:
+        """Open the settings at one of them."""
         from app.settings.dialog import SettingsDialog, style  # a start does without
 
         context = self._context
@@ -44,13 +53,16 @@ class Dialogs(QObject):
         opened.act_requested.connect(lambda name: opened.say(name, self.act(name)))
         self._dress(opened, style)
         opened.open()
+        opened.show_setting(name)
 
     @Slot()
     def open_palette(self) -> None:
-        """Find an action by its name."""
-        from app.window.palette import Palette, style  # a start does without
+        """Find an action, a conversation, a model or a setting by its name."""
+        from app.window.finds import finds  # a start does without
+        from app.window.palette import Palette, style
 
-        opened = Palette(self.actions, self._context.theme, self._parent)
+        others = finds(self._context, self.open_setting, self.sampler_asked.emit)
+        opened = Palette(self.actions, self._context.theme, self._parent, others)
         self._dress(opened, style)
         opened.ask()
 

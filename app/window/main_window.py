@@ -53,12 +53,13 @@ class MainWindow(QMainWindow):
         self.pages = Pages(context)
         self.notices = Notices(self.pages)
         context.said.connect(self.notices.say)
+        context.done.connect(self.notices.confirm)
         if context.library.notice:
             context.say(context.library.notice)
         self.topbar, self.sidebar, self.status = TopBar(), Sidebar(), StatusBar()
         self.strip = SettingsStrip(context.values)
         self.indicators = Indicators(context, self.topbar, self.strip, self.status)
-        self.conversations = SidebarController(self.sidebar, context.session, context.say)
+        self.conversations = SidebarController(self.sidebar, context.session, context.say, context.confirm_export)
         self.reopening = Reopening(context)
         self.dialogs = Dialogs(context, self.appearance, self)
         chat = self.pages.chat()
@@ -115,6 +116,7 @@ class MainWindow(QMainWindow):
         self.sidebar.opened.connect(self._show_chat)
         self.sidebar.new_asked.connect(self._show_chat)
         self.strip.changed.connect(context.apply_values)
+        self.dialogs.sampler_asked.connect(self._show_sampler)
         self.appearance.changed.connect(self._dress)
 
     def _show_parts(self) -> None:
@@ -155,6 +157,11 @@ class MainWindow(QMainWindow):
     def _toggle_strip(self, is_open: bool) -> None:
         self.strip.setVisible(is_open)
         store.write_open(self.context.settings, "settings", is_open)
+
+    @Slot(str)
+    def _show_sampler(self, setting: str) -> None:
+        self.topbar.strip.setChecked(True)
+        self.strip.show_setting(setting)
 
     @Slot()
     def _dress(self) -> None:

@@ -62,7 +62,7 @@ class AnswerView(QWidget):
         self.board = AnswerBoard(options)
         self.text = Prose(tr("Answer"), options.theme)
         self.replay = AnswerReplay(turn, options)
-        self.status = FiguresLine()
+        self.status = FiguresLine(options.theme)
         self.remarks = label("", "remark", wrap=True, selectable=True)
         self.remarks.setAccessibleName(tr("Remark"))
         self.retry = button(tr("Regenerate"), tr("Try the answer again"), role="plain")
@@ -161,6 +161,7 @@ class AnswerView(QWidget):
         self._options = options
         self.text.set_theme(options.theme)
         self.thinking.set_theme(options.theme)
+        self.status.set_theme(options.theme)
         self.board.set_options(options)
         self.replay.set_options(options)
         for view in self.canvases:
@@ -198,8 +199,7 @@ class AnswerView(QWidget):
         for view in self.canvases:
             view.set_legend(view is self.canvases[-1])
         self.speaker.setText(answer.model_title)
-        waits = answer.status == "waiting"
-        self.status.show_figures(status_line(answer), "" if waits else figures_line(answer))
+        self.status.show_figures(status_line(answer), figures_line(answer))
         said = "" if answer.is_active else remarks(answer)
         self.remarks.setText(said)
         if not answer.is_active and (answer.status == "done" or not self.board.is_on):
