@@ -245,7 +245,7 @@ class AnswerView(QWidget):
         before, self._settled = self._settled, len(answer.settled)
         seen = self.isVisible() and not self._options.reduced_motion and not self.canvas_toggle.isChecked()
         for number, view in enumerate(self.canvases[: self._settled] if seen else ()):
-            if number >= before and view.isVisible():
+            if number >= before and not view.visibleRegion().isEmpty():
                 first = sum(block.text_length or 0 for block in answer.canvas.blocks[:number])
                 self._leaving.append(Leaving.of(view, first, self._options.theme))
         return self._settled > before
@@ -257,10 +257,11 @@ class AnswerView(QWidget):
             return
         self._land()
         self.layout().activate()  # type: ignore[union-attr]
-        blocks = self._turn.answer.canvas.blocks[: self._settled]
+        blocks, first = self._turn.answer.canvas.blocks[: self._settled], leaving[0].first
         tokens = [token for block in blocks for token in block.shown[: block.text_length].tolist()]
-        written = read(tokens, self._model.piece, self._model.is_special)
-        self._gliding = Gliding(self.text, leaving, self.text.token_rects(written, leaving[0].first))
+        written = read(tokens[first:], self._model.piece, self._model.is_special)
+        rects = {first + place: rect for place, rect in self.text.token_rects(written).items()}
+        self._gliding = Gliding(self.text, leaving, rects)
         self._gliding.destroyed.connect(self._landed)
 
     def _land(self) -> None:
