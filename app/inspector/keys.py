@@ -36,6 +36,8 @@ COMMANDS = (
     Command("on", "One step on", ("Right",), repeats=True),
     Command("change-back", "Previous change of the selected cell", ("Shift+Left",), repeats=True),
     Command("change-on", "Next change of the selected cell", ("Shift+Right",), repeats=True),
+    Command("event-back", "Previous event", ("Shift+N",), repeats=True),
+    Command("event-on", "Next event: something is taken back, or a block ends", ("N",), repeats=True),
     Command("first", "First frame", ("Home",)),
     Command("last", "Last frame", ("End",)),
     Command("loop", "Loop, or no longer", ("O",)),

@@ -26,6 +26,7 @@ from app.inspector.cell.text import RenderedText
 from app.inspector.export_dialog import ExportDialog
 from app.inspector.keys import Keys, keeps
 from app.inspector.run_cards import Offer
+from app.inspector.timeline.captions import Captions
 from app.inspector.timeline.filmstrip import Filmstrip
 from app.inspector.timeline.overview import Overview
 from app.inspector.timeline.plots import Plots
@@ -76,6 +77,7 @@ class InspectorPage(QWidget):
         column.addWidget(self.stack)
         self.canvas = InspectorCanvas(self.player)
         self.transport = Transport(self.player, self.overview)
+        self.captions = Captions(self.player, self.overview)
         self.plots = Plots(self.player, self.overview)
         self.filmstrip = Filmstrip(self.player, self.overview)
         self.side = QTabWidget()
@@ -157,6 +159,7 @@ class InspectorPage(QWidget):
         column.addWidget(Hairline())
         column.addWidget(self.filmstrip)
         column.addWidget(self.transport)
+        column.addWidget(self.captions)
         self.stack.addWidget(self.views)
         self.overview.known.connect(self._show_problem)
         self.side.currentChanged.connect(self._give_room)
@@ -229,7 +232,7 @@ class InspectorPage(QWidget):
     def set_theme(self, theme: Theme) -> None:
         """Wear a theme; the style sheet is the window's."""
         self._theme = theme
-        for part in (self.canvas, self.transport, self.plots, self.filmstrip, *self._panels):
+        for part in (self.canvas, self.transport, self.captions, self.plots, self.filmstrip, *self._panels):
             self._dress(part)
 
     def set_reduced_motion(self, reduced: bool) -> None:
@@ -348,6 +351,10 @@ class InspectorPage(QWidget):
                 self.player.pause()
             case "forward":
                 self.player.play(1)
+            case "event-back":
+                self.captions.go(-1)
+            case "event-on":
+                self.captions.go(1)
             case _:
                 self.transport.run(command)
 

@@ -129,6 +129,11 @@ class ChoiceBox(QComboBox):
         else:
             event.ignore()
 
+    def showPopup(self) -> None:
+        view = self.view()
+        view.setMinimumWidth(view.sizeHintForColumn(0) + 2 * view.frameWidth())  # wider than a narrow box
+        super().showPopup()
+
 
 def choice_box(choice: Choice) -> ChoiceBox:
     """A combo box of a declared choice's options, with label and tool tip."""

@@ -14,10 +14,10 @@ from app.design.controls import Hairline
 from app.design.focus_rings import FocusRings
 from app.design.stylesheet import chrome
 from app.design.tokens import Theme
-from app.settings import dialog, store
+from app.settings import store
 from app.settings.strip import SettingsStrip
 from app.system.i18n import tr
-from app.window import geometry, palette, shortcuts, sidebar, statusbar
+from app.window import geometry, sidebar, statusbar
 from app.window.actions import all_actions
 from app.window.appearance import Appearance
 from app.window.dialogs import Dialogs
@@ -77,7 +77,6 @@ class MainWindow(QMainWindow):
         attempt(context, tr("The last page could not be shown"), self._show_last_page)
         self.notices.begin()
         attempt(context, tr("The conversations could not be listed"), self.conversations.refresh)
-        attempt(context, tr("The models could not be listed"), self.pages.models().refresh)
 
     # ---------------------------------------------------------------- building
 
@@ -172,9 +171,6 @@ class MainWindow(QMainWindow):
                 theme,
                 style,
                 statusbar.style,
-                palette.style,
-                shortcuts.style,
-                dialog.style,
                 sidebar.style,
             )
         )
@@ -186,9 +182,12 @@ class MainWindow(QMainWindow):
     @Slot()
     def _after_first_paint(self) -> None:
         """Start-up work that is put off until the window is painted."""
-        QTimer.singleShot(0, icons.load)
-        QTimer.singleShot(0, self.notices.end_start)
-        self.indicators.watch_memory()
+        for work in (self._list_models, self.indicators.watch_memory, icons.load, self.notices.end_start):
+            QTimer.singleShot(0, work)
+
+    @Slot()
+    def _list_models(self) -> None:
+        attempt(self.context, tr("The models could not be listed"), self.pages.models().refresh)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -92,7 +92,7 @@ def test_a_fork_without_a_change_is_the_run_itself(
         assert np.array_equal(was.entropy, now.entropy)
     inspector.page.show_view(1)
     qtbot.waitUntil(lambda: "same throughout" in inspector.compare.facts.text())
-    assert "The left run goes on from the right one at block 2" in inspector.compare.asked.text()
+    assert "The right run goes on from the left one at block 2" in inspector.compare.asked.text()
     tree = inspector.forks.tree
     assert tree.topLevelItemCount() >= 1
     root = tree.topLevelItem(0)
@@ -156,7 +156,7 @@ def test_influence_is_measured(qtbot: QtBot, window: MainWindow, inspector: Insp
     assert player.replay is not None
     player.go(len(player.replay.frames) - 1)
     assert window.context.model is not None
-    inspector._measure(1, window.context.model.encode("x")[0])
+    inspector.influence.asked.emit(1, window.context.model.encode("x")[0])
     qtbot.waitUntil(lambda: view.influence is not None, timeout=RUN_MS)
     assert view.influence is not None
     assert view.influence.kl[1] == 0
@@ -201,15 +201,19 @@ def test_the_details_of_a_fork_that_failed_are_reached(
     assert window.notices.notice.message.text() == "The fork could not be made."
 
 
-def test_a_run_of_another_model_is_looked_at_but_not_gone_on_from(
+def test_a_run_of_another_model_is_gone_on_from_when_that_is_loaded(
     qtbot: QtBot, window: MainWindow, inspector: InspectorController
 ) -> None:
-    ask(qtbot, window, "Reverse the word robot.")
+    trace = ask(qtbot, window, "Reverse the word robot.")
     window.context.load(SUDOKU)
     qtbot.waitUntil(lambda: window.context.model is not None, timeout=RUN_MS)
     window.pages.chat().inspect(window.context.session.chat.turns[-1])
-    assert not inspector.forks.run.isEnabled()
-    assert "load that model" in inspector.forks.place.text()
+    inspector.forks.run.click()
+    qtbot.waitUntil(lambda: inspector.page.player.trace is not trace and not inspector.is_forking, timeout=RUN_MS)
+    assert window.context.model.path_or_id == SKILLS
+    forked = inspector.page.player.trace
+    assert forked is not None
+    assert forked.header.parent.id == trace.header.id
 
 
 def test_a_damaged_file_is_said(window: MainWindow, inspector: InspectorController, tmp_path: Any) -> None:

@@ -1,0 +1,144 @@
+"""What happens at a frame of a run, in plain words: "Step 5: this 8 is taken back". No widgets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from app.player.player import NOTHING
+from app.state.run.replay import NOISE, BlockRecord, Frame
+from app.state.run.story import Moment, in_doubt, moment, tokens_before
+from app.system.i18n import tr, trn
+from engine import Recording, step_number
+
+NAMED = 3  # tokens that are named one by one
+
+
+class Caption(NamedTuple):
+    """``position`` is the cell that it is about, -1 where it is about none in particular."""
+
+    text: str
+    position: int = NOTHING
+
+
+def caption(record: BlockRecord, frame: Frame, trace: Recording) -> Caption:
+    """What happens at a frame."""
+    if frame.step == NOISE or not record.steps:
+        return Caption(_beginning(record))
+    if frame.step >= record.steps:
+        return Caption(_end(record, trace.config.max_denoising_steps))
+    found = moment(record, frame.step)
+    clauses = [*_taken_back(record, found, trace), *_returned(record, found, trace), *_accepted(found)]
+    about = next(iter((*found.taken_back, *found.otherwise, *found.again)), NOTHING)
+    said = tr("; ").join(clauses) or _nothing(found)
+    return Caption(tr("Step {step}: {said}.", step=step_number(frame.step), said=said), about)
+
+
+def named(trace: Recording, token: int) -> str:
+    """A token as people call it."""
+    piece = trace.piece(token)
+    if trace.is_special(token):
+        return tr("end of the text")
+    if not piece.strip():
+        return tr("line break") if "\n" in piece else tr("space")
+    return tr("“{text}”", text=piece.strip())
+
+
+def _beginning(record: BlockRecord) -> str:
+    block, given = record.index + 1, int(record.pinned.sum())
+    if not given:
+        return tr("Block {block} begins: a random token in each of {count} cells.", block=block, count=record.length)
+    return trn(
+        "Block {block} begins: {count} cell is given, a random token in each of the other {others}.",
+        "Block {block} begins: {count} cells are given, a random token in each of the other {others}.",
+        given,
+        block=block,
+        others=record.length - given,
+    )
+
+
+def _end(record: BlockRecord, most: int) -> str:
+    block, steps, doubts = record.index + 1, record.steps, in_doubt(record)
+    if record.reason == "converged":
+        return tr(
+            "Block {block} ends early, after {steps} of {most} steps: no guess changes any more, and it is sure.",
+            block=block,
+            steps=steps,
+            most=most,
+        )
+    if not doubts:
+        return tr("Block {block} ends at its last step, {steps}.", block=block, steps=steps)
+    return trn(
+        "Block {block} ends at its last step, {steps}, with {count} cell still in doubt.",
+        "Block {block} ends at its last step, {steps}, with {count} cells still in doubt.",
+        doubts,
+        block=block,
+        steps=steps,
+    )
+
+
+def _taken_back(record: BlockRecord, found: Moment, trace: Recording) -> list[str]:
+    places = found.taken_back
+    if not places:
+        return []
+    before = tokens_before(record, found.step)
+    tokens = list(dict.fromkeys(named(trace, int(before[place])) for place in places))
+    count, told = len(places), _listed(tokens[:NAMED])
+    if count == 1:
+        return [tr("this {token} is taken back", token=told)]
+    if count == len(tokens) <= NAMED:
+        return [tr("{tokens} are taken back", tokens=told)]
+    if len(tokens) <= NAMED:
+        return [tr("{count} cells are taken back: {tokens}", count=count, tokens=told)]
+    return [tr("{count} cells are taken back, {tokens} among them", count=count, tokens=told)]
+
+
+def _returned(record: BlockRecord, found: Moment, trace: Recording) -> list[str]:
+    before, now = tokens_before(record, found.step), record.candidates[found.step]
+    said = [
+        tr("{before} becomes {now}", before=named(trace, int(before[place])), now=named(trace, int(now[place])))
+        for place in found.otherwise[:1]
+    ]
+    more = len(found.otherwise) - 1
+    if more > 0:
+        said.append(trn("{count} more is decided otherwise", "{count} more are decided otherwise", more))
+    if len(found.again) == 1:
+        said.append(tr("{token} is accepted again", token=named(trace, int(now[found.again[0]]))))
+    elif found.again:
+        said.append(tr("{count} are accepted again as they were", count=len(found.again)))
+    return said
+
+
+def _accepted(found: Moment) -> list[str]:
+    everything = found.accepted == found.counted
+    if found.fresh and found.step == 0:
+        count = len(found.fresh)
+        if count == found.counted:
+            return [trn("the one cell is accepted at once", "all {count} cells are accepted at once", count)]
+        return [tr("{count} of {cells} cells are accepted at once", count=count, cells=found.counted)]
+    said = []
+    if found.fresh:
+        said.append(trn("{count} cell is newly accepted", "{count} cells are newly accepted", len(found.fresh)))
+    if everything and found.settled == found.counted:
+        said.append(tr("every cell is settled"))
+    elif everything and found.fresh:
+        said.append(tr("now all are"))
+    return said
+
+
+def _nothing(found: Moment) -> str:
+    if found.changed:
+        return trn(
+            "nothing is accepted or taken back; {count} best guess changes",
+            "nothing is accepted or taken back; {count} best guesses change",
+            len(found.changed),
+        )
+    if not found.accepted:
+        return tr("it is sure of nothing yet")
+    return tr("nothing changes; {count} of {cells} cells are accepted", count=found.accepted, cells=found.counted)
+
+
+def _listed(tokens: Sequence[str]) -> str:
+    if len(tokens) < 2:
+        return "".join(tokens)
+    return tr("{most} and {last}", most=tr(", ").join(tokens[:-1]), last=tokens[-1])

@@ -1,0 +1,95 @@
+"""What is said of each step: in words, from the events, and going from event to event."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import Qt
+
+from app.inspector.page import InspectorPage
+from app.inspector.story_words import caption
+from app.state.run.replay import Replay
+from app.state.run.story import in_doubt, moment
+from engine import Event, Recording, gallery, open_trace
+from tests.app.inspector.made_up import Recorded, committed, started, step_event
+
+F, G, END = 5, 6, 1  # "f", "g" and the end
+
+
+def life(reason: str = "converged") -> list[Event]:
+    """Four cells, the last the end: cell 0 is taken back and comes again, cell 1 is taken back and becomes another."""
+    rows = [
+        ((F, F, F, END), (True, True, False, True)),
+        ((F, F, F, END), (False, False, False, True)),
+        ((F, G, F, END), (True, False, False, True)),
+        ((F, G, F, END), (True, True, False, True)),
+        ((F, G, F, END), (True, True, True, True)),
+        ((F, G, F, END), (True, True, True, True)),
+    ]
+    steps = [step_event(step, tokens, tokens, accepted) for step, (tokens, accepted) in enumerate(rows)]
+    return [started(4), *steps, committed((F, G, F, END), 3, len(rows), reason=reason)]
+
+
+def said(trace: Recording) -> list[str]:
+    replay = Replay(trace)
+    return [caption(replay.record(frame.block), frame, trace).text for frame in replay.frames]
+
+
+def test_each_step_is_told_from_its_events() -> None:
+    assert said(Recorded(life())) == [
+        "Block 1 begins: a random token in each of 4 cells.",
+        "Step 1: 2 of 3 cells are accepted at once.",
+        "Step 2: 2 cells are taken back: “f”.",
+        "Step 3: “f” is accepted again.",
+        "Step 4: “f” becomes “g”.",
+        "Step 5: 1 cell is newly accepted; now all are.",
+        "Step 6: every cell is settled.",
+        "Block 1 ends early, after 6 of 48 steps: no guess changes any more, and it is sure.",
+    ]
+
+
+def test_padding_has_no_part_and_an_unsure_end_says_so() -> None:
+    record = Replay(Recorded([*life()[:4], committed((F, G, F, END), 3, 3, reason="step_cap")])).record(0)
+    assert (moment(record, 0).counted, moment(record, 0).accepted, in_doubt(record)) == (3, 2, 2)
+    trace = Recorded([*life()[:4], committed((F, G, F, END), 3, 3, reason="step_cap")])
+    assert said(trace)[-1] == "Block 1 ends at its last step, 3, with 2 cells still in doubt."
+
+
+def test_what_is_said_of_the_gallery_is_what_happened() -> None:
+    """Held against the events themselves, one after the other."""
+    trace = open_trace(next(one.path for one in gallery() if one.path.stem == "sudoku-hard"))
+    replay = Replay(trace)
+    record = replay.record(0)
+    before = set[int]()
+    for step in range(record.steps):
+        now = {place for place in range(record.text_length or 0) if record.accepted[step, place]}
+        found = moment(record, step)
+        assert set(found.taken_back) == before - now, step
+        assert {*found.fresh, *found.again, *found.otherwise} == now - before, step
+        before = now
+    assert said(trace)[3] == "Step 3: “8” and “4” are taken back; 2 cells are newly accepted."
+
+
+@pytest.fixture
+def page(qtbot) -> InspectorPage:
+    made = InspectorPage(reduced_motion=True)
+    qtbot.addWidget(made)
+    made.resize(1280, 800)
+    made.show()
+    made.open_trace(Recorded(life()), 0)
+    made.overview.finish()
+    return made
+
+
+def test_the_words_follow_the_step_and_events_are_gone_to(page, qtbot) -> None:
+    assert page.captions.text.accessibleName() == "Block 1 begins: a random token in each of 4 cells."
+    assert not page.captions.back.isEnabled()
+    page.player.go(5)
+    assert page.captions.text.accessibleName().startswith("Step 5: ")
+    qtbot.keyClick(page, Qt.Key.Key_N, Qt.KeyboardModifier.ShiftModifier)
+    assert (page.player.frame.step, page.player.selection) == (1, 0)
+    page.captions.on.click()
+    assert page.player.frame.step == 6
+    assert page.captions.text.accessibleName().startswith("Block 1 ends early")
+    assert not page.captions.on.isEnabled()
+    page.close_trace()
+    assert page.captions.text.accessibleName() == ""
