@@ -246,7 +246,9 @@ class Plots(QWidget):
             plot.setYRange(0, HEADROOM * top, padding=0)
             plot.getAxis("left").setTicks([[(0, ""), (top, "")]])
             tops.append(top)
-        self._rows[-1].getAxis("bottom").setTicks([self.ticks(blocks)])
+        ticks = self.ticks(blocks)
+        for plot in self._rows:
+            plot.getAxis("bottom").setTicks([ticks])
         return tops
 
     def ticks(self, blocks: Sequence[int]) -> list[tuple[float, str]]:
