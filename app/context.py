@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
-from PySide6.QtCore import QObject, QSettings, Signal, Slot
+from PySide6.QtCore import QObject, QSettings, QUrl, Signal, Slot
+from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QApplication, QStyle, QWidget
 
 from app.bridge.engine_thread import EngineLink
@@ -126,8 +127,9 @@ class AppContext(QObject):
     offline_changed = Signal()
     models_changed = Signal()  # ``models`` has changed
     said = Signal(str, str)  # what went wrong in a sentence, and details
+    done = Signal(str, str, object)  # what was done in a sentence, the title of what can be done next, and that
     page_asked = Signal(str)
-    inspect_asked = Signal(object, bool)  # a Recording, or the Path of one; whether it is under way
+    inspect_asked = Signal(object, bool, int)  # a Recording, or the Path of one; whether it is under way; a frame
 
     def __init__(
         self, backend: EngineLink, settings: QSettings, library: Library, folders: Folders, seed: int | None = None
@@ -168,13 +170,20 @@ class AppContext(QObject):
         self.said.emit(message, details)
 
     @Slot(str)
+    def confirm_export(self, path: str) -> None:
+        """Tell the user of a file that was written, and offer to show where it is."""
+        folder = QUrl.fromLocalFile(str(Path(path).absolute().parent))
+        said = tr("Exported {name}", name=Path(path).name)
+        self.done.emit(said, tr("Show"), lambda: QDesktopServices.openUrl(folder))
+
+    @Slot(str)
     def show_page(self, page: str) -> None:
         """Bring a page to the front, by its name."""
         self.page_asked.emit(page)
 
-    def inspect(self, run: Recording | Path, *, is_live: bool = False) -> None:
-        """Open a run in the inspector, at its beginning; ``is_live`` while it is still running."""
-        self.inspect_asked.emit(run, is_live)
+    def inspect(self, run: Recording | Path, *, is_live: bool = False, place: int = 0) -> None:
+        """Open a run in the inspector, at a frame of it; ``is_live`` while it is still running."""
+        self.inspect_asked.emit(run, is_live, place)
 
     def offer_models(self, models: Sequence[tuple[str, str]]) -> None:
         """Set the models that can be loaded besides the embedded ones: folders, with titles."""
@@ -227,9 +236,13 @@ class AppContext(QObject):
 
     @Slot()
     def unload(self) -> None:
-        """Unload the model and free its memory; cancels a running load."""
+        """Unload the model and free its memory; of one that is being loaded, go back to the one before."""
+        before = None if self.loading is None else self.loading.otherwise
         self.loading = self._held = None
-        self.backend.unload()
+        if before is None:
+            self.backend.unload()
+        else:
+            self.load(before.path_or_id, before.adapter)
 
     def _load_failed(self, failed: LoadFailed, loading: Loading) -> None:
         """Say so, and go back to the model before."""

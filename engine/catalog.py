@@ -116,7 +116,7 @@ PUBLISHED = (
     PublishedModel(
         "cyankiwi/diffusiongemma-26B-A4B-it-AWQ-INT4",
         "DiffusionGemma 26B-A4B, 4 bits",
-        "the whole model with its experts in 4 bits, for a graphics card with 24 GB; loads as it is",
+        "its experts in 4 bits, for a graphics card with 24 GB; loads as it is",
         17_220_000_000,
         "26b-a4b",
         is_packed=True,
@@ -125,7 +125,7 @@ PUBLISHED = (
     PublishedModel(
         "google/diffusiongemma-26B-A4B-it",
         "DiffusionGemma 26B-A4B, bf16",
-        "the original in 16 bits; for a graphics card with 24 GB, convert it to 4 bits once it is here",
+        "the original in 16 bits; make a 4-bit copy of it for a graphics card with 24 GB",
         51_650_000_000,
         "26b-a4b",
         is_packed=False,

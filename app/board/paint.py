@@ -28,6 +28,8 @@ from engine.tasks.sudoku import PEERS
 
 SMALLEST_NOISE = 36
 """Cells of fewer pixels have no room for noise beside marks or a digit."""
+SMALLEST_BESIDE = 22
+"""Cells of fewer pixels have no room for pencil marks beside a digit."""
 MOST_BESIDE = 4
 """Pencil marks beside a digit that dominates."""
 _TAG = 0.34
@@ -126,7 +128,7 @@ def _cell_texts(
         drawn.append(Drawn(Face(round(0.56 * size), True), cell.given, middle_x, middle_y, ink))
     elif cell.digit:
         drawn.append(Drawn(Face(round(0.56 * size)), cell.digit, middle_x, middle_y, ink))
-        if cell.state not in _SURE:
+        if cell.state not in _SURE and size >= SMALLEST_BESIDE:
             _marks_beside(drawn, rect, cell, theme)
     elif cell.marks:
         _marks_in_places(drawn, rect, cell, theme)

@@ -56,9 +56,10 @@ class FrameView(GridView):
         before, self._run = self._run, frame
         if before is frame:
             return
-        self._stop_fade()
-        if before is not None and frame is not None and before.puzzle == frame.puzzle and frame.step > before.step:
-            self._fade_changes(before, frame)
+        if before is not None and frame is not None and before.puzzle == frame.puzzle and frame.step >= before.step:
+            self._fade_changes(before, frame)  # an earlier tint goes on where nothing has changed
+        else:
+            self._stop_fade()
         self._describe()
         self._redraw()
 

@@ -86,7 +86,7 @@ class Pacing(QObject):
             due.append(self._show(self._held.popleft()))
         if due:
             self.released.emit(due)
-        elif self._paced:
+        else:
             self.revealed.emit(self.share)
         self._look_again()
 

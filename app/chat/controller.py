@@ -9,10 +9,10 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Slot
 from PySide6.QtWidgets import QApplication
 
-import engine
 from app.chat.page import ChatPage
 from app.chat.prompts import prepare, prepare_with_files, suggestions
 from app.chat.regenerating import Regenerating
+from app.chat.replaying import Replaying, run_of
 from app.chat.view_options import ViewOptions
 from app.context import AppContext
 from app.design.notice import Notice
@@ -24,7 +24,6 @@ from app.state.chat.attachment import Attachment, with_attachments
 from app.state.chat.conversation import Turn
 from app.system.i18n import tr
 from engine import SafelightError, catalog
-from engine.files import is_bare_name
 
 
 class ChatController(QObject):
@@ -59,6 +58,8 @@ class ChatController(QObject):
         context.busy_changed.connect(self.refresh)
         context.settings_changed.connect(self.show_settings)
         context.theme_changed.connect(self._dress)
+        page.pace_chosen.connect(context.choose_pace)
+        self._replaying = Replaying(context, page)
         self._regenerating = Regenerating(context, page.notice, self._answer_again)
         if kept.problem:
             context.say(kept.problem)
@@ -138,12 +139,10 @@ class ChatController(QObject):
 
     @Slot(object)
     def inspect(self, turn: Turn) -> None:
-        """Look into the answer on show of a turn, in memory or as it was kept."""
-        answer = turn.answer
-        if answer.trace is not None:
-            self._context.inspect(answer.trace, is_live=answer.is_active)
-        elif is_bare_name(answer.trace_id):
-            self._context.inspect(self._context.folders.traces / f"{answer.trace_id}{engine.TRACE_SUFFIX}")
+        """Look into the answer on show of a turn, at the step that is looked at there."""
+        run = run_of(turn.answer, self._context.folders.traces)
+        if run is not None:
+            self._context.inspect(run, is_live=turn.answer.is_active, place=self.page.place_of(turn))
 
     @Slot(object, str)
     def edit(self, turn: Turn, text: str) -> None:
@@ -193,7 +192,8 @@ class ChatController(QObject):
 
     def _options(self) -> ViewOptions:
         context = self._context
-        return ViewOptions(context.theme, context.values.calm, context.values.layer, context.values.reduced_motion)
+        values = context.values
+        return ViewOptions(context.theme, values.calm, values.layer, values.reduced_motion, values.pace)
 
     @Slot()
     def _dress(self) -> None:

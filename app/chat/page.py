@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Hashable, Iterator, Sequence
+from typing import TYPE_CHECKING, cast
 
 from PySide6.QtCore import QMetaMethod, Qt, Signal, Slot
 from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent, QDropEvent, QFont, QFontMetrics, QResizeEvent
@@ -14,10 +15,8 @@ from app.chat.composer.composer import Composer
 from app.chat.guess import guess_height
 from app.chat.messages.focus import FocusPlace
 from app.chat.messages.scroller import FEW, SIDE, Scroller
-from app.chat.messages.turn import TurnView
 from app.chat.prompts import Suggestion
-from app.chat.prose.reading import prepare
-from app.chat.prose.widget import PAD
+from app.chat.prose import PAD
 from app.chat.suggestions import SuggestionBar
 from app.chat.view_options import ViewOptions
 from app.chat.welcome import ChatWelcome, centred
@@ -25,8 +24,13 @@ from app.design.controls import Hairline, chain_tabs
 from app.design.fonts import TEXT_LEAD, px
 from app.design.notice import Notice
 from app.state.chat.conversation import Answer, ChatState, Turn
+from app.state.run.replay import Replay
 from app.system.i18n import tr
+from engine import Recording
 from engine.service import LoadedModel
+
+if TYPE_CHECKING:
+    from app.chat.messages.turn import TurnView
 
 COLUMN_CHARACTERS = 72
 
@@ -54,6 +58,8 @@ class ChatPage(QWidget):
     prompt_chosen = Signal(object, int)
     answer_delete_asked = Signal(object, int)  # a version of an answer; offered where somebody listens
     inspect_asked = Signal(object)  # the turn whose answer is to be looked into
+    replay_asked = Signal(object)  # the turn whose answer's run is to be read
+    pace_chosen = Signal(str)  # a value of the declared setting
     files_dropped = Signal(list)  # paths
 
     def __init__(self, options: ViewOptions) -> None:
@@ -137,7 +143,7 @@ class ChatPage(QWidget):
     def view_of(self, turn: Turn) -> TurnView | None:
         """A turn's view, if it has one now."""
         view = self.scroller.view(turn)
-        return view if isinstance(view, TurnView) else None
+        return cast("TurnView | None", view)
 
     def show_chat(self, chat: ChatState, model: LoadedModel | None) -> None:
         """Show another conversation from its end, or what has become of the path. Views of turns that stay are kept."""
@@ -185,6 +191,33 @@ class ChatPage(QWidget):
         if view is not None:
             view.answer.glide()
 
+    # ---------------------------------------------------------------- a run once more
+
+    @Slot(object)
+    def _want_replay(self, turn: Turn) -> None:
+        """One at a time: what another answer holds of its run is let go of."""
+        for view in self._views():
+            if view.turn is not turn:
+                view.answer.replay.forget()
+        self.replay_asked.emit(turn)
+
+    def show_replay(self, turn: Turn, answer: Answer, replay: Replay, trace: Recording) -> None:
+        """The run of an answer is read; it is shown if the answer still is."""
+        view = self.view_of(turn)
+        if view is not None and turn.answer is answer:
+            view.answer.replay.open(replay, trace)
+
+    def refuse_replay(self, turn: Turn, answer: Answer, why: str) -> None:
+        """The run of an answer cannot be read."""
+        view = self.view_of(turn)
+        if view is not None and turn.answer is answer:
+            view.answer.replay.refuse(why)
+
+    def place_of(self, turn: Turn) -> int:
+        """The frame of an answer's run that is looked at; the first where none is."""
+        view = self.view_of(turn)
+        return 0 if view is None else view.answer.replay.place
+
     def set_can_repeat(self, can_repeat: bool) -> None:
         """Whether anything can be asked now: answers again, prompts otherwise."""
         if can_repeat != self._can_repeat:
@@ -214,9 +247,11 @@ class ChatPage(QWidget):
     # ---------------------------------------------------------------- views
 
     def _views(self) -> list[TurnView]:
-        return [view for view in self.scroller.views.values() if isinstance(view, TurnView)]
+        return [cast("TurnView", view) for view in self.scroller.views.values()]
 
     def _make(self, turn: Hashable) -> QWidget:
+        from app.chat.messages.turn import TurnView  # with all that shows a message: an empty page does without
+
         assert isinstance(turn, Turn)
         view = TurnView(turn, self._models.get(turn.answer), self._options)
         view.stop_asked.connect(self.stop_asked)
@@ -227,6 +262,8 @@ class ChatPage(QWidget):
         view.prompt_chosen.connect(self.prompt_chosen)
         view.answer_delete_asked.connect(self.answer_delete_asked)
         view.inspect_asked.connect(self.inspect_asked)
+        view.replay_asked.connect(self._want_replay)
+        view.pace_chosen.connect(self.pace_chosen)
         view.rebuilt.connect(self.scroller.rechain)
         self._show_state(view)
         return view
@@ -236,6 +273,8 @@ class ChatPage(QWidget):
         return guess_height(turn, width)
 
     def _warm(self, turn: Hashable) -> Iterator[None]:
+        from app.chat.prose.reading import prepare  # as in ``_make``
+
         assert isinstance(turn, Turn)
         if not turn.answer.is_active:
             yield from prepare(turn.answer.text)
@@ -290,4 +329,4 @@ class ChatPage(QWidget):
 
 
 def _tab_stops(view: QWidget) -> Sequence[QWidget]:
-    return view.tab_stops() if isinstance(view, TurnView) else ()
+    return cast("TurnView", view).tab_stops()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from app.canvas.view import CanvasView
 from app.design.fonts import canvas_font, text_percent
 from app.design.tokens import Theme
+
+if TYPE_CHECKING:
+    from app.canvas.view import CanvasView
 
 
 @dataclass(frozen=True)
@@ -17,6 +20,7 @@ class ViewOptions:
     calm: bool
     layer: str
     reduced_motion: bool
+    pace: str = "1"  # of a replay, a value of the declared setting
     percent: int = 0  # the size of text; 0 takes the present one
 
     def __post_init__(self) -> None:

@@ -57,7 +57,7 @@ def _progress(answer: Answer) -> str:
 def _result(answer: Answer) -> str:
     figures = answer.figures
     if not figures.steps:  # they are not known, as of an answer from elsewhere
-        return ""
+        return _seed(answer)
     steps = trn("{count} step", "{count} steps", figures.steps)
     if figures.blocks > 1:
         blocks = trn("{count} block", "{count} blocks", figures.blocks)
@@ -67,9 +67,11 @@ def _result(answer: Answer) -> str:
 
 
 def figures_line(answer: Answer) -> str:
-    """What a run's figures are for people from the field, each with its unit."""
+    """What a run's figures are for people from the field, each with its unit; empty before there are any."""
+    if not answer.figures.steps:
+        return ""
     parts = _of_block(answer) if answer.status == "developing" else _of_run(answer)
-    return " · ".join([*parts, tr("Seed {seed}", seed=answer.seed)])
+    return " · ".join([*parts, _seed(answer)])
 
 
 def _of_block(answer: Answer) -> list[str]:
@@ -91,6 +93,10 @@ def _of_run(answer: Answer) -> list[str]:
     if answer.status == "done" and figures.tokens_per_second is not None:
         parts.append(tr("{tokens} tokens a second", tokens=f"{figures.tokens_per_second:,.0f}"))
     return parts
+
+
+def _seed(answer: Answer) -> str:
+    return tr("Seed {seed}", seed=answer.seed)
 
 
 def _seconds(seconds: float) -> str:

@@ -1,16 +1,27 @@
-"""A message over a page: an error, with details to copy where there are any, a deletion with its undo, a question."""
+"""A message over a page: an error with its details, what was done and what can be done with it, or a question."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import Slot
+from PySide6.QtCore import QTimer, Slot
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QDialog, QFrame, QHBoxLayout, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QApplication,
+    QDialog,
+    QFrame,
+    QHBoxLayout,
+    QPlainTextEdit,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
 
-from app.design.controls import FlowLayout, button, chain_tabs, label
+from app.design.controls import FlowLayout, button, chain_tabs, label, restyle
 from app.design.fonts import TEXT_BODY, canvas_font
 from app.system.i18n import tr
+
+STAYS_MS = 10_000  # of a confirmation, unless it is pointed at or has the keyboard
 
 
 class DetailsDialog(QDialog):
@@ -45,12 +56,13 @@ class DetailsDialog(QDialog):
 
 
 class Notice(QFrame):
-    """Hidden until ``show_message``; stays until it is dismissed or replaced."""
+    """Hidden until something is shown; stays until it is dismissed or replaced, a confirmation for a while."""
 
     def __init__(self) -> None:
         super().__init__()
         self.setProperty("role", "notice")
         self._details = ""
+        self._is_asking = False
         self._undo: Callable[[], object] | None = None
         self.choices: list[QPushButton] = []  # the answers to a question
         self.message = label("", wrap=True, selectable=True)
@@ -59,6 +71,9 @@ class Notice(QFrame):
         self.details.clicked.connect(self._open_details)
         self.undo = button(tr("Undo"), tr("Undo the deletion"))
         self.undo.clicked.connect(self._undo_it)
+        self._leaving = QTimer(self)
+        self._leaving.setInterval(STAYS_MS)
+        self._leaving.timeout.connect(self._leave)
         self.dismiss = button(tr("Dismiss"), tr("Dismiss the message"))
         self.dismiss.clicked.connect(self.hide)
         strip = QWidget()
@@ -85,10 +100,15 @@ class Notice(QFrame):
         self._show(message, "", None, choices)
         self.choices[0].setFocus()
 
+    def show_done(self, message: str, title: str, act: Callable[[], object]) -> None:
+        """Confirm what was done, for a while; a button of this title goes on from there."""
+        self._show(message, "", None, [(title, act)], is_done=True)
+        self._leaving.start()
+
     @property
     def is_asking(self) -> bool:
         """Whether a question is on show."""
-        return bool(self.choices) and not self.isHidden()
+        return self._is_asking and not self.isHidden()
 
     def _show(
         self,
@@ -96,7 +116,12 @@ class Notice(QFrame):
         details: str,
         undo: Callable[[], object] | None,
         choices: Sequence[tuple[str, Callable[[], object]]] = (),
+        *,
+        is_done: bool = False,
     ) -> None:
+        self._leaving.stop()
+        self._is_asking = bool(choices) and not is_done
+        restyle(self, "tone", "done" if is_done or undo is not None else "")
         for made in self.choices:
             self._buttons.removeWidget(made)
             made.hide()
@@ -121,6 +146,12 @@ class Notice(QFrame):
         made.clicked.connect(choose)
         self._buttons.insertWidget(len(self.choices), made)
         return made
+
+    @Slot()
+    def _leave(self) -> None:
+        focus = QApplication.focusWidget()
+        if not self.underMouse() and not (focus is not None and self.isAncestorOf(focus)):
+            self.hide()
 
     @Slot()
     def _undo_it(self) -> None:

@@ -61,6 +61,7 @@ class InspectorController(QObject):
         page.file_asked.connect(self.ask_file)
         page.chosen.connect(self.open_key)
         page.closed.connect(self.offer)
+        page.exported.connect(context.confirm_export)
         self.compare.wanted.connect(self._offer_others)
         self.compare.chosen.connect(self._compare_with)
         self.compare.file_asked.connect(self._ask_other)
@@ -147,25 +148,25 @@ class InspectorController(QObject):
         keyed = [(trace.header, self._key(trace)) for trace in found]
         return sorted(keyed, key=lambda one: one[0].created, reverse=True)
 
-    @Slot(object, bool)
-    def inspect(self, run: Recording | Path, is_live: bool = False) -> None:
-        """Look into a run, or the file of one, from its beginning; ``is_live`` where it is still under way."""
+    @Slot(object, bool, int)
+    def inspect(self, run: Recording | Path, is_live: bool = False, place: int = 0) -> None:
+        """Look into a run, or the file of one, from a frame of it; ``is_live`` where it is still under way."""
         if isinstance(run, Path):
-            self.open_key(str(run))
+            self.open_key(str(run), place)
             return
         self._context.show_page(INSPECTOR)
         if is_live:
             self.page.follow_live(run)
         else:
-            self.page.open_trace(run, 0)
+            self.page.open_trace(run, place)
 
     @Slot(str)
-    def open_key(self, key: str) -> None:
-        """Open a run by its key, at its beginning."""
+    def open_key(self, key: str, place: int = 0) -> None:
+        """Open a run by its key, at a frame of it."""
         trace = self._read(key)
         if trace is not None:
             self._context.show_page(INSPECTOR)
-            self.page.open_trace(trace, 0)
+            self.page.open_trace(trace, place)
 
     @Slot()
     def ask_file(self) -> None:

@@ -298,6 +298,8 @@ class ExportDialog(QDialog):
             said = tr("Written: {path} ({size})", path=str(self._path), size=size(self._path.stat().st_size))
             self._say("\n".join(filter(None, (said, end.value))))
             self.exported.emit(str(self._path))
+            if not end.value:  # what must be known of the file stays in sight
+                self.accept()
         except SafelightError as error:
             self._end()
             self._say(str(error), wrong=True)

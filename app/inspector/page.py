@@ -49,6 +49,7 @@ class InspectorPage(QWidget):
     file_asked = Signal()
     chosen = Signal(str)  # the key of an offered run
     closed = Signal()
+    exported = Signal(str)  # the file
 
     def __init__(self, theme: Theme = DARKROOM, reduced_motion: bool = False, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -340,7 +341,9 @@ class InspectorPage(QWidget):
         """Ask how to export the run that is open."""
         if self.player.trace is not None:
             self.player.pause()
-            ExportDialog(self.player, self).open()
+            dialog = ExportDialog(self.player, self)
+            dialog.exported.connect(self.exported)
+            dialog.open()
 
     # ---------------------------------------------------------------- keys and size
 

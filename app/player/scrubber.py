@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtCore import QEvent, Qt, Signal, Slot
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QSlider, QVBoxLayout, QWidget
 
@@ -12,7 +12,7 @@ from app.design import icons
 from app.design.controls import button, label
 from app.design.tokens import DARKROOM, Theme
 from app.player.player import Player
-from app.settings.fields import choice_box
+from app.settings.fields import ChoiceBox, choice_box
 from app.settings.spec import PACE
 from app.state.run.replay import NOISE
 from app.system.i18n import tr, trn
@@ -43,6 +43,7 @@ class Scrub(QWidget):
         super().__init__(parent)
         self._players = tuple(players)
         self._theme = DARKROOM
+        self._in_line = in_line
         self._live: Player | None = None
         self._offered = 0  # frames of a run that is not read yet
         self._first_use: Callable[[], None] | None = None  # what is to be done once it is
@@ -58,13 +59,15 @@ class Scrub(QWidget):
             made.setObjectName("transport-button")
         self.words = label("", "caption")
         self.words.setAccessibleName(tr("Frame on show"))
-        self.pace = choice_box(PACE)
-        self.pace.setObjectName("pace")
-        self._lay_out(in_line)
+        self.pace = _pace_box()
+        policy = self.slider.sizePolicy()
+        policy.setRetainSizeWhenHidden(True)  # the pace keeps its place
+        self.slider.setSizePolicy(policy)
+        self._lay_out()
         self._connect()
         self._show()
 
-    def _lay_out(self, in_line: bool) -> None:
+    def _lay_out(self) -> None:
         row = QHBoxLayout()
         row.setSpacing(4)
         for made in (self.back, self.play, self.on):
@@ -75,9 +78,10 @@ class Scrub(QWidget):
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addLayout(row)
-        if in_line:
+        if self._in_line:
             row.addSpacing(8)
             row.addWidget(self.words)
+            self._fit_words()
         else:
             self.words.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
             self.words.setAlignment(Qt.AlignmentFlag.AlignCenter)
@@ -97,7 +101,7 @@ class Scrub(QWidget):
             player.grown.connect(self._show)
             player.placed.connect(self._placed)
             player.revealed.connect(self._follow_lead)
-            player.playing_changed.connect(self._set_icons)
+            player.playing_changed.connect(self._playing_changed)
 
     def tab_stops(self) -> list[QWidget]:
         """What Tab goes through, in order."""
@@ -125,6 +129,17 @@ class Scrub(QWidget):
         """There is a run of so many frames to be read, at whose end one is."""
         self._offered = frames
         self._show()
+
+    def refuse(self, why: str) -> None:
+        """The run that was offered cannot be read."""
+        self._offered, self._first_use = 0, None
+        self._show()
+        self.words.setText(why)
+
+    def set_live(self, live: bool) -> None:
+        """While a run is under way elsewhere there is the pace alone to choose."""
+        for part in (self.back, self.play, self.on, self.slider, self.words):
+            part.setVisible(not live)
 
     # ---------------------------------------------------------------- going
 
@@ -195,6 +210,13 @@ class Scrub(QWidget):
                     is_behind = lead.place >= _frames(player)
                     player.show_frame(min(lead.place, _frames(player) - 1), 1.0 if is_behind else lead.share)
 
+    @Slot(bool)
+    def _playing_changed(self, is_playing: bool) -> None:
+        for player in self._players:
+            if not is_playing and _frames(player):
+                player.show_frame(player.place)  # whole
+        self._set_icons()
+
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.key() == Qt.Key.Key_Space and event.modifiers() == Qt.KeyboardModifier.NoModifier:
             self.toggle()
@@ -215,6 +237,17 @@ class Scrub(QWidget):
             player.set_speed(float(pace))
 
     # ---------------------------------------------------------------- showing
+
+    def _fit_words(self) -> None:
+        """Room for what is said of most runs, so that the slider keeps its length."""
+        metrics = self.words.fontMetrics()
+        said = (_noise_words(), tr("After {step} of {steps} steps", step=99, steps=99))
+        self.words.setMinimumWidth(max(metrics.horizontalAdvance(text) for text in said))
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() in (QEvent.Type.FontChange, QEvent.Type.StyleChange) and self._in_line:
+            self._fit_words()
 
     @Slot()
     def _show(self) -> None:
@@ -247,6 +280,15 @@ class Scrub(QWidget):
         icons.set_icon(self.on, "step-forward", self._theme.ink)
 
 
+def _pace_box() -> ChoiceBox:
+    """As wide as the numbers need; the list is as wide as its widest row."""
+    box = choice_box(PACE)
+    box.setSizeAdjustPolicy(ChoiceBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+    box.setMinimumContentsLength(4)
+    box.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+    return box
+
+
 def _frames(player: Player) -> int:
     return 0 if player.replay is None else len(player.replay.frames)
 
@@ -257,7 +299,11 @@ def frame_words(player: Player) -> str:
     if frame is None or snapshot is None or record is None:
         return ""
     if frame.step == NOISE:
-        return tr("Noise, before the first step")
+        return _noise_words()
     if snapshot.committed:
         return trn("Committed after {count} step", "Committed after {count} steps", record.steps)
     return tr("After {step} of {steps} steps", step=step_number(frame.step), steps=record.steps)
+
+
+def _noise_words() -> str:
+    return tr("Noise, before the first step")

@@ -270,11 +270,12 @@ class SettingsDialog(QDialog):
                 self.controls[f"{item.name}_default"].setEnabled(bool(value))
         self._filling = False
 
-    def open_section(self, title: str) -> None:
-        """Show a section by its untranslated title, such as "Help"; an unknown one is ignored."""
+    def show_setting(self, name: str) -> None:
+        """Show a setting by its name, with the keyboard on it; an unknown one is ignored."""
         for place, section in enumerate(SECTIONS):
-            if section.title == title:
+            if name in {item.name for item in section.items}:
                 self.sections.setCurrentRow(place)
+                self.controls[name].setFocus()
 
     def say(self, name: str, text: str, *, is_error: bool = False) -> None:
         """Show a remark under a setting; an empty text removes it."""

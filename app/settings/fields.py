@@ -51,13 +51,14 @@ def number_box(setting: Setting) -> NumberBox:
         box.setDecimals(setting.decimals)
         box.setRange(setting.low, setting.high)
         box.setSingleStep(setting.step)
+    box.setGroupSeparatorShown(True)
     box.setKeyboardTracking(False)
     box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
     box.setObjectName(setting.name)
     name, explanation = tr(setting.label), tr(setting.explanation)
     box.setAccessibleName(f"{name}, {tr(setting.unit)}" if setting.unit else name)
     box.setAccessibleDescription(explanation)
-    bounds = tr("From {low} to {high}.", low=f"{setting.low:g}", high=f"{setting.high:g}")
+    bounds = tr("From {low} to {high}.", low=f"{setting.low:,g}", high=f"{setting.high:,g}")
     box.setToolTip(f"{explanation} {bounds}")
     return box
 
@@ -127,6 +128,11 @@ class ChoiceBox(QComboBox):
             super().wheelEvent(event)
         else:
             event.ignore()
+
+    def showPopup(self) -> None:
+        view = self.view()
+        view.setMinimumWidth(view.sizeHintForColumn(0) + 2 * view.frameWidth())  # wider than a narrow box
+        super().showPopup()
 
 
 def choice_box(choice: Choice) -> ChoiceBox:

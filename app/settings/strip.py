@@ -1,4 +1,4 @@
-"""The settings strip beside the conversation: widgets derived from the declarations in ``app.settings.spec``."""
+"""The sampler's strip beside the conversation: widgets derived from the declarations in ``app.settings.spec``."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class SettingsStrip(QWidget):
         self.problem = label("", "error", wrap=True)
         self.problem.setAccessibleName(tr("Problem with the settings"))
         self.problem.hide()
-        self._column.addWidget(label(tr("Settings"), "title"))
+        self._column.addWidget(label(tr("Sampler"), "title"))
         self._column.addWidget(self.reset)
         self._column.addWidget(self.problem)
         for setting in SAMPLER:
@@ -71,11 +71,11 @@ class SettingsStrip(QWidget):
         self._add("", REDUCED_MOTION_EXPLANATION, self.reduced_motion)
         self._column.addStretch(1)
 
-        scroll = QScrollArea()
+        scroll = self._scroll = QScrollArea()
         scroll.setWidgetResizable(True)
         scroll.setFrameShape(QFrame.Shape.NoFrame)
         scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        scroll.setAccessibleName(tr("Settings"))
+        scroll.setAccessibleName(tr("Sampler"))
         scroll.setWidget(inside)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
@@ -119,6 +119,12 @@ class SettingsStrip(QWidget):
         super().changeEvent(event)
         if event.type() == QEvent.Type.FontChange:
             self._fit()
+
+    def show_setting(self, name: str) -> None:
+        """Put the keyboard on a setting of the sampler, by its name."""
+        box = self.boxes.get(name) or (self.seed if self.seed.isEnabled() else self.random_seed)
+        self._scroll.ensureWidgetVisible(box)
+        box.setFocus()
 
     def show_values(self, defaults: GenerationConfig) -> None:
         """Show the values over a model's defaults."""

@@ -54,7 +54,7 @@ def _view(context: AppContext, topbar: TopBar, appearance: Appearance) -> list[A
     return [
         *goings,
         Action("sidebar", tr("Show or hide the conversations"), section, topbar.sidebar.toggle, ("Ctrl+B",)),
-        Action("sampler", tr("Show or hide the sampler's settings"), section, topbar.strip.toggle, ("Ctrl+Shift+S",)),
+        Action("sampler", tr("Show or hide the sampler"), section, topbar.strip.toggle, ("Ctrl+Shift+S",)),
         Action("theme", tr("Take the next theme"), section, appearance.choose_next, ("Ctrl+T",)),
         Action("larger", tr("Larger text"), section, lambda: appearance.step_text(10), ("Ctrl++", "Ctrl+=")),
         Action("smaller", tr("Smaller text"), section, lambda: appearance.step_text(-10), ("Ctrl+-",)),

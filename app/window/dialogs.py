@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QObject, QUrl, Slot
+from PySide6.QtCore import QObject, QUrl, Signal, Slot
 from PySide6.QtGui import QDesktopServices, QGuiApplication
-from PySide6.QtWidgets import QFileDialog, QWidget
+from PySide6.QtWidgets import QDialog, QFileDialog, QWidget
 
 from app.context import CHAT, AppContext
 from app.design.action import Actions
-from app.settings.dialog import SettingsDialog
+from app.design.fonts import sized
+from app.design.stylesheet import Rules
 from app.settings.preferences import listed
-from app.system import diagnostics
 from app.system.folders import ensure
 from app.system.i18n import tr
 from app.window.appearance import Appearance
-from app.window.palette import Palette
-from app.window.shortcuts import ShortcutSheet
 from engine import SafelightError
 
 
 class Dialogs(QObject):
-    """Each opens over ``parent`` and is deleted when closed."""
+    """Each opens over ``parent`` and is deleted when closed. Their modules are imported when they are asked for.
+
+    Emits a sampler setting's name where one was chosen.
+    """
+
+    sampler_asked = Signal(str)
 
     def __init__(self, context: AppContext, appearance: Appearance, parent: QWidget) -> None:
         super().__init__(parent)
@@ -38,26 +41,50 @@ class Dialogs(QObject):
     @Slot()
     def open_settings(self) -> None:
         """Open the settings; changes take effect at once."""
+        self.open_setting("")
+
+    def open_setting(self, name: str) -> None:
+        """Open the settings at one of them."""
+        from app.settings.dialog import SettingsDialog, style  # a start does without
+
         context = self._context
         opened = SettingsDialog(context.preferences, context.values, context.settings, self._parent)
         opened.changed.connect(self._preference_changed)
         opened.act_requested.connect(lambda name: opened.say(name, self.act(name)))
-        opened.finished.connect(opened.deleteLater)
+        self._dress(opened, style)
         opened.open()
+        opened.show_setting(name)
 
     @Slot()
     def open_palette(self) -> None:
-        """Find an action by its name."""
-        opened = Palette(self.actions, self._context.theme, self._parent)
-        opened.finished.connect(opened.deleteLater)
+        """Find an action, a conversation, a model or a setting by its name."""
+        from app.window.finds import finds  # a start does without
+        from app.window.palette import Palette, style
+
+        others = finds(self._context, self.open_setting, self.sampler_asked.emit)
+        opened = Palette(self.actions, self._context.theme, self._parent, others)
+        self._dress(opened, style)
         opened.ask()
 
     @Slot()
     def open_shortcuts(self) -> None:
         """Show the keys of the page on show, and those that work anywhere."""
+        from app.window.shortcuts import ShortcutSheet, style  # a start does without
+
         opened = ShortcutSheet(self.actions, self.page, self._parent)
-        opened.finished.connect(opened.deleteLater)
+        self._dress(opened, style)
         opened.open()
+
+    def _dress(self, dialog: QDialog, rules: Rules) -> None:
+        """Give a dialog its rules, in each theme that is chosen until it is closed."""
+
+        def dress() -> None:
+            dialog.setStyleSheet(sized(rules(self._context.theme)))
+
+        dress()
+        self._context.theme_changed.connect(dress)
+        dialog.finished.connect(lambda: self._context.theme_changed.disconnect(dress))
+        dialog.finished.connect(dialog.deleteLater)
 
     # ---------------------------------------------------------------- the settings
 
@@ -95,6 +122,8 @@ class Dialogs(QObject):
 
     def diagnostics(self) -> str:
         """The report for the clipboard."""
+        from app.system import diagnostics  # what reads versions of packages takes long to import
+
         context, facts = self._context, diagnostics.Facts()
         model = context.model
         if model is not None:

@@ -1,14 +1,18 @@
-"""Fuzzy search by a few letters. Knows no Qt."""
+"""Fuzzy search by a few letters, typing errors forgiven. Knows no Qt."""
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 T = TypeVar("T")
+_WORDS = re.compile(r"\w+")
 
 AT_START, IN_A_ROW, APART = 8.0, 5.0, 1.0
+NEARLY, PER_ERROR = 3.0, 6.0  # a letter of a word with errors, and an error
+LEAST_NEARLY, TWO_ERRORS = 4, 8  # letters of a word in which one error is forgiven, or two
 PER_SKIPPED = 0.05
 """Penalty per character, so that of equal matches the longer text ranks lower."""
 
@@ -22,13 +26,16 @@ def folded(text: str) -> str:
 def score(query: str, text: str) -> float | None:
     """How well a text matches; None if a word of the query does not match.
 
-    Each word's letters must occur in the text in order; letters at word starts or in a row score higher.
+    Each word's letters must occur in the text in order, those at word starts or in a row scoring higher; or the word
+    must be the beginning of one of the text's but for a wrong, missing, further or swapped letter.
     """
     text = folded(text)
     total = 0.0
     for word in folded(query).split():
         best = max((_from(word, text, start) for start, letter in enumerate(text) if letter == word[0]), default=None)
         if best is None or best < 0:
+            best = _nearly(word, text)
+        if best < 0:
             return None
         total += best
     return total - PER_SKIPPED * len(text)
@@ -47,6 +54,28 @@ def _from(word: str, text: str, start: int) -> float:
             total += IN_A_ROW if begins else 0.0
         before = at
     return total
+
+
+def _nearly(word: str, text: str) -> float:
+    """The score of a word with typing errors; -1 if no word of the text begins like it."""
+    most = 0 if len(word) < LEAST_NEARLY else 1 if len(word) < TWO_ERRORS else 2
+    near = (part for part in _WORDS.findall(text) if most and part[0] in word[:2])
+    errors = min((_errors(word, part[: len(word) + most]) for part in near), default=most + 1)
+    return NEARLY * len(word) - PER_ERROR * errors if errors <= most else -1.0
+
+
+def _errors(word: str, text: str) -> int:
+    """Fewest letters wrong, missing, too many or swapped between a word and the beginning of another."""
+    before, row = [0] * (len(text) + 1), list(range(len(text) + 1))
+    for i, letter in enumerate(word, 1):
+        further = [i]
+        for j, other in enumerate(text, 1):
+            cost = min(row[j] + 1, further[j - 1] + 1, row[j - 1] + (letter != other))
+            if i > 1 and j > 1 and letter == text[j - 2] and other == word[i - 2]:
+                cost = min(cost, before[j - 2] + 1)
+            further.append(cost)
+        before, row = row, further
+    return min(row)
 
 
 def ranked(query: str, things: Iterable[T], text_of: Callable[[T], str]) -> list[T]:

@@ -14,10 +14,10 @@ from app.design.controls import Hairline
 from app.design.focus_rings import FocusRings
 from app.design.stylesheet import chrome
 from app.design.tokens import Theme
-from app.settings import dialog, store
+from app.settings import store
 from app.settings.strip import SettingsStrip
 from app.system.i18n import tr
-from app.window import geometry, palette, shortcuts, sidebar, statusbar
+from app.window import geometry, sidebar, statusbar
 from app.window.actions import all_actions
 from app.window.appearance import Appearance
 from app.window.dialogs import Dialogs
@@ -53,12 +53,13 @@ class MainWindow(QMainWindow):
         self.pages = Pages(context)
         self.notices = Notices(self.pages)
         context.said.connect(self.notices.say)
+        context.done.connect(self.notices.confirm)
         if context.library.notice:
             context.say(context.library.notice)
         self.topbar, self.sidebar, self.status = TopBar(), Sidebar(), StatusBar()
         self.strip = SettingsStrip(context.values)
         self.indicators = Indicators(context, self.topbar, self.strip, self.status)
-        self.conversations = SidebarController(self.sidebar, context.session, context.say)
+        self.conversations = SidebarController(self.sidebar, context.session, context.say, context.confirm_export)
         self.reopening = Reopening(context)
         self.dialogs = Dialogs(context, self.appearance, self)
         chat = self.pages.chat()
@@ -76,7 +77,6 @@ class MainWindow(QMainWindow):
         attempt(context, tr("The last page could not be shown"), self._show_last_page)
         self.notices.begin()
         attempt(context, tr("The conversations could not be listed"), self.conversations.refresh)
-        attempt(context, tr("The models could not be listed"), self.pages.models().refresh)
 
     # ---------------------------------------------------------------- building
 
@@ -116,6 +116,7 @@ class MainWindow(QMainWindow):
         self.sidebar.opened.connect(self._show_chat)
         self.sidebar.new_asked.connect(self._show_chat)
         self.strip.changed.connect(context.apply_values)
+        self.dialogs.sampler_asked.connect(self._show_sampler)
         self.appearance.changed.connect(self._dress)
 
     def _show_parts(self) -> None:
@@ -157,6 +158,11 @@ class MainWindow(QMainWindow):
         self.strip.setVisible(is_open)
         store.write_open(self.context.settings, "settings", is_open)
 
+    @Slot(str)
+    def _show_sampler(self, setting: str) -> None:
+        self.topbar.strip.setChecked(True)
+        self.strip.show_setting(setting)
+
     @Slot()
     def _dress(self) -> None:
         theme = self.appearance.theme
@@ -165,9 +171,6 @@ class MainWindow(QMainWindow):
                 theme,
                 style,
                 statusbar.style,
-                palette.style,
-                shortcuts.style,
-                dialog.style,
                 sidebar.style,
             )
         )
@@ -179,9 +182,12 @@ class MainWindow(QMainWindow):
     @Slot()
     def _after_first_paint(self) -> None:
         """Start-up work that is put off until the window is painted."""
-        QTimer.singleShot(0, icons.load)
-        QTimer.singleShot(0, self.notices.end_start)
-        self.indicators.watch_memory()
+        for work in (self._list_models, self.indicators.watch_memory, icons.load, self.notices.end_start):
+            QTimer.singleShot(0, work)
+
+    @Slot()
+    def _list_models(self) -> None:
+        attempt(self.context, tr("The models could not be listed"), self.pages.models().refresh)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

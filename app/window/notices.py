@@ -1,6 +1,8 @@
-"""Shows errors: over the composer or, on other pages, at the bottom."""
+"""Shows errors and what was done: over the composer or, on other pages, at the bottom."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from PySide6.QtCore import QObject, Slot
 
@@ -35,6 +37,11 @@ class Notices(QObject):
             self._said_at_start.append((message, details))
             self._show_said_at_start()
 
+    @Slot(str, str, object)
+    def confirm(self, message: str, title: str, act: Callable[[], object]) -> None:
+        """Say what was done, with a button that goes on from there."""
+        self._place().show_done(message, title, act)
+
     def begin(self) -> None:
         """Messages can be shown from now on."""
         self._has_place = True
@@ -52,6 +59,9 @@ class Notices(QObject):
             self._show(messages[0] if len(messages) == 1 else several, "\n".join(filter(None, details)))
 
     def _show(self, message: str, details: str) -> None:
+        self._place().show_message(message, details)
+
+    def _place(self) -> Notice:
         page = self._pages.current
         own = None if page is None else page.notice
-        (own or self.notice).show_message(message, details)
+        return own or self.notice

@@ -110,6 +110,6 @@ class Pages(QObject):
         self.stack.setCurrentWidget(page.widget)
         page.enter()
 
-    @Slot(object, bool)
-    def _inspect(self, run: Recording | Path, is_live: bool) -> None:
-        self.inspector().inspect(run, is_live)
+    @Slot(object, bool, int)
+    def _inspect(self, run: Recording | Path, is_live: bool, place: int) -> None:
+        self.inspector().inspect(run, is_live, place)

@@ -1,6 +1,8 @@
-"""The command palette: finds actions by a few letters and runs one. Knows only the list of actions."""
+"""The command palette: finds actions, and what else it is given as such, by a few letters, and runs one."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from PySide6.QtCore import (
     QAbstractListModel,
@@ -125,16 +127,18 @@ class ActionDelegate(QStyledItemDelegate):
 class Palette(QDialog):
     """Opened over a window with ``ask``. The field keeps the focus; the arrow keys move in the list."""
 
-    def __init__(self, actions: Actions, theme: Theme, parent: QWidget | None = None) -> None:
+    def __init__(
+        self, actions: Actions, theme: Theme, parent: QWidget | None = None, others: Sequence[Action] = ()
+    ) -> None:
         super().__init__(parent, Qt.WindowType.Dialog | Qt.WindowType.FramelessWindowHint)
         self.setObjectName("palette")
         self.setWindowTitle(tr("Command palette"))
         self.setAccessibleName(tr("Command palette"))
         self.setModal(True)
-        self._actions = actions
+        self._actions, self._others = actions, others  # the others are listed once something is looked for
         self.field = QLineEdit()
         self.field.setMaxLength(200)
-        self.field.setPlaceholderText(tr("What do you want to do?"))
+        self.field.setPlaceholderText(tr("Find an action, a chat, a model or a setting"))
         self.field.setAccessibleName(tr("Command"))
         self.field.installEventFilter(self)
         self.field.textChanged.connect(self._filter)
@@ -204,6 +208,7 @@ class Palette(QDialog):
     @Slot(str)
     def _filter(self, query: str) -> None:
         offered = [action for action in self._actions if action.in_palette]
+        offered += self._others if query.split() else ()
         found = ranked(query, offered, lambda action: f"{action.title} {action.section}")
         self.model.show_actions(found)
         if found:

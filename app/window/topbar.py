@@ -67,7 +67,7 @@ class TopBar(QWidget):
         self.chooser.setMinimumContentsLength(16)
         self.chooser.activated.connect(self._choose)
         self.facts = label("", "caption")
-        self.strip = _tool(tr("Sampler"), tr("Sampler"), tr("Show or hide the sampler's settings (Ctrl+Shift+S)"))
+        self.strip = _tool(tr("Sampler"), tr("Sampler"), tr("Show or hide the sampler (Ctrl+Shift+S)"))
         self.strip.toggled.connect(self.strip_toggled)
         self.settings = _tool(tr("Settings"), tr("Settings"), tr("Open the settings (Ctrl+,)"), checkable=False)
         self.settings.clicked.connect(self.settings_asked)

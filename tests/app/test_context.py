@@ -136,6 +136,12 @@ def test_a_model_is_let_go_of(qtbot: QtBot, open_context: Open) -> None:
     context.unload()  # on its way
     qtbot.waitUntil(lambda: context.loading is None)
     assert context.model is None
+    context.load(SKILLS)
+    qtbot.waitUntil(lambda: context.model is not None)
+    context.load(SUDOKU)
+    context.unload()  # goes back to the one before
+    qtbot.waitUntil(lambda: context.loading is None)
+    assert context.choice == ModelChoice(SKILLS)
 
 
 # ---------------------------------------------------------------- what is possible now
@@ -201,7 +207,7 @@ def test_one_part_reaches_another_without_knowing_it(qtbot: QtBot, open_context:
     with qtbot.waitSignal(context.inspect_asked) as run:
         context.inspect(Path("run.sltrace"))
     assert page.args == ["models"]
-    assert run.args == [Path("run.sltrace"), False]
+    assert run.args == [Path("run.sltrace"), False, 0]
 
 
 def test_a_page_is_made_once_when_it_is_asked_for() -> None:

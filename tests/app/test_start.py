@@ -68,7 +68,7 @@ def test_a_conversation_that_ended_the_app_is_not_shown_again_by_itself(
 
 @pytest.mark.parametrize("error", [LibraryError("the disk sleeps"), RecursionError("too deep"), OverflowError("inf")])
 def test_what_a_part_comes_upon_costs_that_part_and_is_said(
-    open_window: Open, monkeypatch: pytest.MonkeyPatch, error: Exception
+    qtbot: QtBot, open_window: Open, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     monkeypatch.setattr(Library, "summaries", fails(error))
     monkeypatch.setattr(app.models.page, "entries", fails(OverflowError("of the models")))
@@ -77,7 +77,7 @@ def test_what_a_part_comes_upon_costs_that_part_and_is_said(
     window.reopening.reopen()
     assert str(error) in said(window)
     assert "presets were damaged" in said(window)
-    assert "models could not be listed" in said(window)
+    qtbot.waitUntil(lambda: "models could not be listed" in said(window))
     monkeypatch.undo()
     window.conversations.refresh()
     window.pages.models().page.refresh()

@@ -12,6 +12,7 @@ from app.chat.messages.action_row import ActionRow
 from app.chat.messages.board import AnswerBoard, WatchedCanvas
 from app.chat.messages.figures import FiguresLine
 from app.chat.messages.gliding import Gliding, Leaving
+from app.chat.messages.replay import AnswerReplay
 from app.chat.messages.thinking import Thinking
 from app.chat.messages.versions import VersionSwitch
 from app.chat.prose.widget import PAD, Prose
@@ -60,7 +61,8 @@ class AnswerView(QWidget):
         self.thinking = Thinking(options.theme)
         self.board = AnswerBoard(options)
         self.text = Prose(tr("Answer"), options.theme)
-        self.status = FiguresLine()
+        self.replay = AnswerReplay(turn, options)
+        self.status = FiguresLine(options.theme)
         self.remarks = label("", "remark", wrap=True, selectable=True)
         self.remarks.setAccessibleName(tr("Remark"))
         self.retry = button(tr("Regenerate"), tr("Try the answer again"), role="plain")
@@ -99,6 +101,7 @@ class AnswerView(QWidget):
         foot = QVBoxLayout()
         foot.setContentsMargins(PAD, 0, PAD, 0)
         foot.setSpacing(4)
+        foot.addWidget(self.replay)
         foot.addWidget(self.status)
         buttons = QHBoxLayout()
         buttons.setSpacing(16)
@@ -114,6 +117,7 @@ class AnswerView(QWidget):
         column.addWidget(self.board)
         column.addWidget(self.text)
         column.addLayout(self._canvas_column)
+        column.addWidget(self.replay.stage)
         column.addLayout(remark)
         column.addLayout(foot)
 
@@ -128,6 +132,7 @@ class AnswerView(QWidget):
         self.versions.chosen.connect(self.chosen)
         self.text.rebuilt.connect(self.rebuilt)
         self.thinking.rebuilt.connect(self.rebuilt)
+        self.replay.changed.connect(self._show_parts)
 
     def tab_stops(self) -> list[QWidget]:
         """What Tab goes through, in order."""
@@ -140,6 +145,7 @@ class AnswerView(QWidget):
             *self.text.tab_stops(),
             *self.canvases,
             self.remarks,
+            *self.replay.tab_stops(),
             self.retry,
             self.status.more,
             self.stop,
@@ -155,7 +161,9 @@ class AnswerView(QWidget):
         self._options = options
         self.text.set_theme(options.theme)
         self.thinking.set_theme(options.theme)
+        self.status.set_theme(options.theme)
         self.board.set_options(options)
+        self.replay.set_options(options)
         for view in self.canvases:
             options.apply(view)
 
@@ -180,6 +188,7 @@ class AnswerView(QWidget):
             self._drop_canvases()
             self._drawn = answer
             self.board.is_on = False
+            self.replay.forget()
         has_settled = self._settle_blocks(answer)
         blocks = answer.canvas.blocks if self._model is not None else []
         first = max(0, len(self.canvases) - 1)  # earlier ones are committed and do not change
@@ -190,14 +199,14 @@ class AnswerView(QWidget):
         for view in self.canvases:
             view.set_legend(view is self.canvases[-1])
         self.speaker.setText(answer.model_title)
-        waits = answer.status == "waiting"
-        self.status.show_figures(status_line(answer), "" if waits else figures_line(answer))
+        self.status.show_figures(status_line(answer), figures_line(answer))
         said = "" if answer.is_active else remarks(answer)
         self.remarks.setText(said)
         if not answer.is_active and (answer.status == "done" or not self.board.is_on):
             self.board.show_text(self._asked, answer.text)  # a run that was stopped stays as it was then
         if is_other:
             self.canvas_toggle.setChecked(self._keeps_canvas())
+        self.replay.offer(answer)
         self._show_parts()
         self._show_buttons()
         return has_settled
@@ -295,20 +304,21 @@ class AnswerView(QWidget):
         answer = self._turn.answer
         is_developing = answer.is_active or _is_cut_short(answer)
         shows_canvas = bool(self.canvases) and (answer.is_active or self.canvas_toggle.isChecked())
-        is_board = self.board.is_on
+        is_board, is_replayed = self.board.is_on, self.replay.is_on
         for number, view in enumerate(self.canvases):
             is_text = is_developing and number < self._settled
-            view.setVisible(shows_canvas and not is_text and (self.canvas_toggle.isChecked() or not is_board))
-        self.board.setVisible(is_board)
+            is_hidden = is_replayed or is_text or (is_board and not self.canvas_toggle.isChecked())
+            view.setVisible(shows_canvas and not is_hidden)
+        self.board.setVisible(is_board and not is_replayed)
         text, thoughts = answer.text, answer.thinking
         if shows_canvas or answer.is_active:
             text, thoughts = answer.settled[-1] if is_developing and answer.settled else ("", "")
         if is_board and self.board.is_alone:
             text = ""
         self.text.set_text(text)
-        self.text.setVisible(bool(text.strip()))
+        self.text.setVisible(bool(text.strip()) and not is_replayed)
         self.thinking.set_thoughts(thoughts)
-        self.thinking.setVisible(bool(thoughts))
+        self.thinking.setVisible(bool(thoughts) and not is_replayed)
         self.remarks.setVisible(bool(self.remarks.text()))
         self.canvas_toggle.setText(tr("Hide canvas") if self.canvas_toggle.isChecked() else tr("Show canvas"))
 

@@ -20,7 +20,8 @@ from app.state.sudoku.placing import answered, placed
 from app.state.sudoku.solve_frame import settled
 from app.system.i18n import tr
 
-CELL = 36  # pixels at 100 %
+CELL, LEAST_CELL = 36, 24  # pixels at 100 %
+AROUND = 400  # pixels of a window's height that are not the board's
 LEAST_LEGEND = 120
 
 
@@ -55,8 +56,7 @@ class AnswerBoard(QWidget):
 
     def set_options(self, options: ViewOptions) -> None:
         """Change how it is drawn."""
-        side = 9 * px(CELL) + 2 * MARGIN
-        self.board.setFixedSize(side, side)
+        self._fit_board()
         self.verdict.setMinimumHeight(px(24))  # of its line, which comes without a jump
         self.board.set_theme(options.theme)
         self.board.set_reduced_motion(options.reduced_motion)
@@ -93,6 +93,11 @@ class AnswerBoard(QWidget):
 
     # ---------------------------------------------------------------- size
 
+    def _fit_board(self) -> None:
+        """Of one size, but in a low window smaller, so that all of it is seen while it develops."""
+        cell = min(px(CELL), max((self.window().height() - px(AROUND)) // 9, px(LEAST_CELL)))
+        self.board.setFixedSize(9 * cell + 2 * MARGIN, 9 * cell + 2 * MARGIN)
+
     def _fit_legend(self) -> None:
         """Beside a board that develops, where there is room."""
         frame = self.board.frame
@@ -101,6 +106,7 @@ class AnswerBoard(QWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
+        self._fit_board()
         self._fit_legend()
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from app.design.controls import button, label
+from app.design.icons import set_icon
+from app.design.tokens import Theme
 from app.system.i18n import tr
 
 
@@ -14,19 +16,22 @@ class FiguresLine(QWidget):
 
     toggled = Signal(bool)
 
-    def __init__(self) -> None:
+    def __init__(self, theme: Theme) -> None:
         super().__init__()
         self.line = label("", "caption", wrap=True)
         self.line.setAccessibleName(tr("Progress"))
-        self.more = button("ⓘ", tr("More figures"), tip=tr("Entropy, temperature, speed and seed"))
+        self.line.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
+        self.more = button("", tr("More figures"), tip=tr("Entropy, temperature, speed and seed"))
         self.more.setCheckable(True)
         self.details = label("", "caption", wrap=True, selectable=True)
         self.details.setAccessibleName(tr("More figures"))
         self.details.hide()
+        self.set_theme(theme)
         first = QHBoxLayout()
         first.setSpacing(8)
-        first.addWidget(self.line, 1)
+        first.addWidget(self.line)
         first.addWidget(self.more)
+        first.addStretch(1)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(2)
@@ -34,6 +39,10 @@ class FiguresLine(QWidget):
         column.addWidget(self.details)
         self.more.toggled.connect(self.details.setVisible)
         self.more.toggled.connect(self.toggled)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Draw the sign in a theme's colour."""
+        set_icon(self.more, "information-outline", theme.faint_ink)
 
     def show_figures(self, line: str, details: str) -> None:
         """Show a line, and what there is to say beyond it; empty if nothing."""

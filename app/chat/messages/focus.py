@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 from PySide6.QtWidgets import QApplication, QWidget
 
-from app.chat.messages.turn import TurnView
 from app.chat.messages.versions import VersionSwitch
 from app.design.controls import usable
 from app.state.chat.conversation import Turn
 
-ViewOf = Callable[[Turn], TurnView | None]
+if TYPE_CHECKING:
+    from app.chat.messages.turn import TurnView
+
+ViewOf: TypeAlias = "Callable[[Turn], TurnView | None]"
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,9 @@ from app.canvas.view import CanvasView
 from app.chat.prose.widget import Prose
 from app.design.tokens import FADE_MS, Theme, color
 
+REACH = 400
+"""Pixels above and below what is in sight; as much may come into sight meanwhile."""
+
 
 class Flight(NamedTuple):
     """A token's way, in the coordinates of the ground that canvas and text stand on."""
@@ -62,7 +65,7 @@ class Gliding(QWidget):
         super().__init__(ground)
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self._prose, self._canvases = prose, leaving
-        seen = prose.visibleRegion().boundingRect()
+        seen = prose.visibleRegion().boundingRect().adjusted(0, -REACH, 0, REACH) & prose.rect()
         self._home = seen.translated(prose.mapTo(ground, QPoint()))  # of what the text lends
         self.flights = self._flights(rects, self._home.topLeft() - seen.topLeft())
         self._letters = prose.lend(seen)
@@ -79,6 +82,7 @@ class Gliding(QWidget):
         self._motion.setEndValue(1.0)
         self._motion.valueChanged.connect(self.update)
         self._motion.finished.connect(self.land)
+        prose.destroyed.connect(self._motion.stop)  # and then there is nowhere to land
         prose.destroyed.connect(self.deleteLater)  # its parent is the ground
         self.show()
         self.raise_()
@@ -91,10 +95,12 @@ class Gliding(QWidget):
             emptied = []
             for index, (cell, letters) in enumerate(zip(canvas.cells, canvas.letters, strict=True)):
                 rect = rects.get(canvas.first + index)
-                end = QRect() if rect is None else _whole(rect).translated(corner)
+                if rect is None:
+                    continue
+                emptied.append(cell)
+                end = _whole(rect).translated(corner)
                 if end.intersects(self._home):
                     found.append(Flight(letters, end))
-                    emptied.append(cell)
             canvas.picture = _filled(canvas.picture, emptied, canvas.empty)
         return found
 

@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from time import perf_counter
 
-from PySide6.QtCore import QEvent, QRect, Qt, QTimer, QVariantAnimation, Signal, Slot
+from PySide6.QtCore import QEvent, QRect, QSignalBlocker, Qt, QTimer, QVariantAnimation, Signal, Slot
 from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QApplication, QFrame, QScrollArea, QWidget
 
@@ -199,13 +199,18 @@ class Scroller(QScrollArea):
         page = self.viewport().height()
         total = self._heights.total
         aim = settled_value(value, page, total, self._heights.top(len(self._items) - 1))
-        if total - page >= value:
-            self._arrange(None)  # longer than before: its end stays in sight
+        if total - page >= value:  # longer than before: its end stays in sight
+            self._arrange((self._items[0], value))
+            self._glide_to_end()
             return
         self._slack = max(0, value + page - total)
         self._arrange((self._items[0], value))
         if aim != value and not goes_on:
             self._glide_to(aim)
+
+    def _glide_to_end(self) -> None:
+        self._arrange((self._items[0], self.verticalScrollBar().value()))
+        self._glide_to(max(0, self._heights.total - self.viewport().height()))
 
     def _glide_to(self, aim: int) -> None:
         if self.reduced_motion:
@@ -213,8 +218,9 @@ class Scroller(QScrollArea):
             self._trim_slack()
             return
         self._glide.stop()
-        self._glide.setStartValue(self.verticalScrollBar().value())
-        self._glide.setEndValue(aim)
+        with QSignalBlocker(self._glide):  # one that has come to its end tells the new end at once
+            self._glide.setStartValue(self.verticalScrollBar().value())
+            self._glide.setEndValue(aim)
         self._glide.start()
 
     @Slot(object)
@@ -354,7 +360,10 @@ class Scroller(QScrollArea):
         if held is not None and self._items:
             self._slack = max(0, held + self.viewport().height() - self._heights.total)
             anchor = (self._items[0], held) if self._slack else anchor
-        self._arrange(anchor)
+        if anchor is None and self._items:
+            self._glide_to_end()
+        else:
+            self._arrange(anchor)
 
     def _place_views(self) -> None:
         for item, view in self._views.items():

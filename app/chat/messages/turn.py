@@ -25,6 +25,8 @@ class TurnView(QWidget):
     prompt_chosen = Signal(object, int)
     answer_delete_asked = Signal(object, int)
     inspect_asked = Signal(object)
+    replay_asked = Signal(object)
+    pace_chosen = Signal(str)
     rebuilt = Signal(object)  # its turn: it has other controls than before
 
     def __init__(self, turn: Turn, model: LoadedModel | None, options: ViewOptions) -> None:
@@ -51,11 +53,13 @@ class TurnView(QWidget):
         self.answer.delete_asked.connect(self._delete_answer)
         self.answer.inspect_asked.connect(self._inspect)
         self.answer.rebuilt.connect(self._rebuilt)
+        self.answer.replay.wanted.connect(self._replay)
+        self.answer.replay.pace_chosen.connect(self.pace_chosen)
 
     @property
     def stays(self) -> bool:
         """Whether its widgets hold something that would be lost with them."""
-        return self.prompt.is_editing or self.turn.answer.is_active
+        return self.prompt.is_editing or self.turn.answer.is_active or self.answer.replay.is_on
 
     def tab_stops(self) -> list[QWidget]:
         """What Tab goes through, in order."""
@@ -89,6 +93,10 @@ class TurnView(QWidget):
     @Slot()
     def _inspect(self) -> None:
         self.inspect_asked.emit(self.turn)
+
+    @Slot()
+    def _replay(self) -> None:
+        self.replay_asked.emit(self.turn)
 
     @Slot()
     def _delete_answer(self) -> None:

@@ -27,6 +27,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QMenu, QPushButton, QSizePolicy, QToolTip, QWidget
 
+from app.chat.prose import PAD as PAD
 from app.chat.prose.arrivals import Arrivals
 from app.chat.prose.controls import Controls
 from app.chat.prose.document import Style
@@ -43,8 +44,6 @@ from app.design.tokens import DARKROOM, Theme, color
 from app.state.run.text_map import TextMap
 from app.system.i18n import tr
 
-PAD = 8
-"""Left and right of the text, for the ring around it when it has the keyboard."""
 AT_ONCE, AGAIN_AT_ONCE, SLICE = 0.06, 0.03, 0.008
 """Seconds of layout when a text is set, when its width changes, and each time that Qt has nothing else to do."""
 MOST_DESCRIBED = 20_000

@@ -22,17 +22,24 @@ AskOpen = Callable[[], str]
 
 
 class SidebarController(QObject):
-    """Connects a sidebar and a session. ``say`` shows errors.
+    """Connects a sidebar and a session. ``say`` shows errors, ``confirm_export`` a file that was written.
 
     Lists nothing before the first ``refresh``.
     """
 
-    def __init__(self, sidebar: Sidebar, session: Session, say: Callable[[str], object]) -> None:
+    def __init__(
+        self,
+        sidebar: Sidebar,
+        session: Session,
+        say: Callable[[str], object],
+        confirm_export: Callable[[str], object] = lambda _path: None,
+    ) -> None:
         super().__init__(sidebar)
         self.sidebar, self._session, self._say = sidebar, session, say
         self._query = ""
         self._exporting = Exporting(session.library, self)
         self._exporting.failed.connect(self._show_problem)
+        self._exporting.exported.connect(confirm_export)
         self._importing = Importing(session.library, self)
         self._importing.imported.connect(self._open_imported)
         self._importing.failed.connect(self._show_problem)

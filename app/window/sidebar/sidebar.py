@@ -36,7 +36,7 @@ QToolButton[role="dots"]:hover, QToolButton[role="dots"]:pressed {{
     background: {theme.surface_raised}; border-color: {theme.line_strong};
 }}
 QToolButton[role="dots"][ring="true"] {{ border: 2px solid {theme.focus}; padding: 0; }}
-QFrame#undo {{ background: {theme.surface_raised}; border: none; border-top: 1px solid {theme.line}; }}
+QFrame#undo {{ background: {theme.surface_raised}; border: none; border-left: 2px solid {theme.faint_ink}; }}
 """
 
 

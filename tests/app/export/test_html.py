@@ -18,7 +18,7 @@ from app.state.run.replay import Replay
 from engine import CanvasStarted, GenerationConfig, SafelightError, StepFinished, Trace, step_number
 
 from . import browser as browsers
-from .conftest import HOSTILE, PROMPT, made_up, whole
+from .conftest import HOSTILE, PROMPT, made_up, record, whole
 
 CELLS = """[...document.querySelectorAll('#grid .cell')].map((cell) => [cell.textContent,
     Number(/\\bs(\\d)\\b/.exec(cell.className)[1]), cell.classList.contains('end')])"""
@@ -62,6 +62,21 @@ def test_every_frame_is_what_the_window_shows(
             ]
             assert shown == wanted, (view, frames[place])
             browser.press("ArrowRight")
+    assert browser.complaints == []
+
+
+def test_rows_are_the_lines_of_the_text_at_every_frame(browser: Any, model: Any, tmp_path: Path) -> None:
+    run = record(model, "Times table of 5 up to 9.", 1)
+    browser.open(whole(run, tmp_path / "run.html"), "frame=0")
+    lengths = "[...document.querySelectorAll('#grid .row')].map((row) => row.children.length)"
+    lines = [len(line) + 1 for line in run.text.split("\n")]
+    for _ in range(4):
+        assert browser.value(lengths) == [*lines[:5], lines[5] - 1]
+        browser.press("ArrowRight")
+    assert browser.value(lengths)[:3] == [1, lines[6], lines[7]]
+    browser.click("#grid .cell[data-at='4']")
+    browser.press("ArrowUp")
+    assert browser.value("document.activeElement.dataset.at") == "0"  # the row above has one cell
     assert browser.complaints == []
 
 

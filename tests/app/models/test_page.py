@@ -435,7 +435,7 @@ def test_the_page_waits_for_nothing_heavy() -> None:
 def test_memory_is_counted_once_somebody_looks_and_nothing_jumps(qtbot: QtBot, page: ModelsPage) -> None:
     skills, sudoku, _ = (page.rows[model.id] for model in EMBEDDED)
     assert skills.memory.text() == "Counting the memory that it needs…"
-    page.resize(900, 700)
+    page.resize(650, 700)  # in the narrowest window
     page.show()
     before = places(page)
     qtbot.waitUntil(lambda: page._jobs.phase(REPO, "plan") is None and REPO in page._plans, timeout=SOON)
@@ -466,7 +466,7 @@ def places(page: ModelsPage) -> list[tuple[int, int]]:
 
 
 def test_a_download_moves_no_other_row(qtbot: QtBot, hub: Hub, page: ModelsPage) -> None:
-    page.resize(900, 700)
+    page.resize(650, 700)  # in the narrowest window
     page.show()
     before = places(page)
     half(hub, qtbot, page, GATED)

@@ -79,7 +79,6 @@ def test_in_the_chat_the_focus_stays_in_its_place(qtbot: QtBot, open_window: Ope
 @pytest.mark.parametrize("fake", [SolverEngine()], ids=["solver"])
 def test_solve_and_stop_hand_over_to_each_other(qtbot: QtBot, open_window: Open, fake: Any) -> None:
     window = open_window(SUDOKU_MODEL)
-    window.context.values.pace_ms = 0
     window.context.apply_values()
     window.show_page(SUDOKU)
     column = window.pages["sudoku"].page.one.column

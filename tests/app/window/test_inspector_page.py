@@ -35,7 +35,6 @@ def window(qtbot: QtBot, open_window: Open) -> MainWindow:
     made = open_window()
     context = made.context
     assert context.model is not None
-    context.values.pace_ms = 0
     context.apply_values()
     context.session.ask("hello", (), context.model)
     qtbot.waitUntil(lambda: context.session.active is None)

@@ -115,7 +115,6 @@ def test_a_slow_model_is_not_slowed(qtbot: QtBot, open_paced: Open, fake: FakeEn
         hands.time += 1.5
         fake.gate.release(1)
         qtbot.waitUntil(lambda step=step: canvases(window)[0].block.steps == step + 1)
-    assert window.context.backend.pacing.share == 1 or not window.context.backend.pacing.is_holding
     qtbot.waitUntil(lambda: window.context.session.active is None)
 
 
@@ -153,6 +152,31 @@ def test_what_was_computed_is_kept_when_the_window_closes(qtbot: QtBot, open_pac
     window.context.close()
     assert turn.answer.status == "done"
     assert turn.answer.text
+
+
+def test_the_inspector_sees_no_more_of_a_run_than_the_chat(
+    qtbot: QtBot, open_paced: Open, fake: FakeEngine, hands: Hands
+) -> None:
+    fake.steps = 3
+    window = open_paced()
+    ask(qtbot, window)
+    window.pages.chat().inspect_last()
+    page = window.pages.inspector().page
+    answer = window.context.session.chat.turns[0].answer
+    accepted = set()
+    for _ in turned(window, hands, lambda: window.context.session.active is not None):
+        if page.player.replay is None:
+            continue
+        page._take_in()  # as its timer would
+        shown, block = page.player.shown, answer.canvas.blocks[0]
+        assert shown is not None
+        assert (shown.step, shown.committed) == (block.step, block.committed)
+        accepted.add(shown.accepted_count)
+        assert page.canvas.view.block is not None
+        assert page.canvas.view.block.accepted_count == shown.accepted_count
+    assert {1, 2, 3, 4, 5} <= accepted
+    assert page.player.replay is not None
+    assert page.player.place == len(page.player.replay.frames) - 1
 
 
 class TestOnTheBoard:

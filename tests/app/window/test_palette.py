@@ -41,6 +41,13 @@ def test_words_that_begin_count_more_than_letters_within() -> None:
     assert ranked("th", ["path", "the path"], str) == ["the path", "path"]
 
 
+def test_typing_errors_are_forgiven() -> None:
+    for query in ("converation", "covnersation", "serach", "renmae", "thene"):
+        assert ranked(query, TITLES, str), query
+    assert ranked("serach", TITLES, str) == ["Search conversations"]
+    assert ranked("zeme", TITLES, str) == []
+
+
 def test_accents_and_case_do_not_matter() -> None:
     assert folded("Résumé") == "resume"
     assert ranked("resume", ["Résumé"], str) == ["Résumé"]

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from PySide6.QtCore import QSettings, Qt
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QDialog
+from PySide6.QtWidgets import QApplication, QDialog
 from pytestqt.qtbot import QtBot
 
-from app.library import Library
+from app.library import Library, NewMessage
 from app.main import open_library
 from app.settings.dialog import SettingsDialog
 from app.system import i18n
@@ -24,7 +24,7 @@ from app.system.folders import default_data_folder
 from app.window.main_window import MainWindow
 from app.window.palette import Palette
 from app.window.shortcuts import ShortcutSheet
-from engine import EMBEDDED, PUBLISHED, SKILLS
+from engine import EMBEDDED, PUBLISHED, SKILLS, SUDOKU
 from tests.app.marked import Brackets, unmarked
 
 Open = Callable[..., MainWindow]
@@ -247,3 +247,32 @@ def test_the_window_can_be_closed_in_the_middle_of_an_answer(qtbot: QtBot, open_
     again.reopening.reopen()
     answer = again.context.session.chat.turns[0].answer
     assert (answer.text, answer.status) == (draft, "stopped")
+
+
+def find(qtbot: QtBot, window: MainWindow, words: str) -> None:
+    """Run the first thing that the palette finds."""
+    window.actions_by_name.run("palette")
+    opened = window.findChild(Palette)
+    assert opened is not None
+    opened.field.setText(words)
+    qtbot.keyClick(opened.field, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: window.findChild(Palette) is None)
+
+
+def test_the_palette_finds_chats_models_and_settings(qtbot: QtBot, open_window: Open) -> None:
+    window = open_window()
+    library = window.context.library
+    for title in ("Plans for the garden", "Another"):
+        library.add(library.create(title=title, model=SKILLS), NewMessage(None, "user", "hello"))
+    find(qtbot, window, "plns gadren")
+    assert window.context.session.conversation is not None
+    assert library.conversation(window.context.session.conversation).title == "Plans for the garden"
+    find(qtbot, window, "entropy bound")
+    assert window.focusWidget() is window.strip.boxes["entropy_bound"]
+    find(qtbot, window, "text size")
+    settings = QApplication.activeModalWidget()
+    assert isinstance(settings, SettingsDialog)
+    assert settings.focusWidget() is settings.controls["text_percent"]
+    settings.close()
+    find(qtbot, window, "safelight sudoku")
+    qtbot.waitUntil(lambda: window.context.model is not None and window.context.model.path_or_id == SUDOKU)

@@ -1,0 +1,126 @@
+"""The run of an answer once more: a slider under the answer, and in its stead the canvas of the step on show."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Signal, Slot
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+
+from app.canvas.view import CanvasView
+from app.chat.messages.board import AnswerBoard
+from app.chat.prose.widget import PAD
+from app.chat.view_options import ViewOptions
+from app.player.player import Player
+from app.player.scrubber import Scrub
+from app.state.chat.attachment import with_attachments
+from app.state.chat.conversation import Answer, Turn
+from app.state.run.replay import Replay
+from app.system.i18n import tr
+from engine import Recording, catalog
+
+
+class AnswerReplay(QWidget):
+    """The row with the slider; ``stage`` is for the canvas and is placed by the answer, as it stands in its stead.
+
+    The run is read at its first use: ``wanted`` asks for it, and ``open`` or ``refuse`` answers.
+    """
+
+    wanted = Signal()
+    changed = Signal()  # ``is_on``
+    pace_chosen = Signal(str)
+
+    def __init__(self, turn: Turn, options: ViewOptions) -> None:
+        super().__init__()
+        self._turn, self._options = turn, options
+        self.is_on = False  # a step of the run is looked at, rather than what it came to
+        self.player = Player(self)
+        self.scrub = Scrub([self.player], in_line=True)
+        self.stage = QWidget()
+        self.stage.hide()
+        self.canvas: CanvasView | None = None
+        self.board: AnswerBoard | None = None
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.addWidget(self.scrub)
+        self.scrub.wanted.connect(self.wanted)
+        self.scrub.pace_chosen.connect(self.pace_chosen)
+        self.player.placed.connect(self._show)
+        self.player.revealed.connect(self._show)
+        self.player.playing_changed.connect(self._show)
+        self.set_options(options)
+
+    def tab_stops(self) -> list[QWidget]:
+        """What Tab goes through, in order."""
+        return self.scrub.tab_stops()
+
+    def set_options(self, options: ViewOptions) -> None:
+        """Change how it is drawn, and how fast it plays."""
+        self._options = options
+        self.scrub.set_theme(options.theme)
+        self.scrub.set_pace(options.pace, is_smooth=not options.reduced_motion)
+        if self.canvas is not None and self.board is not None:
+            options.apply(self.canvas)
+            self.board.set_options(options)
+
+    # ---------------------------------------------------------------- the run
+
+    def offer(self, answer: Answer) -> None:
+        """There is this answer, under way or with a run to be read; one of another is let go of."""
+        self.setVisible(answer.is_active or answer.has_trace)
+        self.scrub.set_live(answer.is_active)
+        figures = answer.figures
+        self.scrub.offer(0 if answer.is_active else max(2, figures.steps + 2 * figures.blocks))
+
+    def open(self, replay: Replay, trace: Recording) -> None:
+        """The run is read; what was asked for is done."""
+        self._make_stage(trace)
+        self.player.open(trace, replay=replay)
+
+    def refuse(self, why: str) -> None:
+        """The run cannot be read."""
+        self.scrub.refuse(why)
+
+    def forget(self) -> None:
+        """Show the answer, and forget the run, which is read again when it is wanted."""
+        self.player.open(None)
+        self._show()
+
+    @property
+    def place(self) -> int:
+        """The frame that is looked at; the first where none is."""
+        return self.player.place if self.is_on else 0
+
+    # ---------------------------------------------------------------- showing
+
+    def _make_stage(self, trace: Recording) -> None:
+        if self.canvas is None or self.board is None:
+            self.canvas, self.board = CanvasView(), AnswerBoard(self._options)
+            self.canvas.setAccessibleName(tr("Canvas of the step on show"))
+            column = QVBoxLayout(self.stage)
+            column.setContentsMargins(0, 0, 0, 0)
+            column.addWidget(self.board)
+            inside = QHBoxLayout()
+            inside.setContentsMargins(PAD, 0, PAD, 0)
+            inside.addWidget(self.canvas)
+            column.addLayout(inside)
+            self._options.apply(self.canvas)
+        self.canvas.set_piece(trace.piece, trace.is_special)
+        self.canvas.set_vocabulary_size(trace.header.model.vocab_size or None)
+        self.canvas.setColumns(catalog.traits(trace.header.model.name).canvas_columns)
+
+    @Slot()
+    def _show(self) -> None:
+        """Show the frame the player is at; at the last one the answer itself."""
+        player, replay = self.player, self.player.replay
+        was_on = self.is_on
+        last = 0 if replay is None else len(replay.frames) - 1
+        self.is_on = replay is not None and (player.is_playing or player.place < last)
+        shown = player.shown
+        if self.is_on and shown is not None and self.canvas is not None and self.board is not None:
+            self.canvas.set_block(shown)
+            asked = with_attachments(self._turn.prompt, self._turn.attachments)
+            self.board.show_block(asked, shown, player.piece)
+            self.board.setVisible(self.board.is_on)
+            self.canvas.setVisible(not self.board.is_on)
+        if self.is_on != was_on:
+            self.stage.setVisible(self.is_on)
+            self.changed.emit()

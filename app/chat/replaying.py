@@ -1,0 +1,70 @@
+"""Reads the run of an answer when it is to be looked at again; a long one would make the window wait."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Slot
+
+import engine
+from app.chat.background import Background
+from app.chat.page import ChatPage
+from app.context import AppContext
+from app.state.chat.conversation import Answer, Turn
+from app.state.run.replay import KEPT_BLOCKS, Replay
+from app.system.i18n import tr
+from engine import Recording, SafelightError
+from engine.files import is_bare_name
+
+
+def run_of(answer: Answer, folder: Path) -> Recording | Path | None:
+    """An answer's run, in memory or as its file in the folder of traces; None where none was kept."""
+    if answer.trace is not None:
+        return answer.trace
+    return folder / f"{answer.trace_id}{engine.TRACE_SUFFIX}" if is_bare_name(answer.trace_id) else None
+
+
+def read_run(run: Recording | Path) -> tuple[Replay, Recording]:
+    """A run, ready to be gone through.
+
+    Raises:
+        SafelightError: its file cannot be read.
+    """
+    recording = engine.open_trace(run) if isinstance(run, Path) else run
+    replay = Replay(recording)
+    for block in range(min(replay.blocks, KEPT_BLOCKS)):
+        replay.record(block)  # is held from now on
+    return replay, recording
+
+
+class Replaying(QObject):
+    """One run at a time: another that is wanted takes its place."""
+
+    def __init__(self, context: AppContext, page: ChatPage) -> None:
+        super().__init__()
+        self._context, self._page = context, page
+        self._wanted: tuple[Turn, Answer] | None = None
+        self._reader = Background(self)
+        self._reader.done.connect(self._read)
+        self._reader.failed.connect(self._failed)
+        page.replay_asked.connect(self.read)
+
+    @Slot(object)
+    def read(self, turn: Turn) -> None:
+        """Read the run of the answer that a turn shows."""
+        self._wanted = turn, turn.answer
+        run = run_of(turn.answer, self._context.folders.traces)
+        if run is None:
+            self._failed(SafelightError(tr("The run of this answer was not kept.")))
+        else:
+            self._reader.ask(lambda: read_run(run))
+
+    @Slot(object)
+    def _read(self, found: tuple[Replay, Recording]) -> None:
+        if self._wanted is not None:
+            self._page.show_replay(*self._wanted, *found)
+
+    @Slot(object)
+    def _failed(self, error: Exception) -> None:
+        if self._wanted is not None:
+            self._page.refuse_replay(*self._wanted, str(error))
