@@ -173,8 +173,8 @@ def test_two_seeds_of_a_prompt_are_compared_in_two_clicks(
     window.pages.chat().inspect(window.context.session.chat.turns[-1])
     page, compare = inspector.page, inspector.compare
     page.view_buttons[1].click()
-    qtbot.waitUntil(lambda: any("seed 3" in card.offer.title for card in compare.runs.cards))
-    (card,) = [card for card in compare.runs.cards if "seed 3" in card.offer.title]
+    qtbot.waitUntil(lambda: any("seed 3" in card.offer.title for card in compare.chooser.runs.cards))
+    (card,) = [card for card in compare.chooser.runs.cards if "seed 3" in card.offer.title]
     assert card.offer.section == "The same prompt"
     card.click()
     assert compare.currentWidget() is compare.both
