@@ -17,6 +17,7 @@ from app.inspector.influence.view import InfluenceView
 from app.inspector.page import InspectorPage
 from app.inspector.run_catalog import RECENT, Listed, RunCatalog
 from app.inspector.run_lists import first_offers, other_offers, run_tree
+from app.inspector.run_pictures import RunPictures
 from app.inspector.words import Piece
 from app.state.run.comparison import asked
 from app.system.i18n import tr, trn
@@ -37,10 +38,13 @@ class InspectorController(QObject):
         self.widget = self.page = page = InspectorPage(context.theme, context.values.reduced_motion)
         self._live: dict[str, Recording] = {}  # runs of this session, by id
         self._gallery = self._listed_gallery()
+        page.titles = self._titles()
         self._catalog = RunCatalog(context.folders.traces, [one.path for one in self._gallery], self)
         self._catalog.changed.connect(self._list_changed)
         self._catalog.failed.connect(self._say_unlisted)
         context.at_end(self._close)
+        self._pictures = RunPictures(self)
+        self._pictures.found.connect(page.welcome.runs.show_picture)
         self.forks = ForkPanel(page.player)
         self.influence = InfluenceView(page.player)
         self.compare = Compare(page.player, page.overview)
@@ -69,6 +73,7 @@ class InspectorController(QObject):
 
     def _close(self) -> None:
         self._catalog.close()
+        self._pictures.close()
 
     def enter(self) -> None:
         """Runs are offered where none is open."""
@@ -98,6 +103,7 @@ class InspectorController(QObject):
         """Offer the gallery and the runs that were kept last; those that are found from now on follow."""
         self._show_offers()
         self._catalog.look()
+        self._pictures.read([one.path for one in self._gallery])
 
     def _show_offers(self) -> None:
         self.page.offer(first_offers(self._gallery, self._catalog.recent))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from PySide6.QtCore import QEvent, QSize, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QResizeEvent
@@ -25,21 +25,23 @@ from app.inspector.cell.history import Biography
 from app.inspector.cell.text import RenderedText
 from app.inspector.export_dialog import ExportDialog
 from app.inspector.keys import Keys, keeps
+from app.inspector.order_words import end_in_short
 from app.inspector.run_cards import Offer
 from app.inspector.timeline.captions import Captions
 from app.inspector.timeline.filmstrip import Filmstrip
+from app.inspector.timeline.order import OrderView
 from app.inspector.timeline.overview import Overview
 from app.inspector.timeline.plots import Plots
 from app.inspector.timeline.transport import Transport
 from app.inspector.welcome import InspectorWelcome
-from app.inspector.words import model_words
+from app.inspector.words import made_in_words, model_words, prompt_in_line
 from app.player.player import Player
 from app.system.i18n import tr
 from engine import Recording
 
-MOST_TITLE = 1_000  # characters of a prompt that are measured for the title
 REFRESH_MS = 30  # between two looks at a run under way
 NARROW = 900  # pixels at 100 %; below it the linked views stand under the canvas
+SHORT = 640  # below it the plots are among those views, so that a board is seen whole
 TALL = 1080  # from here on a tab that is worked in leaves room for the cell's history beneath
 
 
@@ -61,7 +63,9 @@ class InspectorPage(QWidget):
         self._waiting.setSingleShot(True)
         self._waiting.timeout.connect(self._take_in)
         self._live = False
+        self._is_narrow = self._has_plots_tab = False
         self._share = 1.0  # of the latest step of a run under way
+        self.titles: Mapping[str, str] = {}  # of runs that have one, by the path of their file
         self._panels: list[QWidget] = []
         self._worked_in: list[QWidget] = []
         self.player = Player(self)
@@ -96,7 +100,7 @@ class InspectorPage(QWidget):
         self.open_button.clicked.connect(self.file_asked)
         self.export_button = button(tr("Export…"), tr("Export this run"))
         self.export_button.clicked.connect(self.export)
-        self.close_button = button(tr("Close"), tr("Close this run"))
+        self.close_button = button(tr("‹ All runs"), tr("Back to the gallery and your runs"))
         self.close_button.clicked.connect(self._close)
         self.view_buttons: list[QPushButton] = []
         head = QWidget()
@@ -104,6 +108,7 @@ class InspectorPage(QWidget):
         row = QHBoxLayout(head)
         row.setContentsMargins(16, 8, 16, 8)
         row.setSpacing(16)
+        row.addWidget(self.close_button)
         names = QVBoxLayout()
         names.setSpacing(0)
         names.addWidget(self.title)
@@ -113,7 +118,7 @@ class InspectorPage(QWidget):
         self._switch.setSpacing(16)
         row.addLayout(self._switch)
         row.addSpacing(16)
-        for made in (self.open_button, self.export_button, self.close_button):
+        for made in (self.open_button, self.export_button):
             row.addWidget(made)
 
         self.left = QSplitter(Qt.Orientation.Vertical)
@@ -161,7 +166,7 @@ class InspectorPage(QWidget):
         column.addWidget(self.transport)
         column.addWidget(self.captions)
         self.stack.addWidget(self.views)
-        self.overview.known.connect(self._show_problem)
+        self.overview.known.connect(self._figured)
         self.side.currentChanged.connect(self._give_room)
         self.keys.watch(self.views)
 
@@ -171,6 +176,7 @@ class InspectorPage(QWidget):
         self._panels.append(biography)
         self.add_panel(tr("Steps"), StepMap(self.player), scrolls=False)
         self.add_panel(tr("Text"), RenderedText(self.player), scrolls=False)
+        self.add_panel(tr("Order"), OrderView(self.player, self.overview), scrolls=False)
         self.keys.watch(biography)
         return biography  # it scrolls by itself
 
@@ -232,6 +238,7 @@ class InspectorPage(QWidget):
     def set_theme(self, theme: Theme) -> None:
         """Wear a theme; the style sheet is the window's."""
         self._theme = theme
+        self.welcome.runs.set_theme(theme)
         for part in (self.canvas, self.transport, self.captions, self.plots, self.filmstrip, *self._panels):
             self._dress(part)
 
@@ -244,7 +251,7 @@ class InspectorPage(QWidget):
 
     # ---------------------------------------------------------------- what is open
 
-    def offer(self, items: Sequence[tuple[str, str, str] | tuple[str, str, str, str]]) -> None:
+    def offer(self, items: Sequence[Offer | tuple[str, str, str] | tuple[str, str, str, str]]) -> None:
         """Runs to begin with: title, a line about it, and its key; and the heading it stands under, if any."""
         self.welcome.offer([Offer(*item) for item in items])
 
@@ -307,15 +314,30 @@ class InspectorPage(QWidget):
         trace = self.player.trace
         if trace is None:
             return
-        title = " ".join(trace.prompt[:MOST_TITLE].split()) or tr("A run")
+        prompt = prompt_in_line(trace.header) or tr("A run")
+        title = self.titles.get(str(trace.path), prompt)
         blocks = len(self.overview.steps)
         parts = [model_words(trace.header), tr("seed {seed}", seed=trace.seed)]
         parts.append(tr("blocks: {blocks}, steps: {steps}", blocks=blocks, steps=sum(self.overview.steps)))
+        if trace.header.parent is not None:
+            parts.append(made_in_words(trace.header, trace.piece))
+        if title != prompt:
+            parts.append(prompt)
         if self._live:
             parts.append(tr("under way"))
+        elif self.overview.order is not None:
+            parts += end_in_short(trace.result, len(self.overview.order.doubts))
         self.title.set_whole(title)
         self.facts.set_whole(" · ".join(part for part in parts if part))
         self._show_problem()
+
+    @Slot()
+    def _figured(self) -> None:
+        """More of the run is worked out."""
+        if self.overview.complete:
+            self._describe()
+        else:
+            self._show_problem()
 
     @Slot()
     def _show_problem(self) -> None:
@@ -366,27 +388,32 @@ class InspectorPage(QWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._arrange(self.width() < px(NARROW))
+        self._arrange(self.width() < px(NARROW), self.height() < px(SHORT))
         self._give_room()
 
-    def _arrange(self, narrow: bool) -> None:
-        """In a narrow window the canvas stands above everything else, which shares the tabs."""
-        if narrow == (self.across.orientation() == Qt.Orientation.Vertical):
+    def _arrange(self, narrow: bool, short: bool) -> None:
+        """In a narrow window all but the canvas shares the tabs, beneath it; in a short one the plots do."""
+        if (narrow, narrow or short) == (self._is_narrow, self._has_plots_tab):
             return
-        shown = self.side.currentWidget()
+        shown, was_narrow = self.side.currentWidget(), self._is_narrow
+        self._is_narrow, self._has_plots_tab = narrow, narrow or short
+        self.across.setOrientation(Qt.Orientation.Vertical if narrow else Qt.Orientation.Horizontal)
+        for part in (self._history, self.plots):
+            self.side.removeTab(self.side.indexOf(part))
         if narrow:
-            self.across.setOrientation(Qt.Orientation.Vertical)
             self.side.insertTab(0, self._history, tr("Cell"))
-            self.side.insertTab(1, self.plots, tr("Plots"))
-            self.side.setCurrentIndex(0)
         else:
-            self.across.setOrientation(Qt.Orientation.Horizontal)
             self.right.addWidget(self._history)
+        if self._has_plots_tab:
+            self.side.insertTab(1, self.plots, tr("Plots"))
+        else:
             self.left.addWidget(self.plots)
-            self._give_room()
             self.plots.show()
-            if shown not in (self._history, self.plots):
-                self.side.setCurrentWidget(shown)
+        if narrow and not was_narrow:
+            self.side.setCurrentIndex(0)
+        elif self.side.indexOf(shown) >= 0:
+            self.side.setCurrentWidget(shown)
+        self._give_room()
 
     def minimumSizeHint(self) -> QSize:
         return QSize(320, 320)

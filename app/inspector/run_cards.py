@@ -11,6 +11,8 @@ from PySide6.QtWidgets import QGridLayout, QPushButton, QSizePolicy, QVBoxLayout
 
 from app.design.controls import label
 from app.design.fonts import px
+from app.design.tokens import DARKROOM, Theme
+from app.inspector.run_pictures import PictureView, RunPicture
 from app.system.i18n import tr
 
 CARD_WIDTH = 300  # pixels at 100 %, at least
@@ -19,16 +21,17 @@ MOST_COLUMNS = 3
 
 
 class Offer(NamedTuple):
-    """A run that can be opened. ``section`` is the heading it stands under."""
+    """A run that can be opened. ``section`` is the heading it stands under; with ``has_picture`` one may come."""
 
     title: str
     hint: str
     key: str
     section: str = ""
+    has_picture: bool = False
 
 
 class Card(QPushButton):
-    """A run's title and a line about it; one button."""
+    """A run's picture, if it has one, its title and a line about it; one button."""
 
     def __init__(self, offer: Offer, name: str) -> None:
         super().__init__()
@@ -43,6 +46,9 @@ class Card(QPushButton):
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(16, 12, 16, 12)
         self._column.setSpacing(4)
+        self.picture = PictureView()
+        self.picture.setVisible(offer.has_picture)
+        self._column.addWidget(self.picture)
         for part in (self.title, self.hint):
             part.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
             self._column.addWidget(part)
@@ -74,6 +80,8 @@ class RunCards(QWidget):
         super().__init__(parent)
         self._name = name
         self.cards: list[Card] = []
+        self._pictures: dict[str, RunPicture] = {}
+        self._theme = DARKROOM
         self._offers: list[Offer] = []
         self._columns = 0
         self._host: QWidget | None = None
@@ -88,6 +96,20 @@ class RunCards(QWidget):
         if list(offers) != self._offers:
             self._offers = list(offers)
             self._build()
+
+    def set_theme(self, theme: Theme) -> None:
+        """Draw the pictures in these colours."""
+        self._theme = theme
+        for card in self.cards:
+            card.picture.set_theme(theme)
+
+    @Slot(str, object)
+    def show_picture(self, key: str, picture: RunPicture) -> None:
+        """Show what a run looks like, wherever it is offered with a picture."""
+        self._pictures[key] = picture
+        for card in self.cards:
+            if card.offer.key == key:
+                card.picture.set_picture(picture)
 
     def _build(self) -> None:
         if self._host is not None:
@@ -109,6 +131,8 @@ class RunCards(QWidget):
                 grid.setColumnStretch(place, 1)
             for place, offer in enumerate(offer for offer in self._offers if offer.section == section):
                 card = Card(offer, self._name(offer.title))
+                card.picture.set_theme(self._theme)
+                card.picture.set_picture(self._pictures.get(offer.key))
                 card.clicked.connect(self._choose)
                 grid.addWidget(card, place // self._columns, place % self._columns)
                 self.cards.append(card)

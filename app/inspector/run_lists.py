@@ -17,7 +17,7 @@ Pieces = Callable[[TraceHeader], Piece | None]
 
 def first_offers(gallery: Sequence[GalleryTrace], recent: Iterable[Listed]) -> list[Offer]:
     """What there is to begin with: the gallery, then the user's runs."""
-    offers = [Offer(tr(one.title), tr(one.note), str(one.path), tr("Gallery")) for one in gallery]
+    offers = [Offer(tr(one.title), tr(one.note), str(one.path), tr("Gallery"), has_picture=True) for one in gallery]
     for header, key in recent:
         offers.append(Offer(prompt_in_line(header), f"{_when(header)} · {run_title(header)}", key, tr("Your runs")))
     return offers

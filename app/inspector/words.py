@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections.abc import Callable, Sequence, Sized
 
 from app.canvas.glyphs import glyph_of
+from app.canvas.words import token_words
 from app.inspector.timeline.overview import BlockFigures
 from app.settings.spec import SAMPLER
 from app.state.run.canvas import BlockState
 from app.state.run.cell_history import History
 from app.state.run.comparison import Difference, differences, has, model_title
 from app.state.run.replay import NOISE, Frame, Replay
+from app.state.sudoku.placing import is_puzzle, puzzle_in
 from app.system.i18n import tr, trn
 from engine import Fork, Mark, TraceHeader, step_number
+from engine.tasks import sudoku
 
 Piece = Callable[[int], str]
-_OPEN, _CLOSE = "\u2068", "\u2069"  # keep text that runs from right to left from turning what stands around it
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 NAMED_ONLY = ("weights", "adapter_weights", "prompt", "eos_token_ids", "seed_canvas")
 """Differences whose values say nothing to people."""
 MOST_PROMPT = 1_000  # characters that are looked at for a title
+MOST_TITLE = 200  # characters of it; less where there is less room
 COUNTED = ("pinned", "banned_tokens", "allowed_tokens")
 
 
@@ -50,10 +52,8 @@ def tick(value: float) -> str:
 
 
 def quoted(piece: str) -> str:
-    """A token's text between quotation marks, with what is unseen written out."""
-    text = repr(piece)
-    turned = any(unicodedata.bidirectional(character) in ("R", "AL", "AN") for character in text)
-    return f"{_OPEN}{text}{_CLOSE}" if turned else text
+    """A token as people name it."""
+    return token_words(piece)
 
 
 def probability(share: float) -> str:
@@ -67,7 +67,7 @@ def probability(share: float) -> str:
 
 def written(piece: str, special: bool) -> str:
     """A token as it is drawn in charts: with signs for what is unseen, a control token by its name."""
-    return piece if special else glyph_of(piece, False).text or piece
+    return token_words(piece) if special else glyph_of(piece, False).text or piece
 
 
 # --- frames ----------------------------------------------------------------------------------------------------------
@@ -306,8 +306,11 @@ def made_in_words(header: TraceHeader, piece: Piece | None = None) -> str:
 
 
 def prompt_in_line(header: TraceHeader) -> str:
-    """A run's prompt, cut to a line."""
-    return " ".join(header.prompt[:MOST_PROMPT].split())[:80]
+    """A run's prompt, cut to a line; a puzzle by how much of it is given."""
+    puzzle = puzzle_in(header.prompt) if is_puzzle(header.prompt) else None
+    if puzzle is not None:
+        return tr("Sudoku, {count} givens", count=sudoku.givens(puzzle))
+    return " ".join(header.prompt[:MOST_PROMPT].split())[:MOST_TITLE]
 
 
 def change_in_words(change: Fork, piece: Piece | None = None) -> str:

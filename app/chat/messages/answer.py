@@ -134,6 +134,7 @@ class AnswerView(QWidget):
         self.text.rebuilt.connect(self.rebuilt)
         self.thinking.rebuilt.connect(self.rebuilt)
         self.replay.changed.connect(self._show_parts)
+        self.replay.rebuilt.connect(self.rebuilt)
 
     def tab_stops(self) -> list[QWidget]:
         """What Tab goes through, in order."""
@@ -200,7 +201,7 @@ class AnswerView(QWidget):
         for view in self.canvases:
             view.set_legend(view is self.canvases[-1])
         self.speaker.setText(answer.model_title)
-        self.status.show_figures(status_line(answer), figures_line(answer))
+        self.status.show_figures(status_line(answer, share), figures_line(answer))
         said = "" if answer.is_active else remarks(answer)
         self.remarks.setText(said)
         if not answer.is_active and (answer.status == "done" or not self.board.is_on):
@@ -214,8 +215,10 @@ class AnswerView(QWidget):
 
     def reveal(self, share: float) -> None:
         """Show another share of the latest step."""
-        blocks = self._turn.answer.canvas.blocks
+        answer = self._turn.answer
+        blocks = answer.canvas.blocks
         if self.canvases and len(self.canvases) == len(blocks):
+            self.status.show_figures(status_line(answer, share), figures_line(answer))
             self.canvases[-1].set_block(self._as_shown(blocks[-1], share))
 
     def _as_shown(self, block: BlockState, share: float) -> BlockState:

@@ -10,10 +10,7 @@ import numpy as np
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import (
-    QFrame,
-    QGridLayout,
     QHBoxLayout,
-    QScrollArea,
     QSplitter,
     QStackedWidget,
     QVBoxLayout,
@@ -24,11 +21,19 @@ from app.design.controls import Hairline, button, label
 from app.design.fonts import TEXT_BODY, px
 from app.design.tokens import DARKROOM, SPACE_2, SPACE_4, Theme
 from app.inspector.canvas.canvas import FONT_SIZES, RESERVED_TOKENS
+from app.inspector.compare.chooser import RunChooser
 from app.inspector.compare.figures import CompareFigures
 from app.inspector.compare.side import RunSide
-from app.inspector.run_cards import Offer, RunCards
+from app.inspector.run_cards import Offer
 from app.inspector.timeline.overview import Overview
-from app.inspector.words import asked_in_words, divergence_in_words, frame_words, here_in_words, run_title
+from app.inspector.words import (
+    asked_in_words,
+    divergence_in_words,
+    frame_words,
+    here_in_words,
+    made_in_words,
+    run_title,
+)
 from app.player.player import Player
 from app.state.run.comparison import comes_from, counterpart, differing, first_divergence, has
 from app.state.run.replay import BlockRecord, Frame
@@ -37,7 +42,7 @@ from engine import Recording
 
 T = TypeVar("T")
 SIZES = (*FONT_SIZES, TEXT_BODY)  # of the cells, the largest first
-CONTENT_WIDTH = 960  # pixels at 100 %; of the runs to choose from
+SHORT = 440  # pixels at 100 %; below it the canvases need the room of the figures
 SLICE_SECONDS = 0.008  # of looking for the divergence, between two looks at what the user does
 
 
@@ -66,58 +71,13 @@ class Compare(QStackedWidget):
         self.other = Player(self)
         self._overview, self._other_overview = overview, Overview(self.other, self)
         self.setAccessibleName(tr("Two runs side by side"))
-        self.chooser = self._build_chooser()
+        self.chooser = RunChooser()
         self.addWidget(self.chooser)
         self.both = self._build_both()
         self.addWidget(self.both)
         self._connect()
 
     # ---------------------------------------------------------------- building
-
-    def _build_chooser(self) -> QScrollArea:
-        self.runs = RunCards(lambda title: tr("Compare with {title}", title=title))
-        self.open_file = button(tr("Open a file…"), tr("Compare with a run from a file"), role="plain")
-        self.back = button(tr("Back to the comparison"))
-        self.back.hide()
-        content = QWidget()
-        column = QVBoxLayout(content)
-        column.setContentsMargins(24, 24, 24, 24)
-        column.setSpacing(12)
-        column.addWidget(label(tr("Compare with another run"), "title", wrap=True))
-        column.addWidget(
-            label(
-                tr(
-                    "Both runs stand side by side and go through their steps together: another seed, one setting "
-                    "changed, a fork, the model with an adapter and without. Cells that differ are marked."
-                ),
-                wrap=True,
-            )
-        )
-        buttons = QHBoxLayout()
-        buttons.setSpacing(16)
-        buttons.addWidget(self.open_file)
-        buttons.addWidget(self.back)
-        buttons.addStretch(1)
-        column.addLayout(buttons)
-        column.addSpacing(8)
-        column.addWidget(self.runs)
-        column.addStretch(1)
-        self._content = content
-        inside = QWidget()
-        around = QGridLayout(inside)
-        around.setContentsMargins(0, 0, 0, 0)
-        around.setColumnStretch(0, 1)
-        around.setColumnStretch(1, 1000)
-        around.setColumnStretch(2, 1)
-        around.addWidget(content, 0, 1)
-        content.setMaximumWidth(px(CONTENT_WIDTH))
-        area = QScrollArea()
-        area.setWidgetResizable(True)
-        area.setFrameShape(QFrame.Shape.NoFrame)
-        area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        area.setWidget(inside)
-        return area
 
     def _build_both(self) -> QWidget:
         self.asked = label("", wrap=True, selectable=True)
@@ -170,11 +130,11 @@ class Compare(QStackedWidget):
     def _connect(self) -> None:
         player = self._player
         self.choose.clicked.connect(self.show_chooser)
-        self.back.clicked.connect(self.show_both)
+        self.chooser.back.clicked.connect(self.show_both)
         self.diverge.clicked.connect(self.go_to_divergence)
-        self.open_file.clicked.connect(self.file_asked)
+        self.chooser.open_file.clicked.connect(self.file_asked)
         self.as_board.clicked.connect(self._player.set_board)
-        self.runs.chosen.connect(self.chosen)
+        self.chooser.runs.chosen.connect(self.chosen)
         for side in (self.left, self.right):
             side.view.cellSelected.connect(player.select)
             side.view.cellHovered.connect(player.point)
@@ -207,12 +167,12 @@ class Compare(QStackedWidget):
 
     def offer(self, offers: Sequence[Offer]) -> None:
         """The runs that can be chosen."""
-        self.runs.offer(offers)
+        self.chooser.runs.offer(offers)
 
     def set_other(self, trace: Recording | None) -> None:
         """Compare with this run; None takes it away."""
         self._trace = trace
-        self.back.setVisible(trace is not None)
+        self.chooser.back.setVisible(trace is not None)
         if trace is None:
             self._search = None
             self.other.open(None)
@@ -247,8 +207,11 @@ class Compare(QStackedWidget):
             self.other.open(other, 0)
         overviews = [self._overview, self._other_overview]
         self._is_turned = comes_from(one.header, other.header)
-        for side, trace in zip(self._sides, (one, other), strict=True):
-            side.set_run(trace, run_title(trace.header))
+        titles = [run_title(one.header), run_title(other.header)]
+        if self._is_turned:
+            titles = [tr("The fork: {title}", title=made_in_words(one.header, one.piece)), tr("The original")]
+        for side, trace, title in zip(self._sides, (one, other), titles, strict=True):
+            side.set_run(trace, title)
         self.figures.follow(*(reversed(overviews) if self._is_turned else overviews))
         fork = other if comes_from(other.header, one.header) else one
         self.asked.setText(asked_in_words(*self._in_order(one.header, other.header), fork.piece))
@@ -397,12 +360,12 @@ class Compare(QStackedWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
+        self.figures.setVisible(self.height() >= px(SHORT))
         self._show()
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
-        if event.type() == QEvent.Type.FontChange and hasattr(self, "_content"):
-            self._content.setMaximumWidth(px(CONTENT_WIDTH))
+        if event.type() == QEvent.Type.FontChange and hasattr(self, "chooser"):
             self._fitted = ()
             self._show()
 

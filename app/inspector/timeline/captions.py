@@ -41,7 +41,6 @@ class Captions(QWidget):
         player.opened.connect(self._show)
         player.grown.connect(self._show)
         player.placed.connect(self._show)
-        overview.known.connect(self._enable)
         self.set_theme(DARKROOM)
         self._show()
 
@@ -56,12 +55,6 @@ class Captions(QWidget):
         if frame is not None and record is not None and trace is not None:
             self.caption = caption(record, frame, trace)
         self.text.set_whole(self.caption.text)
-        self._enable()
-
-    @Slot()
-    def _enable(self) -> None:
-        self.back.setEnabled(self._next(-1) is not None)
-        self.on.setEnabled(self._next(1) is not None)
 
     def go(self, direction: int) -> None:
         """Go to the nearest event after (1) or before (-1) the frame on show, and select the cell that it is about."""

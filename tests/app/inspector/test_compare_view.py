@@ -118,17 +118,20 @@ def test_behind_the_end_it_makes_no_difference_which_token_says_so():
 
 def test_without_another_run_those_to_choose_from_are_shown(page, compare, qtbot):
     assert compare.currentWidget() is compare.chooser
-    assert not compare.back.isVisible()
+    assert not compare.chooser.back.isVisible()
     page.show_view(0)
     with qtbot.waitSignal(compare.wanted):
         page.show_view(1)
     compare.offer([Offer("Seed 8", "now", "a", "The same prompt"), Offer("A word", "", "b", "Gallery")])
-    assert [card.accessibleName() for card in compare.runs.cards] == ["Compare with Seed 8", "Compare with A word"]
+    assert [card.accessibleName() for card in compare.chooser.runs.cards] == [
+        "Compare with Seed 8",
+        "Compare with A word",
+    ]
     with qtbot.waitSignal(compare.chosen) as told:
-        qtbot.mouseClick(compare.runs.cards[0], Qt.MouseButton.LeftButton)
+        qtbot.mouseClick(compare.chooser.runs.cards[0], Qt.MouseButton.LeftButton)
     assert told.args == ["a"]
     with qtbot.waitSignal(compare.file_asked):
-        compare.open_file.click()
+        compare.chooser.open_file.click()
 
 
 def test_another_run_is_chosen_and_the_choice_taken_back(compare, qtbot):
@@ -137,7 +140,7 @@ def test_another_run_is_chosen_and_the_choice_taken_back(compare, qtbot):
     with qtbot.waitSignal(compare.wanted):
         compare.choose.click()
     assert compare.currentWidget() is compare.chooser
-    compare.back.click()
+    compare.chooser.back.click()
     assert compare.currentWidget() is compare.both
     compare.set_other(None)
     assert compare.currentWidget() is compare.chooser

@@ -301,7 +301,7 @@ def test_cells_do_not_jump_while_a_block_is_gone_through(page):
 
 def test_cells_are_as_large_as_there_is_room_for(page):
     large = page.canvas.view.grid.cell_height
-    page.resize(1280, 520)
+    page.left.setSizes([80, 600])
     assert page.canvas.view.grid.cell_height < large
 
 
@@ -484,6 +484,13 @@ def test_a_narrow_page_puts_the_views_into_tabs_and_a_wide_one_takes_them_back(p
     assert narrow == ["Cell", "Plots", *wide]
     page.resize(1280, 800)
     assert [page.side.tabText(place) for place in range(page.side.count())] == wide
+    assert page.plots.isVisible()
+    page.resize(1280, 560)  # where a canvas beside them would be cut off, the plots are a tab, too
+    assert [page.side.tabText(place) for place in range(page.side.count())] == [wide[0], "Plots", *wide[1:]]
+    page.side.setCurrentWidget(page.plots)
+    page.resize(700, 560)
+    assert [page.side.tabText(place) for place in range(page.side.count())] == narrow
+    page.resize(1280, 800)
     assert page.plots.isVisible()
 
 

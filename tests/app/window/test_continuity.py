@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtCore import QRect, QSettings
 from pytestqt.qtbot import QtBot
 
-from app.context import CHAT, INSPECTOR, MODELS, SUDOKU, ModelChoice
+from app.context import CHAT, INSPECTOR, SUDOKU, ModelChoice
 from app.settings import store
 from app.window.geometry import fitted
 from app.window.main_window import MainWindow
@@ -51,6 +51,7 @@ def test_place_page_model_and_adapter_come_back(qtbot: QtBot, open_window: Open,
     window.context.load(BASE, "sudoku-lora")
     qtbot.waitUntil(lambda: window.context.choice == ModelChoice(BASE, "sudoku-lora"))
     assert window.topbar.facts.text().endswith(" · the sudoku-lora adapter")
+    assert window.status.labels["model"].text() == "Safelight Base with the sudoku-lora adapter"
     window.show_page(SUDOKU)
     window.close()
     settings.sync()
@@ -65,7 +66,7 @@ def test_place_page_model_and_adapter_come_back(qtbot: QtBot, open_window: Open,
     qtbot.waitUntil(lambda: again.context.choice == ModelChoice(BASE, "sudoku-lora"))
 
 
-@pytest.mark.parametrize("page", [CHAT, INSPECTOR, MODELS, "none"])
+@pytest.mark.parametrize("page", [INSPECTOR, "none"])
 def test_each_page_may_be_the_first(open_window: Open, settings: QSettings, page: str) -> None:
     store.write_page(settings, page)
     window = open_window(None)

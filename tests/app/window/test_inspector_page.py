@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel, QTreeWidgetItem
 from pytestqt.qtbot import QtBot
 
+from app.cli.main import main
 from app.context import CHAT
+from app.design.tokens import DARKROOM, PAPER
+from app.export.options import Options, parse_steps
+from app.export.pictures import PictureSheet, PictureStyle
+from app.export.writing import export
 from app.inspector.controller import InspectorController
 from app.window.main_window import MainWindow
 from app.window.shortcuts import ShortcutSheet
-from engine import SUDOKU
+from engine import SUDOKU, gallery
 from engine.trace import Trace
+from tests.fake_engine import FakeEngine
 
 KEY = Qt.ItemDataRole.UserRole
 Open = Callable[..., MainWindow]
@@ -153,3 +161,79 @@ def test_a_run_of_a_model_that_is_not_here_is_not_promised_one(window: MainWindo
     assert not inspector.forks.run.isEnabled()
     assert inspector.forks.run.toolTip() == "This run is of Else; load that model to go on from it."
     assert context.model is not None
+
+
+def number(text: str) -> int:
+    """The step that a text names."""
+    found = re.search(r"\bstep (\d+)", text, re.IGNORECASE)
+    assert found is not None, text
+    return int(found[1])
+
+
+def test_the_chat_and_the_inspector_count_a_step_under_way_alike(
+    qtbot: QtBot, window: MainWindow, fake: FakeEngine
+) -> None:
+    context, inspector = window.context, window.pages.inspector()
+    fake.hold = True
+    context.show_page(CHAT)
+    chat = window.pages.chat()
+    chat.send("hello again")
+    fake.gate.release(2)
+    active = context.session.active
+    assert active is not None
+    qtbot.waitUntil(lambda: active.stats.step == 1)
+    status = chat.page.turns[-1].answer.status
+    qtbot.waitUntil(lambda: "step" in status.text().lower())
+    context.inspect(active.trace, is_live=True)
+    page = inspector.page
+    qtbot.waitUntil(lambda: page.player.frame is not None and page.player.frame.step == 1)
+    seen = status.text(), page.transport.frame.accessibleName(), page.captions.text.accessibleName()
+    assert [number(text) for text in seen] == [2, 2, 2]
+    fake.gate.release(100)
+
+
+def test_board_inspector_and_export_count_a_step_alike(window: MainWindow, tmp_path: Path) -> None:
+    inspector = window.pages.inspector()
+    page = inspector.page
+    path = next(one.path for one in gallery() if one.path.stem == "sudoku-hard")
+    inspector.open_key(str(path))
+    page.overview.finish()
+    replay, trace = page.player.replay, page.player.trace
+    assert replay is not None
+    assert trace is not None
+    (place,) = parse_steps("6", replay, 0)
+    page.player.go(place)
+    sheet = PictureSheet(trace, replay, [place], PictureStyle(DARKROOM))
+    for _ in sheet.measure():
+        pass
+    seen = [
+        page.transport.frame.accessibleName(),
+        page.captions.text.accessibleName(),
+        page.canvas.board.accessibleDescription(),
+        page.canvas.view.accessibleDescription(),
+        page.transport.timeline.facts(place)[0],
+        page.plots.words_at(place)[0],
+        sheet.caption(place),
+    ]
+    assert [number(text) for text in seen] == [6] * len(seen)
+    assert (5.0, "6") in page.plots.ticks([0])
+    assert main(["export", str(path), str(tmp_path / "six.png"), "--steps", "6"]) == 0
+    list(export(trace, tmp_path / "place.png", Options(format="png", frames=(place,))))
+    assert (tmp_path / "six.png").read_bytes() == (tmp_path / "place.png").read_bytes()
+
+
+def test_a_run_of_the_gallery_has_a_picture_and_keeps_its_title(qtbot: QtBot, window: MainWindow) -> None:
+    inspector = window.pages.inspector()
+    page = inspector.page
+    page.close_button.click()
+    cards = [card for card in page.welcome.cards if card.offer.section == "Gallery"]
+    qtbot.waitUntil(lambda: all(card.picture.picture is not None for card in cards))
+    hard = next(card for card in cards if card.offer.title.startswith("A hard Sudoku"))
+    assert hard.picture.picture is not None
+    assert hard.picture.picture.board is not None
+    shown = hard.picture.grab().toImage()
+    page.set_theme(PAPER)
+    assert hard.picture.grab().toImage() != shown
+    hard.click()
+    assert page.title.accessibleName() == hard.offer.title
+    assert page.facts.accessibleName().endswith("Sudoku, 25 givens")

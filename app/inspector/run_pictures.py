@@ -1,0 +1,159 @@
+"""Pictures of runs, for the cards that offer them: the frame at which most was taken back, as the inspector shows it.
+
+Runs are read in a thread; what is painted is painted when it is seen, a card at a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PySide6.QtCore import QObject, QRect, QSize, Qt, Signal
+from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from app.board.geometry import BoardGeometry
+from app.board.glyphs import BoardGlyphs
+from app.board.paint import BoardPaintOptions, paint_board
+from app.canvas.geometry import Geometry
+from app.canvas.glyphs import CellGlyphs, Glyph, glyph_of
+from app.canvas.paint import PaintOptions, paint_block
+from app.design.fonts import TEXT_CANVAS, canvas_font, px
+from app.design.tokens import DARKROOM, Theme, color
+from app.state.run.canvas import BlockState
+from app.state.run.lines import line_ends
+from app.state.run.replay import BlockRecord, Replay
+from app.state.sudoku.placing import placed
+from app.state.sudoku.solve_frame import SolveFrame, frame
+from engine import SafelightError, open_trace
+
+HEIGHT = 150  # pixels at 100 %
+SMALLER = 0.75  # of tokens, against those of a canvas
+CLOSING_SECONDS = 5.0  # for the file that is being read
+
+
+@dataclass(frozen=True, eq=False)
+class RunPicture:
+    """What is painted of a run: a canvas with how its tokens are written, and the board where it is a Sudoku."""
+
+    block: BlockState
+    glyphs: dict[int, Glyph]
+    ends: tuple[int, ...]  # of lines
+    board: SolveFrame | None
+
+
+def picture_of(path: Path) -> RunPicture | None:
+    """What to paint of the run in a file; None where there is nothing.
+
+    Raises:
+        SafelightError: it cannot be read.
+    """
+    trace = open_trace(path)
+    replay = Replay(trace)
+    if not replay.blocks:
+        return None
+    record = replay.record(0)
+    block = record.snapshots[_telling(record)]
+    grid = placed(trace.prompt, record.snapshots[-1], trace.piece)
+    return RunPicture(
+        block=block,
+        glyphs={
+            token: glyph_of(trace.piece(token), trace.is_special(token))
+            for token in np.unique(block.tokens(calm=True)).tolist()
+        },
+        ends=line_ends(block, trace.piece),
+        board=None if grid is None else frame(grid.puzzle, block, trace.piece, grid.positions),
+    )
+
+
+def _telling(record: BlockRecord) -> int:
+    """The place of the frame at which most was taken back; where nothing was, of the first step."""
+    counts = record.remelt_counts
+    return min(1 + int(counts.argmax()) if len(counts) else 0, len(record.snapshots) - 1)
+
+
+class RunPictures(QObject):
+    """Reads pictures of runs, once each. Must be closed before it is destroyed."""
+
+    found = Signal(str, object)  # the run's path and its RunPicture
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.known: dict[str, RunPicture] = {}
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.found.connect(self.known.__setitem__)
+
+    def read(self, paths: Sequence[Path]) -> None:
+        """Read the pictures of these runs, unless that has begun already."""
+        if self._thread is None and not self._closed.is_set():
+            self._thread = threading.Thread(target=self._read, args=(paths,), name="safelight-pictures", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """Give up what is being read and end the thread; may be called again."""
+        self._closed.set()
+        if self._thread is not None:
+            self._thread.join(CLOSING_SECONDS)
+
+    def _read(self, paths: Sequence[Path]) -> None:
+        """In the thread. A run that cannot be read has no picture; opening it says why."""
+        for path in paths:
+            if self._closed.is_set():
+                return
+            with contextlib.suppress(SafelightError, RuntimeError):  # RuntimeError: nobody is there any more
+                picture = picture_of(path)
+                if picture is not None and not self._closed.is_set():
+                    self.found.emit(str(path), picture)
+
+
+class PictureView(QWidget):
+    """A run's picture on a card; empty until there is one."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = DARKROOM
+        self.picture: RunPicture | None = None
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+
+    def sizeHint(self) -> QSize:
+        return QSize(px(200), px(HEIGHT))
+
+    def set_theme(self, theme: Theme) -> None:
+        self._theme = theme
+        self.update()
+
+    def set_picture(self, picture: RunPicture | None) -> None:
+        self.picture = picture
+        self.update()
+
+    def paintEvent(self, _event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.fillRect(self.rect(), color(self._theme.surface_sunken))
+        if self.picture is not None and self.picture.board is not None:
+            self._paint_board(painter, self.picture.board)
+        elif self.picture is not None:
+            self._paint_canvas(painter, self.picture)
+        painter.end()
+
+    def _paint_board(self, painter: QPainter, shown: SolveFrame) -> None:
+        geometry = BoardGeometry(0, 0, 2 * self.height() // 9)  # at twice the size, for finer lines
+        share = (self.height() - px(12)) / geometry.side
+        painter.translate((self.width() - share * geometry.side) / 2, px(6))
+        painter.scale(share, share)
+        paint_board(painter, geometry, shown, self._theme, BoardGlyphs(), BoardPaintOptions())
+
+    def _paint_canvas(self, painter: QPainter, picture: RunPicture) -> None:
+        painter.scale(SMALLER, SMALLER)
+        width, height = round(self.width() / SMALLER), round(self.height() / SMALLER)
+        glyphs = CellGlyphs(canvas_font(TEXT_CANVAS))
+        cell = glyphs.cell_width([glyph.text for glyph in picture.glyphs.values()]), glyphs.cell_height()
+        geometry = Geometry.from_width(width, picture.block.length, *cell, ends=picture.ends)
+        look, clip = PaintOptions(calm=True), QRect(0, 0, width, height)
+        paint_block(painter, geometry, picture.block, self._theme, glyphs, picture.glyphs.__getitem__, look, clip)
