@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from shiboken6 import isValid
 
 from app.bridge.run_view import RunView
 from app.canvas.view import CanvasView
@@ -274,15 +275,10 @@ class AnswerView(QWidget):
         written = read(tokens[first:], self._model.piece, self._model.is_special)
         rects = {first + place: rect for place, rect in self.text.token_rects(written).items()}
         self._gliding = Gliding(self.text, leaving, rects)
-        self._gliding.destroyed.connect(self._landed)
 
     def _land(self) -> None:
-        if self._gliding is not None:
+        if self._gliding is not None and isValid(self._gliding):  # it deletes itself at its end
             self._gliding.land()
-            self._gliding = None
-
-    @Slot()
-    def _landed(self) -> None:
         self._gliding = None
 
     @property
