@@ -134,6 +134,7 @@ class FirstRun(QWidget):
             self.stop()
         else:
             self.player.play(1)
+        self.again.setVisible(not self.player.is_playing)
 
     def _dress(self, canvas: CanvasView) -> None:
         if self._options is not None:
