@@ -75,7 +75,7 @@ class FirstRun(QWidget):
         words.addStretch(1)
         self._row = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
         self._row.setContentsMargins(0, 0, 0, 0)
-        self._row.setSpacing(24)
+        self._row.setSpacing(16)
         self._row.addWidget(self._stage)
         self._row.addLayout(words, 1)
         self._later = QTimer(self)
@@ -149,6 +149,7 @@ class FirstRun(QWidget):
     def play(self) -> None:
         """Play it from its beginning."""
         self._is_stopped = False
+        self.player.pause()
         self.player.go(0)
         self.player.play(1)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from PySide6.QtCore import QSettings
 from pytestqt.qtbot import QtBot
 
-from app.chat.first_run import RUN, FirstRun
+from app.chat.first_run import RUN, SPEED, FirstRun
 from app.window.main_window import MainWindow
 from engine import SKILLS, gallery, open_trace
 from engine.tasks import skills
@@ -58,6 +58,8 @@ def test_it_plays_real_steps_with_captions_once_and_again_when_asked(qtbot: QtBo
     assert player.is_playing
     assert player.place == 0
     assert not shown.again.isVisible()
+    shown.play()  # once more, and no faster
+    assert (player.place, player.speed) == (0, SPEED)
 
 
 def test_typing_sending_and_another_page_stop_it(qtbot: QtBot, open_window: Open) -> None:
