@@ -114,7 +114,7 @@ class FirstRun(QWidget):
 
     @Slot(object)
     def _open(self, found: tuple[Replay, Recording]) -> None:
-        from app.canvas.view import CanvasView
+        from app.canvas.view import CanvasView  # after the first paint
 
         replay, trace = found
         self.canvas = canvas = CanvasView()

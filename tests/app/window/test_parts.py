@@ -15,6 +15,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication, QDialog
 from pytestqt.qtbot import QtBot
 
+from app.chat.suggestions import SuggestionBar
 from app.library import Library, NewMessage
 from app.main import open_library
 from app.settings.dialog import SettingsDialog
@@ -70,7 +71,7 @@ def test_every_word_on_screen_can_be_translated(
             "hf_",
         ]
         data += ["Scroll Left", "Scroll Right"]  # Qt's own catalogue has these
-        texts = window.pages.chat().page.suggestions.prompts
+        texts = [prompt for bar in window.findChildren(SuggestionBar) for prompt in bar.prompts]
         found = unmarked(window, [*data, *texts])
         assert not found, "\n".join(found)
     finally:
