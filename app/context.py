@@ -286,7 +286,7 @@ class AppContext(QObject):
                 self.loading = dataclasses.replace(self.loading, stage=tr(stage), share=share)
             case ModelLoaded(model):
                 self._held = None
-                if model.path_or_id == wanted:
+                if model.path_or_id == wanted or (self.choice and self.choice.path_or_id == model.path_or_id):
                     self.loading = None
                     self._change_model(model)
             case LoadFailed(path_or_id) if path_or_id == wanted and self.loading is not None:

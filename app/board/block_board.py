@@ -54,7 +54,7 @@ class BlockBoard(FrameView):
         if placed != self._placed:
             self._placed = placed
             self._cells = {} if placed is None else {place: cell for cell, place in enumerate(placed.positions)}
-            self.set_block(self._block)
+            self.set_block(None)
 
     def set_block(self, block: BlockState | None) -> None:
         """Show a block, or how it stands now."""

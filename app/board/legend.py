@@ -33,8 +33,7 @@ class BoardLegend(Legend):
 
     def set_running(self, running: bool) -> None:
         """Whether a run is on show."""
-        self.set_entries(running_entries(self._glyphs) if running else entering_entries(self._glyphs))
-        self.setAccessibleDescription(", ".join(self.words))
+        self._explain(running_entries(self._glyphs) if running else entering_entries(self._glyphs))
 
     def set_heat(self, heat: Heat) -> None:
         """What the colours of the cells mean, instead of the marks."""
@@ -42,8 +41,12 @@ class BoardLegend(Legend):
             entries = [LegendEntry(words, partial(_paint_swatch, share)) for share, words in heat.swatches]
         else:
             entries = [LegendEntry(tr("{name}, {low} to {high}", name=heat.name, low=heat.low, high=heat.high), None)]
-        self.set_entries(entries)
-        self.setAccessibleDescription(", ".join(self.words))
+        self._explain(entries)
+
+    def _explain(self, entries: list[LegendEntry]) -> None:
+        if [entry.words for entry in entries] != self.words:
+            self.set_entries(entries)
+            self.setAccessibleDescription(", ".join(self.words))
 
 
 def entering_entries(glyphs: BoardGlyphs) -> list[LegendEntry]:

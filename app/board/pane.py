@@ -41,8 +41,9 @@ class BoardPane(QWidget):
             self.legend.set_running(True)
         else:
             self.legend.set_heat(heat)
-        self._is_heated = heat is not None
-        self._arrange()
+        if self._is_heated != (heat is not None):
+            self._is_heated = heat is not None
+            self._arrange()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.canvas.words import STATE_WORDS
+from app.canvas.words import STATE_WORDS, token_words
 from app.state.sudoku.solve_frame import ShownCell, SolveFrame
 from app.system.i18n import tr, trn
 from engine import step_number
@@ -48,7 +48,7 @@ def details(frame: SolveFrame, index: int) -> list[str]:
         )
         lines.append(tr("Pencil marks: {marks}", marks=", ".join(marks)))
     if frame.started and not frame.committed and cell.text:
-        lines.append(tr("On the canvas: {text}", text=repr(cell.text)))
+        lines.append(tr("On the canvas: {text}", text=token_words(cell.text)))
     if cell.entropy is not None:
         lines.append(tr("Entropy: {entropy} nats", entropy=f"{cell.entropy:.3f}"))
     if cell.remelts:
@@ -58,7 +58,7 @@ def details(frame: SolveFrame, index: int) -> list[str]:
 
 def _content(cell: ShownCell) -> str:
     if cell.violated:
-        written = cell.digit or repr(cell.text)
+        written = cell.digit or token_words(cell.text)
         return tr("{digit} where the given is {given}", digit=written, given=cell.given)
     return cell.digit or cell.given or (tr("no digit") if cell.text or cell.marks else tr("blank"))
 

@@ -15,7 +15,7 @@ from app.design.fonts import TEXT_SMALL, px, ui_font
 MOST_CHARACTERS = 10
 """Longer pieces are elided."""
 _ENDS = {"<eos>", "<pad>", "<turn|>", "</s>", "<|endoftext|>", "<|im_end|>", "<end_of_turn>", "<tool_response|>"}
-_SIGNS = {"\n": "↵", "\r": "␍", "\t": "⇥", " ": "·", "\u00a0": "·"}
+_SIGNS = {"\n": "⏎", "\r": "␍", "\t": "⇥", " ": "·", "\u00a0": "·"}
 _CONTROL = "◇"
 
 
@@ -37,14 +37,15 @@ def glyph_of(piece: str, special: bool | None = None) -> Glyph:
         return Glyph("", "end")
     if special or (special is None and (looks_special(piece) or piece in ("<bos>", "<unk>", "<mask>"))):
         return Glyph(_CONTROL, "sign")
-    text = "".join(_visible(character) for character in piece) or _CONTROL
+    text = "".join(visible(character) for character in piece) or _CONTROL
     unseen = all(character in _SIGNS or text == _CONTROL for character in piece)
     if unicodedata.combining(text[0]):
         text = "◌" + text  # a mark needs something to stand on
     return Glyph(text, "sign" if unseen else "text")
 
 
-def _visible(character: str) -> str:
+def visible(character: str) -> str:
+    """A character, or a sign that stands for one that draws nothing."""
     if character in _SIGNS:
         return _SIGNS[character]
     # Control, format, surrogate, private and unassigned characters draw nothing, or turn the text around.
@@ -110,7 +111,7 @@ class CellGlyphs:
             return found
         metrics = self._metrics[face]
         shown = text
-        if metrics.horizontalAdvance(text) > width:
+        if len(text) > 1 and metrics.horizontalAdvance(text) > width:
             shown = metrics.elidedText(text, Qt.TextElideMode.ElideRight, width)
         made = QStaticText(shown)
         made.setTextFormat(Qt.TextFormat.PlainText)

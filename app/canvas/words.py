@@ -1,7 +1,10 @@
-"""A block and its cells in words, for tool tips and assistive technology. Without Qt."""
+"""A block and its cells in words, for tool tips and assistive technology. No widgets."""
 
 from __future__ import annotations
 
+import unicodedata
+
+from app.canvas.glyphs import looks_special, visible
 from app.state.run.canvas import BlockState, Cell, CellState
 from app.system.i18n import tr, trn
 from engine import step_number
@@ -15,6 +18,38 @@ STATE_WORDS: dict[CellState, str] = {  # shown through ``tr``
     CellState.GIVEN: "given",
     CellState.PADDING: "padding",
 }
+
+
+_NAMES = {  # of control tokens, shown through ``tr``
+    "<eos>": "end of text",
+    "</s>": "end of text",
+    "<|endoftext|>": "end of text",
+    "<bos>": "start of text",
+    "<pad>": "padding",
+    "<unk>": "unknown token",
+    "<mask>": "mask",
+    "<turn|>": "end of the turn",
+    "<end_of_turn>": "end of the turn",
+    "<|im_end|>": "end of the turn",
+    "<|turn>": "start of a turn",
+    "<start_of_turn>": "start of a turn",
+    "<|im_start|>": "start of a turn",
+}
+_KEPT = (" ", "\u200d")  # spaces are seen between the marks; the joiner makes one sign of several
+_OPEN, _CLOSE = "\u2068", "\u2069"  # keep text that runs from right to left from turning what stands around it
+
+
+def token_words(piece: str) -> str:
+    """A token as people name it: its text in quotation marks, signs for what is unseen, control tokens in words."""
+    if piece in _NAMES:
+        return tr(_NAMES[piece])
+    if looks_special(piece):
+        return tr("control token {name}", name=piece.strip("<|/>").replace("_", " "))
+    if piece == "\n":
+        return visible(piece)
+    text = "".join(character if character in _KEPT else visible(character) for character in piece)
+    turned = any(unicodedata.bidirectional(character) in ("R", "AL", "AN") for character in piece)
+    return f"{_OPEN}'{text}'{_CLOSE}" if turned else f"'{text}'"
 
 
 def of_block(block: BlockState | None) -> str:
@@ -53,7 +88,7 @@ def of_cell(cell: Cell, text: str, row: int, column: int) -> str:
         "Row {row}, column {column}: {text}, {state}",
         row=row + 1,
         column=column + 1,
-        text=repr(text),
+        text=token_words(text),
         state=tr(STATE_WORDS[cell.state]),
     )
 
@@ -61,7 +96,7 @@ def of_cell(cell: Cell, text: str, row: int, column: int) -> str:
 def heading(cell: Cell, text: str, index: int) -> list[str]:
     """A cell's position and token, and its state, a line each."""
     return [
-        tr("Position {index}: token {token}, {text}", index=index, token=cell.token, text=repr(text)),
+        tr("Position {index}: {text}", index=index, text=token_words(text)),
         tr("State: {state}", state=tr(STATE_WORDS[cell.state])),
     ]
 

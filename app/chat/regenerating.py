@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 from PySide6.QtCore import QObject, Slot
 
@@ -58,7 +58,7 @@ class Regenerating(QObject):
         if not answer.model:
             path = next((path for path, title in known if title == answer.model_title), None)
             return None if path is None else ModelChoice(path)
-        is_here = answer.model in dict(known) or (Path(answer.model) / "config.json").is_file()
+        is_here = answer.model in dict(known) or os.path.isfile(os.path.join(answer.model, "config.json"))
         return ModelChoice(answer.model, answer.adapter) if is_here else None
 
     def _load(self, turn: Turn, choice: ModelChoice) -> None:

@@ -13,11 +13,11 @@ def count(number: int, unit: str) -> str:
     return f"{number:,} {unit}{'' if number == 1 else 's'}"
 
 
-def status_line(answer: Answer) -> str:
-    """What the run is doing, or how it went, in plain words."""
+def status_line(answer: Answer, share: float = 1.0) -> str:
+    """What the run is doing, or how it went, in plain words; of its latest step this share is on show."""
     if answer.status == "waiting":
         return tr("Reading the prompt")
-    return _progress(answer) if answer.status == "developing" else _result(answer)
+    return _progress(answer, share) if answer.status == "developing" else _result(answer)
 
 
 def remarks(answer: Answer) -> str:
@@ -39,7 +39,7 @@ def words(text: str) -> int:
     return len(text.split())
 
 
-def _progress(answer: Answer) -> str:
+def _progress(answer: Answer, share: float) -> str:
     block = answer.canvas.current
     number, most = 1 if block is None else block.block_index + 1, answer.config.max_denoising_steps
     if block is None or not block.steps:
@@ -48,7 +48,7 @@ def _progress(answer: Answer) -> str:
         tr("Block {number}, step {step} of {most}", number=number, step=block.steps, most=most)
         if number > 1
         else tr("Step {step} of {most}", step=block.steps, most=most),
-        tr("{accepted} of {length} sure", accepted=block.accepted_count, length=block.length),
+        tr("{accepted} of {length} sure", accepted=block.partly(share).accepted_count, length=block.length),
         tr("{count} taken back", count=block.remelt_total) if block.remelt_total else "",
     ]
     return " · ".join(filter(None, parts))
@@ -57,7 +57,7 @@ def _progress(answer: Answer) -> str:
 def _result(answer: Answer) -> str:
     figures = answer.figures
     if not figures.steps:  # they are not known, as of an answer from elsewhere
-        return _seed(answer)
+        return ""
     steps = trn("{count} step", "{count} steps", figures.steps)
     if figures.blocks > 1:
         blocks = trn("{count} block", "{count} blocks", figures.blocks)
@@ -68,10 +68,10 @@ def _result(answer: Answer) -> str:
 
 def figures_line(answer: Answer) -> str:
     """What a run's figures are for people from the field, each with its unit; empty before there are any."""
-    if not answer.figures.steps:
+    if answer.status == "waiting":
         return ""
     parts = _of_block(answer) if answer.status == "developing" else _of_run(answer)
-    return " · ".join([*parts, _seed(answer)])
+    return " · ".join([*parts, tr("Seed {seed}", seed=answer.seed)])
 
 
 def _of_block(answer: Answer) -> list[str]:
@@ -93,10 +93,6 @@ def _of_run(answer: Answer) -> list[str]:
     if answer.status == "done" and figures.tokens_per_second is not None:
         parts.append(tr("{tokens} tokens a second", tokens=f"{figures.tokens_per_second:,.0f}"))
     return parts
-
-
-def _seed(answer: Answer) -> str:
-    return tr("Seed {seed}", seed=answer.seed)
 
 
 def _seconds(seconds: float) -> str:

@@ -47,6 +47,8 @@ def canvas_font(pixels: int = TEXT_CANVAS) -> QFont:
     ``pixels`` is a size of the type scale; the font's own follows the size the user reads at.
     """
     font = _face(CANVAS_FACE, QFontDatabase.SystemFont.FixedFont)
+    if UI_FACE in _own_families():
+        font.setFamilies([CANVAS_FACE, UI_FACE, *font.families()[1:]])  # it has the signs for what is unseen
     font.setStyleHint(QFont.StyleHint.Monospace)
     font.setFeature(QFont.Tag("calt"), 0)  # "->" stays two letters: it may be two tokens
     font.setPixelSize(px(pixels))

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from app.canvas.glyphs import glyph_of
-from app.canvas.words import STATE_WORDS
+from app.canvas.words import STATE_WORDS, token_words
 from app.design.tokens import DARKROOM, PAPER, Theme, entropy_color, readable_on
 from app.export.options import Options, chosen
 from app.export.packing import Vocabulary, pack
@@ -75,8 +75,8 @@ def write(run: Recording, path: Path, options: Options) -> Share:
         "ends": [vocabulary.place(token) for token in run.config.eos_token_ids],
         "states": [tr(STATE_WORDS[state]) for state in CellState],
         "ramps": {"dark": _ramp(DARKROOM), "light": _ramp(PAPER)},
-        "shows_board": options.board,
-        "is_puzzle": is_puzzle(run.prompt),
+        "showsBoard": options.board,
+        "isPuzzle": is_puzzle(run.prompt),
         "notice": notice,
         "blocks": blocks,
         **_spelling(run, vocabulary),
@@ -174,12 +174,16 @@ def _spelling(run: Recording, vocabulary: Vocabulary) -> dict[str, Any]:
     return {
         "pieces": pieces,
         "special": [place for place, control in enumerate(special) if control],
+        "names": {  # what cannot be shown as it is written
+            place: token_words(piece)
+            for place, (piece, glyph) in enumerate(zip(pieces, glyphs, strict=True))
+            if special[place] or glyph.kind == "end"
+        },
         "glyphs": {  # where they are not the piece itself with its spaces marked
             place: [glyph.text, glyph.kind]
             for place, (piece, glyph) in enumerate(zip(pieces, glyphs, strict=True))
             if glyph != (piece.replace(" ", "·"), "text")
         },
-        "numbers": vocabulary.tokens,
     }
 
 

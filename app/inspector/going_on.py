@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal, Slot
 
 import engine
+from app.canvas.words import token_words
 from app.context import AppContext, ModelChoice
 from app.inspector.forks.panel import ForkPanel
 from app.inspector.influence.view import InfluenceView
@@ -207,7 +208,7 @@ class GoingOn(QObject):
         model = self._context.model
         ids = [] if model is None or not text else model.encode(text)
         if len(ids) != 1:
-            said = tr("{text} is {count} tokens; it must be one.", text=repr(text), count=len(ids))
+            said = tr("{text} is {count} tokens; it must be one.", text=token_words(text), count=len(ids))
             self._influence.show_problem(self.refusal(can=self._able.influence) or said)
             return
         self._measure_now(position, ids[0])

@@ -25,9 +25,11 @@ from app.inspector.cell.history import Biography
 from app.inspector.cell.text import RenderedText
 from app.inspector.export_dialog import ExportDialog
 from app.inspector.keys import Keys, keeps
+from app.inspector.order_words import end_in_short
 from app.inspector.run_cards import Offer
 from app.inspector.timeline.captions import Captions
 from app.inspector.timeline.filmstrip import Filmstrip
+from app.inspector.timeline.order import OrderView
 from app.inspector.timeline.overview import Overview
 from app.inspector.timeline.plots import Plots
 from app.inspector.timeline.transport import Transport
@@ -164,7 +166,7 @@ class InspectorPage(QWidget):
         column.addWidget(self.transport)
         column.addWidget(self.captions)
         self.stack.addWidget(self.views)
-        self.overview.known.connect(self._show_problem)
+        self.overview.known.connect(self._figured)
         self.side.currentChanged.connect(self._give_room)
         self.keys.watch(self.views)
 
@@ -174,6 +176,7 @@ class InspectorPage(QWidget):
         self._panels.append(biography)
         self.add_panel(tr("Steps"), StepMap(self.player), scrolls=False)
         self.add_panel(tr("Text"), RenderedText(self.player), scrolls=False)
+        self.add_panel(tr("Order"), OrderView(self.player, self.overview), scrolls=False)
         self.keys.watch(biography)
         return biography  # it scrolls by itself
 
@@ -322,9 +325,19 @@ class InspectorPage(QWidget):
             parts.append(prompt)
         if self._live:
             parts.append(tr("under way"))
+        elif self.overview.order is not None:
+            parts += end_in_short(trace.result, len(self.overview.order.doubts))
         self.title.set_whole(title)
         self.facts.set_whole(" · ".join(part for part in parts if part))
         self._show_problem()
+
+    @Slot()
+    def _figured(self) -> None:
+        """More of the run is worked out."""
+        if self.overview.complete:
+            self._describe()
+        else:
+            self._show_problem()
 
     @Slot()
     def _show_problem(self) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections.abc import Callable, Sequence, Sized
 
 from app.canvas.glyphs import glyph_of
+from app.canvas.words import token_words
 from app.inspector.timeline.overview import BlockFigures
 from app.settings.spec import SAMPLER
 from app.state.run.canvas import BlockState
@@ -19,7 +19,6 @@ from engine import Fork, Mark, TraceHeader, step_number
 from engine.tasks import sudoku
 
 Piece = Callable[[int], str]
-_OPEN, _CLOSE = "\u2068", "\u2069"  # keep text that runs from right to left from turning what stands around it
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 NAMED_ONLY = ("weights", "adapter_weights", "prompt", "eos_token_ids", "seed_canvas")
 """Differences whose values say nothing to people."""
@@ -53,10 +52,8 @@ def tick(value: float) -> str:
 
 
 def quoted(piece: str) -> str:
-    """A token's text between quotation marks, with what is unseen written out."""
-    text = repr(piece)
-    turned = any(unicodedata.bidirectional(character) in ("R", "AL", "AN") for character in text)
-    return f"{_OPEN}{text}{_CLOSE}" if turned else text
+    """A token as people name it."""
+    return token_words(piece)
 
 
 def probability(share: float) -> str:
@@ -70,7 +67,7 @@ def probability(share: float) -> str:
 
 def written(piece: str, special: bool) -> str:
     """A token as it is drawn in charts: with signs for what is unseen, a control token by its name."""
-    return piece if special else glyph_of(piece, False).text or piece
+    return token_words(piece) if special else glyph_of(piece, False).text or piece
 
 
 # --- frames ----------------------------------------------------------------------------------------------------------

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import date, datetime, tzinfo
 
 from app.library.records import Summary
-from app.system.i18n import tr
+from app.state.sudoku.placing import grid_in
+from app.system.i18n import tr, trn
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,13 @@ _JOINERS = ("\u200d", "\ufe0f", "\ufe0e")
 
 
 def title_of(text: str) -> str:
-    """The first line that says something, of at most ``LONGEST_TITLE`` characters, cut at a word; may be empty."""
+    """The first line that says something, of at most ``LONGEST_TITLE`` characters, cut at a word; may be empty.
+
+    A text with a Sudoku in it is named as such: digits say nothing in a list.
+    """
+    grid = grid_in(text)
+    if grid is not None:
+        return trn("Sudoku, {count} given", "Sudoku, {count} givens", len(grid.answer) - grid.answer.count("."))
     line = next((said for said in map(_said, text.splitlines()) if said), "")
     if len(line) <= LONGEST_TITLE:
         return line

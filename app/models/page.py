@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 from collections.abc import Sequence
@@ -377,7 +378,7 @@ class ModelsPage(QWidget):
     def list_folder(self, path_or_id: str) -> None:
         """List a model that was loaded from elsewhere, so that what answers is always to be found here."""
         is_new = self._ready is not None and all(entry.load_id != path_or_id for entry in self._entries.values())
-        if is_new and (Path(path_or_id) / "config.json").is_file():
+        if is_new and os.path.isfile(os.path.join(path_or_id, "config.json")):
             self._local.add(Path(path_or_id))
             self.refresh()
 

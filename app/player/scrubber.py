@@ -240,9 +240,8 @@ class Scrub(QWidget):
 
     def _fit_words(self) -> None:
         """Room for what is said of most runs, so that the slider keeps its length."""
-        metrics = self.words.fontMetrics()
-        said = (_noise_words(), tr("After {step} of {steps} steps", step=99, steps=99))
-        self.words.setMinimumWidth(max(metrics.horizontalAdvance(text) for text in said))
+        said = tr("Block {block}, step {step} of {steps}", block=9, step=99, steps=99)
+        self.words.setMinimumWidth(self.words.fontMetrics().horizontalAdvance(said))
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
@@ -262,7 +261,7 @@ class Scrub(QWidget):
         self.play.setEnabled(frames > 1 and self._live is None)
         self.back.setEnabled(frames > 1 and place > 0)
         self.on.setEnabled(frames > 1 and place < frames - 1)
-        text = frame_words(lead)
+        text = short_words(lead) if self._in_line else frame_words(lead)
         if text != self.words.text():
             self.words.setText(text)
 
@@ -299,11 +298,23 @@ def frame_words(player: Player) -> str:
     if frame is None or snapshot is None or record is None:
         return ""
     if frame.step == NOISE:
-        return _noise_words()
+        return tr("Noise, before the first step")
     if snapshot.committed:
         return trn("Committed after {count} step", "Committed after {count} steps", record.steps)
     return tr("After {step} of {steps} steps", step=step_number(frame.step), steps=record.steps)
 
 
-def _noise_words() -> str:
-    return tr("Noise, before the first step")
+def short_words(player: Player) -> str:
+    """The same in few words, with the block where there are several."""
+    frame, replay = player.frame, player.replay
+    if frame is None or replay is None:
+        return ""
+    block, step, steps = frame.block + 1, step_number(frame.step), replay.steps_of(frame.block)
+    is_alone = replay.blocks == 1
+    if frame.step == NOISE:
+        return tr("Noise") if is_alone else tr("Block {block}, noise", block=block)
+    if frame.step == steps:
+        return tr("Settled") if is_alone else tr("Block {block}, settled", block=block)
+    if is_alone:
+        return tr("Step {step} of {steps}", step=step, steps=steps)
+    return tr("Block {block}, step {step} of {steps}", block=block, step=step, steps=steps)

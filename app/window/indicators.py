@@ -7,6 +7,7 @@ from PySide6.QtWidgets import QProgressBar
 
 from app.chat.words import parameters
 from app.context import AppContext
+from app.session.session import title_of
 from app.settings.strip import SettingsStrip
 from app.system import memory_use
 from app.system.i18n import tr
@@ -60,7 +61,7 @@ class Indicators(QObject):
             facts = (parameters(model.parameter_count), model.device.upper(), model.adapter_title)
             self._topbar.facts.setText(" · ".join(filter(None, facts)))
             self._strip.show_values(model.defaults)
-            self._status.show_model(model.title, model.device, model.threads, model.device_reason, model.kernels)
+            self._status.show_model(title_of(model), model.device, model.threads, model.device_reason, model.kernels)
             return
         self._topbar.show_model(*(("", "") if loading is None else (loading.path_or_id, loading.title)))
         self._topbar.facts.clear()

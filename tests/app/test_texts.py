@@ -71,6 +71,7 @@ def test_a_conversation(qtbot: QtBot, pages: Pages) -> None:
     pages.show(CHAT)
     pages.chat().send("Repeat the word robot.")
     qtbot.waitUntil(lambda: bool(pages.chat().page.turns) and pages.chat().page.turns[-1].turn.answer.status == "done")
+    qtbot.waitUntil(lambda: not pages.chat().page.composer.meter.is_counting)
     assert_as_stored("chat_answer", told(pages.chat().widget))
 
 

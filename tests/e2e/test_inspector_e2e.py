@@ -92,7 +92,7 @@ def test_a_fork_without_a_change_is_the_run_itself(
         assert np.array_equal(was.entropy, now.entropy)
     inspector.page.show_view(1)
     qtbot.waitUntil(lambda: "same throughout" in inspector.compare.facts.text())
-    assert "The right run goes on from the left one at block 2" in inspector.compare.asked.text()
+    assert "The right run goes on from the left one at block 2, step 2" in inspector.compare.asked.text()
     tree = inspector.forks.tree
     assert tree.topLevelItemCount() >= 1
     root = tree.topLevelItem(0)
@@ -156,7 +156,7 @@ def test_influence_is_measured(qtbot: QtBot, window: MainWindow, inspector: Insp
     assert player.replay is not None
     player.go(len(player.replay.frames) - 1)
     assert window.context.model is not None
-    inspector.influence.asked.emit(1, window.context.model.encode("x")[0])
+    view.asked.emit(1, window.context.model.encode("x")[0])
     qtbot.waitUntil(lambda: view.influence is not None, timeout=RUN_MS)
     assert view.influence is not None
     assert view.influence.kl[1] == 0
@@ -201,19 +201,18 @@ def test_the_details_of_a_fork_that_failed_are_reached(
     assert window.notices.notice.message.text() == "The fork could not be made."
 
 
-def test_a_run_of_another_model_is_gone_on_from_when_that_is_loaded(
+def test_the_model_of_a_run_is_loaded_with_one_click_and_goes_on_with_it(
     qtbot: QtBot, window: MainWindow, inspector: InspectorController
 ) -> None:
-    trace = ask(qtbot, window, "Reverse the word robot.")
+    ask(qtbot, window, "Reverse the word robot.")
     window.context.load(SUDOKU)
     qtbot.waitUntil(lambda: window.context.model is not None, timeout=RUN_MS)
     window.pages.chat().inspect(window.context.session.chat.turns[-1])
-    inspector.forks.run.click()
-    qtbot.waitUntil(lambda: inspector.page.player.trace is not trace and not inspector.is_forking, timeout=RUN_MS)
-    assert window.context.model.path_or_id == SKILLS
-    forked = inspector.page.player.trace
-    assert forked is not None
-    assert forked.header.parent.id == trace.header.id
+    assert inspector.forks.run.text() == "Load Safelight Skills and fork"
+    fork = run_fork(qtbot, inspector)
+    assert window.context.model is not None
+    assert fork.header.model.fingerprint == window.context.model.fingerprint
+    assert window.context.model.title == "Safelight Skills"
 
 
 def test_a_damaged_file_is_said(window: MainWindow, inspector: InspectorController, tmp_path: Any) -> None:

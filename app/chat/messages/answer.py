@@ -133,6 +133,7 @@ class AnswerView(QWidget):
         self.text.rebuilt.connect(self.rebuilt)
         self.thinking.rebuilt.connect(self.rebuilt)
         self.replay.changed.connect(self._show_parts)
+        self.replay.rebuilt.connect(self.rebuilt)
 
     def tab_stops(self) -> list[QWidget]:
         """What Tab goes through, in order."""
@@ -199,7 +200,7 @@ class AnswerView(QWidget):
         for view in self.canvases:
             view.set_legend(view is self.canvases[-1])
         self.speaker.setText(answer.model_title)
-        self.status.show_figures(status_line(answer), figures_line(answer))
+        self.status.show_figures(status_line(answer, share), figures_line(answer))
         said = "" if answer.is_active else remarks(answer)
         self.remarks.setText(said)
         if not answer.is_active and (answer.status == "done" or not self.board.is_on):
@@ -213,8 +214,10 @@ class AnswerView(QWidget):
 
     def reveal(self, share: float) -> None:
         """Show another share of the latest step."""
-        blocks = self._turn.answer.canvas.blocks
+        answer = self._turn.answer
+        blocks = answer.canvas.blocks
         if self.canvases and len(self.canvases) == len(blocks):
+            self.status.show_figures(status_line(answer, share), figures_line(answer))
             self.canvases[-1].set_block(self._as_shown(blocks[-1], share))
 
     def _as_shown(self, block: BlockState, share: float) -> BlockState:
@@ -242,7 +245,7 @@ class AnswerView(QWidget):
         before, self._settled = self._settled, len(answer.settled)
         seen = self.isVisible() and not self._options.reduced_motion and not self.canvas_toggle.isChecked()
         for number, view in enumerate(self.canvases[: self._settled] if seen else ()):
-            if number >= before and view.isVisible():
+            if number >= before and not view.visibleRegion().isEmpty():
                 first = sum(block.text_length or 0 for block in answer.canvas.blocks[:number])
                 self._leaving.append(Leaving.of(view, first, self._options.theme))
         return self._settled > before
@@ -254,10 +257,11 @@ class AnswerView(QWidget):
             return
         self._land()
         self.layout().activate()  # type: ignore[union-attr]
-        blocks = self._turn.answer.canvas.blocks[: self._settled]
+        blocks, first = self._turn.answer.canvas.blocks[: self._settled], leaving[0].first
         tokens = [token for block in blocks for token in block.shown[: block.text_length].tolist()]
-        written = read(tokens, self._model.piece, self._model.is_special)
-        self._gliding = Gliding(self.text, leaving, self.text.token_rects(written, leaving[0].first))
+        written = read(tokens[first:], self._model.piece, self._model.is_special)
+        rects = {first + place: rect for place, rect in self.text.token_rects(written).items()}
+        self._gliding = Gliding(self.text, leaving, rects)
         self._gliding.destroyed.connect(self._landed)
 
     def _land(self) -> None:

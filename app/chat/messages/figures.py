@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.design.controls import button, label
 from app.design.icons import set_icon
@@ -18,9 +18,9 @@ class FiguresLine(QWidget):
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
-        self.line = label("", "caption", wrap=True)
+        self.line = label("", "caption")
         self.line.setAccessibleName(tr("Progress"))
-        self.line.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
+        self.line.setMinimumWidth(1)  # a narrow column is not made wider
         self.more = button("", tr("More figures"), tip=tr("Entropy, temperature, speed and seed"))
         self.more.setCheckable(True)
         self.details = label("", "caption", wrap=True, selectable=True)
@@ -47,6 +47,7 @@ class FiguresLine(QWidget):
     def show_figures(self, line: str, details: str) -> None:
         """Show a line, and what there is to say beyond it; empty if nothing."""
         self.line.setText(line)
+        self.line.setVisible(bool(line))
         self.details.setText(details)
         self.more.setVisible(bool(details))
         self.details.setVisible(bool(details) and self.more.isChecked())

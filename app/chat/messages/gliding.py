@@ -34,18 +34,18 @@ class Leaving:
     """A canvas as it stood before text took its place."""
 
     first: int  # where its first token is in the answer
-    at: QPoint  # on the ground
-    picture: QPixmap
+    at: QPoint  # of the picture on the ground
+    picture: QPixmap  # of what is in sight
     cells: list[QRect]  # within the picture
     letters: list[QPointF]  # of each cell, on the ground
     empty: QColor  # of a cell without anything in it
 
     @staticmethod
     def of(view: CanvasView, first: int, theme: Theme) -> Leaving:
-        at = view.mapTo(ground_of(view), QPoint())
-        cells = [QRect(*cell) for cell in view.grid.cells]
+        at, seen = view.mapTo(ground_of(view), QPoint()), view.visibleRegion().boundingRect()
+        cells = [QRect(*cell).translated(-seen.topLeft()) for cell in view.grid.cells]
         letters = [view.letters_at(index) + at for index in range(len(cells))]
-        return Leaving(first, at, view.grab(), cells, letters, color(theme.surface_sunken))
+        return Leaving(first, at + seen.topLeft(), view.grab(seen), cells, letters, color(theme.surface_sunken))
 
 
 def ground_of(widget: QWidget) -> QWidget:
@@ -65,10 +65,13 @@ class Gliding(QWidget):
         super().__init__(ground)
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self._prose, self._canvases = prose, leaving
-        seen = prose.visibleRegion().boundingRect().adjusted(0, -REACH, 0, REACH) & prose.rect()
-        self._home = seen.translated(prose.mapTo(ground, QPoint()))  # of what the text lends
-        self.flights = self._flights(rects, self._home.topLeft() - seen.topLeft())
-        self._letters = prose.lend(seen)
+        near, corner = (
+            ground.visibleRegion().boundingRect().adjusted(0, -REACH, 0, REACH),
+            prose.mapTo(ground, QPoint()),
+        )
+        self._home = near & QRect(corner, prose.size())  # of what the text lends
+        self.flights = self._flights(rects, corner)
+        self._letters = prose.lend(self._home.translated(-corner))
         taken = [flight.end.translated(-self._home.topLeft()) for flight in self.flights]
         self.rest = _filled(self._letters, taken, QColor(Qt.GlobalColor.transparent))  # of the text, without those
         area = self._home
@@ -143,6 +146,8 @@ def _size(picture: QPixmap) -> QSize:
 
 def _filled(picture: QPixmap, places: Sequence[QRect], shade: QColor) -> QPixmap:
     """A copy in which some places have one colour, which may be none."""
+    if not places:
+        return picture
     made = QPixmap(picture)
     painter = QPainter(made)
     painter.setCompositionMode(QPainter.CompositionMode.CompositionMode_Source)

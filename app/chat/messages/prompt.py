@@ -6,6 +6,8 @@ from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
+from app.board.geometry import MARGIN
+from app.board.view import FrameView
 from app.chat.composer.text_files import size_in_words
 from app.chat.messages.action_row import ActionRow
 from app.chat.messages.prompt_editor import PromptEditor
@@ -13,12 +15,16 @@ from app.chat.messages.versions import VersionSwitch
 from app.chat.prose.widget import PAD, Prose
 from app.chat.view_options import ViewOptions
 from app.design.controls import FlowLayout, button, label
+from app.design.fonts import px
 from app.design.text_field import fits
 from app.state.chat.attachment import fence_for
 from app.state.chat.conversation import Turn
+from app.state.sudoku.placing import is_puzzle, puzzle_in
+from app.state.sudoku.solve_frame import entered
 from app.system.i18n import tr
 
 NAME_WIDTH = 240  # pixels
+CELL = 22  # pixels of a puzzle's cell, at 100 %
 LINE = "\n"
 FOLDED, UNFOLDED = "▸", "▾"
 
@@ -38,6 +44,8 @@ class PromptView(QWidget):
         self.speaker = label(tr("You"), "speaker")
         self.versions = VersionSwitch(tr("Earlier version of the prompt"), tr("Later version of the prompt"))
         self.prose = Prose(tr("Prompt"), options.theme, markdown=False)
+        puzzle = puzzle_in(turn.prompt) if is_puzzle(turn.prompt) else None
+        self.board = None if puzzle is None else _board(puzzle, options)
         self.edit = button(tr("Edit"), tr("Edit the prompt"), tip=tr("The old prompt stays beside the new one"))
         self.copy = button(tr("Copy"), tr("Copy the prompt"))
         self.delete = button(
@@ -60,6 +68,9 @@ class PromptView(QWidget):
         self._column.addLayout(head)
         self._add_files()
         self._column.addWidget(self.prose)
+        if self.board is not None:
+            self._column.addWidget(self.board)
+            self._column.setAlignment(self.board, Qt.AlignmentFlag.AlignLeft)
 
         self._is_editable = fits(turn.prompt)
         if not self._is_editable:
@@ -67,7 +78,7 @@ class PromptView(QWidget):
             self.edit.setToolTip(why)
             self.edit.setAccessibleDescription(why)
         self.prose.set_text(turn.prompt)
-        self.prose.setVisible(bool(turn.prompt))
+        self._show_prompt(True)
         self.prose.rebuilt.connect(self.rebuilt)
         self.edit.clicked.connect(self.begin_editing)
         self.copy.clicked.connect(self._copy)
@@ -93,6 +104,9 @@ class PromptView(QWidget):
     def set_options(self, options: ViewOptions) -> None:
         self._options = options
         self.prose.set_theme(options.theme)
+        if self.board is not None:
+            self.board.set_theme(options.theme)
+            _size(self.board)
         for prose in self.files:
             prose.set_theme(options.theme)
 
@@ -110,7 +124,7 @@ class PromptView(QWidget):
             self.editor.submitted.connect(self.edit_asked)
             self.editor.closed.connect(self._end_editing)
             self._column.insertWidget(self._column.indexOf(self.prose) + 1, self.editor)
-            self.prose.hide()
+            self._show_prompt(False)
             self._show_actions(False)
             self.rebuilt.emit()
         self.editor.begin(self._turn.prompt)
@@ -119,7 +133,7 @@ class PromptView(QWidget):
     def _end_editing(self) -> None:
         if self.editor is not None:
             self._show_actions(True)
-            self.prose.setVisible(bool(self._turn.prompt))
+            self._show_prompt(True)
             if self.isVisible():  # else another version has taken its place, and what is written next is not here
                 self.edit.setFocus()
             self.editor.hide()
@@ -127,6 +141,12 @@ class PromptView(QWidget):
             self.editor.deleteLater()
             self.editor = None
             self.rebuilt.emit()
+
+    def _show_prompt(self, shown: bool) -> None:
+        """The text, or the board of a puzzle."""
+        if self.board is not None:
+            self.board.setVisible(shown)
+        self.prose.setVisible(shown and self.board is None and bool(self._turn.prompt))
 
     def _show_actions(self, shown: bool) -> None:
         self.acts.setVisible(shown)
@@ -173,3 +193,20 @@ class PromptView(QWidget):
     @Slot()
     def _copy(self) -> None:
         QGuiApplication.clipboard().setText(self._turn.prompt)
+
+
+def _board(puzzle: str, options: ViewOptions) -> FrameView:
+    """A puzzle to look at; it is copied and edited as text."""
+    made = FrameView()
+    made.setAccessibleName(tr("The puzzle"))
+    made.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+    made.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+    made.set_theme(options.theme)
+    made.set_frame(entered(puzzle))
+    _size(made)
+    return made
+
+
+def _size(board: FrameView) -> None:
+    side = 9 * px(CELL) + 2 * MARGIN
+    board.setFixedSize(side, side)

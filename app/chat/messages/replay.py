@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from PySide6.QtCore import Signal, Slot
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.canvas.view import CanvasView
 from app.chat.messages.board import AnswerBoard
-from app.chat.prose.widget import PAD
+from app.chat.prose.widget import PAD, Prose
 from app.chat.view_options import ViewOptions
-from app.player.player import Player
+from app.player.player import NOTHING, Player
 from app.player.scrubber import Scrub
 from app.state.chat.attachment import with_attachments
 from app.state.chat.conversation import Answer, Turn
+from app.state.run.canvas import BlockState
 from app.state.run.replay import Replay
 from app.system.i18n import tr
-from engine import Recording, catalog
+from engine import Recording, SafelightError, catalog
 
 
 class AnswerReplay(QWidget):
@@ -26,6 +29,7 @@ class AnswerReplay(QWidget):
 
     wanted = Signal()
     changed = Signal()  # ``is_on``
+    rebuilt = Signal()  # other controls than before
     pace_chosen = Signal(str)
 
     def __init__(self, turn: Turn, options: ViewOptions) -> None:
@@ -36,8 +40,10 @@ class AnswerReplay(QWidget):
         self.scrub = Scrub([self.player], in_line=True)
         self.stage = QWidget()
         self.stage.hide()
+        self.said: Prose | None = None  # what the blocks before came to
         self.canvas: CanvasView | None = None
         self.board: AnswerBoard | None = None
+        self._said_before = NOTHING  # the block that ``said`` goes up to
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.addWidget(self.scrub)
@@ -50,16 +56,19 @@ class AnswerReplay(QWidget):
 
     def tab_stops(self) -> list[QWidget]:
         """What Tab goes through, in order."""
-        return self.scrub.tab_stops()
+        if self.said is None or self.canvas is None or self.board is None:
+            return self.scrub.tab_stops()
+        return [*self.said.tab_stops(), self.board.board, self.canvas, *self.scrub.tab_stops()]
 
     def set_options(self, options: ViewOptions) -> None:
         """Change how it is drawn, and how fast it plays."""
         self._options = options
         self.scrub.set_theme(options.theme)
         self.scrub.set_pace(options.pace, is_smooth=not options.reduced_motion)
-        if self.canvas is not None and self.board is not None:
+        if self.said is not None and self.canvas is not None and self.board is not None:
             options.apply(self.canvas)
             self.board.set_options(options)
+            self.said.set_theme(options.theme)
 
     # ---------------------------------------------------------------- the run
 
@@ -73,6 +82,7 @@ class AnswerReplay(QWidget):
     def open(self, replay: Replay, trace: Recording) -> None:
         """The run is read; what was asked for is done."""
         self._make_stage(trace)
+        self._said_before = NOTHING
         self.player.open(trace, replay=replay)
 
     def refuse(self, why: str) -> None:
@@ -92,17 +102,22 @@ class AnswerReplay(QWidget):
     # ---------------------------------------------------------------- showing
 
     def _make_stage(self, trace: Recording) -> None:
-        if self.canvas is None or self.board is None:
+        if self.said is None or self.canvas is None or self.board is None:
+            self.said = Prose(tr("Answer before this block"), self._options.theme)
+            self.said.rebuilt.connect(self.rebuilt)
             self.canvas, self.board = CanvasView(), AnswerBoard(self._options)
             self.canvas.setAccessibleName(tr("Canvas of the step on show"))
             column = QVBoxLayout(self.stage)
             column.setContentsMargins(0, 0, 0, 0)
+            column.setSpacing(8)
+            column.addWidget(self.said)
             column.addWidget(self.board)
             inside = QHBoxLayout()
             inside.setContentsMargins(PAD, 0, PAD, 0)
             inside.addWidget(self.canvas)
             column.addLayout(inside)
             self._options.apply(self.canvas)
+            self.rebuilt.emit()
         self.canvas.set_piece(trace.piece, trace.is_special)
         self.canvas.set_vocabulary_size(trace.header.model.vocab_size or None)
         self.canvas.setColumns(catalog.traits(trace.header.model.name).canvas_columns)
@@ -115,12 +130,31 @@ class AnswerReplay(QWidget):
         last = 0 if replay is None else len(replay.frames) - 1
         self.is_on = replay is not None and (player.is_playing or player.place < last)
         shown = player.shown
-        if self.is_on and shown is not None and self.canvas is not None and self.board is not None:
-            self.canvas.set_block(shown)
-            asked = with_attachments(self._turn.prompt, self._turn.attachments)
-            self.board.show_block(asked, shown, player.piece)
-            self.board.setVisible(self.board.is_on)
-            self.canvas.setVisible(not self.board.is_on)
+        if self.is_on and shown is not None:
+            self._show_block(shown)
         if self.is_on != was_on:
             self.stage.setVisible(self.is_on)
             self.changed.emit()
+
+    def _show_block(self, shown: BlockState) -> None:
+        """Show a canvas, or the board it is, under what was written before it."""
+        if self.said is None or self.canvas is None or self.board is None:
+            return
+        self.canvas.set_block(shown)
+        self.board.show_block(with_attachments(self._turn.prompt, self._turn.attachments), shown, self.player.piece)
+        self.board.setVisible(self.board.is_on)
+        self.canvas.setVisible(not self.board.is_on)
+        if shown.block_index != self._said_before:
+            self._said_before = shown.block_index
+            text = _text_before(self.player.trace, shown.block_index)
+            self.said.set_text(text)
+            self.said.setVisible(bool(text.strip()))
+
+
+def _text_before(trace: Recording | None, block: int) -> str:
+    """What a run had written before a block; empty where that cannot be read."""
+    if trace is None or not block:
+        return ""
+    with contextlib.suppress(SafelightError, IndexError):
+        return trace.reply(block - 1).text
+    return ""

@@ -188,7 +188,7 @@ class Scroller(QScrollArea):
     def settle(self, held: tuple[int, bool], *, goes_on: bool = False) -> None:
         """The last part became another thing: what is in sight stays where it was as far as that is possible.
 
-        Where it ``goes_on`` it will soon be as long again, so nothing moves at all.
+        Where it ``goes_on`` it will soon be as long again, so nothing moves, but for a page that would be half empty.
         """
         value, was_at_end = held
         if not self._items:
@@ -205,7 +205,7 @@ class Scroller(QScrollArea):
             return
         self._slack = max(0, value + page - total)
         self._arrange((self._items[0], value))
-        if aim != value and not goes_on:
+        if aim != value and not (goes_on and total - value > page // 2):
             self._glide_to(aim)
 
     def _glide_to_end(self) -> None:

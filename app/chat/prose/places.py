@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from PySide6.QtCore import QRectF
 
 from app.chat.prose.piece import Piece
 from app.state.run.alignment import Alignment
-from app.state.run.text_map import TextMap, units
-
-HEAD = 200
-"""Characters by which the beginning of a text is found in all that was written, thoughts before it included."""
+from app.state.run.text_map import TextMap
 
 
-def token_rects(pieces: Iterable[Piece], text: str, written: TextMap, first: int) -> dict[int, QRectF]:
-    """The positions of ``written`` from ``first`` on whose letters are shown, each with where they are.
+def token_rects(pieces: Sequence[Piece], written: TextMap) -> dict[int, QRectF]:
+    """Where the tokens stand that a text ends with, by their position; without those that are not shown.
 
     Args:
-        pieces: laid out, of ``text``; rectangles are in their coordinates
-        text: what was read from all that was written
-        written: the tokens' own text, markup and all
+        pieces: all of the text, laid out; rectangles are in their coordinates
+        written: the tokens' own text, markup and all; what it begins with may be no part of the text
     """
-    begin = max(0, written.text.rfind(text[:HEAD].strip()))
-    alignment, from_on = Alignment(written.text, units(written.text[:begin])), written.edges[first]
+    alignment = Alignment(written.text)
     rects: dict[int, QRectF] = {}
-    for piece in pieces:
+    for piece in reversed(pieces):
+        if alignment.is_over:
+            break
         spans: dict[int, tuple[int, int]] = {}
         for here, there in alignment.places(piece.letters()):
-            if there >= from_on:
-                position = written.position_at(there)
-                spans[position] = spans.get(position, (here, here))[0], here + 1
-        rects |= {position: piece.span_rect(*span) for position, span in spans.items() if position not in rects}
+            position = written.position_at(there)
+            spans[position] = here, spans.get(position, (here, here + 1))[1]
+        rects |= {position: piece.span_rect(*span) for position, span in spans.items()}
     return {position: rect for position, rect in rects.items() if not rect.isEmpty()}

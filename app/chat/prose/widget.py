@@ -238,9 +238,10 @@ class Prose(QWidget):
 
     # ---------------------------------------------------------------- painting
 
-    def token_rects(self, written: TextMap, first: int) -> dict[int, QRectF]:
-        """Where the tokens of ``written``, from a position on, stand in this text; without those that are not shown."""
-        return token_rects(self._sheet.shown, self._text, written, first)
+    def token_rects(self, written: TextMap) -> dict[int, QRectF]:
+        """Where the tokens stand that this text ends with; none where its end is not laid out, or not shown."""
+        is_whole = self._sheet.is_done and self.show_all.isHidden()
+        return token_rects(self._sheet.shown, written) if is_whole else {}
 
     def lend(self, area: QRect) -> QPixmap:
         """A picture of an area, without background, for somebody else to paint there until the next ``lend``."""

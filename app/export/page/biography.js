@@ -125,6 +125,6 @@ const biography = {
 
 function tokenCell(token) {
   const made = element("td", { class: "token" }, spelled(token));
-  made.title = `token ${told.numbers[token]}: ${JSON.stringify(told.pieces[token])}`;
+  made.title = told.names[token] || JSON.stringify(told.pieces[token]);
   return made;
 }

@@ -112,10 +112,7 @@ function figures(block, step) {
 
 // [text, kind]: how a token is drawn in a cell.
 const glyphOf = (token) => told.glyphs[token] || [told.pieces[token].replaceAll(" ", "\u00b7"), "text"];
-const spelled = (token) => {
-  const [text, kind] = glyphOf(token);
-  return kind === "end" || special.has(token) ? told.pieces[token] : text;
-};
+const spelled = (token) => told.names[token] || glyphOf(token)[0];
 
 // The text at a frame: finished blocks, then the best guesses of the one under way. [token, block, position, draft]
 function textAt(frame) {

@@ -14,7 +14,6 @@ from PySide6.QtWidgets import QComboBox, QHBoxLayout, QVBoxLayout, QWidget
 
 from app.board.pane import BoardPane
 from app.canvas.accessibility import expose_cells
-from app.canvas.heat import Heat
 from app.design.controls import button, label, scroller
 from app.design.fonts import TEXT_CANVAS, canvas_font
 from app.design.tokens import Theme
@@ -189,6 +188,7 @@ class InspectorCanvas(QWidget):
         before = record.snapshots[frame.step] if NOISE < frame.step < len(record.snapshots) else None
         seen = Seen(record, frame.step, now, before, player.calm, _vocabulary(player.trace))
         other = self.view.block is None or self.view.block.length != now.length
+        self._find_board(record)
         self._reveal()
         if self._reserved != (frame.block, player.calm):
             self._reserved = (frame.block, player.calm)
@@ -197,19 +197,16 @@ class InspectorCanvas(QWidget):
             self._fit_font()
         colors = heat(self.layer, seen)
         self.view.set_heat(colors)
-        self._show_board(record, colors)
+        self.pane.set_heat(colors)
         self._mark_cells()
 
-    def _show_board(self, record: BlockRecord, colors: Heat | None) -> None:
+    def _find_board(self, record: BlockRecord) -> None:
+        """Look for a Sudoku where another block is on show, or more of it."""
         trace = self._player.trace
-        if trace is None:
-            return
-        if record is not self._searched:
+        if trace is not None and record is not self._searched:
             self._searched = record
             self.board.place(placed(trace.prompt, record.snapshots[-1], trace.piece), trace.piece)
-        self.board.set_block(self._player.shown)
-        self.pane.set_heat(colors)
-        self.board.select_position(self._player.selection)
+            self.board.select_position(self._player.selection)
         if self.shows_board != self.pane.isVisibleTo(self):
             self._mark_view()
 

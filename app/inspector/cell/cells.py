@@ -8,7 +8,7 @@ from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, Qt, Slot
 from PySide6.QtGui import QKeyEvent, QShowEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
 
-from app.canvas.words import STATE_WORDS
+from app.canvas.words import STATE_WORDS, token_words
 from app.player.player import NOTHING, Player
 from app.state.run.canvas import BlockState, CellState
 from app.system.i18n import tr
@@ -80,7 +80,7 @@ class CellsModel(QAbstractTableModel):
             return ""
         match column:
             case 0:
-                return repr(self._player.piece(self._tokens[row]))
+                return token_words(self._player.piece(self._tokens[row]))
             case 1:
                 return tr(STATE_WORDS[CellState(self._states[row])])
             case 2:

@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.canvas.words import token_words
 from app.design.controls import Hairline, button, label
 from app.design.fonts import px
 from app.inspector.forks.spans import Spans, fit_rows
@@ -240,7 +241,9 @@ class ForkPanel(QWidget):
             raise SafelightError(tr("Load the model of this run to type a token, or choose a recorded one."))
         ids = self._encode(text) if text else []
         if len(ids) != 1:
-            raise SafelightError(tr("{text} is {count} tokens; it must be one.", text=repr(text), count=len(ids)))
+            raise SafelightError(
+                tr("{text} is {count} tokens; it must be one.", text=token_words(text), count=len(ids))
+            )
         return int(ids[0])
 
     def _add(self, kind: str) -> None:

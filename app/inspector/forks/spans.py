@@ -8,6 +8,7 @@ from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QApplication, QHBoxLayout, QListWidget, QListWidgetItem, QSpinBox, QVBoxLayout, QWidget
 
+from app.canvas.words import token_words
 from app.design.controls import button, label
 from app.design.fonts import px
 from app.design.tokens import SPACE_2
@@ -162,7 +163,7 @@ class Spans(QWidget):
         text = "".join(self._player.piece(token) for token in record.final[mark.start : mark.stop].tolist())
         if len(text) > MOST_SHOWN:
             text = f"{text[: MOST_SHOWN - 1]}…"
-        return tr("{where}: {text}", where=where, text=repr(text))
+        return tr("{where}: {text}", where=where, text=token_words(text))
 
     # ---------------------------------------------------------------- the list
 

@@ -15,6 +15,7 @@ from PySide6.QtCore import QObject, QTimer, Signal, Slot
 from app.player.player import Player
 from app.state.run.canvas import CellState
 from app.state.run.replay import NOISE, BlockRecord, Floats
+from app.state.run.settling import BlockOrder, RunOrder, block_order
 
 IDLE_MS = 30  # after the last move, before more is read
 PLAYING_MS = 500  # until it is looked again whether frames still follow each other
@@ -42,6 +43,7 @@ class BlockFigures:
     settled_at: NDArray[np.int32]  # (C,)
     kl_to_previous: Floats | None  # (S,) nats
     kl_to_final: Floats | None  # (S,) nats
+    order: BlockOrder
 
     @property
     def bursts(self) -> NDArray[np.int64]:
@@ -72,6 +74,7 @@ def figures_of(record: BlockRecord) -> BlockFigures:
         settled_at=record.settled_at,
         kl_to_previous=record.kl_to_previous,
         kl_to_final=record.kl_to_final,
+        order=block_order(record),
     )
 
 
@@ -93,6 +96,7 @@ class Overview(QObject):
         self._made_of: dict[int, tuple[int, bool]] = {}  # steps, and whether it was committed
         self._reading: Iterator[None] = iter(())  # of the block that is being worked out
         self.steps: list[int] = []  # of each block, known at once
+        self._order: RunOrder | None = None
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.timeout.connect(self._work)
@@ -108,6 +112,14 @@ class Overview(QObject):
     def complete(self) -> bool:
         return len(self._figures) == len(self.steps)
 
+    @property
+    def order(self) -> RunOrder | None:
+        """In which order the run settled, None where not all of it is worked out yet."""
+        if self._order is None and self.complete:
+            blocks = [self._figures[block].order for block in range(len(self.steps))]
+            self._order = RunOrder(blocks, self._player.piece)
+        return self._order
+
     def finish(self) -> None:
         """Work out all that is missing, now."""
         for _ in self._reading:
@@ -120,6 +132,7 @@ class Overview(QObject):
     def _on_opened(self) -> None:
         self._figures.clear()
         self._made_of.clear()
+        self._order = None
         self._reading = iter(())
         self._count()
         self._later(0)
@@ -127,6 +140,7 @@ class Overview(QObject):
     @Slot()
     def _on_grown(self) -> None:
         before = len(self.steps)
+        self._order = None
         self._count()
         self._later(0 if len(self.steps) != before else LIVE_MS)
 
@@ -181,6 +195,7 @@ class Overview(QObject):
             yield
         self._made_of[block] = made_of
         self._figures[block] = figures_of(record)
+        self._order = None
         self.known.emit(block)
 
     @Slot()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -209,7 +210,8 @@ class Plots(QWidget):
         names = max(metrics.horizontalAdvance(line.text) for row in self.legend() for line in row)
         graph.ci.layout.setContentsMargins(8, 4, names + 28 + 20, 4)
         style = {"color": theme.faint_ink, "font-size": f"{px(TEXT_SMALL)}px"}
-        for row, title in enumerate((tr("nats"), tr("cells"), tr("nats"))):
+        titles = self.titles()
+        for row, title in enumerate(titles):
             plot = plain_plot(graph, theme, row, 0)
             plot.showGrid(y=True, alpha=0.12)
             left = plot.getAxis("left")
@@ -217,7 +219,7 @@ class Plots(QWidget):
             left.setStyle(showValues=False)  # two are enough, and the sheet writes them
             left.setLabel(title, **style)
             bottom = plot.getAxis("bottom")
-            if row < 2:
+            if row < len(titles) - 1:
                 bottom.setStyle(showValues=False)
                 bottom.setHeight(6)
             else:
@@ -231,21 +233,16 @@ class Plots(QWidget):
         for plot in self._rows:
             plot.clear()
         total = sum(self._overview.steps[block] for block in blocks)
-        solid, dashed = Qt.PenStyle.SolidLine, Qt.PenStyle.DashLine
-        self._line(0, blocks, "mean_entropy", theme.ink, solid)
-        self._line(1, blocks, "accepted", theme.accepted, solid)
-        self._line(1, blocks, "changes", theme.remelted, dashed)
-        self._line(2, blocks, "kl_to_previous", theme.accent, solid)
-        self._line(2, blocks, "kl_to_final", theme.ink, dashed)
+        self.draw_lines(blocks)
         edge = 0
         for block in blocks[:-1]:
             edge += self._overview.steps[block]
             for plot in self._rows:
                 plot.addItem(pyqtgraph.InfiniteLine(edge - 0.5, pen=pyqtgraph.mkPen(theme.line_strong, width=1)))
         tops = []
-        for plot in self._rows:
+        for row, plot in enumerate(self._rows):
             plot.setXRange(-0.5, max(1, total) - 0.5, padding=0)
-            top = round_up(self._most(plot))
+            top = self.tops().get(row) or round_up(self._most(plot))
             plot.setYRange(0, HEADROOM * top, padding=0)
             plot.getAxis("left").setTicks([[(0, ""), (top, "")]])
             tops.append(top)
@@ -273,13 +270,33 @@ class Plots(QWidget):
         tops = [np.nanmax(item.yData) for item in plot.listDataItems() if item.yData is not None]
         return max(tops, default=0.0) or 1.0
 
-    def _line(self, row: int, blocks: list[int], name: str, shade: str, style: Qt.PenStyle) -> None:
+    # ---------------------------------------------------------------- what is plotted
+
+    def titles(self) -> Sequence[str]:
+        """The unit of each row."""
+        return tr("nats"), tr("cells"), tr("nats")
+
+    def tops(self) -> dict[int, float]:
+        """The last mark of the rows whose scale is fixed."""
+        return {}
+
+    def draw_lines(self, blocks: list[int]) -> None:
+        """Draw the lines of these blocks."""
+        theme, solid, dashed = self._theme, Qt.PenStyle.SolidLine, Qt.PenStyle.DashLine
+        self.draw_line(0, blocks, "mean_entropy", theme.ink, solid)
+        self.draw_line(1, blocks, "accepted", theme.accepted, solid)
+        self.draw_line(1, blocks, "changes", theme.remelted, dashed)
+        self.draw_line(2, blocks, "kl_to_previous", theme.accent, solid)
+        self.draw_line(2, blocks, "kl_to_final", theme.ink, dashed)
+
+    def draw_line(self, row: int, blocks: list[int], name: str, shade: str, style: Qt.PenStyle) -> None:
+        """Draw a figure of these blocks, by its name in ``BlockFigures``, over their steps."""
         xs: list[NDArray[np.float64]] = []
         ys: list[NDArray[np.float64]] = []
         before = 0
         for block in blocks:
             figures = self._overview[block]
-            values = None if figures is None else getattr(figures, name)
+            values = None if figures is None else attrgetter(name)(figures)
             steps = self._overview.steps[block]
             if values is not None and len(values):
                 xs += [before + np.arange(len(values), dtype=np.float64), np.array([before + len(values) - 0.5])]
@@ -302,15 +319,17 @@ class Plots(QWidget):
 
     def _say_missing(self, blocks: list[int]) -> None:
         known = [figures for block in blocks if (figures := self._overview[block]) is not None]
-        lacking = [figures for figures in known if figures.kl_to_previous is None]
-        text = ""
+        text = self.missing_words(known)
         if len(known) < len(blocks):
             text = tr("{known} of {count} blocks read", known=len(known), count=len(blocks))
-        elif lacking:
-            text = tr("KL is missing: the likeliest tokens were not recorded")
         self.missing.setText(text)
 
     # ---------------------------------------------------------------- in words
+
+    def missing_words(self, known: Sequence[BlockFigures]) -> str:
+        """What was not recorded of these blocks, in words; empty where all was."""
+        lacking = any(figures.kl_to_previous is None for figures in known)
+        return tr("KL is missing: the likeliest tokens were not recorded") if lacking else ""
 
     def legend(self) -> list[list[LegendLine]]:
         """The lines of each row."""
@@ -336,8 +355,11 @@ class Plots(QWidget):
         figures: BlockFigures | None = self._overview[frame.block]
         if figures is None or not 0 <= frame.step < figures.steps:
             return lines
-        step = frame.step
-        lines += [
+        return lines + self.figure_words(figures, frame.step)
+
+    def figure_words(self, figures: BlockFigures, step: int) -> list[str]:
+        """The figures of a step, a line each."""
+        lines = [
             tr("Mean entropy: {value} nats", value=f"{figures.mean_entropy[step]:.3f}"),
             tr("Accepted: {value} of {count}", value=int(figures.accepted[step]), count=figures.counted),
             tr("Best guess changed: {value}", value=int(figures.changes[step])),

@@ -111,7 +111,20 @@ class RowPainter(QStyledItemDelegate):
         if summary.snippet:
             below = QRect(rect.left() + LEFT, title.bottom() + 1 - SPACE_2 + 2, rect.width() - LEFT - RIGHT, 0)
             below.setHeight(self._snippet_height)
-            self._write(painter, below, summary.snippet, self._small, theme.faint_ink, self.terms)
+            excerpt = self.excerpt(summary.snippet, below.width())
+            self._write(painter, below, excerpt, self._small, theme.faint_ink, self.terms)
+
+    def excerpt(self, snippet: str, width: int) -> str:
+        """As much of a snippet as leaves its first term in sight, from the beginning of a word."""
+        metrics, found = QFontMetrics(self._small), spans(snippet, self.terms)
+        if not found:
+            return snippet
+        term, end = found[0]
+        for start in (0, *(place + 1 for place in range(term) if snippet[place] == " ")):
+            before = "…" if start else ""
+            if metrics.horizontalAdvance(before + snippet[start:end]) <= width * 3 // 4:  # what follows is read, too
+                return before + snippet[start:]
+        return "…" + snippet[term:]
 
     def _write(self, painter: QPainter, rect: QRect, text: str, font: QFont, shade: str, terms: Sequence[Term]) -> None:
         """One line, elided at the right, vertically centred."""
@@ -136,6 +149,7 @@ class RowPainter(QStyledItemDelegate):
         found = QTextCharFormat()
         found.setFontWeight(QFont.Weight.Bold)
         found.setForeground(QColor(self.theme.ink))
+        found.setBackground(QColor(self.theme.selection))
         made: list[QTextLayout.FormatRange] = []
         for start, end in spans(text, terms):
             part = QTextLayout.FormatRange()

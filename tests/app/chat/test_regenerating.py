@@ -125,7 +125,8 @@ def test_an_answer_of_before_is_known_by_its_title_and_one_from_elsewhere_is_not
     library = window.context.library
     for title, settings in (
         ("Safelight Sudoku", "{}"),
-        ("A model", json.dumps({"model": "/none", "adapter": 7, "trace": 3})),
+        ("A model", json.dumps({"model": "/" + "x" * 3000, "adapter": 7, "trace": 3})),
+        ("A model", json.dumps({"model": "\0"})),
         ("Safelight Skills", ""),
     ):
         id = library.create(title=title)

@@ -193,6 +193,42 @@ def test_settling_into_less_moves_nothing_that_is_read(qtbot: QtBot, scroller: S
     assert bar.value() == bar.maximum()
 
 
+def test_what_goes_on_fills_the_place_that_was_left_and_then_is_followed(scroller: Scroller) -> None:
+    scroller.set_items(range(40), follow=True)
+    last = scroller.realise(39)
+    assert isinstance(last, Part)
+    last.grow(500)
+    QApplication.sendPostedEvents()
+    bar = scroller.verticalScrollBar()
+    held = scroller.hold()
+    last.wanted = 400
+    scroller.settle(held, goes_on=True)
+    assert (bar.value(), scroller.slack) == (held[0], 100)
+    for height, value, slack in ((450, held[0], 50), (500, held[0], 0), (620, held[0] + 120, 0)):
+        last.grow(height)
+        QApplication.sendPostedEvents()
+        assert (bar.value(), scroller.slack) == (value, slack)
+    held = scroller.hold()
+    last.wanted = 200  # most of the page would be empty
+    scroller.settle(held, goes_on=True)
+    assert tops(scroller)[39] == 0
+    assert scroller.is_at_end
+
+
+def test_a_glide_begins_where_the_page_stands(qtbot: QtBot, scroller: Scroller) -> None:
+    scroller.reduced_motion = False
+    scroller.set_items(range(40), follow=True)
+    last = scroller.realise(39)
+    assert isinstance(last, Part)
+    bar = scroller.verticalScrollBar()
+    for height in (400, 600):
+        before = bar.value()
+        last.wanted = height
+        scroller._measure_views()
+        assert before == bar.value() < bar.maximum()
+        qtbot.waitUntil(lambda: bar.value() == bar.maximum())
+
+
 def test_settling_from_far_below_its_beginning_goes_back_to_it(qtbot: QtBot, scroller: Scroller) -> None:
     scroller.set_items(range(20), follow=True)
     part = scroller.view(19)

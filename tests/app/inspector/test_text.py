@@ -214,11 +214,11 @@ def test_words_follow_the_frame(view, player):
     player.select(1)
     assert view.caption.text() == "Position 1: ' you'"
     player.select(2)
-    assert view.caption.text() == "Position 2: '<eos>', which has no text of its own."
+    assert view.caption.text() == "Position 2: end of text, which has no text of its own."
     player.go(6)
     assert view.accessibleDescription() == "Block 2, committed."
     player.select(3)
-    assert view.caption.text() == "Position 3: '<pad>', padding behind the end of the text."
+    assert view.caption.text() == "Position 3: padding, behind the end of the text."
     player.open(None)
     assert (view.pane.toPlainText(), view.accessibleDescription()) == ("", "No text yet.")
 

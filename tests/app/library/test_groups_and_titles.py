@@ -97,6 +97,8 @@ def test_an_impossible_time_has_a_group():
         ("bell\x07 and \x1b[31mred", "bell and [31mred"),
         ("今" * 60, "今" * 47 + "…"),
         ("#", ""),
+        ("530070000600195000098000060800060003400803001700020006060000280000419005000080079", "Sudoku, 30 givens"),
+        ("Solve this:\n" + "\n".join(["53..7...."] + ["........."] * 8), "Sudoku, 3 givens"),
     ],
 )
 def test_titles(text, title):

@@ -93,6 +93,21 @@ def test_an_answer_develops_as_a_board_settles_into_one_and_comes_back_as_one(
     assert again.board.verdict.text() == view.board.verdict.text()
 
 
+def test_a_puzzle_that_is_asked_is_a_board_and_is_edited_as_text(qtbot: QtBot, open_window: Open) -> None:
+    window = open_window(MODEL)
+    begin(window, sudoku.rows(SAMPLE))
+    idle(qtbot, window)
+    prompt = window.pages.chat().page.turns[0].prompt
+    assert prompt.board.isVisible()
+    assert not prompt.prose.isVisible()
+    assert prompt.board.accessibleDescription() == "30 digits entered, 0 conflicts."
+    prompt.copy.click()
+    assert QGuiApplication.clipboard().text() == sudoku.rows(SAMPLE)
+    prompt.begin_editing()
+    assert not prompt.board.isVisible()
+    assert prompt.editor.field.toPlainText() == sudoku.rows(SAMPLE)
+
+
 def test_what_is_stopped_stays_on_its_board(qtbot: QtBot, open_window: Open, fake: SolverEngine) -> None:
     window = open_window(MODEL)
     fake.hold, fake.steps = True, 40

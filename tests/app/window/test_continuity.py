@@ -6,10 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QRect, QSettings
+from PySide6.QtCore import QPoint, QRect, QSettings, Qt
+from PySide6.QtGui import QWheelEvent
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from app.context import CHAT, INSPECTOR, MODELS, SUDOKU, ModelChoice
+from app.context import CHAT, INSPECTOR, SUDOKU, ModelChoice
 from app.settings import store
 from app.window.geometry import fitted
 from app.window.main_window import MainWindow
@@ -51,6 +53,7 @@ def test_place_page_model_and_adapter_come_back(qtbot: QtBot, open_window: Open,
     window.context.load(BASE, "sudoku-lora")
     qtbot.waitUntil(lambda: window.context.choice == ModelChoice(BASE, "sudoku-lora"))
     assert window.topbar.facts.text().endswith(" · the sudoku-lora adapter")
+    assert window.status.labels["model"].text() == "Safelight Base with the sudoku-lora adapter"
     window.show_page(SUDOKU)
     window.close()
     settings.sync()
@@ -65,7 +68,7 @@ def test_place_page_model_and_adapter_come_back(qtbot: QtBot, open_window: Open,
     qtbot.waitUntil(lambda: again.context.choice == ModelChoice(BASE, "sudoku-lora"))
 
 
-@pytest.mark.parametrize("page", [CHAT, INSPECTOR, MODELS, "none"])
+@pytest.mark.parametrize("page", [INSPECTOR, "none"])
 def test_each_page_may_be_the_first(open_window: Open, settings: QSettings, page: str) -> None:
     store.write_page(settings, page)
     window = open_window(None)
@@ -119,6 +122,19 @@ def test_every_place_has_the_same_model_at_every_moment(
     window = open_window(SKILLS)
     load = "Load Safelight Sudoku and solve"
     window.show_page(SUDOKU)
+    assert shown(window) == (SKILLS, [f"● {SKILLS}"], load)
+    down, none = QPoint(0, -120), QPoint()
+    over = QWheelEvent(
+        down,
+        down,
+        none,
+        down,
+        Qt.MouseButton.NoButton,
+        Qt.KeyboardModifier.NoModifier,
+        Qt.ScrollPhase.NoScrollPhase,
+        False,
+    )
+    QApplication.sendEvent(window.topbar.chooser, over)  # scrolling over it chooses nothing
     assert shown(window) == (SKILLS, [f"● {SKILLS}"], load)
     window.actions_by_name.run("sudoku-solve")
     assert shown(window)[:2] == (PUZZLES, [f"○ {PUZZLES}"])

@@ -54,9 +54,9 @@ def test_an_answer_is_gone_through_and_is_back_at_its_end(qtbot: QtBot, open_win
     assert replay.canvas is not None
     assert replay.canvas.isVisible()
     assert not view.text.isVisible()
-    assert scrub.words.text() == "After 5 of 5 steps"
+    assert scrub.words.text() == "Block 2, step 5 of 5"
     scrub.slider.setValue(0)
-    assert scrub.words.text() == "Noise, before the first step"
+    assert scrub.words.text() == "Block 1, noise"
     QTest.keyClick(scrub.slider, Qt.Key.Key_Right)
     assert replay.canvas.block is not None
     assert replay.canvas.block.steps == 1

@@ -355,6 +355,16 @@ def test_a_snippet_is_shown_under_the_title(sidebar):
     assert rows.data(rows.index_of(3), Qt.ItemDataRole.AccessibleDescriptionRole) == "…the word sudoku and more"
 
 
+def test_an_excerpt_has_what_was_found_in_sight(sidebar):
+    sidebar.list.show_terms("sud")
+    row = sidebar.list.painting
+    assert row.excerpt("…the word sudoku and more", 200) == "…the word sudoku and more"
+    long = "…counting all of the numbers to a hundred before sudoku and more"
+    assert row.excerpt(long, 200).startswith("…")
+    assert "sudoku and" in row.excerpt(long, 200)[:30]
+    assert row.excerpt("wordwordwordwordwordword-sudoku", 60) == "…sudoku"
+
+
 def test_empty_states_say_what_is_so(sidebar, told):
     sidebar.show_conversations([], None, NOW)
     assert sidebar.nothing_yet.isVisible()

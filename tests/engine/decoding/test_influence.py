@@ -117,5 +117,5 @@ def test_bad_questions(model: Counting, changes: dict[str, Any], message: str) -
 def test_non_finite_logits_are_an_error() -> None:
     poisoned = network(1)
     poisoned.norm.weight[0] = torch.nan  # type: ignore[index]
-    with pytest.raises(SafelightError, match="non-finite logits in block 2"):
+    with pytest.raises(SafelightError, match="non-finite logits in block 3"):
         measure(Counting(poisoned), 0, 1)

@@ -90,7 +90,8 @@ def _make_presets(random: Random, folder: Path) -> Attempt:
 # --- settings ----------------------------------------------------------------------------------------------------
 
 KEYS = {
-    "window": ("theme", "text_percent", "sidebar_open", "settings_open", "conversation", "geometry"),
+    "window": ("theme", "text_percent", "sidebar_open", "settings_open", "conversation", "geometry", "place", "page"),
+    "model": ("last", "adapter", "loading"),
     "sampler": (*(setting.name for setting in SAMPLER), "seed"),
     "canvas": ("calm", "layer", "pace", "reduced_motion"),
     "app": ("language", "data_folder", "offline"),
@@ -153,6 +154,8 @@ def _make_settings(random: Random, folder: Path) -> Attempt:
         values.problem(GenerationConfig())
         store.unread(settings)
         store.read_conversation(settings)
+        for read in (store.read_window, store.read_page, store.read_model, store.read_loading):
+            read(settings)
         store.read_open(settings, "sidebar", default=True)
         str(folders(preferences.data_folder).models)
         i18n.use_code(preferences.language)

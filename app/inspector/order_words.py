@@ -1,0 +1,112 @@
+"""The order of settling in words, how a run ended, and what it left in doubt. No widgets."""
+
+from __future__ import annotations
+
+from app.inspector.words import Piece, probability, quoted
+from app.state.run.replay import Frame
+from app.state.run.settling import Doubt, RunOrder
+from app.system.i18n import tr, trn
+from engine import GenerationFinished, step_number
+
+STRONGLY, WEAKLY = 0.6, 0.2  # rank correlations
+MOST_DOUBTS = 4  # that are named
+
+
+def order_in_words(order: RunOrder) -> list[str]:
+    """Which settled first, answer or thought; and whether it went from left to right."""
+    return [*_thought_and_answer(order), _direction(order.correlation)]
+
+
+def _thought_and_answer(order: RunOrder) -> list[str]:
+    if not order.has_thought:
+        return []
+    answer, thought = order.settled(order.answering), order.settled(order.thinking)
+    if answer is None:
+        return [tr("There is a thought, and no answer behind it.")]
+    if thought is None:
+        return [tr("The thought was given; the answer settled at {when}.", when=_when(answer, order))]
+    if answer == thought:
+        return [tr("The answer and the thought settled together, at {when}.", when=_when(answer, order))]
+    if answer > thought:
+        before, after = _when(thought, order), _when(answer, order)
+        return [tr("The thought settled at {when}, the answer after it, at {after}.", when=before, after=after)]
+    share = order.later_thought
+    if share == 1:
+        return [tr("The answer settled at {when}, before any of the thought.", when=_when(answer, order))]
+    told = probability(share)
+    return [tr("The answer settled at {when}, before {share} of the thought.", when=_when(answer, order), share=told)]
+
+
+def _when(frame: Frame, order: RunOrder) -> str:
+    step = step_number(frame.step)
+    if len(order.blocks) == 1:
+        return tr("step {step}", step=step)
+    return tr("block {block}, step {step}", block=frame.block + 1, step=step)
+
+
+def _direction(found: float | None) -> str:
+    if found is None:
+        return tr("Everything settled at the same step: there is no order.")
+    value = f"{found:.2f}".replace("-", "\u2212")
+    if abs(found) < WEAKLY:
+        return tr("In no direction: neither from left to right nor back ({value}).", value=value)
+    strong = abs(found) >= STRONGLY
+    if found > 0:
+        return (
+            tr("Left to right: strongly ({value}).", value=value)
+            if strong
+            else tr("Left to right: weakly ({value}).", value=value)
+        )
+    return (
+        tr("Right to left: strongly ({value}).", value=value)
+        if strong
+        else tr("Right to left: weakly ({value}).", value=value)
+    )
+
+
+# --- the end ---------------------------------------------------------------------------------------------------------
+
+
+def end_in_words(result: GenerationFinished | None) -> str:
+    """Whether the turn closed; empty of a run that is under way or failed, of which others tell."""
+    match result:
+        case None:
+            return ""
+        case GenerationFinished(reason="eos"):
+            return tr("The turn closed with an end token.")
+        case GenerationFinished(reason="cancelled"):
+            return tr("The turn was stopped before its end.")
+    return tr("The turn did not close: it was cut at the limit of its length.")
+
+
+def doubts_in_words(doubts: list[Doubt], piece: Piece) -> str:
+    """What was left in doubt: how many positions, and the first of them."""
+    if not doubts:
+        return tr("Nothing was left in doubt.")
+    named = [_doubt(doubt, piece) for doubt in doubts[:MOST_DOUBTS]]
+    if len(doubts) > MOST_DOUBTS:
+        named.append("…")
+    return trn(
+        "{count} position was left in doubt: {list}.",
+        "{count} positions were left in doubt: {list}.",
+        len(doubts),
+        list=tr(", ").join(named),
+    )
+
+
+def _doubt(doubt: Doubt, piece: Piece) -> str:
+    token = quoted(piece(doubt.token))
+    if doubt.runner is None or doubt.runner == doubt.token:
+        return token
+    return tr(
+        "{token} (or {other}, {share})", token=token, other=quoted(piece(doubt.runner)), share=probability(doubt.share)
+    )
+
+
+def end_in_short(result: GenerationFinished | None, doubts: int) -> list[str]:
+    """The same for a line of facts."""
+    if result is None:
+        return []
+    ends = {"eos": tr("turn closed"), "cancelled": tr("turn stopped"), "length": tr("turn cut at the limit")}
+    left = trn("{count} position in doubt", "{count} positions in doubt", doubts) if doubts else tr("nothing in doubt")
+    return [ends[result.reason], left]
