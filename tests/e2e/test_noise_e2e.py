@@ -11,7 +11,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from app.inspector.controller import InspectorController
-from app.state.run.noise_test import answer_of
+from app.state.run.noising import answer_of
 from app.window.main_window import MainWindow
 from engine import SKILLS, Recording, Trace
 

@@ -11,7 +11,7 @@ from app.inspector.going_on import GoingOn
 from app.inspector.thought.view import ThoughtView
 from app.inspector.timeline.overview import Overview
 from app.player.player import Player
-from app.state.run.noise_test import answer_of, noised
+from app.state.run.noising import answer_of, noised
 from app.state.run.settling import RunOrder
 from app.system.i18n import tr, trn
 from engine import Recording, SafelightError

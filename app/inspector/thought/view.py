@@ -67,7 +67,7 @@ class ThoughtView(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(SPACE_4, SPACE_4, SPACE_4, SPACE_4)
         column.setSpacing(SPACE_2)
-        column.addWidget(label(tr("Does the answer hang on the thought?"), "setting", wrap=True))
+        column.addWidget(label(tr("Does the answer depend on the thought?"), "setting", wrap=True))
         column.addWidget(label(told, "caption", wrap=True))
         column.addLayout(grid)
         column.addLayout(buttons)

@@ -1,4 +1,4 @@
-"""What is run to see whether an answer hangs on its thought: a share of the thought becomes noise, the rest is held."""
+"""What is run to see if an answer depends on its thought: a share of the thought becomes noise, the rest is held."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.state.run.noise_test import answer_of, noised
+from app.state.run.noising import answer_of, noised
 from engine import SafelightError
 from tests.app.state.test_settling import PIECES, block, order_of
 
