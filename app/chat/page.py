@@ -74,6 +74,7 @@ class ChatPage(QWidget):
         width = column_width()
 
         self._welcome = ChatWelcome(width, SIDE)
+        self._welcome.first_run.set_options(options)
         self.suggestions = self._welcome.suggestions
         self.suggestions.picked.connect(self.picked)
         self.scroller = Scroller(self._make, self._guess, self._warm, _tab_stops, column_width)
@@ -90,6 +91,7 @@ class ChatPage(QWidget):
         self.notice = Notice()
         self.composer = Composer()
         self.composer.submitted.connect(self.submitted)
+        self.composer.changed.connect(self._welcome.first_run.stop)
         self._bottom = QWidget()
         bottom_column = QVBoxLayout(self._bottom)
         bottom_column.setContentsMargins(PAD, 12, PAD, 12)
@@ -235,6 +237,7 @@ class ChatPage(QWidget):
             return
         resized = options.percent != self._options.percent
         self._options = options
+        self._welcome.first_run.set_options(options)
         self.scroller.set_theme(options.theme)
         self.scroller.reduced_motion = options.reduced_motion
         for view in self._views():
