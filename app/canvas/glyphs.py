@@ -17,6 +17,7 @@ MOST_CHARACTERS = 10
 _ENDS = {"<eos>", "<pad>", "<turn|>", "</s>", "<|endoftext|>", "<|im_end|>", "<end_of_turn>", "<tool_response|>"}
 _SIGNS = {"\n": "⏎", "\r": "␍", "\t": "⇥", " ": "·", "\u00a0": "·"}
 _CONTROL = "◇"
+_AS_WIDE = str.maketrans(dict.fromkeys(_SIGNS.values(), "0"))
 
 
 class Glyph(NamedTuple):
@@ -84,7 +85,8 @@ class CellGlyphs:
     def cell_width(self, texts: Sequence[str], least: int = 0) -> int:
         """A cell in which the longest of the texts fits, in whole characters, up to the cap."""
         unit = self.character_width
-        widest = max((self.width(text) for text in texts), default=unit)
+        # Signs come from a wider face, and are drawn small.
+        widest = max((self.width(text.translate(_AS_WIDE)) for text in texts), default=unit)
         characters = min(max(1, math.ceil(widest / unit - 0.25)), MOST_CHARACTERS)
         return max(least, math.ceil(characters * unit) + 8)
 
@@ -111,7 +113,7 @@ class CellGlyphs:
             return found
         metrics = self._metrics[face]
         shown = text
-        if metrics.horizontalAdvance(text) > width:
+        if len(text) > 1 and metrics.horizontalAdvance(text) > width:
             shown = metrics.elidedText(text, Qt.TextElideMode.ElideRight, width)
         made = QStaticText(shown)
         made.setTextFormat(Qt.TextFormat.PlainText)

@@ -124,7 +124,7 @@ class _CellBrush:
             self._dot(rect, state, None if share is None else ink)
             return
         painter = self.painter
-        face = _FACES.get(state, "plain")
+        face = "small" if glyph.kind == "sign" else _FACES.get(state, "plain")
         layout, width, ascent = self.glyphs.layout(glyph.text, face, self.width - 4)
         left = rect.x + (self.width - width) / 2 if self.one_character else rect.x + 4
         painter.setPen(self.dim if glyph.kind == "sign" and share is None else ink)

@@ -12,6 +12,7 @@ from app.context import CHAT, AppContext
 from app.design import icons
 from app.design.controls import Hairline
 from app.design.focus_rings import FocusRings
+from app.design.fonts import px
 from app.design.stylesheet import chrome
 from app.design.tokens import Theme
 from app.settings import store
@@ -29,6 +30,8 @@ from app.window.sidebar import Sidebar
 from app.window.sidebar.controller import SidebarController
 from app.window.statusbar import StatusBar
 from app.window.topbar import TopBar
+
+LEAST_PAGE = 480  # pixels at 100 %
 
 
 def style(theme: Theme) -> str:
@@ -152,11 +155,20 @@ class MainWindow(QMainWindow):
         self.sidebar.setVisible(is_open)
         self._sidebar_line.setVisible(is_open)
         store.write_open(self.context.settings, "sidebar", is_open)
+        if is_open and not self._has_room:
+            self.topbar.strip.setChecked(False)
 
     @Slot(bool)
     def _toggle_strip(self, is_open: bool) -> None:
         self.strip.setVisible(is_open)
         store.write_open(self.context.settings, "settings", is_open)
+        if is_open and not self._has_room:
+            self.topbar.sidebar.setChecked(False)
+
+    @property
+    def _has_room(self) -> bool:
+        """Whether a page can be read between the conversations and the sampler."""
+        return self.width() >= self.sidebar.width() + self.strip.width() + px(LEAST_PAGE)
 
     @Slot(str)
     def _show_sampler(self, setting: str) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QObject
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
+from PySide6.QtWidgets import QPushButton, QWidget
+
+from app.design.controls import FlowLayout
 
 _FOCUS = (QEvent.Type.FocusIn, QEvent.Type.FocusOut)
 
@@ -18,13 +20,10 @@ class ActionRow(QWidget):
         super().__init__()
         self._message, self._buttons = message, buttons
         self._is_pointed = self._is_kept = False
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(16)
+        row = FlowLayout(self, 16)
         for button in buttons:
             row.addWidget(button)
             button.installEventFilter(self)
-        row.addStretch(1)
         message.installEventFilter(self)
 
     @property

@@ -106,8 +106,10 @@ class InfluenceMap(GridView):
                 ink = readable_on(shade) if moved else color(theme.faint_ink)
             painter.setPen(ink)
             text = glyph.text or "∎"
-            layout, width, ascent = self._glyphs.layout(text, "plain", rect.width - 4)
+            face = "small" if glyph.kind == "sign" else "plain"
+            layout, width, ascent = self._glyphs.layout(text, face, rect.width - 4)
             left = rect.x + (rect.width - width) / 2
+            painter.setFont(self._glyphs.faces[face])
             painter.drawStaticText(round(left), round(rect.y + self._glyphs.baseline(rect.height) - ascent), layout)
         self._paint_frames(painter)
 

@@ -276,3 +276,15 @@ def test_the_palette_finds_chats_models_and_settings(qtbot: QtBot, open_window: 
     settings.close()
     find(qtbot, window, "safelight sudoku")
     qtbot.waitUntil(lambda: window.context.model is not None and window.context.model.path_or_id == SUDOKU)
+
+
+def test_in_a_narrow_window_a_page_keeps_room_beside_one_panel(open_window: Open) -> None:
+    window = open_window()
+    window.resize(900, 650)
+    window.topbar.strip.setChecked(True)
+    assert (window.sidebar.isVisible(), window.strip.isVisible()) == (False, True)
+    window.topbar.sidebar.setChecked(True)
+    assert (window.sidebar.isVisible(), window.strip.isVisible()) == (True, False)
+    window.resize(1280, 800)
+    window.topbar.strip.setChecked(True)
+    assert (window.sidebar.isVisible(), window.strip.isVisible()) == (True, True)
