@@ -23,7 +23,7 @@ from app.session.session import Session
 from app.settings import store
 from app.system.folders import Folders
 from app.system.i18n import tr
-from engine import EMBEDDED, SKILLS, Recording
+from engine import EMBEDDED, SKILLS, Recording, catalog
 from engine.service import (
     AdapterChanged,
     LoadedModel,
@@ -286,7 +286,7 @@ class AppContext(QObject):
                 self.loading = dataclasses.replace(self.loading, stage=tr(stage), share=share)
             case ModelLoaded(model):
                 self._held = None
-                if model.path_or_id == wanted:
+                if model.path_or_id == wanted or (self.choice and self.choice.path_or_id == model.path_or_id):
                     self.loading = None
                     self._change_model(model)
             case LoadFailed(path_or_id) if path_or_id == wanted and self.loading is not None:
@@ -296,7 +296,8 @@ class AppContext(QObject):
             case AdapterChanged(_, _, text, details) if text:
                 self.say(tr(text), details)
             case AdapterChanged(path_or_id, title) if self.model is not None:
-                self.model = dataclasses.replace(self.model, adapter=path_or_id, adapter_title=title)
+                traits = catalog.traits(self.model.name, path_or_id)
+                self.model = dataclasses.replace(self.model, adapter=path_or_id, adapter_title=title, traits=traits)
             case TraceNotKept(text):
                 self.say(tr(text))
 

@@ -45,7 +45,7 @@ from app.system.folders import Folders, folders
 from app.system.i18n import tr
 from app.system.interrupts import Interrupts
 from app.window.main_window import MainWindow
-from engine import SafelightError
+from engine import SKILLS, SafelightError
 from engine.service import LocalBackend
 
 ICON = Path(__file__).resolve().parent.parent / "assets" / "icons" / "safelight.svg"
@@ -110,7 +110,8 @@ def run(model: str | None = None, seed: int | None = None, ask: str | None = Non
     """Open the window and stay until it is closed.
 
     Args:
-        model: a model folder or an embedded model's id; None takes the one that was loaded last.
+        model: a model folder or an embedded model's id; None takes the one that was loaded last, or for a test the
+            skills model.
         seed: the fixed seed of this session; None keeps the user's own setting.
         ask: a prompt to send once the model is loaded; the answer is printed and the window closed: an end-to-end test.
 
@@ -136,7 +137,7 @@ def run(model: str | None = None, seed: int | None = None, ask: str | None = Non
         crashes.happened.connect(context.say)
         for problem in filter(None, problems):
             context.say(problem)
-        window.reopening.expect_model(model)
+        window.reopening.expect_model(model if ask is None else model or SKILLS)
         window.firstPainted.connect(functools.partial(QTimer.singleShot, 0, window.reopening.load_model))
         window.firstPainted.connect(window.reopening.reopen)
         collector = CycleCollector(app)

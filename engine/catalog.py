@@ -12,7 +12,7 @@ ASSETS = Path(__file__).resolve().parent.parent / "assets"
 
 
 PromptFormat = Literal["text", "sudoku"]
-Suggestions = Literal["general", "skills", "puzzles"]
+Taught = Literal["anything", "skills", "puzzles"]
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Traits:
     """What a model is asked and how it is shown. The defaults are those of a model that nothing more is known of."""
 
     prompt_format: PromptFormat = "text"  # "sudoku": a puzzle of 81 cells, and nothing else
-    suggestions: Suggestions = "general"  # the kind of prompts that are offered
+    taught: Taught = "anything"  # "skills": the tasks of ``engine.tasks.skills``, in their wording, and nothing else
     canvas_columns: int | None = None  # cells of a row of its canvas; None for as many as fit
     introduction: str = "Answers begin as noise: tokens are accepted, doubted and drawn again, until the text stands."
     placeholder: str = "Ask something"  # of an empty composer
@@ -48,6 +48,7 @@ class EmbeddedAdapter:
     title: str
     purpose: str
     base: str  # id of the embedded model that it goes on
+    traits: Traits  # of that model with the adapter on it
 
     @property
     def folder(self) -> Path:
@@ -79,37 +80,34 @@ class PublishedModel:
     is_gated: bool  # its licence has to be accepted, with an account, before it can be downloaded
 
 
+_SKILLS = Traits(
+    taught="skills",
+    introduction="A very small model for small text tasks. Its answers begin as noise: tokens are accepted, doubted "
+    "and drawn again, until the text stands.",
+    placeholder="A small task",
+)
+_PUZZLES = Traits(
+    prompt_format="sudoku",
+    taught="puzzles",
+    canvas_columns=10,  # nine digits and the line's end
+    introduction="A very small model that solves Sudoku puzzles. All 81 cells are guessed at once, doubted and guessed "
+    "again; easy puzzles take a few steps, hard ones many, and some fail.",
+    placeholder="81 digits, 0 for a blank",
+)
 EMBEDDED = (
+    EmbeddedModel("safelight-skills", "Safelight Skills", "small text tasks and small talk", _SKILLS),
+    EmbeddedModel("safelight-sudoku", "Safelight Sudoku", "solves Sudoku puzzles", _PUZZLES),
     EmbeddedModel(
-        "safelight-skills",
-        "Safelight Skills",
-        "small text tasks and small talk",
-        Traits(
-            suggestions="skills",
-            introduction="A very small model for small text tasks. Its answers begin as noise: tokens are accepted, "
-            "doubted and drawn again, until the text stands.",
-            placeholder="A small task",
-        ),
-    ),
-    EmbeddedModel(
-        "safelight-sudoku",
-        "Safelight Sudoku",
-        "solves Sudoku puzzles",
-        Traits(
-            prompt_format="sudoku",
-            suggestions="puzzles",
-            canvas_columns=10,  # nine digits and the line's end
-            introduction="A very small model that solves Sudoku puzzles. All 81 cells are guessed at once, doubted "
-            "and guessed again; easy puzzles take a few steps, hard ones many, and some fail.",
-            placeholder="81 digits, 0 for a blank",
-        ),
-    ),
-    EmbeddedModel(
-        "safelight-base", "Safelight Base", "text skills on a longer canvas; what the Sudoku adapter is trained on"
+        "safelight-base",
+        "Safelight Base",
+        "text skills on a longer canvas; what the Sudoku adapter is trained on",
+        _SKILLS,
     ),
 )
 ADAPTERS = (
-    EmbeddedAdapter("sudoku-lora", "Sudoku adapter", "teaches Safelight Base to solve Sudokus", "safelight-base"),
+    EmbeddedAdapter(
+        "sudoku-lora", "Sudoku adapter", "teaches Safelight Base to solve Sudokus", "safelight-base", _PUZZLES
+    ),
 )
 SHAPES = (Shape("26b-a4b", "DiffusionGemma 26B-A4B"),)
 PUBLISHED = (
@@ -135,9 +133,10 @@ PUBLISHED = (
 SKILLS, SUDOKU, BASE = (model.id for model in EMBEDDED)
 
 
-def traits(name: str) -> Traits:
-    """The traits of the embedded model of that id, else the defaults."""
-    return next((model.traits for model in EMBEDDED if model.id == name), Traits())
+def traits(name: str, adapter: str | None = None) -> Traits:
+    """The traits of the embedded model of that id with an adapter on it or none, else the defaults."""
+    known = next((one.traits for one in ADAPTERS if one.id == adapter and one.base == name), None)
+    return known or next((model.traits for model in EMBEDDED if model.id == name), Traits())
 
 
 def shape(id: str) -> Shape:

@@ -17,7 +17,7 @@ from app.bridge.engine_thread import EngineLink
 from app.library import Library, NewMessage
 from app.state.sudoku.scores import Request
 from app.window.main_window import MainWindow
-from engine import SKILLS, SUDOKU
+from engine import SKILLS, SUDOKU, gallery
 
 PUZZLE = "003100064080000302000500087070005000000009400805000000004000030050007000700801096"  # 28 givens
 PROMPT = "Count from 4 to 43."
@@ -123,6 +123,7 @@ class Tour:
         window.conversations.begin()
         self.developing("sudoku", window.pages.chat().page.suggestions.prompts[2])
         self.solving()
+        self.inspecting()
 
     def solving(self) -> None:
         """The Sudoku page: a puzzle at half of its run and solved, two contenders, the scoreboard."""
@@ -151,6 +152,30 @@ class Tour:
         solving.page.scores.run_asked.emit(Request(("easy", "medium"), 8, 1))
         wait_for(lambda: not solving.is_busy, "the scores")
         self.shoot("scores")
+
+    def inspecting(self) -> None:
+        """The inspector: its gallery, a hard Sudoku midway, and a fork of it in its tree and beside the original."""
+        window = self.window
+        window.show_page("inspector")
+        inspector = window.pages.inspector()
+        page = inspector.page
+        settle(1500)  # its pictures are read in a thread of their own
+        self.shoot("inspector-gallery")
+        inspector.open_key(str(next(one.path for one in gallery() if one.path.stem == "sudoku-hard")))
+        page.player.go(5)
+        page.player.select(4)
+        page.overview.finish()
+        self.shoot("inspector")
+        inspector.forks.seed.setValue(5)
+        inspector.forks.run.click()
+        wait_for(lambda: inspector.is_forking, "the fork")
+        wait_for(lambda: not inspector.is_forking, "the end of the fork")
+        page.player.go(8)
+        page.side.setCurrentIndex(2)
+        self.shoot("inspector-fork")
+        page.show_view(1)
+        self.shoot("inspector-compare")
+        page.show_view(0)
 
 
 def main() -> int:

@@ -113,7 +113,7 @@ class CellGlyphs:
             return found
         metrics = self._metrics[face]
         shown = text
-        if metrics.horizontalAdvance(text) > width:
+        if len(text) > 1 and metrics.horizontalAdvance(text) > width:
             shown = metrics.elidedText(text, Qt.TextElideMode.ElideRight, width)
         made = QStaticText(shown)
         made.setTextFormat(Qt.TextFormat.PlainText)

@@ -236,7 +236,8 @@ class CanvasView(GridView):
         """Fit the cells to the pieces shown. Within a block they only grow, so the text does not jump about."""
         texts: list[str] = []
         if self._block is not None:
-            texts = [self._glyph(token).text for token in set(self._block.tokens(calm=self._calm).tolist())]
+            glyphs = [self._glyph(token) for token in set(self._block.tokens(calm=self._calm).tolist())]
+            texts = [glyph.text for glyph in glyphs if glyph.kind == "text"]  # a sign fits wherever a letter does
         self._cell_width = self._glyphs.cell_width(texts, 0 if afresh else self._cell_width)
         self._relayout()
 

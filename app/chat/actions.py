@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.context import AppContext, Lazy
-from app.design.action import Action
+from app.context import CHAT, AppContext, Lazy
+from app.design.action import Action, page_keys
 from app.system.i18n import tr
 
 if TYPE_CHECKING:
@@ -29,7 +29,16 @@ def actions(context: AppContext, page: Lazy[ChatController]) -> list[Action]:
     def attach() -> None:
         page().page.composer.choose_files()
 
+    in_composer = page_keys(
+        CHAT,
+        tr("Where one writes"),
+        lambda: page().enter(),
+        (tr("Send"), ("Return",)),
+        (tr("New line"), ("Shift+Return",)),
+        (tr("Earlier and later prompts"), ("Up", "Down")),
+    )
     return [
+        *in_composer,
         Action("write", tr("Write a prompt"), section, lambda: page().enter(), ("Ctrl+L",)),
         Action("attach", tr("Attach text files"), section, attach, ("Ctrl+Shift+A",)),
         Action("stop", tr("Stop the answer"), section, context.stop, ("Escape",), runs),

@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, Slot
 from PySide6.QtWidgets import QApplication
 
 from app.chat.page import ChatPage
-from app.chat.prompts import prepare, prepare_with_files, suggestions
+from app.chat.prompts import prepare, prepare_with_files, reading_note, suggestions
 from app.chat.regenerating import Regenerating
 from app.chat.replaying import Replaying, run_of
 from app.chat.view_options import ViewOptions
@@ -24,6 +24,7 @@ from app.state.chat.attachment import Attachment, with_attachments
 from app.state.chat.conversation import Turn
 from app.system.i18n import tr
 from engine import SafelightError, catalog
+from engine.service import AdapterChanged, ServiceReply
 
 
 class ChatController(QObject):
@@ -55,6 +56,7 @@ class ChatController(QObject):
         context.backend.pacing.revealed.connect(page.reveal)
         self.presets.chosen.connect(self.take_preset)
         context.model_changed.connect(self.show_model)
+        context.arrived.connect(self._adapted)
         context.busy_changed.connect(self.refresh)
         context.settings_changed.connect(self.show_settings)
         context.theme_changed.connect(self._dress)
@@ -215,6 +217,7 @@ class ChatController(QObject):
         session.think = self.presets.current.think
         self._mark_preset()
         self.page.composer.set_history([turn.prompt for turn in session.chat.turns])
+        self._note_reading()
         self.page.composer.meter.touch()
         self._context.busy_changed.emit()
 
@@ -244,6 +247,19 @@ class ChatController(QObject):
             composer.set_token_counter(lambda text: model.count_tokens([{"role": "user", "content": text}]))
             self.presets.set_defaults(model.defaults)
             self._hold_back()
+        self._note_reading()
+
+    def _note_reading(self) -> None:
+        """Say what is not read, where there is something of it."""
+        model, chat = self._context.model, self._session.chat
+        matters = model is not None and (chat.turns or chat.system_prompt.strip())
+        self.page.composer.note_reading(reading_note(model) if model is not None and matters else "")
+
+    @Slot(object)
+    def _adapted(self, replies: list[ServiceReply]) -> None:
+        """With another adapter a model can do other things."""
+        if any(isinstance(reply, AdapterChanged) for reply in replies):
+            self.show_model()
 
     def _introduce(self, traits: catalog.Traits) -> None:
         self.page.introduce(tr(traits.introduction), tr(traits.placeholder))
@@ -271,6 +287,7 @@ class ChatController(QObject):
         self._context.values.overrides = dict(preset.overrides)
         self._context.apply_values()
         self.page.composer.meter.touch()
+        self._note_reading()
 
     @Slot()
     def edit_presets(self) -> None:

@@ -264,6 +264,7 @@ class ChatPage(QWidget):
         view.inspect_asked.connect(self.inspect_asked)
         view.replay_asked.connect(self._want_replay)
         view.pace_chosen.connect(self.pace_chosen)
+        view.answer.nearest.picked.connect(self.picked)
         view.rebuilt.connect(self.scroller.rechain)
         self._show_state(view)
         return view

@@ -10,6 +10,7 @@ from app.state.chat.attachment import Attachment
 from app.system.i18n import tr, trn
 from engine import SafelightError
 from engine.catalog import Traits
+from engine.service import LoadedModel
 from engine.tasks import skills, sudoku
 
 
@@ -22,20 +23,29 @@ class Suggestion:
 
 
 def suggestions(traits: Traits, rng: random.Random) -> list[Suggestion]:
-    """Prompts that show what a model can do; puzzles are drawn afresh."""
-    match traits.suggestions:
+    """Prompts that show what a model can do, first those with most to be seen; puzzles are drawn afresh."""
+    match traits.taught:
         case "puzzles":
             puzzles = [(label, sudoku.generate(rng, givens, givens)) for label, givens in _bins()]
             return [Suggestion(label, sudoku.to_prompt(puzzle.board)) for label, puzzle in puzzles]
         case "skills":
             texts: Sequence[str] = skills.suggestions()  # it was trained on these very words, in English
-        case "general":
+        case "anything":
             texts = (
                 tr("Explain in two sentences why the sky is blue."),
                 tr("Write a short poem about a darkroom."),
                 tr("Write a Python function that reverses the words of a sentence."),
             )
     return [Suggestion(text, text) for text in texts]
+
+
+def reading_note(model: LoadedModel) -> str:
+    """What of a conversation a model does not read, in a sentence; empty where it reads all."""
+    if not model.reads_history and not model.reads_system:
+        return tr("This model reads only your last message: nothing before it, no system prompt")
+    if not model.reads_history:
+        return tr("This model reads the system prompt and your last message, nothing between them")
+    return "" if model.reads_system else tr("This model does not read the system prompt")
 
 
 def _bins() -> list[tuple[str, int]]:

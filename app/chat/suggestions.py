@@ -39,8 +39,10 @@ class SuggestionBar(QWidget):
         """What the chips ask."""
         return [suggestion.prompt for suggestion in self._suggestions]
 
-    def offer(self, suggestions: Sequence[Suggestion]) -> None:
-        """Replace the chips."""
+    def offer(self, suggestions: Sequence[Suggestion]) -> bool:
+        """Replace the chips; returns whether they are others than before."""
+        if tuple(suggestions) == self._suggestions:
+            return False
         if self._host is not None:
             self._layout.removeWidget(self._host)
             self._host.hide()
@@ -56,6 +58,7 @@ class SuggestionBar(QWidget):
             self.chips.append(chip)
         self._layout.addWidget(self._host)
         self._fit()
+        return True
 
     def minimumSizeHint(self) -> QSize:
         return QSize(0, super().minimumSizeHint().height())

@@ -90,7 +90,7 @@ def _of_run(answer: Answer) -> list[str]:
         parts.append(tr("{time} per block", time=_seconds(figures.seconds / figures.blocks)))
     if answer.status == "done" and figures.tokens_per_forward is not None:
         parts.append(tr("{tokens} tokens per forward", tokens=f"{figures.tokens_per_forward:,.1f}"))
-    if answer.status == "done" and figures.tokens_per_second is not None:
+    if answer.status == "done" and (figures.tokens_per_second or 0.0) >= 1.0:
         parts.append(tr("{tokens} tokens a second", tokens=f"{figures.tokens_per_second:,.0f}"))
     return parts
 

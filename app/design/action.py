@@ -15,6 +15,14 @@ def always() -> str:
     return ""
 
 
+def page_keys(page: str, section: str, run: Callable[[], object], *keys: tuple[str, tuple[str, ...]]) -> list[Action]:
+    """Keys that a page has itself, for the shortcut sheet alone: titles and keys; ``run`` goes to where they work."""
+    return [
+        Action(f"{page}-key-{place}", title, section, run, held, in_palette=False, page=page)
+        for place, (title, held) in enumerate(keys)
+    ]
+
+
 @dataclass(frozen=True)
 class Action:
     """``title`` and ``section`` are in the user's language; ``keys`` as in "Ctrl+K", any of which will do.

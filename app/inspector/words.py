@@ -207,8 +207,11 @@ def asked_in_words(one: TraceHeader, other: TraceHeader, piece: Piece | None = N
     """What was asked otherwise, and whether one was made from the other, with what was changed for it."""
     found = differences(one, other)
     told = tr("; ").join(_difference(difference) for difference in found)
-    said = [tr("What differs: {list}.", list=told)] if found else [tr("The same model, prompt, seed and settings.")]
-    return " ".join([*said, *_kinship(one, other, piece)])
+    kinship = _kinship(one, other, piece)
+    if kinship and not found:  # what a fork changes is no setting that it began with
+        return " ".join(kinship)
+    said = tr("What differs: {list}.", list=told) if found else tr("The same model, prompt, seed and settings.")
+    return " ".join([said, *kinship])
 
 
 def short_difference(one: TraceHeader, other: TraceHeader) -> str:

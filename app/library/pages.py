@@ -9,6 +9,9 @@ from datetime import datetime
 from string import Template
 
 from app.library.records import StoredMessage, Whole
+from app.state.chat.attachment import with_attachments
+from app.state.sudoku.placing import answered, is_puzzle, puzzle_in
+from app.state.sudoku.solve_frame import ShownCell, SolveFrame, entered, settled
 from app.system.i18n import tr
 
 
@@ -46,14 +49,43 @@ def to_html(whole: Whole) -> str:
     parts = [f'<h1 dir="auto">{title}</h1>', f'<p class="faint">{_shown(_day(whole.summary.created))}</p>']
     if whole.summary.system_prompt:
         parts.append(_folded(tr("System prompt"), whole.summary.system_prompt))
+    asked = ""
     for message in path_on_show(whole.messages):
         inner = [f'<h2 dir="auto">{_shown(_speaker(message))}</h2>']
         inner += [_folded(tr("File: {name}", name=file.name), file.text) for file in message.attachments]
         inner += [_folded(tr("Thinking"), message.thinking)] if message.thinking else []
-        inner += [f'<div class="said" dir="auto">{_shown(message.content)}</div>'] if message.content else []
+        inner += _board_of(message, asked) or _plain(message)
+        asked = with_attachments(message.content, message.attachments) if message.role == "user" else asked
         inner += [f'<p class="faint" dir="auto">{_shown(remark)}</p>' for remark in _remarks(message)]
         parts.append(f'<section class="{message.role}">\n' + "\n".join(inner) + "\n</section>")
     return _PAGE.substitute(title=title, body="\n".join(parts))
+
+
+def _plain(message: StoredMessage) -> list[str]:
+    return [f'<div class="said" dir="auto">{_shown(message.content)}</div>'] if message.content else []
+
+
+def _board_of(message: StoredMessage, asked: str) -> list[str]:
+    """A puzzle, or the answer to one with the verdict, as a board; empty where a message is more than that."""
+    if message.role == "user":
+        puzzle = puzzle_in(message.content) if is_puzzle(message.content) else None
+        return [] if puzzle is None else [_table(entered(puzzle))]
+    found = answered(asked, message.content)
+    if found is None or not found.grid.is_alone:
+        return []
+    board = settled(found.puzzle, found.grid.answer)
+    return [_table(board), f"<p>{_shown(board.verdict.text)}</p>"] if board.verdict is not None else [_table(board)]
+
+
+def _table(board: SolveFrame) -> str:
+    def square(cell: ShownCell) -> str:
+        marks = {"given": cell.given, "wrong": cell.wrong or cell.violated}
+        named = " ".join(name for name, is_so in marks.items() if is_so)
+        return f'<td class="{named}">{cell.digit or cell.given}</td>' if named else f"<td>{cell.digit}</td>"
+
+    rows = (board.cells[start : start + 9] for start in range(0, len(board.cells), 9))
+    inner = "\n".join(f"<tr>{''.join(map(square, row))}</tr>" for row in rows)
+    return f'<table class="sudoku">\n{inner}\n</table>'
 
 
 def _title(whole: Whole) -> str:
@@ -110,9 +142,12 @@ _PAGE = Template("""<!DOCTYPE html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>$title</title>
 <style>
-:root { color-scheme: light dark; --surface: #f8f3ea; --ink: #231c16; --faint: #6d6254; --line: #e0d6c7; }
+:root {
+  color-scheme: light dark;
+  --surface: #f8f3ea; --ink: #231c16; --faint: #6d6254; --line: #e0d6c7; --wrong: #b2143f;
+}
 @media (prefers-color-scheme: dark) {
-  :root { --surface: #171310; --ink: #f2eadf; --faint: #a99e90; --line: #352d27; }
+  :root { --surface: #171310; --ink: #f2eadf; --faint: #a99e90; --line: #352d27; --wrong: #ff7591; }
 }
 body { background: var(--surface); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; margin: 0; }
 main { max-width: 44rem; margin: 0 auto; padding: 2rem 1rem 4rem; }
@@ -121,6 +156,12 @@ h2 { font-size: 0.85rem; font-weight: 600; color: var(--faint); margin: 0 0 0.25
 section { border-top: 1px solid var(--line); padding: 1rem 0; }
 .said { white-space: pre-wrap; overflow-wrap: anywhere; unicode-bidi: plaintext; }
 .faint, summary { color: var(--faint); font-size: 0.85rem; }
+.sudoku { border-collapse: collapse; border: 2px solid var(--faint); font-variant-numeric: tabular-nums; }
+.sudoku td { border: 1px solid var(--line); width: 2rem; height: 2rem; padding: 0; text-align: center; }
+.sudoku td:nth-child(3n) { border-right: 2px solid var(--faint); }
+.sudoku tr:nth-child(3n) td { border-bottom: 2px solid var(--faint); }
+.sudoku .given { font-weight: 700; background: color-mix(in srgb, var(--line) 60%, var(--surface)); }
+.sudoku .wrong { text-decoration: line-through; color: var(--wrong); }
 details { margin: 0.5rem 0; }
 details .said { border-left: 2px solid var(--line); padding-left: 0.75rem; margin-top: 0.25rem; }
 </style>

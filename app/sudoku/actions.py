@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.context import AppContext, Lazy
-from app.design.action import Action
+from app.context import SUDOKU, AppContext, Lazy
+from app.design.action import Action, page_keys
 from app.system.i18n import tr
 
 if TYPE_CHECKING:
@@ -32,7 +32,21 @@ def actions(_context: AppContext, page: Lazy[SudokuController]) -> list[Action]:
     def free() -> str:
         return page.made.reason_to_wait() if page.made is not None else ""
 
+    on_board = page_keys(
+        SUDOKU,
+        tr("On the board"),
+        lambda: page().enter(),
+        (tr("Go from cell to cell"), ("Left", "Right", "Up", "Down")),
+        (tr("Write a digit, 1 to 9"), ("1", "9")),
+        (tr("Clear the cell"), ("Delete", "Backspace")),
+        (tr("Undo"), ("Ctrl+Z",)),
+        (tr("Redo"), ("Ctrl+Y", "Ctrl+Shift+Z")),
+        (tr("Copy the puzzle"), ("Ctrl+C",)),
+        (tr("Paste a puzzle"), ("Ctrl+V",)),
+        (tr("Play the run under it"), ("Space",)),
+    )
     return [
+        *on_board,
         Action("sudoku-solve", tr("Solve the puzzle"), section, solve, ("F5",), free),
         Action("sudoku-easy", tr("New easy puzzle"), section, lambda: fresh("easy"), ("Alt+1",), free),
         Action("sudoku-medium", tr("New medium puzzle"), section, lambda: fresh("medium"), ("Alt+2",), free),

@@ -77,6 +77,7 @@ class ShortcutSheet(QDialog):
         keys.addStretch(1)
         for sequence in action.keys:
             made = label(key_text(sequence), "key")
+            made.setMinimumHeight(px(24))
             made.setAccessibleName(f"{action.title}, {key_text(sequence)}")
             keys.addWidget(made)
         self._grid.addLayout(keys, row, 1)

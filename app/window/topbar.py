@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QComboBox, QHBoxLayout, QSizePolicy, QToolButton, 
 from app.context import CHAT
 from app.design.controls import label
 from app.design.fonts import px
+from app.settings.fields import ChoiceBox
 from app.system.i18n import tr
 from app.window.pages import PAGES
 from engine import EMBEDDED
@@ -59,7 +60,8 @@ class TopBar(QWidget):
         }
         for page, tool in self.pages.items():  # not a button group, of which Tab reaches only one button
             tool.clicked.connect(functools.partial(self._choose_page, page))
-        self.chooser = QComboBox()
+        self.chooser = ChoiceBox()
+        self.chooser.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.chooser.setAccessibleName(tr("Model"))
         self.chooser.setAccessibleDescription(tr("Which model answers (Ctrl+M)"))
         self.chooser.setToolTip(tr("Which model answers (Ctrl+M)"))

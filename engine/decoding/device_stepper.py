@@ -8,9 +8,10 @@ from engine.decoding import sampling
 from engine.decoding.plain_stepper import PlainStepper
 from engine.decoding.program_cache import HasStepProgram, ProgramCache, choices_of
 from engine.decoding.protocols import BlockDenoiser, LaunchStep, Passes
-from engine.decoding.sampler import Edits, Sampler, non_finite, to_host
+from engine.decoding.sampler import Edits, Sampler, as_tensors, non_finite, to_host
 from engine.decoding.step_program import StepProgram
 from engine.decoding.stepper import Step, Stepper
+from engine.forks import Shares
 from engine.layers.kv_cache import KVCache
 
 
@@ -97,8 +98,10 @@ class DeviceStepper:
             self.program = program
         self.sampler = sampler
 
-    def change(self, sampler: Sampler, edits: Edits) -> None:
+    def change(self, sampler: Sampler, edits: Edits, mixed: Shares = ()) -> None:
         """Begins the canvas anew as it stands, with what the steps before have left."""
+        if mixed:
+            self.program.mix(*as_tensors(mixed, self.program.soft.device))
         canvas = sampler.amended(self.program.canvas, self.block, edits)
         left = [part.clone() for part in _left_by_steps(self.program)]
         self.adopt(sampler)

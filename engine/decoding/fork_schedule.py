@@ -9,7 +9,7 @@ from engine.decoding.sampler import Edits, Sampler
 from engine.decoding.stepper import Stepper
 from engine.errors import SafelightError
 from engine.events import step_number
-from engine.forks import Fork
+from engine.forks import Fork, Shares
 
 
 class ForkSchedule:
@@ -46,7 +46,7 @@ class ForkSchedule:
 
     def open(self, block: int) -> Edits:
         """Make the changes before a block; tells what is to be put on its first canvas."""
-        sampler, edits = self._make(block, 0)
+        sampler, edits, _ = self._make(block, 0)
         self.stepper.adopt(sampler)
         return edits
 
@@ -58,8 +58,8 @@ class ForkSchedule:
         """See that nothing was left out at the end of the run."""
         self._take((1 + max((change.block for change in self._waiting), default=0), 0))
 
-    def _make(self, block: int, step: int) -> tuple[Sampler, Edits]:
-        sampler, edits = self.stepper.sampler, dict[int, int]()
+    def _make(self, block: int, step: int) -> tuple[Sampler, Edits, Shares]:
+        sampler, edits, mixed = self.stepper.sampler, dict[int, int](), dict[int, tuple[int, float]]()
         for change in self._take((block, step)):
             config = change.config(sampler.config, same_block=block == sampler.pinned_block)
             if step >= config.max_denoising_steps:
@@ -69,10 +69,13 @@ class ForkSchedule:
                 )
             sampler = sampler.changed(config, block)
             edits |= dict(change.edits)
+            mixed |= {position: (token, share) for position, token, share in change.mixed}
             if change.seed is not None:
                 self.stepper.seed(change.seed)
         sampler.check_edits(tuple(edits.items()))
-        return sampler, tuple(edits.items())
+        shares = tuple((position, *given) for position, given in mixed.items())
+        sampler.check_shares(shares, block)
+        return sampler, tuple(edits.items()), shares
 
     def _take(self, place: tuple[int, int]) -> list[Fork]:
         """The changes that a place has come up to, without those that change nothing."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from engine.decoding import sampling
 from engine.decoding.prefill import commit
 from engine.decoding.protocols import Denoise, Passes
-from engine.decoding.sampler import Edits, Sampler, to_host
+from engine.decoding.sampler import Edits, Sampler, as_tensors, to_host
 from engine.decoding.stepper import Step
+from engine.forks import Shares
 from engine.layers.kv_cache import KVCache
 
 
@@ -60,6 +62,10 @@ class PlainStepper:
     def adopt(self, sampler: Sampler) -> None:
         self.sampler = sampler
 
-    def change(self, sampler: Sampler, edits: Edits) -> None:
+    def change(self, sampler: Sampler, edits: Edits, mixed: Shares = ()) -> None:
+        if mixed and self.conditioning is not None:
+            fed = self.conditioning.float()  # rounded any further, the shares would be other ones
+            positions, tokens, shares = as_tensors(mixed, fed.device)
+            self.conditioning = fed.index_put((positions,), sampling.with_shares(fed[positions], tokens, shares))
         self.sampler = sampler
         self.canvas = sampler.amended(self.canvas, self.block, edits)

@@ -31,10 +31,11 @@ from engine.layers.attention import Extend, Span
 from engine.layers.embedding import TOP_PIECE
 from engine.layers.kv_cache import KVCache
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from engine.quant import BF16, Activations
+from engine.quant import BF16, Activations, Packed, unpack
 
 CAPTURE_ERRORS = "thread_local"  # what another thread of the app does on the device is no fault of a capture
 WARM_UP = 2  # steps before a capture, in which kernels compile and libraries make their workspaces
+SOFT_PIECE = 8_192  # rows of the table that are unpacked at once where a share is set
 NOISE = 0x5AFE116  # told from the run's seed, from which the canvases themselves are drawn
 
 
@@ -107,11 +108,13 @@ class StepProgram:
         self.flags = torch.zeros(2, dtype=torch.int32, device=device)
         self.top_ids = torch.zeros(length, min(top_k, network.config.vocab_size), dtype=torch.long, device=device)
         self.top_shares = torch.zeros(self.top_ids.shape, dtype=torch.float32, device=device)
+        self.hidden: Tensor | None = None  # (C, H) that the last step predicted from
         self.slots = [self._slot(), self._slot()]
         self.fused = network.fused() if kernels.run_on(device, network.dtype) else None
         self.captures = device.type == "cuda"
         self.runs_aside = self.captures  # ``launch`` returns before the step is done
         self.graphs: dict[bool, torch.cuda.CUDAGraph] = {}  # of the step, by whether it commits
+        self.predicted: dict[bool, Tensor | None] = {}  # ``hidden`` in the memory of each of them
         self.places: list[int] = []  # of the buffers that the graphs know
 
     @property
@@ -173,6 +176,7 @@ class StepProgram:
         commits = self.commits and index == 0
         if commits in self.graphs:
             self.graphs[commits].replay()
+            self.hidden = self.predicted[commits]
         else:
             self.run_step(commits)
         slot = self.slots[index % 2]
@@ -200,6 +204,7 @@ class StepProgram:
         """The whole step; the first of a canvas may commit the one before. Every line runs on the device alone."""
         hidden = self.layers(self.length if commits else 0)
         found = self.vocabulary(hidden)
+        self.hidden = hidden
         if self.top_ids.numel():
             self._likeliest(hidden, found.logsumexp)
         self.settle(found)
@@ -225,16 +230,16 @@ class StepProgram:
             hidden = network.run(x, self.start + offsets, spans, extends, text_rows)[0]
         return hidden[text_rows:]
 
-    def _temperature(self) -> Tensor:
+    def _temperature(self, step: Tensor) -> Tensor:
         t_min, t_max, most = self.knobs[:3].unbind()
-        return t_min + (t_max - t_min) * ((most - self.step) / most)  # (1,)
+        return t_min + (t_max - t_min) * ((most - step) / most)  # (1,)
 
     def vocabulary(self, hidden: Tensor) -> VocabularyResult:
         """Hidden states (C, H) -> what the sampler needs of their logits, and the next soft embedding."""
         return kernels.vocabulary_stage(
             hidden,
             self.network.embed_tokens.table,
-            temperature=self._temperature(),
+            temperature=self._temperature(self.step),
             draw=self.draw,
             cap=self.network.config.final_logit_softcapping,
             embed_scale=self.network.embed_scale,
@@ -253,7 +258,7 @@ class StepProgram:
         found = [self._best(hidden, start, count) for start in range(0, size, TOP_PIECE)]
         highest = torch.cat([values for values, _ in found], dim=1).float().topk(count, dim=-1)
         # Cap and temperature leave the order as it is.
-        logits = torch.tanh(highest.values / cap) * cap / self._temperature()
+        logits = torch.tanh(highest.values / cap) * cap / self._temperature(self.step)
         shares = torch.where(highest.values.isneginf(), 0.0, (logits - logsumexp[:, None]).exp())
         pinned = (self.pinned >= 0)[:, None]
         first = torch.arange(count, device=hidden.device) == 0
@@ -263,14 +268,43 @@ class StepProgram:
 
     def _best(self, hidden: Tensor, start: int, count: int) -> tuple[Tensor, Tensor]:
         """The highest raw logits (C, count at most) of one piece of the vocabulary, and their tokens."""
-        table = self.network.embed_tokens.table
-        piece = table[start : start + TOP_PIECE] if isinstance(table, Tensor) else table.rows(start, start + TOP_PIECE)
-        product = kernels.linear_int8 if self.activations.head else kernels.linear
-        raw = F.linear(hidden, piece) if isinstance(piece, Tensor) else product(hidden, piece)
+        raw = self._raw(hidden, start)
         if self.forbidden is not None:
             raw = raw.masked_fill(self.forbidden[start : start + TOP_PIECE], -torch.inf)
         values, ids = raw.topk(min(count, raw.shape[1]), dim=-1)
         return values, ids + start
+
+    def _raw(self, hidden: Tensor, start: int) -> Tensor:
+        """The raw logits (M, TOP_PIECE at most) of hidden states (M, H) for one piece of the vocabulary."""
+        piece = self._rows(start, TOP_PIECE)
+        product = kernels.linear_int8 if self.activations.head else kernels.linear
+        return F.linear(hidden, piece) if isinstance(piece, Tensor) else product(hidden, piece)
+
+    def _rows(self, start: int, count: int) -> Tensor | Packed:
+        table = self.network.embed_tokens.table
+        return table[start : start + count] if isinstance(table, Tensor) else table.rows(start, start + count)
+
+    def mix(self, positions: Tensor, tokens: Tensor, shares: Tensor) -> None:
+        """Give tokens shares in what the last step feeds back; all (M,). The next step must not be launched yet.
+
+        The few positions are predicted anew from the step's hidden states, as nothing else knows all their logits.
+        """
+        assert self.hidden is not None, "no step was taken"
+        cap, size = self.network.config.final_logit_softcapping, self.network.config.vocab_size
+        hidden = self.hidden[positions]
+        raw = torch.cat([self._raw(hidden, start) for start in range(0, size, TOP_PIECE)], dim=1).float()
+        logits = torch.tanh(raw / cap) * cap / self._temperature(self.step - 1)
+        if self.forbidden is not None:
+            logits = logits.masked_fill(self.forbidden, -torch.inf)
+        held = self.pinned[positions].long()[:, None]
+        only = torch.arange(size, device=held.device) == held
+        logits = torch.where(held < 0, logits, torch.where(only, 0.0, -torch.inf))
+        fed = sampling.with_shares(logits, tokens, shares).softmax(dim=-1)
+        soft = torch.zeros(hidden.shape, dtype=torch.float32, device=hidden.device)
+        for start in range(0, size, SOFT_PIECE):
+            rows = self._rows(start, SOFT_PIECE)
+            soft += fed[:, start : start + SOFT_PIECE] @ (rows.float() if isinstance(rows, Tensor) else unpack(rows))
+        self.soft[positions] = (soft * self.network.embed_scale).to(self.soft.dtype)
 
     def settle(self, found: VocabularyResult) -> None:
         """Accept, re-noise and judge; leave the facts and the next step's inputs in their buffers."""
@@ -312,11 +346,11 @@ class StepProgram:
         """Capture what the canvas that has just begun needs and is not there: one step, or one of each sort."""
         places = [part.data_ptr() for index in range(len(self.network.layers)) for part in self.cache.buffers(index)]
         if places != self.places:
-            self.graphs, self.places = {}, places
+            self.graphs, self.predicted, self.places = {}, {}, places
         # The step that commits comes first: its warm-up writes the text's keys, at which the other one's looks.
         for commits in sorted({False, self.commits} - self.graphs.keys(), reverse=True):
             with self.undone():
-                self.graphs[commits] = self._capture(commits)
+                self.graphs[commits], self.predicted[commits] = self._capture(commits), self.hidden
 
     def _capture(self, commits: bool) -> torch.cuda.CUDAGraph:
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
@@ -327,7 +361,7 @@ class StepProgram:
         torch.cuda.current_stream().wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
         graph.register_generator_state(self.generator)
-        # Steps run one after the other and leave nothing in their own memory, so that all may share it.
+        # Steps run one after the other and leave no more than ``hidden`` in their own memory, so that all may share it.
         pool = next((other.pool() for other in self.graphs.values()), None)
         with torch.cuda.graph(graph, pool=pool, capture_error_mode=CAPTURE_ERRORS):
             self.run_step(commits)

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from engine.decoding.protocols import Passes
 from engine.decoding.sampler import Edits, Sampler, Top
+from engine.forks import Shares
 from engine.types import Tokens
 
 
@@ -68,5 +69,5 @@ class Stepper(Protocol):
     def adopt(self, sampler: Sampler) -> None:
         """Other settings, between two canvases."""
 
-    def change(self, sampler: Sampler, edits: Edits) -> None:
-        """Other settings, between two steps of a canvas, which is amended to them."""
+    def change(self, sampler: Sampler, edits: Edits, mixed: Shares = ()) -> None:
+        """Other settings, between two steps of a canvas, which is amended to them; and shares that are fed back."""

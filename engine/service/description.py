@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from engine import catalog
+from engine.errors import SafelightError
 from engine.service.capabilities import Capabilities
 from engine.service.replies import LoadedModel
 from engine.service.requests import LoadRequest
@@ -42,7 +43,22 @@ def describe(model: Model, request: LoadRequest, identity: ModelIdentity, capabi
         device_reason=model.placement.reason,
         capabilities=capabilities,
         traits=catalog.traits(model.name),
+        reads_system=_reads(model, [_SYSTEM, _QUESTION], _SYSTEM),
+        reads_history=_reads(model, [_QUESTION, _ANSWER, _NEXT], _QUESTION),
     )
+
+
+_SYSTEM = {"role": "system", "content": "4f1c"}
+_QUESTION, _NEXT = {"role": "user", "content": "9a7e"}, {"role": "user", "content": "c3d5"}
+_ANSWER = {"role": "assistant", "content": "2b68"}
+
+
+def _reads(model: Model, messages: Sequence[Message], wanted: Message) -> bool:
+    """Whether the model's template writes a message of a conversation, for the model to read."""
+    try:
+        return wanted["content"] in model.chat_template.render(messages)
+    except SafelightError:  # it refuses such conversations, and says so when one is sent
+        return True
 
 
 def count_tokens(model: Model, messages: Sequence[Message]) -> int:

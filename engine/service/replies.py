@@ -46,6 +46,8 @@ class LoadedModel:
     adapter_title: str = ""
     capabilities: Capabilities = field(default_factory=Capabilities)
     traits: Traits = field(default_factory=Traits)
+    reads_system: bool = True  # its template writes the system prompt,
+    reads_history: bool = True  # and what was said before the last message
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ from engine.errors import SafelightError
 
 SUFFIX = ".sltrace"
 SIGNATURE = b"\x89SLT\r\n\x1a\n"  # a byte over 127, line ends and an end-of-file: transfers as text are found out
-VERSION = 1
+VERSION = 2  # of runs in which shares were set; all others are still written as 1
 OPENING = struct.Struct("<8sII")
 HEAD = struct.Struct("<4sIIiiII")
 
@@ -107,9 +107,9 @@ class RecordBudget:
         return is_placed and self._records <= MOST_RECORDS and self._unpacked <= MOST_UNPACKED
 
 
-def opening() -> bytes:
+def opening(version: int = 1) -> bytes:
     """The file's first bytes."""
-    begin = struct.pack("<8sI", SIGNATURE, VERSION)
+    begin = struct.pack("<8sI", SIGNATURE, version)
     return begin + struct.pack("<I", zlib.crc32(begin))
 
 

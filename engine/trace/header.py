@@ -111,6 +111,11 @@ class TraceHeader:
         """``created`` as a moment."""
         return datetime.fromisoformat(self.created)
 
+    @property
+    def format_version(self) -> int:
+        """The oldest format whose readers know all of it: shares would be passed over by those of the first."""
+        return 2 if any(change.mixed for change in self.changes) else 1
+
     def to_json(self) -> bytes:
         """The HEAD record's payload."""
         return json.dumps(dataclasses.asdict(dataclasses.replace(self, messages=_plain(self.messages)))).encode()
@@ -248,7 +253,8 @@ def _read_changes(raw: Any) -> tuple[Fork, ...]:
         if not all(type(value) in (int, float) and abs(value) <= MOST_WHOLE for value in numbers):
             raise PayloadError("its changes have settings that are no numbers")
         is_within = change.block <= MOST_BLOCKS and change.step <= MOST_STEPS and all(map(_is_token, change.banned))
-        if not (is_within and _are_cells((*change.pinned, *change.edits))):
+        fed = [(position, token) for position, token, _ in change.mixed]
+        if not (is_within and _are_cells((*change.pinned, *change.edits, *fed))):
             raise PayloadError("its changes are out of bounds")
     return changes
 

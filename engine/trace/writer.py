@@ -141,7 +141,7 @@ class TraceWriter:
 
     def _write(self, records: bytes) -> None:
         if self._file is None:
-            records = opening() + self._head() + records
+            records = opening(self._header.format_version) + self._head() + records
             mode = "wb" if self._is_made else "xb"
             self._file = open(self.path, mode, buffering=0, opener=_for_its_owner)  # noqa: SIM115 - closed by close()
         left = memoryview(records)

@@ -100,6 +100,14 @@ def test_a_model_that_cannot_be_loaded_leaves_the_one_before(qtbot: QtBot, open_
     ]
 
 
+def test_a_model_that_was_asked_for_twice_is_the_latter(open_context: Open) -> None:
+    context = open_context()
+    assert context.model is not None
+    again = dataclasses.replace(context.model)
+    context.take([ModelLoaded(again)])
+    assert context.model is again
+
+
 def test_without_a_model_before_none_is_there(qtbot: QtBot, open_context: Open) -> None:
     context = open_context(None)
     said: list[str] = []

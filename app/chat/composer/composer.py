@@ -37,6 +37,7 @@ class Composer(QWidget):
         super().__init__()
         self._blocked = ""
         self._message = ""
+        self._reading = ""
         self._tool: QWidget | None = None
         self.setAcceptDrops(True)
         self.edit = PromptEdit()
@@ -124,6 +125,12 @@ class Composer(QWidget):
         self._blocked = reason
         self._show_hint()
 
+    def note_reading(self, note: str) -> None:
+        """Say what of the conversation the model does not read, beside the numbers that count what it does."""
+        self._reading = note
+        self.meter.note(note)
+        self._show_hint()
+
     def say(self, message: str) -> None:
         """Show a line under the field until the text changes."""
         self._message = message
@@ -189,7 +196,7 @@ class Composer(QWidget):
         self.send.setEnabled(not self._blocked)
         self.send.setToolTip(self._blocked)
         self.send.setAccessibleDescription(self._blocked)
-        self.hint.setText(self._message or self._blocked or self.meter.remark or hint())
+        self.hint.setText(self._message or self._blocked or self.meter.remark or self._reading or hint())
 
     @Slot(bool)
     def _mark_active(self, active: bool) -> None:

@@ -36,6 +36,7 @@ class ContextMeter(QWidget):
         self.fit: Fit | None = None
         self.text = ""
         self._short = ""  # where there is no room for the text
+        self._note = ""
         self._source: Source | None = None
         self._count: Count | None = None
         self._limit = self._reserve = 0
@@ -68,6 +69,11 @@ class ContextMeter(QWidget):
     def follow(self, source: Source) -> None:
         """Ask ``source`` for the conversation whenever it is to be counted."""
         self._source = source
+        self.touch()
+
+    def note(self, note: str) -> None:
+        """What of the conversation is not read, and so not counted; empty where all is."""
+        self._note = note
         self.touch()
 
     def set_model(self, count: Count | None, limit: int = 0, reserve: int = 0) -> None:
@@ -104,13 +110,13 @@ class ContextMeter(QWidget):
         if found.problem:
             numbers = tr("Too long: {numbers}", numbers=numbers)
         explained = tr(
-            "The conversation takes {used} of the {limit} tokens that the model can read; {reserve} are kept free for "
-            "the answer.",
+            "What the model will read takes {used} of the {limit} tokens that it can; {reserve} are kept free for the "
+            "answer.",
             used=f"{found.tokens:,}",
             limit=f"{found.limit:,}",
             reserve=f"{found.reserve:,}",
         )
-        self._show(found, numbers, "\n".join(part for part in (explained, remark(found)) if part))
+        self._show(found, numbers, "\n".join(part for part in (explained, self._note, remark(found)) if part))
 
     @Slot(object)
     def _not_counted(self, error: Exception) -> None:

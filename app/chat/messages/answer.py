@@ -5,9 +5,11 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from shiboken6 import isValid
 
 from app.bridge.run_view import RunView
 from app.canvas.view import CanvasView
+from app.chat.doubts import doubt
 from app.chat.messages.action_row import ActionRow
 from app.chat.messages.board import AnswerBoard, WatchedCanvas
 from app.chat.messages.figures import FiguresLine
@@ -16,6 +18,7 @@ from app.chat.messages.replay import AnswerReplay
 from app.chat.messages.thinking import Thinking
 from app.chat.messages.versions import VersionSwitch
 from app.chat.prose.widget import PAD, Prose
+from app.chat.suggestions import SuggestionBar
 from app.chat.view_options import ViewOptions
 from app.chat.words import figures_line, remarks, status_line, wants_retry
 from app.design.controls import FocusGroup, button, label
@@ -65,6 +68,7 @@ class AnswerView(QWidget):
         self.status = FiguresLine(options.theme)
         self.remarks = label("", "remark", wrap=True, selectable=True)
         self.remarks.setAccessibleName(tr("Remark"))
+        self.nearest = SuggestionBar(one_row=False)  # prompts that the model was taught
         self.retry = button(tr("Regenerate"), tr("Try the answer again"), role="plain")
         self.stop = button(
             tr("■ Stop"), tr("Stop the answer"), role="plain", tip=tr("Stops within one denoising step (Esc)")
@@ -97,6 +101,7 @@ class AnswerView(QWidget):
         remark.setContentsMargins(PAD, 4, PAD, 0)
         remark.setSpacing(8)
         remark.addWidget(self.remarks)
+        remark.addWidget(self.nearest)
         remark.addWidget(self.retry, 0, Qt.AlignmentFlag.AlignLeft)
         foot = QVBoxLayout()
         foot.setContentsMargins(PAD, 0, PAD, 0)
@@ -146,6 +151,7 @@ class AnswerView(QWidget):
             *self.text.tab_stops(),
             *self.canvases,
             self.remarks,
+            *self.nearest.chips,
             *self.replay.tab_stops(),
             self.retry,
             self.status.more,
@@ -201,8 +207,7 @@ class AnswerView(QWidget):
             view.set_legend(view is self.canvases[-1])
         self.speaker.setText(answer.model_title)
         self.status.show_figures(status_line(answer, share), figures_line(answer))
-        said = "" if answer.is_active else remarks(answer)
-        self.remarks.setText(said)
+        self._remark(answer)
         if not answer.is_active and (answer.status == "done" or not self.board.is_on):
             self.board.show_text(self._asked, answer.text)  # a run that was stopped stays as it was then
         if is_other:
@@ -211,6 +216,14 @@ class AnswerView(QWidget):
         self._show_parts()
         self._show_buttons()
         return has_settled
+
+    def _remark(self, answer: Answer) -> None:
+        found = None if answer.is_active else doubt(self._asked, answer)
+        said = ["" if answer.is_active else remarks(answer), "" if found is None else found.text]
+        self.remarks.setText("\n".join(filter(None, said)))
+        if self.nearest.offer(() if found is None else found.nearest):
+            self.rebuilt.emit()
+        self.nearest.setVisible(found is not None)
 
     def reveal(self, share: float) -> None:
         """Show another share of the latest step."""
@@ -262,15 +275,10 @@ class AnswerView(QWidget):
         written = read(tokens[first:], self._model.piece, self._model.is_special)
         rects = {first + place: rect for place, rect in self.text.token_rects(written).items()}
         self._gliding = Gliding(self.text, leaving, rects)
-        self._gliding.destroyed.connect(self._landed)
 
     def _land(self) -> None:
-        if self._gliding is not None:
+        if self._gliding is not None and isValid(self._gliding):  # it deletes itself at its end
             self._gliding.land()
-            self._gliding = None
-
-    @Slot()
-    def _landed(self) -> None:
         self._gliding = None
 
     @property

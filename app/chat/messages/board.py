@@ -95,7 +95,9 @@ class AnswerBoard(QWidget):
 
     def _fit_board(self) -> None:
         """Of one size, but in a low window smaller, so that all of it is seen while it develops."""
-        cell = min(px(CELL), max((self.window().height() - px(AROUND)) // 9, px(LEAST_CELL)))
+        cell, window = px(CELL), self.window()
+        if window is not self:  # it is in its place
+            cell = min(cell, max((window.height() - px(AROUND)) // 9, px(LEAST_CELL)))
         self.board.setFixedSize(9 * cell + 2 * MARGIN, 9 * cell + 2 * MARGIN)
 
     def _fit_legend(self) -> None:

@@ -15,7 +15,7 @@ function paint() {
   const frame = frames[now.place];
   grid.paint(frame, now.view, now.layer, limit, told.ramps[isDark() ? "dark" : "light"]);
   if (grid.isBoard !== now.legend) paintLegend((now.legend = grid.isBoard));
-  byId("asked").hidden = !told.prompt || (told.is_puzzle && grid.isBoard); // whose givens the board shows
+  byId("asked").hidden = !told.prompt || (told.isPuzzle && grid.isBoard); // whose givens the board shows
   timeline.show(now.place);
   biography.show(frame, now.chosen, go);
   paintText(frame);
@@ -188,7 +188,7 @@ function asLinked() {
   if (["dark", "light"].includes(theme)) document.documentElement.dataset.theme = theme;
   const views = told.blocks.some((block) => block.board) ? ["board", "calm", "raw"] : ["calm", "raw"];
   byId("view").querySelector("[value=board]").hidden = views.length < 3;
-  const first = told.shows_board ? views[0] : "calm";
+  const first = told.showsBoard ? views[0] : "calm";
   now.view = views.includes(wanted.get("view")) ? wanted.get("view") : first;
   now.layer = wanted.get("layer") === "entropy" ? "entropy" : "state";
   byId("view").value = now.view;

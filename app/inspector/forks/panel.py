@@ -123,10 +123,10 @@ class ForkPanel(QWidget):
         column.addWidget(self.run, 0, Qt.AlignmentFlag.AlignLeft)
         column.addWidget(self.problem)
         column.addWidget(Hairline())
-        column.addWidget(self.spans)
-        column.addWidget(Hairline())
-        column.addWidget(label(tr("This run, what it was made from, and what was made from it"), "setting", wrap=True))
+        column.addWidget(label(tr("This run among its forks"), "setting"))
         column.addWidget(self.tree, 1)
+        column.addWidget(Hairline())
+        column.addWidget(self.spans)
 
     def _connect(self) -> None:
         self.pin.clicked.connect(lambda: self._add(PIN))

@@ -28,6 +28,7 @@ __all__ = [
     "Skill",
     "Split",
     "check",
+    "examples",
     "is_held_out",
     "parse",
     "sample",
@@ -72,18 +73,31 @@ SKILLS: dict[str, Skill] = {
 
 _MAX_TRIES = 100_000
 
-_SUGGESTIONS: tuple[str, ...] = (
+_EXAMPLES: tuple[str, ...] = (
+    "Times table of 8 up to 10.",
     "What can you do?",
-    "Reverse the word robot.",
-    "What is 47 + 5?",
     "Count from 4 to 43.",
-    "Sort 9 4 7 2 6.",
-    "Times table of 5 up to 9.",
+    "Count down from 51 to 20.",
+    "What is diffusion?",
+    "Fill in: Leo had 9 eggs, won 6, now has _.",
     "Write 436 in words.",
     "As JSON: fig, pear, plum",
-    "Mia comes 3 days after Tuesday. When?",
+    "Write cabin 2 times.",
     "Spell banana.",
+    "Sort 9 4 7 2 6.",
+    "Continue 25 30 35 40",
+    "Mia comes 3 days after Tuesday. When?",
+    "Convert 36 km to m.",
+    "Reverse the word robot.",
+    "Sort the letters of jewel.",
+    "Write owl in capitals.",
+    "Write sixty-four in digits.",
+    "How many letters are in potato?",
+    "What is 47 + 5?",
+    "What is 93 - 2?",
 )
+"""One or two of each skill. The most is to be seen of the first ones: steps and lines of real runs order them."""
+_SUGGESTED = 8
 
 
 def parse(prompt: str) -> tuple[str, AnswerRule, Parts] | None:
@@ -147,5 +161,10 @@ def sample(rng: random.Random, split: Split, skill: str | None = None) -> Exampl
 
 
 def suggestions() -> list[str]:
-    """Prompts to suggest to users. Except for small talk, none was in the training data."""
-    return list(_SUGGESTIONS)
+    """Prompts to suggest to users, first those of whose answers the most is to be seen."""
+    return list(_EXAMPLES[:_SUGGESTED])
+
+
+def examples() -> list[str]:
+    """A prompt of each skill, or two, as ``suggestions``. Except for small talk, none was in the training data."""
+    return list(_EXAMPLES)

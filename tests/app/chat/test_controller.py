@@ -184,7 +184,7 @@ def test_suggestions_are_sent_and_fit_the_model(qtbot: QtBot, open_chat: Open, f
     chat.page.composer.edit.setPlainText("half a thought")
     chips[0].click()
     idle(qtbot, chat)
-    assert fake.prompts[-1][-1]["content"] == "What can you do?"
+    assert fake.prompts[-1][-1]["content"] == skills.suggestions()[0]
     assert chat.page.composer.text == "half a thought"
     chat.context.load(SUDOKU)
     qtbot.waitUntil(lambda: chat.context.model is not None)

@@ -67,7 +67,7 @@ def test_after_a_restart_with_another_model_it_is_asked_and_the_right_one_loaded
 ) -> None:
     window = open_window(None)
     load(qtbot, window, BASE, "sudoku-lora")
-    ask(qtbot, window)
+    ask(qtbot, window, "0" * 81)
     window.close()
     again = open_window(SKILLS)
     again.reopening.reopen()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -11,6 +12,8 @@ import pytest
 from app.library import Attachment, LibraryError, NewMessage
 from app.library.transfer import from_json, read_file, to_html, to_json, to_markdown, write_file
 from engine import SafelightError
+from engine.tasks import sudoku
+from tests.app.sudoku.scripted import PUZZLE, SOLVED
 
 HOSTILE = (
     '<script>alert(1)</script>\n<img src="http://example.org/x.png" onerror=alert(2)> & </div></main> $body \x07 \u202e'
@@ -177,6 +180,23 @@ def test_html_shows_everything_as_text(whole):
     for not_shown in ("first answer", "edited away"):
         assert not_shown not in page
     assert reader.text.index("second *answer*") < reader.text.index("last prompt") < reader.text.index("half of it")
+
+
+def test_a_sudoku_is_a_board_in_html_with_the_verdict(library):
+    conversation = library.create()
+    asked = library.add(conversation, NewMessage(None, "user", sudoku.rows(PUZZLE)))
+    said = library.add(conversation, NewMessage(asked, "assistant", sudoku.rows("3" + SOLVED[1:])))
+    again = library.add(conversation, NewMessage(said, "user", "Thank you."))
+    library.add(conversation, NewMessage(again, "assistant", "You are welcome."))
+    page = to_html(library.whole(conversation))
+    puzzle, answer = re.findall('<table class="sudoku">(.*?)</table>', page, re.DOTALL)
+    assert re.sub("<[^>]*>|\\s", "", puzzle) == PUZZLE.replace("0", "")
+    assert re.sub("<[^>]*>|\\s", "", answer) == "3" + SOLVED[1:]
+    assert answer.count('class="given"') == 29
+    assert answer.count('class="given wrong"') == 1
+    assert "<p>Not solved: 1 given changed.</p>" in page
+    assert "You are welcome." in page
+    assert sudoku.rows(PUZZLE) in to_markdown(library.whole(conversation))
 
 
 def test_markdown_is_the_path_on_show(whole):

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QRect, QSettings
+from PySide6.QtCore import QPoint, QRect, QSettings, Qt
+from PySide6.QtGui import QWheelEvent
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.context import CHAT, INSPECTOR, SUDOKU, ModelChoice
@@ -120,6 +122,19 @@ def test_every_place_has_the_same_model_at_every_moment(
     window = open_window(SKILLS)
     load = "Load Safelight Sudoku and solve"
     window.show_page(SUDOKU)
+    assert shown(window) == (SKILLS, [f"● {SKILLS}"], load)
+    down, none = QPoint(0, -120), QPoint()
+    over = QWheelEvent(
+        down,
+        down,
+        none,
+        down,
+        Qt.MouseButton.NoButton,
+        Qt.KeyboardModifier.NoModifier,
+        Qt.ScrollPhase.NoScrollPhase,
+        False,
+    )
+    QApplication.sendEvent(window.topbar.chooser, over)  # scrolling over it chooses nothing
     assert shown(window) == (SKILLS, [f"● {SKILLS}"], load)
     window.actions_by_name.run("sudoku-solve")
     assert shown(window)[:2] == (PUZZLES, [f"○ {PUZZLES}"])

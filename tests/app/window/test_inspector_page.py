@@ -112,7 +112,8 @@ def test_the_shortcut_sheet_begins_with_the_keys_of_the_page(window: MainWindow)
 def test_all_cells_of_a_span_are_tinted_while_it_is_chosen(window: MainWindow) -> None:
     inspector = window.pages.inspector()
     page, spans = inspector.page, inspector.forks.spans
-    page.side.setCurrentIndex(page.side.indexOf(page.side.widget(2)))
+    tabs = [page.side.widget(place) for place in range(page.side.count())]
+    page.side.setCurrentWidget(next(tab for tab in tabs if tab.isAncestorOf(spans)))
     assert spans.isVisible()
     before = page.canvas.view.grab().toImage()
     spans.first.setValue(1)

@@ -1,0 +1,67 @@
+"""Whether an answer of a small model can be relied on, by what it was taught. Knows no Qt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.chat.prompts import Suggestion
+from app.state.chat.conversation import Answer
+from app.system.i18n import tr, trn
+from engine import catalog
+from engine.tasks import skills, wording
+
+MOST_WORDS = 4  # unknown ones that are named
+LONGEST_RIGHT = 60  # characters of a right answer that is written out
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """What is wrong in a sentence or two, and prompts near to the one that was asked, which the model was taught."""
+
+    text: str
+    nearest: tuple[Suggestion, ...]
+
+
+def doubt(prompt: str, answer: Answer) -> Doubt | None:
+    """What should be known of an answer that has ended by itself; None where nothing is to be doubted.
+
+    A model of skills is checked by them: whether the prompt is one of its tasks, in its words; whether the answer is
+    right. Of other models nothing is known but that a block did not converge, which ``Answer.notices`` says.
+    """
+    traits = catalog.traits(Path(answer.model).name, answer.adapter)
+    if traits.taught != "skills" or answer.status != "done":
+        return None
+    text = _wrong(prompt, answer) if wording.is_taught(prompt) else _untaught(prompt)
+    return Doubt(text, tuple(Suggestion(near, near) for near in wording.nearest(prompt))) if text else None
+
+
+def _wrong(prompt: str, answer: Answer) -> str:
+    right = skills.solve(prompt)
+    if right is None or skills.check(prompt, answer.text):
+        return ""
+    if "\n" in right or len(right) > LONGEST_RIGHT:
+        return tr(
+            "Checked by a program: this is wrong. Its wording may be new to the model. Nearest to what it learned:"
+        )
+    return tr(
+        "Checked by a program: this is wrong, it should be “{right}”. Its wording may be new to the model. "
+        "Nearest to what it learned:",
+        right=right,
+    )
+
+
+def _untaught(prompt: str) -> str:
+    unknown = wording.unknown_words(prompt)
+    if not unknown:
+        return tr(
+            "This small model does a few kinds of tasks, each in its own wording, and this is none of them: "
+            "what it wrote is a guess. Nearest to what it learned:"
+        )
+    named = ", ".join(f"“{word}”" for word in unknown[:MOST_WORDS])
+    return trn(
+        "This small model never learned the word {words}: what it wrote is a guess. Nearest to what it learned:",
+        "This small model never learned the words {words}: what it wrote is a guess. Nearest to what it learned:",
+        len(unknown),
+        words=named if len(unknown) <= MOST_WORDS else tr("{words} and more", words=named),
+    )

@@ -1,0 +1,87 @@
+"""How near a prompt is to what the small models were taught: its words, and the tasks whose wording it resembles."""
+
+from __future__ import annotations
+
+import functools
+import random
+import re
+from collections import Counter
+from collections.abc import Iterable
+
+from engine.tasks import skills
+from engine.tasks.skills.small_talk import TALK
+
+SAMPLES = 40  # of each skill, which have all of its wordings
+COMMON = 0.1  # of a skill's prompts have a word that belongs to its wording rather than to one task
+STEM = 4  # letters that two forms of a word share
+
+
+def is_taught(prompt: str) -> bool:
+    """Whether a prompt is a task of the skills in a wording of theirs."""
+    return skills.solve(prompt) is not None
+
+
+def unknown_words(prompt: str) -> list[str]:
+    """The words of a prompt that occur nowhere in the tasks, each once, in order."""
+    known = _vocabulary()
+    return [word for word in dict.fromkeys(_words(prompt)) if word not in known]
+
+
+def nearest(prompt: str, count: int = 3) -> list[str]:
+    """Prompts that were taught: of its own skill, then those that share the rarest words with it; others fill up."""
+    asked = set(_words(prompt))
+    own = _skill(prompt)
+    wordings = _wordings()
+    spread = Counter(word for wording in wordings.values() for word in wording)
+
+    def likeness(example: str) -> float:
+        return sum(1 / spread[word] for word in wordings[example] if any(_akin(word, other) for other in asked))
+
+    ranked = sorted(wordings, key=likeness, reverse=True)
+    like = [example for example in ranked if example != prompt and likeness(example)]
+    of_skill = [example for example in skills.examples() if own and example != prompt and _skill(example) == own]
+    return list(dict.fromkeys([*of_skill, *like, *skills.suggestions()]))[:count]
+
+
+def _skill(prompt: str) -> str:
+    """The key of the skill that a prompt is a task of; empty for small talk and other text."""
+    parsed = skills.parse(prompt)
+    return "" if parsed is None else parsed[0]
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"[^\W\d_]+", text.lower())
+
+
+def _akin(word: str, other: str) -> bool:
+    return word == other or (min(len(word), len(other)) >= STEM and word[:STEM] == other[:STEM])
+
+
+@functools.cache
+def _sampled() -> dict[str, list[str]]:
+    """Prompts of each skill but small talk, the same at every call."""
+    rng = random.Random(0)
+    return {
+        name: [skill.generate(rng).prompt for _ in range(SAMPLES)]
+        for name, skill in skills.SKILLS.items()
+        if name != skills.SMALL_TALK
+    }
+
+
+@functools.cache
+def _vocabulary() -> frozenset[str]:
+    asked: Iterable[str] = (prompt for prompts in _sampled().values() for prompt in prompts)
+    talked = (phrasing for phrasings, _ in TALK for phrasing in phrasings)
+    return frozenset(word for text in (*asked, *talked, *skills.WORDS) for word in _words(text))
+
+
+@functools.cache
+def _wordings() -> dict[str, frozenset[str]]:
+    """The words of the wording that each example stands for: of its skill, or its own in small talk."""
+    found = {phrasing: frozenset(_words(phrasing)) for phrasings, _ in TALK for phrasing in phrasings}
+    for example in skills.examples():
+        if _skill(example):
+            prompts = _sampled()[_skill(example)]
+            counts = Counter(word for prompt in prompts for word in set(_words(prompt)))
+            found[example] = frozenset(word for word, number in counts.items() if number >= COMMON * len(prompts))
+    return found
