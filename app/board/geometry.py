@@ -10,7 +10,7 @@ from app.state.sudoku.board import SIZE
 
 MARGIN = 8
 """Around the board: room for the frame and for the ring of the outermost cells."""
-LEAST_CELL = 16
+LEAST_CELL = 14
 
 
 @dataclass(frozen=True)

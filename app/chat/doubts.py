@@ -16,14 +16,14 @@ LONGEST_RIGHT = 60  # characters of a right answer that is written out
 
 
 @dataclass(frozen=True)
-class Doubt:
+class Caveat:
     """What is wrong in a sentence or two, and prompts near to the one that was asked, which the model was taught."""
 
     text: str
     nearest: tuple[Suggestion, ...]
 
 
-def doubt(prompt: str, answer: Answer) -> Doubt | None:
+def doubt(prompt: str, answer: Answer) -> Caveat | None:
     """What should be known of an answer that has ended by itself; None where nothing is to be doubted.
 
     A model of skills is checked by them: whether the prompt is one of its tasks, in its words; whether the answer is
@@ -33,7 +33,7 @@ def doubt(prompt: str, answer: Answer) -> Doubt | None:
     if traits.taught != "skills" or answer.status != "done":
         return None
     text = _wrong(prompt, answer) if wording.is_taught(prompt) else _untaught(prompt)
-    return Doubt(text, tuple(Suggestion(near, near) for near in wording.nearest(prompt))) if text else None
+    return Caveat(text, tuple(Suggestion(near, near) for near in wording.nearest(prompt))) if text else None
 
 
 def _wrong(prompt: str, answer: Answer) -> str:

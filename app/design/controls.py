@@ -183,7 +183,10 @@ class FlowLayout(QLayout):
         return self._arrange(QRect(0, 0, width, 0), apply=False)
 
     def sizeHint(self) -> QSize:
-        return self.minimumSize()
+        """All in one row."""
+        sizes = [item.sizeHint() for item in self._items if not item.isEmpty()]
+        width = sum(size.width() for size in sizes) + self._gap * max(0, len(sizes) - 1)
+        return QSize(width, max((size.height() for size in sizes), default=0))
 
     def minimumSize(self) -> QSize:
         size = QSize()

@@ -325,6 +325,7 @@ def change_in_words(change: Fork, piece: Piece | None = None) -> str:
     said = [pinned_in_words(position, told(token)) for position, token in change.pinned]
     said += [put_in_words(position, told(token)) for position, token in change.edits]
     said += [banned_in_words(told(token)) for token in change.banned]
+    said += [share_in_words(position, told(token), share) for position, token, share in change.mixed]
     said += [tr("{name} {value}", name=_name(name), value=_value(name, value)) for name, value in change.settings]
     if change.seed is not None:
         said.append(tr("seed {seed}", seed=change.seed))
@@ -347,6 +348,14 @@ def put_in_words(position: int, text: str) -> str:
 
 def banned_in_words(text: str) -> str:
     return tr("{token} banned", token=quoted(text)) if text else tr("a token banned")
+
+
+def share_in_words(position: int, text: str, share: float) -> str:
+    """A token's share in the prediction that is fed back."""
+    given = {"position": position, "share": probability(share)}
+    if not text:
+        return tr("a token of cell {position} fed back with {share}", **given)
+    return tr("{token} fed back with {share} in cell {position}", token=quoted(text), **given)
 
 
 def _span(mark: Mark) -> str:

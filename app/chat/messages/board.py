@@ -21,7 +21,7 @@ from app.state.sudoku.solve_frame import settled
 from app.system.i18n import tr
 
 CELL, LEAST_CELL = 36, 24  # pixels at 100 %
-AROUND = 400  # pixels of a window's height that are not the board's
+AROUND = 430  # pixels of a window's height that are not the board's
 LEAST_LEGEND = 120
 
 

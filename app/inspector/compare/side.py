@@ -43,10 +43,10 @@ class MarkedBoard(Bracketed, BoardCells):
 
 def _bracket(painter: QPainter, rect: QRect) -> None:
     """Two opposite corners, so that it is told from every state by its shape."""
-    painter.drawLine(rect.left(), rect.top(), rect.left() + CORNER, rect.top())
-    painter.drawLine(rect.left(), rect.top(), rect.left(), rect.top() + CORNER)
-    painter.drawLine(rect.right(), rect.bottom(), rect.right() - CORNER, rect.bottom())
-    painter.drawLine(rect.right(), rect.bottom(), rect.right(), rect.bottom() - CORNER)
+    arm = min(CORNER, rect.width() // 4)
+    for x, y, way in ((rect.left(), rect.top(), arm), (rect.right(), rect.bottom(), -arm)):
+        painter.drawLine(x, y, x + way, y)
+        painter.drawLine(x, y, x, y + way)
 
 
 class RunSide(QWidget):

@@ -13,6 +13,7 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QListWidget,
     QListWidgetItem,
+    QSpinBox,
     QTreeWidget,
     QTreeWidgetItem,
     QVBoxLayout,
@@ -23,15 +24,16 @@ from app.canvas.words import token_words
 from app.design.controls import Hairline, button, label
 from app.design.fonts import px
 from app.inspector.forks.spans import Spans, fit_rows
-from app.inspector.words import banned_in_words, pinned_in_words, put_in_words
+from app.inspector.words import banned_in_words, pinned_in_words, put_in_words, share_in_words
 from app.player.player import NOTHING, Player
 from app.settings.fields import NumberBox, SeedBox, number_box
 from app.settings.spec import SAMPLER, SEED
+from app.state.run.replay import NOISE
 from app.system.i18n import tr
 from engine import Fork, Mark, SafelightError, step_number
 
 KNOBS = ("entropy_bound", "t_max", "t_min", "max_denoising_steps")
-PIN, PUT, BAN = "pin", "put", "ban"
+PIN, PUT, BAN, SHARE = "pin", "put", "ban", "share"
 Encode = Callable[[str], Sequence[int]]
 
 
@@ -39,9 +41,10 @@ Encode = Callable[[str], Sequence[int]]
 class Change:
     """Something that is otherwise from a step on. ``position`` is -1 for a ban."""
 
-    kind: str  # PIN, PUT or BAN
+    kind: str  # PIN, PUT, BAN or SHARE
     position: int
     token: int
+    share: float = 0.0  # of a SHARE
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,12 @@ class ForkPanel(QWidget):
         self.pin = button(tr("Pin"), tr("Pin the selected cell to the token"), tip=tr("It never changes from here on"))
         self.put = button(tr("Put"), tr("Put the token into the selected cell"), tip=tr("It may change again"))
         self.ban = button(tr("Ban"), tr("Ban the token"), tip=tr("It appears nowhere from here on"))
+        self.share = QSpinBox()
+        self.share.setRange(0, 100)
+        self.share.setValue(50)
+        self.share.setSuffix(tr(" %"))
+        self.share.setAccessibleName(tr("Share of the token"))
+        self.feed = button(tr("Set share"), tr("Feed the token back with this share"))
         self.changes = QListWidget()
         self.changes.setAccessibleName(tr("Changes"))
         self.remove = button(tr("Remove"), tr("Remove the selected change"))
@@ -105,6 +114,12 @@ class ForkPanel(QWidget):
         tokens.addWidget(self.token, 1)
         for widget in (self.pin, self.put, self.ban):
             tokens.addWidget(widget)
+        shares = QHBoxLayout()
+        shares.setSpacing(12)
+        shares.addWidget(label(tr("Share in what is fed back"), "caption"))
+        shares.addStretch(1)
+        shares.addWidget(self.share)
+        shares.addWidget(self.feed)
         grid = QGridLayout()
         grid.setHorizontalSpacing(12)
         grid.setVerticalSpacing(4)
@@ -117,6 +132,7 @@ class ForkPanel(QWidget):
         column.setSpacing(8)
         column.addWidget(self.place)
         column.addLayout(tokens)
+        column.addLayout(shares)
         column.addWidget(self.changes)
         column.addWidget(self.remove, 0, Qt.AlignmentFlag.AlignRight)
         column.addLayout(grid)
@@ -132,6 +148,7 @@ class ForkPanel(QWidget):
         self.pin.clicked.connect(lambda: self._add(PIN))
         self.put.clicked.connect(lambda: self._add(PUT))
         self.ban.clicked.connect(lambda: self._add(BAN))
+        self.feed.clicked.connect(lambda: self._add(SHARE))
         self.remove.clicked.connect(self._remove)
         self.run.clicked.connect(self._ask)
         self.spans.asked.connect(self._ask_infill)
@@ -157,7 +174,7 @@ class ForkPanel(QWidget):
 
     def say(self, problem: str) -> None:
         """Why it could not be done; empty takes it away."""
-        self.problem.setText(problem)
+        self.problem.setText(problem[:1].upper() + problem[1:])
         self.problem.setVisible(bool(problem))
 
     def show_runs(self, runs: Sequence[RunItem], current: str) -> None:
@@ -199,6 +216,13 @@ class ForkPanel(QWidget):
         for widget in (self.pin, self.put):
             widget.setEnabled(has_cell)
         self.ban.setEnabled(record is not None)
+        is_fed = frame is not None and frame.step > NOISE
+        self.feed.setEnabled(has_cell and is_fed)
+        self.feed.setToolTip(
+            tr("The token has this share in the prediction that the next step is given; 0 takes it away")
+            if is_fed
+            else tr("Nothing is fed back into a block's first step; go to a later one")
+        )
         can_run = frame is not None and (bool(self._offer) or not self._blocked)
         self.run.setEnabled(can_run)
         self.run.setToolTip(self._blocked)
@@ -248,7 +272,8 @@ class ForkPanel(QWidget):
 
     def _add(self, kind: str) -> None:
         try:
-            change = Change(kind, NOTHING if kind == BAN else self._player.selection, self._token())
+            share = self.share.value() / 100 if kind == SHARE else 0.0
+            change = Change(kind, NOTHING if kind == BAN else self._player.selection, self._token(), share)
         except SafelightError as error:
             self.say(str(error))
             return
@@ -273,6 +298,8 @@ class ForkPanel(QWidget):
                     text = pinned_in_words(change.position, piece)
                 case "put":
                     text = put_in_words(change.position, piece)
+                case "share":
+                    text = share_in_words(change.position, piece, change.share)
                 case _:
                     text = banned_in_words(piece)
             self.changes.addItem(QListWidgetItem(text[:1].upper() + text[1:]))
@@ -281,7 +308,11 @@ class ForkPanel(QWidget):
         self.remove.setVisible(bool(self._changes))
 
     def draft(self) -> Fork | None:
-        """What is asked for at the frame on show."""
+        """What is asked for at the frame on show.
+
+        Raises:
+            SafelightError: it cannot be made there.
+        """
         frame, record, trace = self._player.frame, self._player.block, self._player.trace
         if frame is None or record is None or trace is None:
             return None
@@ -300,11 +331,16 @@ class ForkPanel(QWidget):
             banned=tuple(token for _, token in of(BAN)),
             seed=None if self.seed.value() == trace.seed else self.seed.value(),
             settings=settings,
+            mixed=tuple((one.position, one.token, one.share) for one in self._changes if one.kind == SHARE),
         )
 
     @Slot()
     def _ask(self) -> None:
-        fork = self.draft()
+        try:
+            fork = self.draft()
+        except SafelightError as error:
+            self.say(str(error))
+            return
         if fork is not None and (self._offer or not self._blocked):
             self.say("")
             self.fork_asked.emit(fork)

@@ -11,7 +11,8 @@ from PIL import Image
 
 from app.cli import export
 from app.cli.options import Parser
-from engine import SafelightError, Trace
+from app.export.boards import CELL
+from engine import SafelightError, Trace, gallery
 
 from .conftest import whole
 
@@ -43,6 +44,19 @@ def test_a_trace_file_becomes_what_its_name_ends_like(trace: str, tmp_path: Path
 def test_a_file_and_the_run_in_memory_give_the_same_page(trace: str, several: Trace, tmp_path: Path) -> None:
     call(trace, str(tmp_path / "file.html"))
     assert (tmp_path / "file.html").read_bytes() == whole(several, tmp_path / "memory.html").read_bytes()
+
+
+def test_a_sudoku_is_a_board_or_its_tokens(tmp_path: Path) -> None:
+    run = str(next(one.path for one in gallery() if one.path.stem == "sudoku-hard"))
+    heights = []
+    for tokens in ((), ("--tokens",)):
+        assert call(run, str(tmp_path / "run.png"), *tokens) == 0
+        with Image.open(tmp_path / "run.png") as image:
+            heights.append(image.height)
+        call(run, str(tmp_path / "run.html"), *tokens)
+        assert f'"showsBoard":{"false" if tokens else "true"}' in (tmp_path / "run.html").read_text()
+    assert heights[0] > 9 * CELL
+    assert heights[0] != heights[1]
 
 
 def test_options(trace: str, several: Trace, tmp_path: Path) -> None:

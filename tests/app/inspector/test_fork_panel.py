@@ -221,3 +221,29 @@ def test_every_string_is_translated(qtbot, player):
     finally:
         use(gettext.NullTranslations())
     assert found == []
+
+
+# ------------------------------------------------------------------------------------------------------------ shares
+
+
+def test_a_share_is_fed_back(panel, player):
+    player.select(6)
+    panel.token.setCurrentIndex(1)
+    token = panel.token.currentData()
+    panel.share.setValue(30)
+    panel.feed.click()
+    assert listed(panel) == [f"{player.piece(token)!r} fed back with 30.0 % in cell 6"]
+    assert panel.draft().mixed == ((6, token, 0.3),)
+    panel.share.setValue(0)
+    panel.feed.click()  # one a position: the later one holds
+    assert panel.draft().mixed == ((6, token, 0.0),)
+
+
+def test_nothing_is_fed_back_into_a_first_step(panel, player):
+    player.select(6)
+    panel.feed.click()
+    player.go(0)
+    assert not panel.feed.isEnabled()
+    assert "first step" in panel.feed.toolTip()
+    panel.run.click()
+    assert panel.problem.text().startswith("Nothing is fed back into a block's first step")
