@@ -70,8 +70,9 @@ def test_every_word_on_screen_can_be_translated(
             "hf_",
         ]
         data += ["Scroll Left", "Scroll Right"]  # Qt's own catalogue has these
-        texts = window.pages.chat().page.suggestions.prompts
-        found = unmarked(window, [*data, *texts])
+        page = window.pages.chat().page
+        taught = [chip.text() for view in page.turns for chip in view.answer.nearest.chips]
+        found = unmarked(window, [*data, *page.suggestions.prompts, *taught])
         assert not found, "\n".join(found)
     finally:
         i18n.use(gettext.NullTranslations())
