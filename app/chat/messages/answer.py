@@ -113,7 +113,7 @@ class AnswerView(QWidget):
         buttons.setSpacing(16)
         self.acts = ActionRow(self, self.again, self.copy, self.canvas_toggle, self.inspect, self.delete)
         buttons.addWidget(self.stop)
-        buttons.addWidget(self.acts, 1)
+        buttons.addWidget(self.acts, 1, Qt.AlignmentFlag.AlignVCenter)
         foot.addLayout(buttons)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
