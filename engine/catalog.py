@@ -22,7 +22,7 @@ class Traits:
     prompt_format: PromptFormat = "text"  # "sudoku": a puzzle of 81 cells, and nothing else
     taught: Taught = "anything"  # "skills": the tasks of ``engine.tasks.skills``, in their wording, and nothing else
     canvas_columns: int | None = None  # cells of a row of its canvas; None for as many as fit
-    introduction: str = "Answers begin as noise: tokens are accepted, doubted and drawn again, until the text stands."
+    introduction: str = "Answers begin as noise, and all of their places develop at once."
     placeholder: str = "Ask something"  # of an empty composer
 
 
@@ -82,16 +82,15 @@ class PublishedModel:
 
 _SKILLS = Traits(
     taught="skills",
-    introduction="A very small model for small text tasks. Its answers begin as noise: tokens are accepted, doubted "
-    "and drawn again, until the text stands.",
+    introduction="A very small model for small text tasks.",
     placeholder="A small task",
 )
 _PUZZLES = Traits(
     prompt_format="sudoku",
     taught="puzzles",
     canvas_columns=10,  # nine digits and the line's end
-    introduction="A very small model that solves Sudoku puzzles. All 81 cells are guessed at once, doubted and guessed "
-    "again; easy puzzles take a few steps, hard ones many, and some fail.",
+    introduction="A very small model that solves Sudoku puzzles: easy ones take a few steps, hard ones many, and some "
+    "fail.",
     placeholder="81 digits, 0 for a blank",
 )
 EMBEDDED = (

@@ -16,6 +16,7 @@ from PySide6.QtCore import QElapsedTimer, QTimer
 from PySide6.QtGui import QImage
 from stage import load, opened, settle, wait_for
 
+from app.chat.first_run import FirstRun
 from app.export.gif import as_pillow
 from app.window.main_window import MainWindow
 from engine import SKILLS
@@ -74,11 +75,14 @@ def answer(window: MainWindow, film: Film, prompt: str) -> None:
 
 
 def first_run(window: MainWindow, film: Film, _prompt: str) -> None:
-    """What an empty chat shows by itself, for twelve seconds."""
+    """The run that an empty chat plays by itself, from its first noise on."""
     load(window, SKILLS)
-    clock = QElapsedTimer()
-    clock.start()
-    film.take(lambda: clock.elapsed() > 12_000, "the first run")
+    shown = window.findChild(FirstRun)
+    assert shown is not None
+    wait_for(lambda: shown.is_read, "the run")
+    settle()
+    shown.play()
+    film.take(lambda: not shown.player.is_playing, "the first run")
 
 
 SCENES = {"answer": answer, "first-run": first_run}

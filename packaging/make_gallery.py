@@ -12,11 +12,13 @@ import sys
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from engine import (
+    BASE,
     EMBEDDED,
     SKILLS,
     SUDOKU,
@@ -31,7 +33,7 @@ from engine import (
     read_reply,
 )
 from engine.service.recorder import reporting_candidates
-from engine.tasks import sudoku
+from engine.tasks import skills, sudoku
 from engine.trace.folder import GALLERY, GALLERY_LIST
 
 MOST_BYTES = 300_000
@@ -43,6 +45,13 @@ TOO_HARD = "04029080008060310090085700602800096000000000000400800500002007306570
 def _solves(trace: Trace) -> bool:
     puzzle = sudoku.parse("".join(character for character in trace.prompt if character in "0123456789.")[-81:])
     return sudoku.judge(puzzle, sudoku.read_answer(trace.text)).valid
+
+
+def _remelts(trace: Trace) -> int:
+    """How many tokens of the text are accepted at a step and not at the next."""
+    text = slice(0, trace.committed[-1].text_length)
+    accepted = [step.accepted_mask[text] for step in trace.steps]
+    return sum(int((before & ~after).sum()) for before, after in pairwise(accepted))
 
 
 def _is_capped(trace: Trace) -> bool:
@@ -61,9 +70,20 @@ class Example:
     holds: Callable[[Trace], bool]
     pinned: tuple[tuple[int, str], ...] = ()  # position and sign
     seed: int = 0
+    t_max: float | None = None  # in place of the model's own
 
 
 EXAMPLES = (
+    Example(
+        "times-table",
+        BASE,
+        "Times table of 9 up to 8.",
+        "A times table out of noise",
+        "It is drawn at a higher temperature than usual, so the lines come out bit by bit, and some tokens are taken "
+        "back on the way.",
+        lambda trace: skills.check(trace.prompt, trace.text) and len(trace.steps) >= 12 and _remelts(trace) >= 3,
+        t_max=1.8,
+    ),
     Example(
         "reverse",
         SKILLS,
@@ -132,7 +152,8 @@ def make(example: Example, model: Model) -> Trace:
     """
     piece = model.tokenizer.piece
     pinned = tuple((place, model.tokenizer.encode(sign)[0]) for place, sign in example.pinned)
-    config = reporting_candidates(model.generation_defaults.replace(pinned=pinned))
+    defaults = model.generation_defaults
+    config = reporting_candidates(defaults.replace(pinned=pinned, t_max=example.t_max or defaults.t_max))
     messages = ({"role": "user", "content": example.prompt},)
     ids = model.chat_ids(messages)
     title = next(known.title for known in EMBEDDED if known.id == example.model)
@@ -157,7 +178,7 @@ def make(example: Example, model: Model) -> Trace:
 def main() -> None:
     """Make all examples and their list."""
     GALLERY.mkdir(exist_ok=True)
-    models = {name: load_model(name, device="cpu") for name in (SKILLS, SUDOKU)}
+    models = {name: load_model(name, device="cpu") for name in (SKILLS, SUDOKU, BASE)}
     listed = []
     for example in EXAMPLES:
         path = GALLERY / f"{example.name}{TRACE_SUFFIX}"

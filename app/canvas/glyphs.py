@@ -15,7 +15,7 @@ from app.design.fonts import TEXT_SMALL, px, ui_font
 MOST_CHARACTERS = 10
 """Longer pieces are elided."""
 _ENDS = {"<eos>", "<pad>", "<turn|>", "</s>", "<|endoftext|>", "<|im_end|>", "<end_of_turn>", "<tool_response|>"}
-_SIGNS = {"\n": "⏎", "\r": "␍", "\t": "⇥", " ": "·", "\u00a0": "·"}
+_SIGNS = {"\n": "↲", "\r": "␍", "\t": "⇥", " ": "·", "\u00a0": "·"}
 _CONTROL = "◇"
 _AS_WIDE = str.maketrans(dict.fromkeys(_SIGNS.values(), "0"))
 

@@ -9,9 +9,10 @@ from PySide6.QtCore import QObject, Slot
 import engine
 from app.chat.background import Background
 from app.chat.page import ChatPage
+from app.chat.reading import read_run
 from app.context import AppContext
 from app.state.chat.conversation import Answer, Turn
-from app.state.run.replay import KEPT_BLOCKS, Replay
+from app.state.run.replay import Replay
 from app.system.i18n import tr
 from engine import Recording, SafelightError
 from engine.files import is_bare_name
@@ -22,19 +23,6 @@ def run_of(answer: Answer, folder: Path) -> Recording | Path | None:
     if answer.trace is not None:
         return answer.trace
     return folder / f"{answer.trace_id}{engine.TRACE_SUFFIX}" if is_bare_name(answer.trace_id) else None
-
-
-def read_run(run: Recording | Path) -> tuple[Replay, Recording]:
-    """A run, ready to be gone through.
-
-    Raises:
-        SafelightError: its file cannot be read.
-    """
-    recording = engine.open_trace(run) if isinstance(run, Path) else run
-    replay = Replay(recording)
-    for block in range(min(replay.blocks, KEPT_BLOCKS)):
-        replay.record(block)  # is held from now on
-    return replay, recording
 
 
 class Replaying(QObject):

@@ -28,7 +28,7 @@ class SuggestionBar(QWidget):
         self._suggestions: tuple[Suggestion, ...] = ()
         self.chips: list[QPushButton] = []
         self.setAccessibleName(tr("Suggested prompts"))
-        policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
+        policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
         policy.setHeightForWidth(True)
         self.setSizePolicy(policy)
         self._layout = QVBoxLayout(self)

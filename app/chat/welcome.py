@@ -1,10 +1,11 @@
-"""What an empty conversation shows: what happens here, and prompts to begin with."""
+"""What an empty conversation shows: what happens here, played once, and prompts to begin with."""
 
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
+from app.chat.first_run import FirstRun
 from app.chat.suggestions import SuggestionBar
 from app.design.controls import label
 from app.system.i18n import tr
@@ -31,19 +32,22 @@ class ChatWelcome(QScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setAccessibleName(tr("Welcome"))
         self.title = label(tr("Watch the text develop"), "display", wrap=True)
-        self.introduction = label("", "lead", wrap=True)
-        reading = tr(
-            "While an answer develops it is a canvas: noise is dim, accepted tokens are underlined, remelted ones have "
-            "a dashed outline, and what has settled stands in full ink. Point at a place to read its history."
-        )
+        self.introduction = label("", "caption", wrap=True)
+        self.introduction.setMinimumHeight(1)
+        self.first_run = FirstRun()
+        self.invitation = label(tr("Try your own"), "title")
         self.suggestions = SuggestionBar(one_row=False)
         self.content = QWidget()
         column = QVBoxLayout(self.content)
-        column.setContentsMargins(8, 40, 8, 24)
+        column.setContentsMargins(8, 16, 8, 16)
         column.setSpacing(12)
-        for widget in (self.title, self.introduction, label(reading, "caption", wrap=True)):
-            column.addWidget(widget)
-        column.addSpacing(8)
+        column.addWidget(self.title)
+        column.addWidget(self.first_run)
+        row = QHBoxLayout()
+        row.setSpacing(16)
+        row.addWidget(self.invitation)
+        row.addWidget(self.introduction, 1)
+        column.addLayout(row)
         column.addWidget(self.suggestions)
         inside = QWidget()
         around = QVBoxLayout(inside)

@@ -31,7 +31,7 @@ STYLES = {  # so that no state is shown by colour alone
     CellState.PADDING: "dim",
 }
 CONTROL = "¤"  # end, padding and turn tokens
-BREAK = "⏎"
+BREAK = "↲"
 
 
 class PieceTexts(Protocol):

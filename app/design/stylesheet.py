@@ -103,6 +103,12 @@ QLabel[role="remark"] {{
     font-size: {TEXT_SMALL + 1}px; color: {theme.ink}; border: none; border-left: 2px solid {theme.accent};
     padding: 0 0 0 10px;
 }}
+QLabel[role="moment"] {{
+    font-size: {TEXT_LEAD}px; color: {theme.faint_ink}; border: none; border-left: 2px solid {theme.line};
+    padding: 0 0 0 10px;
+}}
+QLabel[role="moment"][tense="past"] {{ color: {theme.ink}; }}
+QLabel[role="moment"][tense="now"] {{ color: {theme.ink}; border-left-color: {theme.accent}; }}
 QLabel[role="remark"]:focus, QLabel[role="prose"]:focus {{ background: {theme.surface_raised}; }}
 QFrame[role="notice"] {{
     background: {theme.surface_raised}; border: none; border-left: 2px solid {theme.conflict};

@@ -180,8 +180,8 @@ def test_legend_flows_into_rows():
     [
         ("a", Glyph("a", "text")),
         (" the", Glyph("·the", "text")),
-        ("\n", Glyph("⏎", "sign")),
-        ("\n\n", Glyph("⏎⏎", "sign")),
+        ("\n", Glyph("↲", "sign")),
+        ("\n\n", Glyph("↲↲", "sign")),
         (" ", Glyph("·", "sign")),
         ("\t", Glyph("⇥", "sign")),
         ("", Glyph("◇", "sign")),

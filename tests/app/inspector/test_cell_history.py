@@ -166,7 +166,7 @@ def test_a_moment_in_words(step, said):
 
 
 def test_text_from_right_to_left_is_kept_apart():
-    assert quoted(" a\n") == "' a⏎'"
+    assert quoted(" a\n") == "' a↲'"
     assert quoted("שלום") == "\u2068'שלום'\u2069"
     assert "\u202e" not in quoted("\u202e")
 

@@ -1,0 +1,244 @@
+"""A short recorded run that an empty conversation plays once: what it begins as, what is doubted, what stays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt, QTimer, Signal, Slot
+from PySide6.QtGui import QHideEvent, QPaintEvent, QResizeEvent
+from PySide6.QtWidgets import QBoxLayout, QSizePolicy, QVBoxLayout, QWidget
+
+import engine
+from app.chat.background import Background
+from app.chat.reading import read_run
+from app.chat.view_options import ViewOptions
+from app.design.controls import button, label, restyle
+from app.design.fonts import canvas_font, px
+from app.player.player import Player
+from app.state.run.canvas import BlockState
+from app.state.run.replay import Replay
+from app.system.i18n import tr, trn
+from engine import Recording
+
+if TYPE_CHECKING:
+    from app.canvas.view import CanvasView
+
+RUN = "times-table"  # of the gallery
+SPEED = 0.35  # of the usual one: there is time to read
+AFTER_PAINT_MS = 250
+COLUMNS = 11  # its longest line
+TEXT = 12  # pixels at 100 %
+CANVAS_WIDTH, CANVAS_HEIGHT = 230, 268  # pixels at 100 %, kept free for the run
+BESIDE = 500  # pixels at 100 % from which the captions stand beside it
+
+
+class FirstRun(QWidget):
+    """Begins once it has been painted, and reads the run beside the window. ``stop`` shows how it ended.
+
+    ``ended`` tells that it has been seen to its end, or was stopped.
+    """
+
+    ended = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.player = Player(self)
+        self.canvas: CanvasView | None = None
+        self._options: ViewOptions | None = None
+        self._is_stopped = False
+        self._stage = QWidget()
+        self._stage.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+        QVBoxLayout(self._stage).setContentsMargins(0, 0, 0, 0)
+        self.captions = [label(text, "moment", wrap=True) for text in _captions()]
+        self.figures = label("", "caption", wrap=True)
+        self.figures.setAccessibleName(tr("Step on show"))
+        self.source = label("", "caption", wrap=True)
+        self.again = button(tr("Play again"), tr("Play the run again"))
+        policy = self.again.sizePolicy()
+        policy.setRetainSizeWhenHidden(True)
+        self.again.setSizePolicy(policy)
+        self.again.hide()
+        for said in (*self.captions, self.figures, self.source):
+            said.setMinimumHeight(1)  # else the page takes them to be as tall as in the narrowest column
+            policy = said.sizePolicy()
+            policy.setVerticalPolicy(QSizePolicy.Policy.Fixed)
+            said.setSizePolicy(policy)
+        words = QVBoxLayout()
+        words.setSpacing(12)
+        words.addStretch(1)
+        for caption in self.captions:
+            words.addWidget(caption)
+        words.addSpacing(4)
+        for widget in (self.figures, self.source):
+            words.addWidget(widget)
+        words.addWidget(self.again, 0, Qt.AlignmentFlag.AlignLeft)
+        words.addStretch(1)
+        self._row = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
+        self._row.setContentsMargins(0, 0, 0, 0)
+        self._row.setSpacing(16)
+        self._row.addWidget(self._stage)
+        self._row.addLayout(words, 1)
+        self._later = QTimer(self)
+        self._later.setSingleShot(True)
+        self._later.timeout.connect(self._read)
+        self._reader = Background(self)
+        self._reader.done.connect(self._open)
+        self._reader.failed.connect(self.hide)
+        self.again.clicked.connect(self.play)
+        self.player.placed.connect(self._show)
+        self.player.revealed.connect(self._show)
+        self.player.playing_changed.connect(self._playing)
+        self._tell(-1)
+        self._fit()
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the run is there to be played."""
+        return self.canvas is not None
+
+    def set_options(self, options: ViewOptions) -> None:
+        """Change how it is drawn; under reduced motion it does not move by itself."""
+        self._options = options
+        self.player.is_smooth = not options.reduced_motion
+        if self.canvas is not None:
+            self._dress(self.canvas)
+        if options.reduced_motion:
+            self.stop()
+        self._fit()
+
+    # ---------------------------------------------------------------- reading
+
+    @Slot()
+    def _read(self) -> None:
+        self._reader.ask(_read_first)
+
+    @Slot(object)
+    def _open(self, found: tuple[Replay, Recording]) -> None:
+        from app.canvas.view import CanvasView
+
+        replay, trace = found
+        self.canvas = canvas = CanvasView()
+        canvas.setAccessibleName(tr("Canvas of the run"))
+        canvas.set_piece(trace.piece, trace.is_special)
+        canvas.setColumns(COLUMNS)
+        canvas.set_legend(False)
+        self._dress(canvas)
+        layout = self._stage.layout()
+        assert layout is not None
+        layout.addWidget(canvas)
+        self.source.setText(tr("A recorded run: {prompt}", prompt=trace.header.prompt))
+        self.player.set_speed(SPEED)
+        self.player.open(trace, 0, replay)
+        self._show()
+        if self._is_stopped or not self.isVisible():
+            self.stop()
+        else:
+            self.player.play(1)
+        self.again.setVisible(not self.player.is_playing)
+
+    def _dress(self, canvas: CanvasView) -> None:
+        if self._options is not None:
+            self._options.apply(canvas)
+        canvas.set_font(canvas_font(TEXT))
+        canvas.set_layer("state")
+        canvas.set_calm(False)  # the noise is what is told of
+
+    # ---------------------------------------------------------------- playing
+
+    @Slot()
+    def play(self) -> None:
+        """Play it from its beginning."""
+        self._is_stopped = False
+        self.player.pause()
+        self.player.go(0)
+        self.player.play(1)
+
+    @Slot()
+    def stop(self) -> None:
+        """Nothing moves any more: the last frame is on show."""
+        self._is_stopped = True
+        self.player.pause()
+        if self.player.replay is not None:
+            self.player.go(len(self.player.replay.frames) - 1)
+
+    @Slot(bool)
+    def _playing(self, is_playing: bool) -> None:
+        self.again.setVisible(not is_playing)
+        if not is_playing:
+            self.ended.emit()
+
+    # ---------------------------------------------------------------- showing
+
+    @Slot()
+    def _show(self) -> None:
+        block, replay = self.player.shown, self.player.replay
+        if block is None or replay is None or self.canvas is None:
+            return
+        self.canvas.set_block(block)
+        self.figures.setText(_figures(block, replay.steps_of(0)))
+        self._tell(_moment(block))
+
+    def _tell(self, moment: int) -> None:
+        """Which caption is true now; those before it have been."""
+        for number, caption in enumerate(self.captions):
+            tense = "now" if number == moment else "past" if number < moment else "to come"
+            if caption.property("tense") != tense:
+                restyle(caption, "tense", tense)
+
+    def _fit(self) -> None:
+        self._stage.setFixedSize(px(CANVAS_WIDTH), px(CANVAS_HEIGHT))
+        is_beside = self.width() >= px(BESIDE)
+        self._row.setDirection(QBoxLayout.Direction.LeftToRight if is_beside else QBoxLayout.Direction.TopToBottom)
+
+    # ---------------------------------------------------------------- Qt's events
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        super().paintEvent(event)
+        if not self.is_read and not self._later.isActive() and not self._reader.is_busy:
+            self._later.start(AFTER_PAINT_MS)
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        super().hideEvent(event)
+        self._later.stop()
+        self.stop()
+
+
+def _read_first() -> tuple[Replay, Recording]:
+    """In a thread."""
+    return read_run(next(one.path for one in engine.gallery() if one.path.stem == RUN))
+
+
+def _captions() -> tuple[str, ...]:
+    return (
+        tr("It begins as noise."),
+        tr("Tokens are tried, doubted, taken back."),
+        tr("Sure ones stay, in ink."),
+    )
+
+
+def _moment(block: BlockState) -> int:
+    """Which caption fits a step of the run: noise, doubt, or ink once half of the text has settled."""
+    if not block.steps:
+        return 0
+    length = block.length if block.outcome is None else len(block.outcome)
+    settled = int(block.settled_mask[:length].sum())
+    return 2 if block.committed or 2 * settled >= length else 1
+
+
+def _figures(block: BlockState, steps: int) -> str:
+    if not block.steps:
+        return tr("Starting from noise")
+    if block.committed:
+        parts = [tr("Done in {steps}", steps=trn("{count} step", "{count} steps", steps))]
+    else:
+        parts = [
+            tr("Step {step}", step=block.steps),
+            tr("{accepted} of {length} sure", accepted=block.accepted_count, length=block.length),
+        ]
+    if block.remelt_total:
+        parts.append(tr("{count} taken back", count=block.remelt_total))
+    return " · ".join(parts)
