@@ -23,7 +23,8 @@ from engine import SKILLS
 
 FRAME_MS = 80
 LEAST_MS, LAST_MS = 20, 2500  # GIF counts in hundredths of a second; the last picture stays before all begins again
-COLORS = 96
+COLORS = 128
+SAMPLES = 8  # pictures of which the palette is made
 PROMPT = "Count from 4 to 43."
 
 
@@ -55,11 +56,11 @@ class Film:
         pictures = [as_pillow(picture) for _, picture in self._shots]
         times = [time for time, _ in self._shots]
         seen = [max(LEAST_MS, after - before) for before, after in pairwise(times)] + [LAST_MS]
-        middle = pictures[len(pictures) // 2]
-        both = Image.new("RGB", (middle.width, 2 * middle.height))
-        both.paste(middle)
-        both.paste(pictures[-1], (0, middle.height))
-        colors = both.quantize(COLORS)
+        samples = [pictures[place * (len(pictures) - 1) // SAMPLES] for place in range(SAMPLES + 1)]
+        sheet = Image.new("RGB", (samples[0].width, len(samples) * samples[0].height))
+        for row, sample in enumerate(samples):
+            sheet.paste(sample, (0, row * sample.height))
+        colors = sheet.quantize(COLORS, method=Image.Quantize.MAXCOVERAGE)
         first, *rest = [one.quantize(palette=colors, dither=Image.Dither.NONE) for one in pictures]
         first.save(path, save_all=True, append_images=rest, loop=0, duration=seen, optimize=True)
 

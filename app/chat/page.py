@@ -30,6 +30,7 @@ from engine import Recording
 from engine.service import LoadedModel
 
 if TYPE_CHECKING:
+    from app.chat.messages.answer import AnswerView
     from app.chat.messages.turn import TurnView
 
 COLUMN_CHARACTERS = 72
@@ -203,6 +204,12 @@ class ChatPage(QWidget):
                 view.answer.replay.forget()
         self.replay_asked.emit(turn)
 
+    @Slot(object)
+    def _settle_replay(self, answer: AnswerView) -> None:
+        """A run that was played again is at its end: what is in sight stays there, and tokens glide."""
+        self.scroller.settle(self.scroller.hold())
+        answer.glide()
+
     def show_replay(self, turn: Turn, answer: Answer, replay: Replay, trace: Recording) -> None:
         """The run of an answer is read; it is shown if the answer still is."""
         view = self.view_of(turn)
@@ -266,6 +273,7 @@ class ChatPage(QWidget):
         view.answer_delete_asked.connect(self.answer_delete_asked)
         view.inspect_asked.connect(self.inspect_asked)
         view.replay_asked.connect(self._want_replay)
+        view.answer.replay_ended.connect(self._settle_replay)
         view.pace_chosen.connect(self.pace_chosen)
         view.answer.nearest.picked.connect(self.picked)
         view.rebuilt.connect(self.scroller.rechain)

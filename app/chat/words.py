@@ -96,7 +96,7 @@ def _of_run(answer: Answer) -> list[str]:
 
 
 def _seconds(seconds: float) -> str:
-    return tr("{seconds} s", seconds=f"{seconds:,.1f}")
+    return tr("{seconds} s", seconds=f"{seconds:,.1f}") if seconds >= 0.05 else tr("under 0.1 s")
 
 
 def parameters(number: int) -> str:

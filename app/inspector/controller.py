@@ -18,6 +18,8 @@ from app.inspector.page import InspectorPage
 from app.inspector.run_catalog import RECENT, Listed, RunCatalog
 from app.inspector.run_lists import first_offers, other_offers, run_tree
 from app.inspector.run_pictures import RunPictures
+from app.inspector.thought.noising import Noising
+from app.inspector.thought.view import ThoughtView
 from app.inspector.words import Piece
 from app.state.run.comparison import asked
 from app.system.i18n import tr, trn
@@ -50,11 +52,15 @@ class InspectorController(QObject):
         self.compare = Compare(page.player, page.overview)
         page.add_panel(tr("Fork"), self.forks, works=True)
         page.add_panel(tr("Influence"), self.influence, works=True)
+        self.thought = ThoughtView()
+        page.add_panel(tr("Thought"), self.thought, works=True)
         page.add_view(tr("Compare"), tr("Compare this run with another"), self.compare)
         self.going_on = GoingOn(context, page.player, self.forks, self.influence)
         self.going_on.began.connect(self._began)
         self.going_on.grown.connect(self._grow)
         self.going_on.ended.connect(self._ended)
+        self.noising = Noising(context, page.player, page.overview, self.thought, self.going_on)
+        self.noising.made.connect(self._tried)
         self.forks.run_chosen.connect(self.open_key)
         self.forks.spans.marked.connect(page.canvas.set_marked)
         page.player.opened.connect(self._opened)
@@ -238,6 +244,12 @@ class InspectorController(QObject):
         self._key(trace)
         self.page.follow_live(trace)
         self.compare.set_other(parent)
+
+    @Slot(object)
+    def _tried(self, trace: Recording) -> None:
+        """A run that is not shown goes on from the one on show."""
+        self._key(trace)
+        self._show_tree()
 
     @Slot()
     def _ended(self) -> None:

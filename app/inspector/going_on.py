@@ -86,7 +86,7 @@ class GoingOn(QObject):
         context, trace = self._context, self._player.trace
         if trace is None:
             return ""
-        if self.is_forking or context.session.active is not None:
+        if context.is_busy:
             return tr("A run is under way; Esc stops it.")
         if context.loading is not None:
             return tr("{loading}.", loading=context.loading.text)

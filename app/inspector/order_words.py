@@ -14,7 +14,7 @@ MOST_DOUBTS = 4  # that are named
 
 def order_in_words(order: RunOrder) -> list[str]:
     """Which settled first, answer or thought; and whether it went from left to right."""
-    return [*_thought_and_answer(order), _direction(order.correlation)]
+    return [*_thought_and_answer(order), _direction(order.correlation, len(order.blocks))]
 
 
 def _thought_and_answer(order: RunOrder) -> list[str]:
@@ -44,8 +44,10 @@ def _when(frame: Frame, order: RunOrder) -> str:
     return tr("block {block}, step {step}", block=frame.block + 1, step=step)
 
 
-def _direction(found: float | None) -> str:
+def _direction(found: float | None, blocks: int) -> str:
     if found is None:
+        if blocks > 1:
+            return tr("Each block settled at a single step: there is no order.")
         return tr("Everything settled at the same step: there is no order.")
     value = f"{found:.2f}".replace("-", "\u2212")
     if abs(found) < WEAKLY:

@@ -24,6 +24,7 @@ NAMED_ONLY = ("weights", "adapter_weights", "prompt", "eos_token_ids", "seed_can
 """Differences whose values say nothing to people."""
 MOST_PROMPT = 1_000  # characters that are looked at for a title
 MOST_TITLE = 200  # characters of it; less where there is less room
+MOST_PINS = 6  # of a fork that are named
 COUNTED = ("pinned", "banned_tokens", "allowed_tokens")
 
 
@@ -322,7 +323,10 @@ def change_in_words(change: Fork, piece: Piece | None = None) -> str:
     def told(token: int) -> str:
         return "" if piece is None else piece(token)
 
-    said = [pinned_in_words(position, told(token)) for position, token in change.pinned]
+    if len(change.pinned) > MOST_PINS:
+        said = [trn("{count} cell pinned", "{count} cells pinned", len(change.pinned))]
+    else:
+        said = [pinned_in_words(position, told(token)) for position, token in change.pinned]
     said += [put_in_words(position, told(token)) for position, token in change.edits]
     said += [banned_in_words(told(token)) for token in change.banned]
     said += [share_in_words(position, told(token), share) for position, token, share in change.mixed]

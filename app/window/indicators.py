@@ -36,6 +36,7 @@ class Indicators(QObject):
         context.offline_changed.connect(self._show_offline)
         context.arrived.connect(self._take)
         context.session.path_changed.connect(self._show_run)
+        context.session.ended.connect(self._show_run)
         context.session.saving.problem_changed.connect(status.show_unsaved)
         self.show_model()
         self._show_progress()

@@ -227,7 +227,7 @@ class LocalBackend:
         if request.kind == "infill":
             run = infill(model, ids, config, request.seed, rows, request.marks, cancel, cache)
             return with_unmarked(run, source, {mark.block for mark in request.marks})
-        known = request.changes[-1].block
+        known = request.departure.block
         return fork(model, ids, config, request.seed, rows[:known], steps[: known + 1], request.changes, cancel, cache)
 
     # ---------------------------------------------------------------- influence

@@ -89,20 +89,20 @@ class Recorder:
                 think=request.think,
             )
             return self._open(header, tokenizer, keep=request.keep)
-        newest = request.changes[-1] if request.changes else None
-        block = newest.block if newest is not None else min(mark.block for mark in request.marks)
+        departure = request.departure if request.changes else None
+        block = departure.block if departure is not None else min(mark.block for mark in request.marks)
         before = request.source.header
         header = dataclasses.replace(
             before,
             model=self._model or before.model,
             prompt_ids=prompt_ids,
-            parent=Parent(before.id, block, newest.step if newest is not None else 0),
+            parent=Parent(before.id, block, departure.step if departure is not None else 0),
             changes=request.changes,
             marks=request.marks,
             **TraceHeader.fresh(),
         )
         trace = self._open(header, tokenizer, keep=request.keep)
-        if newest is not None:
+        if departure is not None:
             self._copy(request.source, block)
         return trace
 

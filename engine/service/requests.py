@@ -52,9 +52,16 @@ class RunRequest:
         if (self.kind in ("fork", "infill")) != (self.source is not None):
             raise ValueError("a fork and an infill go on from a source; a chat and a puzzle have none")
 
+    @property
+    def departure(self) -> Fork:
+        """Of a fork: the first change that its source was not made with; what comes before it, both share."""
+        made = () if self.source is None else self.source.header.changes
+        fresh = [change for place, change in enumerate(self.changes) if made[place : place + 1] != (change,)]
+        return fresh[0] if fresh else self.changes[-1]
+
     @staticmethod
     def fork(source: Recording, changes: tuple[Fork, ...]) -> RunRequest:
-        """Continue a recorded run with all its changes, the newest last."""
+        """Continue a recorded run with all its changes, the new ones last."""
         header = source.header
         return RunRequest(
             "fork", header.messages, header.config, header.seed, header.think, source=source, changes=changes

@@ -45,6 +45,9 @@ def assert_same(found: Any, wanted: Any, place: str = "") -> None:
         assert wanted.keys() <= found.keys(), place
         for name, value in wanted.items():
             assert_same(found[name], value, f"{place}.{name}")
+    elif isinstance(wanted, list) and isinstance(found, list) and len(found) == len(wanted):
+        for at, (one, value) in enumerate(zip(found, wanted, strict=True)):
+            assert_same(one, value, f"{place}[{at}]")
     else:
         assert found == wanted, place
 

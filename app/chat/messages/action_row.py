@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QObject
-from PySide6.QtWidgets import QPushButton, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
 
 from app.design.controls import FlowLayout
 
@@ -16,11 +16,13 @@ class ActionRow(QWidget):
     ``message`` is what must be pointed at; ``keep`` shows the buttons at all times.
     """
 
-    def __init__(self, message: QWidget, *buttons: QPushButton) -> None:
+    def __init__(self, message: QWidget, *buttons: QPushButton, wraps: bool = True) -> None:
         super().__init__()
         self._message, self._buttons = message, buttons
         self._is_pointed = self._is_kept = False
-        row = FlowLayout(self, 16)
+        row = FlowLayout(self, 16) if wraps else QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(16)
         for button in buttons:
             row.addWidget(button)
             button.installEventFilter(self)

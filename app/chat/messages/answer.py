@@ -25,7 +25,7 @@ from app.design.controls import FocusGroup, button, label
 from app.state.chat.attachment import with_attachments
 from app.state.chat.conversation import Answer, Turn
 from app.state.run.canvas import BlockState
-from app.state.run.text_map import read
+from app.state.run.text_map import TextMap, read
 from app.system.i18n import tr
 from engine.service import LoadedModel
 
@@ -42,6 +42,7 @@ class AnswerView(QWidget):
     delete_asked = Signal()
     inspect_asked = Signal()
     chosen = Signal(int)
+    replay_ended = Signal(object)  # the view; ``glide`` shows how the canvas becomes text
     rebuilt = Signal()  # other controls than before
 
     def __init__(self, turn: Turn, model: LoadedModel | None, options: ViewOptions) -> None:
@@ -112,7 +113,7 @@ class AnswerView(QWidget):
         buttons.setSpacing(16)
         self.acts = ActionRow(self, self.again, self.copy, self.canvas_toggle, self.inspect, self.delete)
         buttons.addWidget(self.stop)
-        buttons.addWidget(self.acts, 1)
+        buttons.addWidget(self.acts, 1, Qt.AlignmentFlag.AlignVCenter)
         foot.addLayout(buttons)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
@@ -137,7 +138,7 @@ class AnswerView(QWidget):
         self.versions.chosen.connect(self.chosen)
         self.text.rebuilt.connect(self.rebuilt)
         self.thinking.rebuilt.connect(self.rebuilt)
-        self.replay.changed.connect(self._show_parts)
+        self.replay.changed.connect(self._show_replay)
         self.replay.rebuilt.connect(self.rebuilt)
 
     def tab_stops(self) -> list[QWidget]:
@@ -266,13 +267,21 @@ class AnswerView(QWidget):
     def glide(self) -> None:
         """Let the tokens of canvases that became text glide to their places in it, which stand by now."""
         leaving, self._leaving = self._leaving, []
-        if self._model is None or not leaving or not self.text.isVisible():
+        left, self.replay.left = self.replay.left, None
+        if left is not None:
+            self._glide([left[0]], left[1])
+        elif leaving and self._model is not None:
+            blocks = self._turn.answer.canvas.blocks[: self._settled]
+            tokens = [token for block in blocks for token in block.shown[: block.text_length].tolist()]
+            self._glide(leaving, read(tokens[leaving[0].first :], self._model.piece, self._model.is_special))
+
+    def _glide(self, leaving: list[Leaving], written: TextMap) -> None:
+        """``written`` is what the canvases said, from the first of them on."""
+        if not self.text.isVisible():
             return
         self._land()
         self.layout().activate()  # type: ignore[union-attr]
-        blocks, first = self._turn.answer.canvas.blocks[: self._settled], leaving[0].first
-        tokens = [token for block in blocks for token in block.shown[: block.text_length].tolist()]
-        written = read(tokens[first:], self._model.piece, self._model.is_special)
+        first = leaving[0].first
         rects = {first + place: rect for place, rect in self.text.token_rects(written).items()}
         self._gliding = Gliding(self.text, leaving, rects)
 
@@ -311,6 +320,13 @@ class AnswerView(QWidget):
         self._settled = 0
         self._leaving.clear()
         self._land()
+
+    @Slot()
+    def _show_replay(self) -> None:
+        """The run is on show once more, or it has come to its end, and its canvas becomes text."""
+        self._show_parts()
+        if self.replay.left is not None:
+            self.replay_ended.emit(self)
 
     def _show_parts(self) -> None:
         answer = self._turn.answer

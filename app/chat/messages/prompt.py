@@ -63,7 +63,7 @@ class PromptView(QWidget):
         head.addWidget(self.speaker)
         head.addStretch(1)
         head.addWidget(self.versions)
-        self.acts = ActionRow(self, self.edit, self.copy, self.delete)
+        self.acts = ActionRow(self, self.edit, self.copy, self.delete, wraps=False)
         head.addWidget(self.acts)
         self._column.addLayout(head)
         self._add_files()

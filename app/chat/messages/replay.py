@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.canvas.view import CanvasView
 from app.chat.messages.board import AnswerBoard
+from app.chat.messages.gliding import Leaving
 from app.chat.prose.widget import PAD, Prose
 from app.chat.view_options import ViewOptions
 from app.player.player import NOTHING, Player
@@ -17,6 +18,7 @@ from app.state.chat.attachment import with_attachments
 from app.state.chat.conversation import Answer, Turn
 from app.state.run.canvas import BlockState
 from app.state.run.replay import Replay
+from app.state.run.text_map import TextMap, read
 from app.system.i18n import tr
 from engine import Recording, SafelightError, catalog
 
@@ -35,6 +37,7 @@ class AnswerReplay(QWidget):
     def __init__(self, turn: Turn, options: ViewOptions) -> None:
         super().__init__()
         self._turn, self._options = turn, options
+        self.left: tuple[Leaving, TextMap] | None = None  # what has just become the answer, until it glides there
         self.is_on = False  # a step of the run is looked at, rather than what it came to
         self.player = Player(self)
         self.scrub = Scrub([self.player], in_line=True)
@@ -133,8 +136,20 @@ class AnswerReplay(QWidget):
         if self.is_on and shown is not None:
             self._show_block(shown)
         if self.is_on != was_on:
+            self.left = None if self.is_on else self._leaving()
             self.stage.setVisible(self.is_on)
             self.changed.emit()
+
+    def _leaving(self) -> tuple[Leaving, TextMap] | None:
+        """The canvas of the last block as it stands now, and what it says; None where it does not become text."""
+        player, canvas, replay, trace = self.player, self.canvas, self.player.replay, self.player.trace
+        if canvas is None or canvas.block is None or replay is None or trace is None or self._options.reduced_motion:
+            return None
+        last = replay.record(replay.blocks - 1)
+        if last.final is None or canvas.block.block_index != last.index or canvas.visibleRegion().isEmpty():
+            return None
+        written = read(last.final[: last.text_length].tolist(), player.piece, trace.is_special)
+        return Leaving.of(canvas, 0, self._options.theme), written
 
     def _show_block(self, shown: BlockState) -> None:
         """Show a canvas, or the board it is, under what was written before it."""

@@ -42,11 +42,11 @@ class Alignment:
         for word in reversed(list(_WORD.finditer(utf16(shown)))):
             if self.is_over:
                 return
-            found = self._word(word.group()) or self._letters(word.group())
+            found = self._word(word.group()) or self._letters(word.group()) or self._rest_of(word.group())
             self._lost = 0 if found else self._lost + 1
             if found:
                 self._end = found[0]
-                yield from reversed(list(zip(range(word.start(), word.end()), found, strict=True)))
+                yield from reversed(list(zip(range(word.end() - len(found), word.end()), found, strict=True)))
 
     def _word(self, word: str) -> Sequence[int]:
         """The last place of a word that stands by itself, or else the last one, letter by letter; empty without any."""
@@ -67,6 +67,11 @@ class Alignment:
                 return ()
             found.append(end)
         return found[::-1]
+
+    def _rest_of(self, word: str) -> Sequence[int]:
+        """The beginning of what was written, where that is the rest of a word that was begun before it; else empty."""
+        rest = self._written[: self._end].rstrip()
+        return range(len(rest)) if rest and word.endswith(rest) else ()
 
     def _is_apart(self, start: int, end: int) -> bool:
         """Whether no letter or digit goes on before or behind."""

@@ -95,19 +95,22 @@ class RunOrder:
     def __init__(self, blocks: Sequence[BlockOrder], piece: Callable[[int], str]) -> None:
         self.blocks = [block for block in blocks if block.steps]
         self._starts = np.cumsum([0, *(block.steps for block in self.blocks)])
-        tokens = _joined([block.tokens for block in self.blocks])
+        self.tokens = _joined([block.tokens for block in self.blocks])  # (N,)
         self._settled = _joined(
             [block.settled_at + start for block, start in zip(self.blocks, self._starts, strict=False)]
         )
         self._free = _joined([block.free for block in self.blocks]).astype(np.bool_)
-        self.thinking, marks = thinking(tokens, piece)  # (N,) what is thought
-        self.answering = ~self.thinking & ~marks  # (N,)
+        self.thinking, self.marks = thinking(self.tokens, piece)  # (N,) what is thought; what opens and closes it
+        self.answering = ~self.thinking & ~self.marks  # (N,)
 
     def thinking_of(self, block: int) -> Mask:
         """Which of a block's positions (T,) are thought."""
+        return self.thinking[dict(self.spans())[block]]
+
+    def spans(self) -> list[tuple[int, slice]]:
+        """Each block, and which of the N positions are its own."""
         ends = np.cumsum([0, *(len(one.tokens) for one in self.blocks)]).tolist()
-        place = next((at for at, one in enumerate(self.blocks) if one.index == block), None)
-        return np.zeros(0, dtype=np.bool_) if place is None else self.thinking[ends[place] : ends[place + 1]]
+        return [(one.index, slice(*ends[at : at + 2])) for at, one in enumerate(self.blocks)]
 
     @property
     def has_thought(self) -> bool:

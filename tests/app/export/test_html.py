@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from app.export import html
 from app.export.options import Options
 from app.state.run.canvas import CellState
 from app.state.run.replay import Replay
-from engine import CanvasStarted, GenerationConfig, SafelightError, StepFinished, Trace, step_number
+from engine import CanvasStarted, Fork, GenerationConfig, SafelightError, StepFinished, Trace, step_number
 
 from . import browser as browsers
 from .conftest import HOSTILE, PROMPT, made_up, record, whole
@@ -63,6 +64,22 @@ def test_every_frame_is_what_the_window_shows(
             assert shown == wanted, (view, frames[place])
             browser.press("ArrowRight")
     assert browser.complaints == []
+
+
+def test_a_fork_shows_its_pins_from_their_step_on(browser: Any, several: Trace, tmp_path: Path) -> None:
+    header = replace(several.header, changes=(Fork(1, 1, pinned=((2, 5), (99, 5))),))
+    forked = Trace(header=header, piece=several.piece, is_special=several.is_special)
+    for event in several.events:
+        forked.append(event)
+    browser.open(whole(forked, tmp_path / "run.html"))
+    replay = Replay(forked)
+    first = replay.first_of(1)
+    given = []
+    for place in (first + 1, first + 2):
+        browser.open(tmp_path / "run.html", f"frame={place}")
+        assert browser.value(CELLS) == expected(forked, place, calm=True, replay=replay)
+        given.append(browser.value(CELLS)[2][1] == CellState.GIVEN)
+    assert given == [False, True]
 
 
 def test_rows_are_the_lines_of_the_text_at_every_frame(browser: Any, model: Any, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from app.state.run.alignment import Alignment, utf16
         ("say \U0001f600 *now*", "say \U0001f600 now", ""),
         ("$$x^2$$ is drawn", "\ufffc is drawn", "\ufffc"),
         (", 4, 5", "1, 2, 3, 4, 5", "1,23"),  # what was there before is not found
+        ("sk. Ask", "a small task. Ask", "asmlt"),  # the word was begun in another block
         ("nothing", "", ""),
     ],
 )

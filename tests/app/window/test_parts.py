@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QSettings, Qt
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtCore import QEvent, QPointF, QSettings, Qt
+from PySide6.QtGui import QDesktopServices, QEnterEvent, QGuiApplication
 from PySide6.QtWidgets import QApplication, QDialog
 from pytestqt.qtbot import QtBot
 
-from app.chat.suggestions import SuggestionBar
 from app.library import Library, NewMessage
 from app.main import open_library
 from app.settings.dialog import SettingsDialog
@@ -71,8 +70,9 @@ def test_every_word_on_screen_can_be_translated(
             "hf_",
         ]
         data += ["Scroll Left", "Scroll Right"]  # Qt's own catalogue has these
-        texts = [prompt for bar in window.findChildren(SuggestionBar) for prompt in bar.prompts]
-        found = unmarked(window, [*data, *texts])
+        page = window.pages.chat().page
+        taught = [chip.text() for view in page.turns for chip in view.answer.nearest.chips]
+        found = unmarked(window, [*data, *page.suggestions.prompts, *taught])
         assert not found, "\n".join(found)
     finally:
         i18n.use(gettext.NullTranslations())
@@ -289,3 +289,38 @@ def test_in_a_narrow_window_a_page_keeps_room_beside_one_panel(open_window: Open
     window.resize(1280, 800)
     window.topbar.strip.setChecked(True)
     assert (window.sidebar.isVisible(), window.strip.isVisible()) == (True, True)
+
+
+def test_what_can_be_done_with_a_message_is_seen_where_one_points_or_tabs(qtbot: QtBot, open_window: Open) -> None:
+    window = open_window()
+    page = window.pages.chat().page
+    for text in ("one", "two"):
+        ask(qtbot, window, text)
+        qtbot.waitUntil(lambda: window.context.session.active is None)
+    first, last = page.turns
+    assert (first.prompt.acts.is_seen, first.answer.acts.is_seen, last.answer.acts.is_seen) == (False, False, True)
+    here = QPointF(1, 1)
+    QApplication.sendEvent(first.prompt, QEnterEvent(here, here, here))
+    assert (first.prompt.acts.is_seen, first.answer.acts.is_seen) == (True, False)
+    QApplication.sendEvent(first.prompt, QEvent(QEvent.Type.Leave))
+    assert not first.prompt.acts.is_seen
+    first.answer.copy.setFocus()
+    assert first.answer.acts.is_seen
+
+
+def test_an_export_is_confirmed_by_a_notice_that_shows_the_file(
+    qtbot: QtBot, open_window: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    window = open_window()
+    ask(qtbot, window, "one")
+    qtbot.waitUntil(lambda: window.context.session.active is None)
+    shown: list[str] = []
+    monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: shown.append(url.toLocalFile()))
+    window.conversations.ask_save = lambda _name: str(tmp_path / "one.md")
+    window.conversations.export(window.context.session.conversation, "markdown")
+    notice = window.pages.chat().page.notice
+    qtbot.waitUntil(notice.isVisible)
+    assert notice.message.text() == "Exported one.md"
+    notice.choices[0].click()
+    assert shown == [str(tmp_path)]
+    assert not notice.isVisible()

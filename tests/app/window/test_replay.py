@@ -11,6 +11,7 @@ from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from app.chat.messages.answer import AnswerView
+from app.chat.messages.gliding import Gliding, ground_of
 from app.chat.messages.replay import AnswerReplay
 from app.window.main_window import MainWindow
 from tests.fake_engine import FakeEngine
@@ -68,6 +69,26 @@ def test_an_answer_is_gone_through_and_is_back_at_its_end(qtbot: QtBot, open_win
     assert not replay.stage.isVisible()
     scrub.play.click()  # again, from the beginning
     assert (replay.player.place, replay.is_on) == (0, True)
+
+
+def test_tokens_glide_back_into_the_answer_at_the_end(qtbot: QtBot, open_window: Open, fake: FakeEngine) -> None:
+    fake.blocks = 2
+    window = open_window()
+    ask(qtbot, window, "hello")
+    view = answer(window)
+    qtbot.waitUntil(lambda: not ground_of(view).findChildren(Gliding))
+    view.replay.scrub.back.click()
+    read(qtbot, view.replay)
+    assert view.replay.canvas is not None
+    assert view.replay.canvas.block is not None
+    view.replay.scrub.slider.setValue(view.replay.scrub.slider.maximum())
+    assert view.replay.player.replay is not None
+    [gliding] = ground_of(view).findChildren(Gliding)
+    record = view.replay.player.replay.record(1)
+    assert len(gliding.flights) == record.text_length
+    assert view.text.isVisible()
+    assert not view.replay.stage.isVisible()
+    qtbot.waitUntil(lambda: not ground_of(view).findChildren(Gliding))
 
 
 def test_a_reopened_conversation_is_played_from_its_file(qtbot: QtBot, open_window: Open) -> None:

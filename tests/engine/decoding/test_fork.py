@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -35,6 +35,7 @@ from engine.models.diffusion_gemma.network import DiffusionGemma
 from tests.engine.decoding.test_generate import facts, steps
 from tests.engine.decoding.test_reuse import Counting
 from tests.engine.decoding.test_step_program import OnDevice, tame
+from tests.engine.packing import packed
 from tests.engine.tiny import CANVAS, VOCABULARY, network, tokens
 
 PROMPT, SEED = tokens(12, 3), 4
@@ -548,9 +549,10 @@ def test_a_program_takes_a_changed_canvas_on_as_the_plain_way_does() -> None:
 SURE = CONFIG.replace(entropy_bound=1e6, t_min=0.001, t_max=0.001, max_new_tokens=CANVAS)  # no noise behind the first
 
 
-def test_a_share_is_fed_back_by_program_and_plain_way_alike() -> None:
+@pytest.mark.parametrize("make", [lambda: network(1), packed], ids=["plain weights", "packed"])
+def test_a_share_is_fed_back_by_program_and_plain_way_alike(make: Callable[[], DiffusionGemma]) -> None:
     """The steps before draw the same in both; the one behind the change is hot enough to tell what was fed back."""
-    made = network(1)
+    made = make()
     program, plain = OnDevice(made), Counting(made)
     kept = play(plain, SURE)
     first = int(steps(kept)[1].argmax_canvas[5])

@@ -324,6 +324,21 @@ def test_a_fork_without_a_change_comes_out_as_the_run_and_knows_its_parent(skill
     assert len(events(replies)) < len(trace.events)  # the blocks before are in the trace alone
 
 
+def test_a_fork_may_change_several_blocks_at_once(skills: LocalBackend) -> None:
+    """It departs from its source at the first change that is new, not at the last."""
+    root = trace_of(list(skills.run(chat(QUICK, 3, "Count from 4 to 43."))))
+    pins = tuple((at, int(token)) for at, token in enumerate(root.committed[0].tokens))
+    first, second = Fork(0, 0, pinned=pins), Fork(1, 0, pinned=((0, 70),))
+    trace = trace_of(list(skills.run(RunRequest.fork(root, (first, second)))))
+    assert trace.header.parent is not None
+    assert (trace.header.parent.block, trace.header.parent.step) == (0, 0)
+    one, other = trace.committed
+    assert one.tokens.tolist() == root.committed[0].tokens.tolist()
+    assert other.tokens[0] == 70
+    assert RunRequest.fork(trace, (first, second, Fork(1, 1, seed=4))).departure.place == (1, 1)
+    assert RunRequest.fork(trace, (first, second)).departure == second
+
+
 def test_an_infill_keeps_the_other_blocks_in_their_order(skills: LocalBackend) -> None:
     root = trace_of(list(skills.run(chat(QUICK, 3, "Count from 4 to 43."))))
     request = RunRequest.infill(root, (Mark(0, 2, 6),), seed=11)

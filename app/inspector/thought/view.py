@@ -1,0 +1,100 @@
+"""Asks how much of the thought is to become noise, and says how often the answer turned. Runs nothing itself."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QSpinBox, QVBoxLayout, QWidget
+
+from app.design.controls import button, label
+from app.design.tokens import SPACE_1, SPACE_2, SPACE_4
+from app.settings.fields import SeedBox
+from app.system.i18n import tr
+
+MOST_TRIES = 100
+
+
+class ThoughtView(QWidget):
+    """``block`` says why nothing can be run now."""
+
+    asked = Signal()
+    stopped = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setAccessibleName(tr("Test of the thought"))
+        self.share, self.tries, self.seed = QSpinBox(), QSpinBox(), SeedBox()
+        self.share.setRange(1, 100)
+        self.share.setValue(50)
+        self.share.setSuffix(tr(" %"))
+        self.tries.setRange(1, MOST_TRIES)
+        self.tries.setValue(8)
+        self.run = button(tr("Replace by noise"), tr("Replace a share of the thought by noise and run"), role="primary")
+        self.stop = button(tr("Stop"), tr("Stop the test of the thought"))
+        self.result = label("", "setting", wrap=True, selectable=True)
+        self.reason = label("", "caption", wrap=True)
+        self.problem = label("", "error", wrap=True)
+        self._lay_out()
+        self.run.clicked.connect(self.asked)
+        self.stop.clicked.connect(self.stopped)
+        self.say("")
+        self.block("")
+        self.set_running(False)
+
+    def _lay_out(self) -> None:
+        told = tr(
+            "A share of the thought becomes random tokens; that and the rest of it are pinned, and the answer is "
+            "written again with the seed of the run. It has turned where it reads otherwise. All tries are kept as "
+            "forks of this run."
+        )
+        grid = QGridLayout()
+        grid.setHorizontalSpacing(SPACE_4)
+        grid.setVerticalSpacing(SPACE_1)
+        rows = (
+            (tr("Share that becomes noise"), self.share),
+            (tr("Tries"), self.tries),
+            (tr("Seed of the noise"), self.seed),
+        )
+        for row, (name, box) in enumerate(rows):
+            grid.addWidget(label(name, "caption"), row, 0)
+            grid.addWidget(box, row, 1)
+            box.setAccessibleName(name)
+        grid.setColumnStretch(1, 1)
+        buttons = QHBoxLayout()
+        buttons.setSpacing(SPACE_2)
+        buttons.addWidget(self.run)
+        buttons.addWidget(self.stop)
+        buttons.addStretch(1)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(SPACE_4, SPACE_4, SPACE_4, SPACE_4)
+        column.setSpacing(SPACE_2)
+        column.addWidget(label(tr("Does the answer depend on the thought?"), "setting", wrap=True))
+        column.addWidget(label(told, "caption", wrap=True))
+        column.addLayout(grid)
+        column.addLayout(buttons)
+        for text in (self.reason, self.result, self.problem):
+            column.addWidget(text)
+        column.addStretch(1)
+        column.setAlignment(Qt.AlignmentFlag.AlignTop)
+
+    def block(self, reason: str) -> None:
+        """Why it cannot be run now; empty if it can."""
+        self._set(self.reason, reason)
+        self.run.setEnabled(not reason)
+        self.run.setToolTip(reason)
+
+    @Slot(bool)
+    def set_running(self, running: bool) -> None:
+        """Whether tries are under way."""
+        self.stop.setEnabled(running)
+        for part in (self.share, self.tries, self.seed):
+            part.setEnabled(not running)
+
+    def say(self, result: str, problem: str = "") -> None:
+        """How far it is, or what it came to; and what went wrong."""
+        self._set(self.result, result)
+        self._set(self.problem, problem[:1].upper() + problem[1:])
+
+    @staticmethod
+    def _set(text: QLabel, words: str) -> None:
+        text.setText(words)
+        text.setVisible(bool(words))
