@@ -121,7 +121,7 @@ class Tour:
         self.shoot("shortcuts", window.dialogs.open_shortcuts)
         load(window, SUDOKU)
         window.conversations.begin()
-        self.developing("sudoku", window.pages.chat().page.suggestions.prompts[2])
+        self.developing("sudoku", window.pages.chat().page.suggestions.prompts[1])
         self.solving()
         self.inspecting()
 

@@ -49,11 +49,11 @@ def reading_note(model: LoadedModel) -> str:
 
 
 def _bins() -> list[tuple[str, int]]:
-    """Labels and the number of givens."""
+    """Labels and the number of givens: ten steps that mostly solve it, then thirty that may, then three."""
     return [
-        (tr("Easy puzzle, {n} givens", n=44), 44),
         (tr("Medium puzzle, {n} givens", n=34), 34),
         (tr("Hard puzzle, {n} givens", n=27), 27),
+        (tr("Easy puzzle, {n} givens", n=44), 44),
     ]
 
 

@@ -189,7 +189,7 @@ def test_suggestions_are_sent_and_fit_the_model(qtbot: QtBot, open_chat: Open, f
     chat.context.load(SUDOKU)
     qtbot.waitUntil(lambda: chat.context.model is not None)
     assert len(chat.page.suggestions.prompts) == 3
-    assert sudoku.givens(sudoku.parse(chat.page.suggestions.prompts[0])) == 44
+    assert sudoku.givens(sudoku.parse(chat.page.suggestions.prompts[0])) == 34
 
 
 def test_a_puzzle_is_normalised_and_other_text_is_refused(qtbot: QtBot, open_chat: Open, fake: Any) -> None:

@@ -280,11 +280,11 @@ def test_suggestions_fit_the_model() -> None:
     rng = random.Random(3)
     puzzles = prompts.suggestions(traits(SUDOKU), rng)
     assert [suggestion.label for suggestion in puzzles] == [
-        "Easy puzzle, 44 givens",
         "Medium puzzle, 34 givens",
         "Hard puzzle, 27 givens",
+        "Easy puzzle, 44 givens",
     ]
-    for suggestion, givens in zip(puzzles, (44, 34, 27), strict=True):
+    for suggestion, givens in zip(puzzles, (34, 27, 44), strict=True):
         board = sudoku.parse(suggestion.prompt)
         assert sudoku.givens(board) == givens
         assert sudoku.is_unique(board)
