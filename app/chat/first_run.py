@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt, QTimer, Signal, Slot
+from PySide6.QtCore import QSize, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QHideEvent, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
@@ -28,8 +28,8 @@ SPEED = 0.35  # of the usual one: there is time to read
 AFTER_PAINT_MS = 250
 COLUMNS = 11  # its longest line
 TEXT = 12  # pixels at 100 %
-CANVAS_WIDTH, CANVAS_HEIGHT = 230, 268  # pixels at 100 %, kept free for the run
-BESIDE = 500  # pixels at 100 % from which the captions stand beside it
+CANVAS_WIDTH, CANVAS_HEIGHT = 230, 264  # pixels at 100 %, kept free for the run
+BESIDE = 370  # pixels at 100 % from which the captions stand beside it
 
 
 class FirstRun(QWidget):
@@ -60,9 +60,6 @@ class FirstRun(QWidget):
         self.again.hide()
         for said in (*self.captions, self.figures, self.source):
             said.setMinimumHeight(1)  # else the page takes them to be as tall as in the narrowest column
-            policy = said.sizePolicy()
-            policy.setVerticalPolicy(QSizePolicy.Policy.Fixed)
-            said.setSizePolicy(policy)
         words = QVBoxLayout()
         words.setSpacing(12)
         words.addStretch(1)
@@ -130,6 +127,7 @@ class FirstRun(QWidget):
         self.player.set_speed(SPEED)
         self.player.open(trace, 0, replay)
         self._show()
+        self._fit()
         if self._is_stopped or not self.isVisible():
             self.stop()
         else:
@@ -186,7 +184,8 @@ class FirstRun(QWidget):
                 restyle(caption, "tense", tense)
 
     def _fit(self) -> None:
-        self._stage.setFixedSize(px(CANVAS_WIDTH), px(CANVAS_HEIGHT))
+        kept_free = QSize(px(CANVAS_WIDTH), px(CANVAS_HEIGHT))
+        self._stage.setFixedSize(kept_free if self.canvas is None else self.canvas.minimumSizeHint())
         is_beside = self.width() >= px(BESIDE)
         self._row.setDirection(QBoxLayout.Direction.LeftToRight if is_beside else QBoxLayout.Direction.TopToBottom)
 
