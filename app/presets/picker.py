@@ -14,7 +14,7 @@ from app.system.i18n import tr
 from engine import GenerationConfig
 
 EDIT = "edit-presets"  # the last entry
-WIDTH = 160  # pixels at 100 %
+WIDTH = 220  # pixels at 100 %, at most
 
 
 class PresetPicker(ChoiceBox):
@@ -33,7 +33,7 @@ class PresetPicker(ChoiceBox):
         self.setAccessibleName(tr("Preset"))
         self.setToolTip(tr("System prompt and sampler settings under a name"))
         self.setAccessibleDescription(self.toolTip())
-        self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         self.setMinimumContentsLength(8)
         self.setMaximumWidth(px(WIDTH))
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)

@@ -42,7 +42,9 @@ class Leaving:
 
     @staticmethod
     def of(view: CanvasView, first: int, theme: Theme) -> Leaving:
-        at, seen = view.mapTo(ground_of(view), QPoint()), view.visibleRegion().boundingRect()
+        at = view.mapTo(ground_of(view), QPoint())
+        cells_only = QRect(0, 0, view.width(), view.grid.legend_top or view.height())  # the next canvas has the legend
+        seen = view.visibleRegion().boundingRect() & cells_only
         cells = [QRect(*cell).translated(-seen.topLeft()) for cell in view.grid.cells]
         letters = [view.letters_at(index) + at for index in range(len(cells))]
         return Leaving(first, at + seen.topLeft(), view.grab(seen), cells, letters, color(theme.surface_sunken))
