@@ -41,7 +41,8 @@ class Film:
 
     def take(self, until: Callable[[], bool], what: str) -> None:
         """Film until the condition holds."""
-        self._clock.start()
+        if not self._clock.isValid():
+            self._clock.start()
         self._timer.start(FRAME_MS)
         wait_for(until, what)
         self._timer.stop()
