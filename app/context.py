@@ -145,9 +145,9 @@ class AppContext(QObject):
         self.theme: Theme = DARKROOM
         self.model: LoadedModel | None = None
         self.loading: Loading | None = None
-        self._held: LoadedModel | None = (
-            None  # while another is being loaded: what the engine still has, as far as told
-        )
+        # While another is being loaded: what the engine still has, as far as told.
+        self._held: LoadedModel | None = None
+        self._unloads = 0  # asked for and not yet done
         self.models: Sequence[tuple[str, str]] = ()  # what can be loaded: paths or ids, and titles
         self._busy: list[Busy] = []
         self._endings = contextlib.ExitStack()  # last to first; each is called even if another fails
@@ -240,6 +240,7 @@ class AppContext(QObject):
         before = None if self.loading is None else self.loading.otherwise
         self.loading = self._held = None
         if before is None:
+            self._unloads += 1
             self.backend.unload()
         else:
             self.load(before.path_or_id, before.adapter)
@@ -281,6 +282,8 @@ class AppContext(QObject):
     def _fold(self, reply: ServiceReply) -> None:
         """Apply one reply. Replies about a model other than the one requested last are ignored."""
         wanted = "" if self.loading is None else self.loading.path_or_id
+        if self._unloads and isinstance(reply, ModelLoaded | LoadFailed):
+            return  # of a load that was asked for before an unloading
         match reply:
             case LoadProgress(stage, share) if self.loading is not None:
                 self.loading = dataclasses.replace(self.loading, stage=tr(stage), share=share)
@@ -291,8 +294,10 @@ class AppContext(QObject):
                     self._change_model(model)
             case LoadFailed(path_or_id) if path_or_id == wanted and self.loading is not None:
                 self._load_failed(reply, self.loading)
-            case ModelUnloaded() if self.loading is None:
-                self._change_model(None)
+            case ModelUnloaded():
+                self._unloads = max(0, self._unloads - 1)
+                if self.loading is None:
+                    self._change_model(None)
             case AdapterChanged(_, _, text, details) if text:
                 self.say(tr(text), details)
             case AdapterChanged(path_or_id, title) if self.model is not None:

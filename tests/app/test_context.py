@@ -152,6 +152,20 @@ def test_a_model_is_let_go_of(qtbot: QtBot, open_context: Open) -> None:
     assert context.choice == ModelChoice(SKILLS)
 
 
+def test_what_was_loaded_before_an_unloading_is_not_taken_for_what_is_loaded_after_it(
+    qtbot: QtBot, open_context: Open
+) -> None:
+    context = open_context()
+    first = context.model
+    assert first is not None
+    context.unload()
+    context.load(SKILLS)
+    context.take([ModelLoaded(first)])  # was ready before the unloading
+    assert context.model is None
+    assert context.loading is not None
+    qtbot.waitUntil(lambda: context.model is not None)
+
+
 # ---------------------------------------------------------------- what is possible now
 
 
