@@ -138,6 +138,7 @@ class AnswerView(QWidget):
         self.versions.chosen.connect(self.chosen)
         self.text.rebuilt.connect(self.rebuilt)
         self.thinking.rebuilt.connect(self.rebuilt)
+        self.board.rebuilt.connect(self.rebuilt)
         self.replay.changed.connect(self._show_replay)
         self.replay.rebuilt.connect(self.rebuilt)
 
@@ -147,8 +148,7 @@ class AnswerView(QWidget):
             self.before,
             self.after,
             *self.thinking.tab_stops(),
-            self.board.board,
-            self.board.verdict,
+            *self.board.tab_stops(),
             *self.text.tab_stops(),
             *self.canvases,
             self.remarks,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from PySide6.QtCore import Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
@@ -26,12 +27,22 @@ LEAST_LEGEND = 120
 
 
 class AnswerBoard(QWidget):
-    """``is_on`` while what it was shown last is a Sudoku; it is not to be seen otherwise."""
+    """``is_on`` while what it was shown last is a Sudoku; not to be seen otherwise, and empty until it first is."""
+
+    rebuilt = Signal()  # other controls than before
 
     def __init__(self, options: ViewOptions) -> None:
         super().__init__()
         self.is_on = False
         self.is_alone = False  # the settled answer says nothing but the grid
+        self._options = options
+        self._is_built = False  # few answers are Sudokus
+        self.hide()
+
+    def _build(self) -> None:
+        if self._is_built:
+            return
+        self._is_built = True
         self.board = BlockBoard()
         self.board.setAccessibleName(tr("Board of the answer"))
         self.legend = BoardLegend()
@@ -51,11 +62,18 @@ class AnswerBoard(QWidget):
         column.setSpacing(0)
         column.addLayout(row)
         column.addLayout(under)
-        self.set_options(options)
-        self.hide()
+        self.set_options(self._options)
+        self.rebuilt.emit()
+
+    def tab_stops(self) -> list[QWidget]:
+        """What Tab goes through, in order."""
+        return [self.board, self.verdict] if self._is_built else []
 
     def set_options(self, options: ViewOptions) -> None:
         """Change how it is drawn."""
+        self._options = options
+        if not self._is_built:
+            return
         self._fit_board()
         self.verdict.setMinimumHeight(px(24))  # of its line, which comes without a jump
         self.board.set_theme(options.theme)
@@ -69,6 +87,7 @@ class AnswerBoard(QWidget):
         found = placed(prompt, block, piece)
         self.is_on = found is not None
         if found is not None:
+            self._build()
             self.is_alone |= not block.committed
             self.board.place(found, piece)
             self.board.set_block(block)
@@ -80,6 +99,7 @@ class AnswerBoard(QWidget):
         self.is_on, self.is_alone = found is not None, found is not None and found.grid.is_alone
         if found is None:
             return
+        self._build()
         here = self.board.frame
         if here is None or (here.puzzle, here.answer) != (found.puzzle, found.grid.answer) or not here.committed:
             self.board.set_frame(settled(found.puzzle, found.grid.answer))
@@ -108,8 +128,9 @@ class AnswerBoard(QWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._fit_board()
-        self._fit_legend()
+        if self._is_built:
+            self._fit_board()
+            self._fit_legend()
 
 
 class WatchedCanvas(CanvasView):

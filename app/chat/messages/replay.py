@@ -61,7 +61,7 @@ class AnswerReplay(QWidget):
         """What Tab goes through, in order."""
         if self.said is None or self.canvas is None or self.board is None:
             return self.scrub.tab_stops()
-        return [*self.said.tab_stops(), self.board.board, self.canvas, *self.scrub.tab_stops()]
+        return [*self.said.tab_stops(), *self.board.tab_stops(), self.canvas, *self.scrub.tab_stops()]
 
     def set_options(self, options: ViewOptions) -> None:
         """Change how it is drawn, and how fast it plays."""
