@@ -352,7 +352,7 @@ QMenu::item:disabled { color: @faint_ink@; }
 QMenu::separator { height: 1px; background: @line@; margin: 4px 8px; }
 QTabWidget::pane { border: none; border-top: 1px solid @line@; }
 QTabBar::tab {
-    background: transparent; color: @faint_ink@; padding: 8px 14px; border: none; border-bottom: 2px solid transparent;
+    background: transparent; color: @faint_ink@; padding: 8px 10px; border: none; border-bottom: 2px solid transparent;
 }
 QTabBar::tab:hover { color: @ink@; }
 QTabBar::tab:selected { color: @ink@; border-bottom: 2px solid @accent@; }
