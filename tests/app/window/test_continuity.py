@@ -11,11 +11,12 @@ from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from app.context import CHAT, INSPECTOR, SUDOKU, ModelChoice
+import engine.hub.client
+from app.context import CHAT, INSPECTOR, MODELS, SUDOKU, ModelChoice
 from app.settings import store
 from app.window.geometry import fitted
 from app.window.main_window import MainWindow
-from engine import BASE, SKILLS
+from engine import BASE, PUBLISHED, SKILLS
 from engine import SUDOKU as PUZZLES
 from tests.app.sudoku.solver_engine import SolverEngine
 
@@ -154,3 +155,17 @@ def test_every_place_has_the_same_model_at_every_moment(
     window.context.unload()
     qtbot.waitUntil(lambda: window.context.model is None)
     assert shown(window) == (None, [], load)
+
+
+def test_a_download_without_a_network_is_refused_within_a_second(
+    qtbot: QtBot, open_window: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine.hub.client, "getproxies", dict)
+    monkeypatch.setattr(engine.hub.client, "has_route", lambda: False)
+    window = open_window()
+    window.show_page(MODELS)
+    row = window.pages.models().page.rows[PUBLISHED[0].repo]
+    row.buttons["download"].click()
+    qtbot.waitUntil(lambda: not row.notice.isHidden(), timeout=1000)
+    assert row.notice.message.text().startswith("This computer is not connected to a network")
+    assert window.context.model is not None
