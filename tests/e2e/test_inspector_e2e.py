@@ -155,9 +155,15 @@ def test_influence_is_measured(qtbot: QtBot, window: MainWindow, inspector: Insp
     player, view = inspector.page.player, inspector.influence
     assert player.replay is not None
     player.go(len(player.replay.frames) - 1)
-    assert window.context.model is not None
-    view.asked.emit(1, window.context.model.encode("x")[0])
+    side = inspector.page.side
+    tabs = [side.widget(place) for place in range(side.count())]
+    side.setCurrentWidget(next(tab for tab in tabs if tab.isAncestorOf(view)))
+    player.select(1)
+    qtbot.keyClicks(view.text, "x")
+    view.measure.setFocus()
+    qtbot.keyClick(view.measure, Qt.Key.Key_Space)
     qtbot.waitUntil(lambda: view.influence is not None, timeout=RUN_MS)
+    assert window.focusWidget() is view.measure  # it stays where the work is
     assert view.influence is not None
     assert view.influence.kl[1] == 0
     assert view.influence.kl.max() > 0
