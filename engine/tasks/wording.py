@@ -30,15 +30,16 @@ def unknown_words(prompt: str) -> list[str]:
 def nearest(prompt: str, count: int = 3) -> list[str]:
     """Prompts that were taught: of its own skill, then those that share the rarest words with it; others fill up."""
     asked = set(_words(prompt))
+    stems = {word[:STEM] for word in asked if len(word) >= STEM}
     own = _skill(prompt)
-    wordings = _wordings()
-    spread = Counter(word for wording in wordings.values() for word in wording)
+    wordings, spread = _wordings(), _spread()
 
-    def likeness(example: str) -> float:
-        return sum(1 / spread[word] for word in wordings[example] if any(_akin(word, other) for other in asked))
+    def likeness(words: frozenset[str]) -> float:
+        return sum(1 / spread[word] for word in words if word in asked or (len(word) >= STEM and word[:STEM] in stems))
 
-    ranked = sorted(wordings, key=likeness, reverse=True)
-    like = [example for example in ranked if example != prompt and likeness(example)]
+    alike = {example: likeness(words) for example, words in wordings.items()}
+    ranked = sorted(alike, key=alike.__getitem__, reverse=True)
+    like = [example for example in ranked if example != prompt and alike[example]]
     of_skill = [example for example in skills.examples() if own and example != prompt and _skill(example) == own]
     return list(dict.fromkeys([*of_skill, *like, *skills.suggestions()]))[:count]
 
@@ -51,10 +52,6 @@ def _skill(prompt: str) -> str:
 
 def _words(text: str) -> list[str]:
     return re.findall(r"[^\W\d_]+", text.lower())
-
-
-def _akin(word: str, other: str) -> bool:
-    return word == other or (min(len(word), len(other)) >= STEM and word[:STEM] == other[:STEM])
 
 
 @functools.cache
@@ -85,3 +82,9 @@ def _wordings() -> dict[str, frozenset[str]]:
             counts = Counter(word for prompt in prompts for word in set(_words(prompt)))
             found[example] = frozenset(word for word, number in counts.items() if number >= COMMON * len(prompts))
     return found
+
+
+@functools.cache
+def _spread() -> Counter[str]:
+    """How many of the wordings have each word."""
+    return Counter(word for words in _wordings().values() for word in words)

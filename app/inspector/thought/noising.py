@@ -74,9 +74,9 @@ class Noising(QObject):
     @Slot()
     def refresh(self) -> None:
         """What can be asked has changed."""
-        self._view.block("" if self._asked is not None else self.refusal())
-        self._view.run.setEnabled(self._asked is None and not self.refusal())
-        self._view.set_running(self._asked is not None)
+        running = self._asked is not None
+        self._view.block("" if running else self.refusal())
+        self._view.set_running(running)
 
     @Slot()
     def _opened(self) -> None:

@@ -84,8 +84,9 @@ class ThoughtView(QWidget):
 
     @Slot(bool)
     def set_running(self, running: bool) -> None:
-        """Whether tries are under way."""
+        """Whether tries are under way; what ``block`` said stands where none are."""
         self.stop.setEnabled(running)
+        self.run.setEnabled(not running and not self.reason.text())
         for part in (self.share, self.tries, self.seed):
             part.setEnabled(not running)
 
