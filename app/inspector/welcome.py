@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QEvent, Qt, Signal
-from PySide6.QtWidgets import QFrame, QGridLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QWidget
 
 from app.design.controls import button, label
-from app.design.fonts import px
 from app.inspector.run_cards import Card, Offer, RunCards
+from app.inspector.run_page import RunPage
 from app.system.i18n import tr
 
-CONTENT_WIDTH = 960  # pixels at 100 %
 SIDE = 24
 
 
-class InspectorWelcome(QScrollArea):
+class InspectorWelcome(RunPage):
     """Emits the key of the run that is chosen, or that a file is asked for."""
 
     chosen = Signal(str)
@@ -24,19 +23,13 @@ class InspectorWelcome(QScrollArea):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setWidgetResizable(True)
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setAccessibleName(tr("Inspector, nothing open"))
         self.runs = RunCards()
         self.runs.chosen.connect(self.chosen)
         self.open = button(tr("Open a trace…"), tr("Open a trace from a file"), role="primary")
         self.open.clicked.connect(self.file_asked)
-        self._content = QWidget()
-        column = QVBoxLayout(self._content)
+        column = self.column
         column.setContentsMargins(SIDE, 40, SIDE, 24)
-        column.setSpacing(12)
         column.addWidget(label(tr("See why the text became what it is"), "display", wrap=True))
         column.addWidget(label(_introduction(), "lead", wrap=True))
         column.addWidget(label(_reading(), "caption", wrap=True))
@@ -45,15 +38,6 @@ class InspectorWelcome(QScrollArea):
         column.addSpacing(16)
         column.addWidget(self.runs)
         column.addStretch(1)
-        inside = QWidget()
-        around = QGridLayout(inside)
-        around.setContentsMargins(0, 0, 0, 0)
-        around.setColumnStretch(0, 1)
-        around.setColumnStretch(1, 1000)
-        around.setColumnStretch(2, 1)
-        around.addWidget(self._content, 0, 1)
-        self._fit_width()
-        self.setWidget(inside)
 
     def offer(self, offers: Sequence[Offer]) -> None:
         """Show these runs as cards, in their sections."""
@@ -63,14 +47,6 @@ class InspectorWelcome(QScrollArea):
     def cards(self) -> list[Card]:
         """What can be chosen, in order."""
         return self.runs.cards
-
-    def _fit_width(self) -> None:
-        self._content.setMaximumWidth(px(CONTENT_WIDTH))
-
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.FontChange:
-            self._fit_width()
 
 
 def _introduction() -> str:
