@@ -18,6 +18,7 @@ MOST_DEPTH = 32
 _CLOSERS = {"{": "}", "[": "]", "(": ")}"}
 _KEY_ENDS = re.compile(r"[:=,{}\])]")
 _VALUE_ENDS = re.compile(r"[,}\])]")
+_BARE_ENDS = re.compile(r"[,{}\[\]()]")
 _QUOTE_ENDS = re.compile(r'["\\]')
 _State = Literal["key", "marked key", "behind key", "value", "bare", "string", "quoted", "escape", "behind value"]
 
@@ -41,6 +42,7 @@ class ToolArguments:
         self._held: list[str] = []  # of a key, or of a value that is not given out before its end
         self._key = ""
         self._schema = schema  # of the value that comes next, or is being read
+        self._inner = 0  # brackets that are open in a bare text
         self._is_string = True  # what is between marks is given out as it comes
         self._json = GrowingJson()
         self._json.open("{")
@@ -94,8 +96,10 @@ class ToolArguments:
                 return self._in_key(text, place)
             case "value":
                 return self._at_value(text, place)
-            case "bare" | "behind value":
+            case "bare":
                 return self._in_bare(text, place)
+            case "behind value":
+                return self._behind_value(text, place)
             case "quoted":
                 return self._in_quotes(text, place)
             case "escape":
@@ -133,21 +137,28 @@ class ToolArguments:
             self._next()
         elif not sign.isspace() and not self._closes(sign):
             self._begin("bare")
+            self._inner = 0
             return place
         return place + 1
 
     def _in_bare(self, text: str, place: int) -> int:
+        sign, place = self._hold_until(_BARE_ENDS, text, place)
+        if sign and sign in "{[(":
+            self._inner += 1
+        elif sign and sign in "}])" and self._inner:
+            self._inner -= 1
+        elif not self._inner and (sign == "," or self._would_close(sign)):
+            self._end_value()
+            return place - 1
+        self._hold(sign)
+        return place
+
+    def _behind_value(self, text: str, place: int) -> int:
         sign, place = self._hold_until(_VALUE_ENDS, text, place)
-        is_bare = self._state == "bare"
-        if sign == "," or any(sign in _CLOSERS[opener] for opener, _ in self._levels if sign):
-            if is_bare:
-                self._end_value()
-            if sign == ",":
-                self._next()
-            else:
-                self._closes(sign)
+        if sign == ",":
+            self._next()
         else:
-            self._hold(sign)
+            self._closes(sign)
         return place
 
     def _in_quotes(self, text: str, place: int) -> int:
@@ -223,13 +234,16 @@ class ToolArguments:
         self._json.close()
         self._levels.pop()
 
+    def _would_close(self, sign: str) -> bool:
+        return bool(sign) and any(sign in _CLOSERS[opener] for opener, _ in self._levels)
+
     def _closes(self, sign: str) -> bool:
         """Whether a sign closes something that is open; if so, close it with what is open inside."""
-        depths = [depth for depth, (opener, _) in enumerate(self._levels) if sign and sign in _CLOSERS[opener]]
-        if not depths:
+        if not self._would_close(sign):
             return False
-        while len(self._levels) > depths[-1]:
+        while sign not in _CLOSERS[self._levels[-1][0]]:
             self._pop()
+        self._pop()
         self._state = "behind value"
         self.is_closed = not self._levels
         return True
