@@ -9,8 +9,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 
+import torch
+
 from engine.decoding.generate import perform
 from engine.decoding.protocols import BlockDenoiser, Denoise, LaunchStep, Pass, Prefill
+from engine.decoding.step_batch import launch_together
 from engine.kernels.cpu_threads import share
 from engine.models.diffusion_gemma.joint import FEWEST_ROWS, Rows, joins, joins_texts, joint_pass
 from engine.models.diffusion_gemma.network import DiffusionGemma
@@ -20,6 +23,7 @@ from engine.threads import available_threads
 Performed = Callable[[Pass], None]
 
 
+@torch.inference_mode()
 def perform_together(model: BlockDenoiser, passes: Sequence[Pass], performed: Performed = lambda _: None) -> None:
     """Perform passes of different runs, each with a cache of its own; one alone as it always was.
 
@@ -29,14 +33,15 @@ def perform_together(model: BlockDenoiser, passes: Sequence[Pass], performed: Pe
     Raises:
         Exception: whatever one of them failed with. Those that were not done have changed nothing.
     """
-    plain: list[Prefill | Denoise] = []
-    for wanted in passes:
-        if isinstance(wanted, LaunchStep) or len(passes) == 1:
-            perform(model, wanted)
-            performed(wanted)
-        else:
-            plain.append(wanted)
+    launches = [wanted for wanted in passes if isinstance(wanted, LaunchStep)]
+    if launches:
+        launch_together(launches)
+    for wanted in launches:
+        performed(wanted)
+    plain = [wanted for wanted in passes if not isinstance(wanted, LaunchStep)]
     if plain:
+        if isinstance(model, Model):
+            model.take_threads()
         work = functools.partial(_perform_share, model, performed=performed)
         shares = dealt(plain, _hands(model))
         share(lambda part: work(shares[part.start]), [range(place, place + 1) for place in range(len(shares))])
@@ -63,14 +68,14 @@ def _perform_share(model: BlockDenoiser, passes: Sequence[Prefill | Denoise], pe
     if len(passes) > 1 and isinstance(network, DiffusionGemma) and joins(network):
         takes_texts = joins_texts(network)
         joined = [one for one in passes if _length(one) >= FEWEST_ROWS and (takes_texts or isinstance(one, Denoise))]
-        if len(joined) > 1:
-            _join(network, joined)
-        else:
-            joined = []
+    if isinstance(network, DiffusionGemma) and len(joined) > 1:
+        _join(network, joined)
+        for wanted in joined:
+            performed(wanted)
     for wanted in passes:
-        if wanted not in joined:
+        if len(joined) < 2 or wanted not in joined:
             perform(model, wanted)
-        performed(wanted)
+            performed(wanted)
 
 
 def _join(network: DiffusionGemma, passes: Sequence[Prefill | Denoise]) -> None:

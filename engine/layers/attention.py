@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +21,13 @@ from engine.layers.adapted import linear
 from engine.layers.norm import RMSNorm
 
 Extend = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+
+
+class Reach(Protocol):
+    """Used in place of a mask: what each query attends to."""
+
+    def attend(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        """Queries (B, heads, T, D) -> (B, T, heads * D)."""
 
 
 @dataclass(frozen=True)
@@ -45,42 +52,6 @@ class Span:
         return each[0][None] if len(each) == 1 else torch.stack(each)
 
 
-@dataclass(frozen=True)
-class Segment:
-    """The rows of one sequence among those of several: what each may attend to, and where its keys are."""
-
-    rows: int
-    mask: Tensor | None  # as ``attend`` takes it
-    extend: Extend
-
-    def attend(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        """Queries and their new keys and values -> (1, heads, T, D)."""
-        keys, values = self.extend(keys, values)
-        return attend(queries, keys, values, self.mask)
-
-
-@dataclass(frozen=True)
-class Segments:
-    """Used in place of a mask: rows of several sequences one behind the other, each with its own sequence's keys."""
-
-    each: tuple[Segment, ...]
-
-    @property
-    def rows(self) -> list[int]:
-        return [segment.rows for segment in self.each]
-
-    def attend(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        """Queries (1, heads, T, D) and their new keys and values (1, kv_heads, T, D) -> (1, T, heads * D)."""
-        parts = [torch.split(part, self.rows, dim=2) for part in (queries, keys, values)]
-        mixed = [own.attend(*part) for own, *part in zip(self.each, *parts, strict=True)]
-        return torch.cat(mixed, dim=2).transpose(1, 2).flatten(2)
-
-
-def unextended(keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-    """The ``Extend`` that goes with ``Segments``, each of which has its own."""
-    return keys, values
-
-
 def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
     """softmax(q k^T) v over (B, heads, T, D), unscaled; keys and values may have fewer heads; mask True where allowed.
 
@@ -98,9 +69,6 @@ def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -
     if mask is not None:
         scores = scores.masked_fill(~mask, -1e9)
     return torch.softmax(scores, dim=-1).to(values.dtype) @ values
-
-
-Mask: TypeAlias = Tensor | Span | Segments | None
 
 
 class Attention(nn.Module):
@@ -121,7 +89,9 @@ class Attention(nn.Module):
         self.k_norm = RMSNorm(layer.head_dim, config.rms_norm_eps)
         self.v_norm = RMSNorm(layer.head_dim, config.rms_norm_eps, with_scale=False)
 
-    def forward(self, x: Tensor, rope: tuple[Tensor, Tensor], mask: Mask, extend: Extend, text_rows: int) -> Tensor:
+    def forward(
+        self, x: Tensor, rope: tuple[Tensor, Tensor], mask: Tensor | Reach | None, extend: Extend, text_rows: int
+    ) -> Tensor:
         """x (B, T, H); rope two of (T, D); mask broadcastable to (B, heads, T, S), True where allowed -> (B, T, H).
 
         The first ``text_rows`` of the T are text, the rest a canvas.
@@ -136,7 +106,7 @@ class Attention(nn.Module):
         raw_values = heads(linear(self.v_proj, x, text_rows)) if self.v_proj is not None else raw_keys
         queries = rotate(self.q_norm(heads(linear(self.q_proj, x, text_rows))), cos, sin)
         keys, values = extend(rotate(self.k_norm(raw_keys), cos, sin), self.v_norm(raw_values))
-        if isinstance(mask, Span | Segments):
-            return linear(self.o_proj, mask.attend(queries, keys, values), text_rows)
-        mixed = attend(queries, keys, values, mask)
-        return linear(self.o_proj, mixed.transpose(1, 2).reshape(batch, length, -1), text_rows)
+        if mask is None or isinstance(mask, Tensor):
+            mixed = attend(queries, keys, values, mask)
+            return linear(self.o_proj, mixed.transpose(1, 2).reshape(batch, length, -1), text_rows)
+        return linear(self.o_proj, mask.attend(queries, keys, values), text_rows)

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from engine import kernels
 from engine.layers.adapted import addition
-from engine.layers.attention import Segment, Segments, unextended
 from engine.layers.kv_cache import KVCache
 from engine.layers.packed_linear import packed_weights
+from engine.layers.segments import Segment, Segments, unextended
 from engine.models.diffusion_gemma.network import DiffusionGemma
 
 # By measurement with MKL and AVX-512: a product rounds by its number of rows where it has fewer rows, or fewer results
