@@ -149,6 +149,8 @@ class OutputParser:
                 return self._content.is_at_line_start
             case "thought":
                 return self._thought.is_at_line_start or (tag == THINK_END and self._takes_think_end)
+            case "call":
+                return not self._call.is_in_arguments
         return False
 
     def _take_mark(self) -> None:
