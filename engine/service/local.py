@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from engine.config import GenerationConfig
 from engine.errors import SafelightError
-from engine.events import CanvasCommitted, Event
+from engine.events import CanvasCommitted, Event, Influence
 from engine.service.capabilities import Capabilities
 from engine.service.description import count_tokens, describe
 from engine.service.failures import in_words
@@ -40,7 +40,6 @@ from engine.trace.recording import Recording, entry_of
 if TYPE_CHECKING:
     import threading
 
-    from engine.decoding.influence import Influence
     from engine.layers.kv_cache import KVCache
     from engine.models.model import Model
 
