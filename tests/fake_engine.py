@@ -46,8 +46,15 @@ class FakeTokenizer:
     def token_id(self, _token: str) -> int | None:
         return None
 
-    def decode(self, ids: Iterable[int]) -> str:
-        return "".join(self.piece(int(i)) for i in ids if int(i) != END)
+    def decode(self, ids: Iterable[int], *, skip_special: bool = True) -> str:
+        return "".join(self.piece(int(i)) for i in ids if int(i) != END or not skip_special)
+
+
+class FakeCache:
+    """Holds nothing."""
+
+    def shared(self, _ids: object) -> int:
+        return 0
 
 
 class FakeEngine(LocalBackend):
@@ -106,7 +113,7 @@ class FakeEngine(LocalBackend):
             load_seconds=0.1,
             chat_ids=self.chat_ids,
             chat_template=SimpleNamespace(render=lambda told: " ".join(message["content"] for message in told)),
-            new_cache=object,
+            new_cache=FakeCache,
             device_memory=lambda: (3 * 10**8, 8 * 10**9),
         )
 
@@ -117,10 +124,10 @@ class FakeEngine(LocalBackend):
             raise SafelightError("the prompt is 401 tokens long. Shorten the prompt")
         return [2, 3]
 
-    def _events(self, model: Any, request: RunRequest, ids: Any, config: GenerationConfig) -> Iterator[Event]:
+    def _items(self, model: Any, request: RunRequest, ids: Any, config: GenerationConfig, cache: Any) -> Iterator[Any]:
         """A fork or an infill of a run: the same draws, or those of the new seed, from its block on."""
         if request.source is None:
-            yield from super()._events(model, request, ids, config)
+            yield from super()._items(model, request, ids, config, cache)
             return
         newest = request.changes[-1] if request.changes else None
         seed = request.seed if newest is None or newest.seed is None else newest.seed

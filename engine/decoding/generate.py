@@ -63,10 +63,7 @@ def generate(
         SafelightError: empty prompt, a prompt that does not fit, bad settings or seed, another model's cache, a
             decoder that the model does not have, non-finite logits.
     """
-    prompt, cache = checked_prompt(prompt_ids), bound(model, cache)
-    check_seed(seed)
-    decode = decoder_of(model, decoder)
-    yield from run(model, decode(model, prompt, config or GenerationConfig(), seed, cancel, cache))
+    yield from run(model, generating(model, prompt_ids, config or GenerationConfig(), seed, cancel, cache, decoder))
 
 
 def fork(
@@ -104,23 +101,7 @@ def fork(
         SafelightError: as ``generate``; a change that cannot be made or whose place the run does not come by; blocks
             that do not fit the canvas or behind which the text has ended.
     """
-    prompt, cache = checked_prompt(prompt_ids), bound(model, cache)
-    check_seed(seed)
-    last = changes[-1] if changes else None
-    known = len(committed) if last is None else min(len(committed), last.block)
-    if len(steps) < known:
-        raise SafelightError(f"there are {known} committed blocks and the steps of {len(steps)}; give both")
-    if last is not None and last.block < len(steps) and last.step > steps[last.block]:
-        taken = steps[last.block]
-        raise SafelightError(f"block {last.block} took {taken} steps; fork it at step 0 to {taken}, not {last.step}")
-    if any(count < 1 for count in steps):
-        raise SafelightError("each committed block took at least one step")
-    rows = checked_rows(model, committed[:known], config.canvas_length)
-    for block, row in enumerate(rows):
-        if any(token in config.eos_token_ids for token in row.tolist()):
-            raise SafelightError(f"the text ends in block {block}; no block comes after it. Fork that one")
-    blocks = CommittedBlocks(rows, tuple(steps[:known]))
-    yield from run(model, block_diffusion(model, prompt, config, seed, cancel, cache, blocks, changes))
+    yield from run(model, forking(model, prompt_ids, config, seed, committed, steps, changes, cancel, cache))
 
 
 def infill(
@@ -153,6 +134,70 @@ def infill(
     Raises:
         SafelightError: as ``generate``; nothing marked, or a mark outside the settled text.
     """
+    yield from run(model, refilling(model, prompt_ids, config, seed, committed, marks, cancel, cache))
+
+
+# --- the same without performing ---------------------------------------------------------------------------------
+
+
+def generating(
+    model: BlockDenoiser,
+    prompt_ids: Sequence[int] | Tensor,
+    config: GenerationConfig,
+    seed: int,
+    cancel: Cancel | None = None,
+    cache: KVCache | None = None,
+    decoder: str | None = None,
+) -> Decoding[None]:
+    """As ``generate``; whoever takes the items performs the passes among them."""
+    prompt, cache = checked_prompt(prompt_ids), bound(model, cache)
+    check_seed(seed)
+    decode = decoder_of(model, decoder)
+    yield from decode(model, prompt, config, seed, cancel, cache)
+
+
+def forking(
+    model: BlockDenoiser,
+    prompt_ids: Sequence[int] | Tensor,
+    config: GenerationConfig,
+    seed: int,
+    committed: Sequence[Row],
+    steps: Sequence[int],
+    changes: Sequence[Fork],
+    cancel: Cancel | None = None,
+    cache: KVCache | None = None,
+) -> Decoding[None]:
+    """As ``fork``; whoever takes the items performs the passes among them."""
+    prompt, cache = checked_prompt(prompt_ids), bound(model, cache)
+    check_seed(seed)
+    last = changes[-1] if changes else None
+    known = len(committed) if last is None else min(len(committed), last.block)
+    if len(steps) < known:
+        raise SafelightError(f"there are {known} committed blocks and the steps of {len(steps)}; give both")
+    if last is not None and last.block < len(steps) and last.step > steps[last.block]:
+        taken = steps[last.block]
+        raise SafelightError(f"block {last.block} took {taken} steps; fork it at step 0 to {taken}, not {last.step}")
+    if any(count < 1 for count in steps):
+        raise SafelightError("each committed block took at least one step")
+    rows = checked_rows(model, committed[:known], config.canvas_length)
+    for block, row in enumerate(rows):
+        if any(token in config.eos_token_ids for token in row.tolist()):
+            raise SafelightError(f"the text ends in block {block}; no block comes after it. Fork that one")
+    blocks = CommittedBlocks(rows, tuple(steps[:known]))
+    yield from block_diffusion(model, prompt, config, seed, cancel, cache, blocks, changes)
+
+
+def refilling(
+    model: BlockDenoiser,
+    prompt_ids: Sequence[int] | Tensor,
+    config: GenerationConfig,
+    seed: int,
+    committed: Sequence[Row],
+    marks: Sequence[Mark],
+    cancel: Cancel | None = None,
+    cache: KVCache | None = None,
+) -> Decoding[None]:
+    """As ``infill``; whoever takes the items performs the passes among them."""
     prompt, cache = checked_prompt(prompt_ids), bound(model, cache)
     check_seed(seed)
     if not marks:
@@ -160,7 +205,7 @@ def infill(
     rows = checked_rows(model, committed, config.canvas_length)
     if not rows:
         raise SafelightError("there is no settled text yet; wait for a block to be committed")
-    yield from run(model, infilling(model, prompt, rows, marks, config, seed, cancel, cache))
+    yield from infilling(model, prompt, rows, marks, config, seed, cancel, cache)
 
 
 # --- running -----------------------------------------------------------------------------------------------------
@@ -202,6 +247,7 @@ def complete(model: BlockDenoiser, passes: Passes[T]) -> T:
         perform(model, wanted)
 
 
+@torch.inference_mode()
 def perform(model: BlockDenoiser, wanted: Pass) -> None:
     """One pass, on its own."""
     match wanted:

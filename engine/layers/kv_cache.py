@@ -205,13 +205,17 @@ class KVCache:
         """Set the ids of the last ``len(ids)`` committed tokens; tokens without ids are never reused."""
         self._ids[len(self._ids) - len(ids) :] = ids
 
+    def shared(self, ids: Sequence[int]) -> int:
+        """Length of the text's common prefix with ``ids``."""
+        pairs = zip(self._ids, ids, strict=False)
+        return next((place for place, (held, new) in enumerate(pairs) if held != new), min(self.length, len(ids)))
+
     def keep_prefix(self, ids: Sequence[int]) -> int:
         """Truncate the text to its common prefix with ``ids``.
 
         Returns:
             The length of the rest: 0 if a sliding layer no longer holds the window before the cut.
         """
-        pairs = zip(self._ids, ids, strict=False)
-        shared = next((place for place, (held, new) in enumerate(pairs) if held != new), min(self.length, len(ids)))
+        shared = self.shared(ids)
         self.truncate(shared if self._can_cut(shared) else 0)
         return self.length

@@ -5,7 +5,7 @@ Requests and replies are plain data; those of a run carry its id.
 
 from __future__ import annotations
 
-from engine.service.backend import Backend
+from engine.service.backend import Backend, RunSteps, run_alone
 from engine.service.capabilities import Capabilities
 from engine.service.local import LocalBackend
 from engine.service.replies import (
@@ -19,6 +19,7 @@ from engine.service.replies import (
     MemoryUsed,
     ModelLoaded,
     ModelUnloaded,
+    PassWanted,
     RunAdvanced,
     RunEnded,
     RunReply,
@@ -27,11 +28,13 @@ from engine.service.replies import (
     TraceNotKept,
 )
 from engine.service.requests import AdapterRequest, InfluenceRequest, LoadRequest, RunKind, RunRequest
+from engine.service.scheduler import BusyError, Outlet, Scheduler
 
 __all__ = [
     "AdapterChanged",
     "AdapterRequest",
     "Backend",
+    "BusyError",
     "Capabilities",
     "InfluenceMeasured",
     "InfluenceRequest",
@@ -45,12 +48,17 @@ __all__ = [
     "MemoryUsed",
     "ModelLoaded",
     "ModelUnloaded",
+    "Outlet",
+    "PassWanted",
     "RunAdvanced",
     "RunEnded",
     "RunKind",
     "RunReply",
     "RunRequest",
     "RunStarted",
+    "RunSteps",
+    "Scheduler",
     "ServiceReply",
     "TraceNotKept",
+    "run_alone",
 ]

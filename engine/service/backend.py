@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
+import functools
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from typing import Protocol, TypeAlias
 
 from engine.service.capabilities import Capabilities
-from engine.service.replies import AdapterChanged, InfluenceMeasured, LoadReply, ModelUnloaded, RunReply
+from engine.service.replies import (
+    AdapterChanged,
+    InfluenceMeasured,
+    LoadReply,
+    ModelUnloaded,
+    PassWanted,
+    RunReply,
+)
 from engine.service.requests import AdapterRequest, InfluenceRequest, LoadRequest, RunRequest
 from engine.text.message import Message
+
+RunSteps: TypeAlias = Generator[RunReply | PassWanted, None, None]
+"""A run under way: its replies, and between them the passes that must be performed before it goes on."""
 
 
 class Backend(Protocol):
@@ -32,10 +44,23 @@ class Backend(Protocol):
     def unload(self) -> ModelUnloaded:
         """Unload the model."""
 
-    def run(self, request: RunRequest) -> Iterator[RunReply]:
+    def admits(self, request: RunRequest, running: Sequence[RunRequest]) -> bool:
+        """Whether a run can begin now beside those under way. With none under way it always can."""
+
+    def begin(self, request: RunRequest) -> RunSteps:
         """Generate: ``RunStarted``, ``RunAdvanced`` for each event, and always ``RunEnded``, each with the run's id.
 
-        The run pauses until the next reply is requested. Closing the iterator abandons the run.
+        The run pauses until the next item is requested; a pass that it wants is performed first. What a pass fails
+        with can be thrown into it. Closing it abandons the run.
+        """
+
+    def perform(self, passes: Sequence[PassWanted]) -> None:
+        """Perform passes of several runs, together where that is faster; one of each run at most.
+
+        It may return early from passes that wait for something else than this machine: their runs then ask again.
+
+        Raises:
+            Exception: whatever failed. Passes that were performed before it are marked as done.
         """
 
     def set_adapter(self, request: AdapterRequest) -> AdapterChanged:
@@ -50,3 +75,22 @@ class Backend(Protocol):
         Raises:
             SafelightError: no model is loaded, or its template rejects the messages.
         """
+
+
+def run_alone(backend: Backend, request: RunRequest) -> Iterator[RunReply]:
+    """A run from beginning to end, with nothing beside it."""
+    with closing(backend.begin(request)) as steps:
+        resume: Callable[[], RunReply | PassWanted] = steps.__next__
+        while True:
+            try:
+                item = resume()
+            except StopIteration:
+                return
+            resume = steps.__next__
+            if not isinstance(item, PassWanted):
+                yield item
+                continue
+            try:
+                backend.perform([item])
+            except Exception as error:  # the run reports it
+                resume = functools.partial(steps.throw, error)

@@ -10,7 +10,7 @@ from engine import catalog
 from engine.errors import SafelightError
 from engine.service.capabilities import Capabilities
 from engine.service.replies import LoadedModel
-from engine.service.requests import LoadRequest
+from engine.service.requests import LoadRequest, RunRequest
 from engine.text.message import Message
 from engine.text.reply import read_reply
 from engine.trace.header import ModelIdentity
@@ -34,8 +34,10 @@ def describe(model: Model, request: LoadRequest, identity: ModelIdentity, capabi
         piece=model.tokenizer.piece,
         is_special=model.tokenizer.is_special,
         decode=functools.partial(read_reply, model.tokenizer),
+        write=functools.partial(model.tokenizer.decode, skip_special=False),
         count_tokens=functools.partial(count_tokens, model),
         encode=model.tokenizer.encode,
+        prompt_ids=functools.partial(prompt_ids, model),
         fingerprint=identity.fingerprint,
         context=model.config.max_position_embeddings,
         threads=model.threads,
@@ -64,3 +66,19 @@ def _reads(model: Model, messages: Sequence[Message], wanted: Message) -> bool:
 def count_tokens(model: Model, messages: Sequence[Message]) -> int:
     """Number of tokens of a conversation in the model's template."""
     return model.tokenizer.count(model.chat_template.render(messages))
+
+
+def prompt_ids(model: Model, request: RunRequest) -> list[int]:
+    """A request's prompt as tokens.
+
+    Raises:
+        SafelightError: it is empty, or the model's template rejects it.
+    """
+    if request.source is not None:
+        header = request.source.header
+        return list(header.prompt_ids or model.chat_ids(header.messages, enable_thinking=header.think))
+    if request.kind == "completion":
+        ids, first = model.tokenizer.encode(request.text), model.config.bos_token_id
+        return ids if ids[:1] == [first] else [first, *ids]
+    tools = {"tools": list(request.tools)} if request.tools else {}
+    return model.chat_ids(request.messages, enable_thinking=request.think, **tools)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import traceback
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from engine.config import GenerationConfig
 from engine.errors import SafelightError
 from engine.events import CanvasCommitted, Event, Influence
+from engine.service.backend import RunSteps
+from engine.service.cache_pool import CachePool
 from engine.service.capabilities import Capabilities
-from engine.service.description import count_tokens, describe
+from engine.service.description import count_tokens, describe, prompt_ids
 from engine.service.failures import in_words
-from engine.service.recorder import Recorder
+from engine.service.recorder import Recorder, RunRecord
 from engine.service.replies import (
     AdapterChanged,
     InfluenceMeasured,
@@ -25,26 +28,26 @@ from engine.service.replies import (
     MemoryUsed,
     ModelLoaded,
     ModelUnloaded,
+    PassWanted,
     RunAdvanced,
     RunEnded,
-    RunReply,
     RunStarted,
 )
 from engine.service.requests import AdapterRequest, InfluenceRequest, LoadRequest, RunRequest
 from engine.text.context_window import fit
 from engine.text.message import Message
-from engine.trace.header import TraceHeader
 from engine.trace.identity import identify_model
 from engine.trace.recording import Recording, entry_of
 
 if TYPE_CHECKING:
     import threading
 
+    from engine.decoding.protocols import Pass
     from engine.layers.kv_cache import KVCache
     from engine.models.model import Model
 
 LEAST_PROGRESS = 0.01  # share of a load between two reports
-CAPABILITIES = Capabilities(steps=True, forks=True, infill=True, influence=True, adapters=True)
+CAPABILITIES = Capabilities(steps=True, forks=True, infill=True, influence=True, adapters=True, parallel_runs=4)
 
 
 class _AbandonedError(Exception):
@@ -67,7 +70,9 @@ class LocalBackend:
 
     def __init__(self, traces: Path | None = None) -> None:
         self._model: Model | None = None
-        self._cache: KVCache | None = None  # of the last run; the next prompt reuses their common prefix
+        self._caches = CachePool()
+        self._chosen: str | None = None  # the adapter that was asked for
+        self._present: str | None = None  # the one that is on the model: a run may have one of its own
         self._recorder = Recorder(traces)
 
     @property
@@ -94,7 +99,7 @@ class LocalBackend:
         try:
             if self._model is not None:
                 self.check_model(request.path_or_id)  # before this one is let go
-            self._model = self._cache = None
+            self._forget_model()
             model = self.load_model(request.path_or_id, progress, request.threads)
             identity = identify_model(model, request.path_or_id, request.title)
             loaded = describe(model, request, identity, self.capabilities)
@@ -115,25 +120,23 @@ class LocalBackend:
                 report(self.set_adapter(AdapterRequest(request.adapter)))
 
     def unload(self) -> ModelUnloaded:
-        self._model = self._cache = None
+        self._forget_model()
         return ModelUnloaded()
+
+    def _forget_model(self) -> None:
+        self._model = self._chosen = self._present = None
+        self._caches.clear()
 
     def set_adapter(self, request: AdapterRequest) -> AdapterChanged:
         path = request.path_or_id
         try:
-            model = self._require_model()
-            if path is None:
-                self.unload_adapter(model)
-            else:
-                self.load_adapter(model, path)
+            self._put_adapter(self._require_model(), path)
         except SafelightError as error:
             return AdapterChanged(path, message=str(error))
         except Exception as error:  # as in ``load``
-            self._cache = None
             return AdapterChanged(path, message=in_words(error), details=traceback.format_exc())
-        self._cache = None  # it was computed without this adapter
-        adapter = model.adapter
-        self._recorder.adapter_changed(adapter)
+        self._chosen = path
+        adapter = self._require_model().adapter
         return AdapterChanged(path, "" if adapter is None else adapter.title)
 
     def count_tokens(self, messages: Sequence[Message]) -> int:
@@ -144,12 +147,6 @@ class LocalBackend:
             raise SafelightError("no model is loaded; choose one first")
         return self._model
 
-    def _own_cache(self, model: Model) -> KVCache:
-        """The cache of the last run, or a new one."""
-        if self._cache is None:
-            self._cache = model.new_cache()
-        return self._cache
-
     @staticmethod
     def _memory(model: Model) -> Iterator[MemoryUsed]:
         found = model.device_memory()
@@ -158,43 +155,70 @@ class LocalBackend:
 
     # ---------------------------------------------------------------- runs
 
-    def run(self, request: RunRequest) -> Iterator[RunReply]:
+    def admits(self, request: RunRequest, running: Sequence[RunRequest]) -> bool:
+        if not running:
+            return True
+        return len(running) < self.capabilities.parallel_runs and self._adapter_of(request) == self._present
+
+    def begin(self, request: RunRequest) -> RunSteps:
         if request.kind == "puzzle" and request.cancel.is_set():
             yield RunEnded(request.run_id)  # a queued run that was cancelled is not started
             return
         message = details = ""
+        record: RunRecord | None = None
         try:
-            yield from self._run(request)
+            model = self._require_model()
+            self._put_adapter(model, self._adapter_of(request))
+            messages = self._fitting(model, request) if request.kind == "chat" else request.messages
+            ids = prompt_ids(model, dataclasses.replace(request, messages=messages))
+            record = self._recorder.begin(request, messages, ids, model.tokenizer)
+            yield from self._recorder.take_warnings()
+            yield RunStarted(request.run_id, record.trace)
+            yield from self._steps(model, request, ids, record)
         except _RefusedError as error:
             message = error.args[0]
         except SafelightError as error:
             message = str(error)
         except Exception as error:  # as in ``load``
-            self._cache = None
             message, details = in_words(error), traceback.format_exc()
         except GeneratorExit:
-            self._recorder.end("The run was given up.")
+            if record is not None:
+                record.end("The run was given up.")
             raise
-        self._recorder.end(message)
+        if record is not None:
+            record.end(message)
         yield from self._recorder.take_warnings()
         yield RunEnded(request.run_id, message, details)
 
-    def _run(self, request: RunRequest) -> Iterator[RunReply]:
+    def _steps(self, model: Model, request: RunRequest, ids: Sequence[int], record: RunRecord) -> RunSteps:
+        """A run's events and passes. Its cache serves later runs, unless it fails."""
+        cache = self._caches.take(model, ids)
+        is_sound = False
+        try:
+            for item in self._items(model, request, ids, record.trace.config, cache):
+                if not isinstance(item, Event):
+                    yield PassWanted(item)
+                    continue
+                record.append(item)  # before the event is reported
+                yield from self._recorder.take_warnings()
+                if isinstance(item, CanvasCommitted):
+                    yield from self._memory(model)
+                yield RunAdvanced(request.run_id, item)
+            is_sound = True
+        except (SafelightError, GeneratorExit):
+            is_sound = True
+            raise
+        finally:
+            if is_sound:
+                self._caches.give_back(cache)
+
+    def perform(self, passes: Sequence[PassWanted]) -> None:
+        from engine.decoding.generate import perform  # torch
+
         model = self._require_model()
-        messages = self._fitting(model, request) if request.kind == "chat" else request.messages
-        if request.source is not None:
-            ids = self._prompt_of(model, request.source.header)
-        else:
-            ids = model.chat_ids(messages, enable_thinking=request.think)
-        trace = self._recorder.begin(request, messages, ids, model.tokenizer)
-        yield from self._recorder.take_warnings()
-        yield RunStarted(request.run_id, trace)
-        for event in self._events(model, request, ids, trace.config):
-            self._recorder.append(event)  # before the event is reported
-            yield from self._recorder.take_warnings()
-            if isinstance(event, CanvasCommitted):
-                yield from self._memory(model)
-            yield RunAdvanced(request.run_id, event)
+        for wanted in passes:
+            perform(model, cast("Pass", wanted.what))
+            wanted.is_done = True
 
     @staticmethod
     def _fitting(model: Model, request: RunRequest) -> tuple[Message, ...]:
@@ -208,26 +232,41 @@ class LocalBackend:
             raise _RefusedError(found.problem)
         return tuple(dict(message) for message in found.kept)
 
-    @staticmethod
-    def _prompt_of(model: Model, header: TraceHeader) -> Sequence[int]:
-        """A recorded run's prompt as tokens."""
-        return header.prompt_ids or model.chat_ids(header.messages, enable_thinking=header.think)
-
-    def _events(
-        self, model: Model, request: RunRequest, ids: Sequence[int], config: GenerationConfig
-    ) -> Iterator[Event]:
-        source, cancel, cache = request.source, request.cancel, self._own_cache(model)
+    def _items(
+        self, model: Model, request: RunRequest, ids: Sequence[int], config: GenerationConfig, cache: KVCache
+    ) -> Iterable[Event | Pass]:
+        source, cancel = request.source, request.cancel
         if source is None:
             return self.generate(model, ids, config, request.seed, cancel, cache)
-        from engine.decoding.generate import fork, infill  # torch
+        from engine.decoding.generate import forking, refilling  # torch
 
         committed = source.committed
         rows, steps = [event.tokens for event in committed], [event.steps for event in committed]
         if request.kind == "infill":
-            run = infill(model, ids, config, request.seed, rows, request.marks, cancel, cache)
+            run = refilling(model, ids, config, request.seed, rows, request.marks, cancel, cache)
             return with_unmarked(run, source, {mark.block for mark in request.marks})
         known = request.departure.block
-        return fork(model, ids, config, request.seed, rows[:known], steps[: known + 1], request.changes, cancel, cache)
+        return forking(
+            model, ids, config, request.seed, rows[:known], steps[: known + 1], request.changes, cancel, cache
+        )
+
+    # ---------------------------------------------------------------- adapters
+
+    def _adapter_of(self, request: RunRequest) -> str | None:
+        """The adapter that a run is to have, a folder or an id; None: none."""
+        return self._chosen if request.adapter is None else request.adapter or None
+
+    def _put_adapter(self, model: Model, path: str | None) -> None:
+        """Put an adapter on the model, or take it off; not while a run is under way."""
+        if path == self._present:
+            return
+        self._caches.clear()  # they were filled with another adapter, or without
+        if path is None:
+            self.unload_adapter(model)
+        else:
+            self.load_adapter(model, path)
+        self._present = path
+        self._recorder.adapter_changed(model.adapter)
 
     # ---------------------------------------------------------------- influence
 
@@ -237,22 +276,28 @@ class LocalBackend:
         except SafelightError as error:
             return InfluenceMeasured(request, None, str(error))
         except Exception as error:  # as in ``load``
-            self._cache = None
+            self._caches.clear()
             return InfluenceMeasured(request, None, in_words(error))
 
     def _influence(self, model: Model, request: InfluenceRequest) -> Influence:
         from engine.decoding.influence import influence  # torch
 
-        return influence(
+        self._put_adapter(model, self._chosen)
+        header = request.trace.header
+        ids = header.prompt_ids or model.chat_ids(header.messages, enable_thinking=header.think)
+        cache = self._caches.take(model, ids)
+        found = influence(
             model,
-            self._prompt_of(model, request.trace.header),
+            ids,
             [event.tokens for event in request.trace.committed if event.block_index < request.block],
             request.canvas,
             request.position,
             request.token,
-            cache=self._own_cache(model),
+            cache=cache,
             temperature=request.temperature,
         )
+        self._caches.give_back(cache)
+        return found
 
     # ---------------------------------------------------------------- the engine; each imports torch
 
@@ -284,17 +329,18 @@ class LocalBackend:
         seed: int,
         cancel: threading.Event,
         cache: KVCache,
-    ) -> Iterator[Event]:
-        from engine.decoding.generate import generate  # torch
+    ) -> Iterable[Event | Pass]:
+        from engine.decoding.generate import generating  # torch
 
-        return generate(model, ids, config, seed, cancel, cache)
+        return generating(model, ids, config, seed, cancel, cache)
 
 
-def with_unmarked(run: Iterable[Event], source: Recording, marked: Collection[int]) -> Iterator[Event]:
-    """An infilling's events, with the source's events for blocks it did not change, in block order."""
+def with_unmarked(run: Iterable[Event | Pass], source: Recording, marked: Collection[int]) -> Iterator[Event | Pass]:
+    """An infilling's items, with the source's events for blocks it did not change, in block order."""
     kept = deque(place for place, entry in enumerate(source.entries) if entry.block >= 0 and entry.block not in marked)
-    for event in run:
-        here = entry_of(event)
-        while kept and (here.kind == "end" or source.entries[kept[0]].block < here.block):
-            yield source.event(kept.popleft())
-        yield event
+    for item in run:
+        if isinstance(item, Event):
+            here = entry_of(item)
+            while kept and (here.kind == "end" or source.entries[kept[0]].block < here.block):
+                yield source.event(kept.popleft())
+        yield item

@@ -39,7 +39,7 @@ def reporting_candidates(config: GenerationConfig) -> GenerationConfig:
 
 
 class Recorder:
-    """One run at a time, in one thread.
+    """Begins the records of runs, in one thread.
 
     Args:
         folder: where traces are stored; None keeps them in memory only.
@@ -48,8 +48,6 @@ class Recorder:
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
         self._model: ModelIdentity | None = None
-        self._trace: Trace | None = None
-        self._writer: TraceWriter | None = None
         self._warnings: list[TraceNotKept] = []
         self._has_warned = False
         self._is_ready = False  # the folder exists and is private to the user
@@ -67,21 +65,18 @@ class Recorder:
 
     def begin(
         self, request: RunRequest, messages: tuple[Message, ...], ids: Sequence[int], tokenizer: Tokenizer
-    ) -> Trace:
+    ) -> RunRecord:
         """Begin recording a run. For a fork, the blocks before the change are copied from the source.
 
         Args:
             messages: those of the request that are passed to the model.
             ids: the same as tokens.
-
-        Returns:
-            Its trace, to which events are appended from now on.
         """
         prompt_ids = tuple(int(token) for token in ids)
         if request.source is None:
             header = TraceHeader(
                 model=self._model or ModelIdentity(""),
-                prompt=messages[-1]["content"],
+                prompt=messages[-1]["content"] if messages else request.text,
                 config=reporting_candidates(request.config),
                 seed=request.seed,
                 messages=messages,
@@ -101,64 +96,87 @@ class Recorder:
             marks=request.marks,
             **TraceHeader.fresh(),
         )
-        trace = self._open(header, tokenizer, keep=request.keep)
+        record = self._open(header, tokenizer, keep=request.keep)
         if departure is not None:
-            self._copy(request.source, block)
-        return trace
+            record.copy(request.source, block)
+        return record
 
-    def _open(self, header: TraceHeader, tokenizer: Tokenizer, *, keep: bool) -> Trace:
+    def _open(self, header: TraceHeader, tokenizer: Tokenizer, *, keep: bool) -> RunRecord:
         decode = functools.partial(read_reply, tokenizer)
-        self._trace = Trace(header=header, piece=tokenizer.piece, is_special=tokenizer.is_special, decode=decode)
+        trace = Trace(header=header, piece=tokenizer.piece, is_special=tokenizer.is_special, decode=decode)
+        writer = None
         if self._folder is not None and keep:
             path = self._folder / f"{header.id}{SUFFIX}"
-            self._writer = TraceWriter(path, header, tokenizer.piece, tokenizer.is_special, decode)
-            self._trace.path = path
-        return self._trace
-
-    def _copy(self, source: Recording, block: int) -> None:
-        """The events of a run before a block."""
-        for index, entry in enumerate(source.entries):
-            if entry.kind in ("canvas", "step", "commit") and entry.block < block:
-                self.append(source.event(index))
-
-    def append(self, event: Event) -> None:
-        """Record the run's next event."""
-        if self._trace is not None:
-            self._trace.append(event)
-        self._write(lambda writer: writer.append(event))
-
-    def end(self, failure: str = "") -> None:
-        """End the recording; ``failure`` says why the run ended early. Does nothing if none is being recorded."""
-        if self._trace is not None and failure:
-            self._trace.fail(failure)
-        self._write(lambda writer: writer.close(failure))
-        if self._writer is not None and self._folder is not None:
-            self._has_warned = False
-            if self._runs % RUNS_TO_PRUNE == 0:
-                prune_traces(self._folder)
-            self._runs += 1
-        self._trace = self._writer = None
+            writer = TraceWriter(path, header, tokenizer.piece, tokenizer.is_special, decode)
+            trace.path = path
+        return RunRecord(self, trace, writer)
 
     def take_warnings(self) -> list[TraceNotKept]:
         """Warnings since the last call."""
         warnings, self._warnings = self._warnings, []
         return warnings
 
+    # ---------------------------------------------------------------- what records ask of it
+
+    def prepare(self) -> None:
+        """Make the folder, private to the user.
+
+        Raises:
+            OSError: it cannot be made.
+        """
+        if self._folder is not None and (not self._is_ready or not self._folder.exists()):
+            make_private(self._folder)
+            self._is_ready = True
+
+    def was_stored(self) -> None:
+        """A trace was written to its end."""
+        self._has_warned = False
+        if self._folder is not None and self._runs % RUNS_TO_PRUNE == 0:
+            prune_traces(self._folder)
+        self._runs += 1
+
+    def was_not_stored(self, error: Exception) -> None:
+        """A trace cannot be written: warn, unless nothing was stored since the last warning."""
+        why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        problem = why if isinstance(error, TraceError) else f"{self._folder} ({why})"
+        if not self._has_warned:
+            self._has_warned = True
+            pattern = "Runs are not kept for replay now: {problem}."
+            self._warnings.append(TraceNotKept(Sentence(pattern, problem=problem.rstrip("."))))
+
+
+class RunRecord:
+    """One run's trace, and its file if it has one."""
+
+    def __init__(self, recorder: Recorder, trace: Trace, writer: TraceWriter | None) -> None:
+        self.trace = trace
+        self._recorder, self._writer = recorder, writer
+
+    def append(self, event: Event) -> None:
+        """Record the run's next event."""
+        self.trace.append(event)
+        self._write(lambda writer: writer.append(event))
+
+    def end(self, failure: str = "") -> None:
+        """End the recording; ``failure`` says why the run ended early."""
+        if failure:
+            self.trace.fail(failure)
+        self._write(lambda writer: writer.close(failure))
+        if self._writer is not None:
+            self._recorder.was_stored()
+
+    def copy(self, source: Recording, block: int) -> None:
+        """Record the events of a run before a block."""
+        for index, entry in enumerate(source.entries):
+            if entry.kind in ("canvas", "step", "commit") and entry.block < block:
+                self.append(source.event(index))
+
     def _write(self, write: Callable[[TraceWriter], None]) -> None:
-        if self._writer is None or self._folder is None:
+        if self._writer is None:
             return
         try:
-            if not self._is_ready or not self._folder.exists():
-                make_private(self._folder)
-                self._is_ready = True
+            self._recorder.prepare()
             write(self._writer)
         except Exception as error:  # the run continues whatever fails here
-            self._writer = None
-            if self._trace is not None:
-                self._trace.path = None
-            why = (error.strerror if isinstance(error, OSError) else None) or str(error)
-            problem = why if isinstance(error, TraceError) else f"{self._folder} ({why})"
-            if not self._has_warned:
-                self._has_warned = True
-                pattern = "Runs are not kept for replay now: {problem}."
-                self._warnings.append(TraceNotKept(Sentence(pattern, problem=problem.rstrip("."))))
+            self._writer = self.trace.path = None
+            self._recorder.was_not_stored(error)

@@ -9,7 +9,7 @@ from engine.catalog import Traits
 from engine.config import GenerationConfig
 from engine.events import Event, Influence
 from engine.service.capabilities import Capabilities
-from engine.service.requests import InfluenceRequest
+from engine.service.requests import InfluenceRequest, RunRequest
 from engine.text.message import Message
 from engine.text.reply import Reply
 from engine.trace.recording import Recording
@@ -31,8 +31,10 @@ class LoadedModel:
     piece: Callable[[int], str]
     is_special: Callable[[int], bool]
     decode: Callable[[Iterable[int]], Reply]
+    write: Callable[[Iterable[int]], str]  # text of token ids, with special tokens written out
     count_tokens: Callable[[Sequence[Message]], int]  # of a conversation; slow: not for a GUI thread
     encode: Callable[[str], list[int]]
+    prompt_ids: Callable[[RunRequest], list[int]]  # a request's prompt as tokens; slow, like ``count_tokens``
     fingerprint: str  # of its files
     context: int  # the model's positions, for prompt and answer together
     threads: int = 0  # CPU threads that a pass takes; 0 on a GPU
@@ -136,6 +138,14 @@ class RunEnded:
     run_id: str
     message: str = ""
     details: str = ""
+
+
+@dataclass(eq=False)
+class PassWanted:
+    """Between the replies of a run: it goes on once this pass is performed. Only the backend knows what it is."""
+
+    what: object
+    is_done: bool = False  # set by the backend
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from engine.config import GenerationConfig
 from engine.forks import Fork, Mark
@@ -12,7 +13,7 @@ from engine.text.message import Message
 from engine.trace.header import new_id
 from engine.trace.recording import Recording
 
-RunKind = Literal["chat", "puzzle", "fork", "infill"]
+RunKind = Literal["chat", "completion", "puzzle", "fork", "infill"]
 
 
 @dataclass(frozen=True)
@@ -30,9 +31,9 @@ class LoadRequest:
 class RunRequest:
     """One generation; ``cancel`` stops it within one denoising step.
 
-    A chat or a puzzle answers ``messages``. A fork continues ``source`` with ``changes``; an infill regenerates
-    the ``marks`` in the finished text of ``source``. Those two take the prompt and the settings of ``source``, and
-    a fork its seed, too: see ``RunRequest.fork`` and ``RunRequest.infill``.
+    A chat or a puzzle answers ``messages``, a completion goes on with ``text``. A fork continues ``source`` with
+    ``changes``; an infill regenerates the ``marks`` in the finished text of ``source``. Those two take the prompt and
+    the settings of ``source``, and a fork its seed, too: see ``RunRequest.fork`` and ``RunRequest.infill``.
     """
 
     kind: RunKind
@@ -45,12 +46,15 @@ class RunRequest:
     source: Recording | None = None
     changes: tuple[Fork, ...] = ()  # all changes of ``source``, the newest last
     marks: tuple[Mark, ...] = ()
+    tools: tuple[Mapping[str, Any], ...] = ()  # of a chat: functions as JSON schemas, for the chat template
+    text: str = ""  # of a completion: the prompt as it is, without a template
+    adapter: str | None = None  # for this run, a folder or an embedded one's id; "": none; None: the one attached
     run_id: str = field(default_factory=new_id)
     cancel: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
         if (self.kind in ("fork", "infill")) != (self.source is not None):
-            raise ValueError("a fork and an infill go on from a source; a chat and a puzzle have none")
+            raise ValueError("a fork and an infill go on from a source; the others have none")
 
     @property
     def departure(self) -> Fork:

@@ -34,11 +34,12 @@ from engine.service import (
     MemoryUsed,
     ModelLoaded,
     ModelUnloaded,
+    PassWanted,
     RunAdvanced,
     RunEnded,
-    RunReply,
     RunRequest,
     RunStarted,
+    RunSteps,
 )
 from engine.text.message import Message
 from tests.fake_engine import FakeEngine
@@ -133,6 +134,7 @@ def test_the_worker_is_never_further_ahead_than_the_mailbox_is_large(
     qtbot: QtBot, link: EngineLink, reader: Reader, fake: Any
 ) -> None:
     loaded(qtbot, link, reader)
+    reader.largest_batch = 0
     fake.steps = 400
     link.run(chat(fake.defaults))
     qtbot.waitUntil(lambda: reader.has(GenerationFinished))
@@ -246,11 +248,19 @@ def test_mailbox_tells_only_the_first_item() -> None:
     assert box.drain() == []
 
 
-def test_a_full_mailbox_lets_a_hurried_writer_pass() -> None:
-    box: Mailbox[int] = Mailbox(1)
+def test_a_full_mailbox_says_so_until_it_is_drained() -> None:
+    box: Mailbox[int] = Mailbox(2)
+    drained: list[int] = []
+    box.on_drained = lambda: drained.append(1)
     box.put(0)
-    box.put(1, hurry=lambda: True)
+    assert not box.is_full
+    box.put(1)
+    assert box.is_full
     assert box.drain() == [0, 1]
+    assert not box.is_full
+    assert drained == [1]
+    box.drain()
+    assert drained == [1]  # there was nothing
 
 
 def test_a_model_can_be_let_go(qtbot: QtBot, link: EngineLink, reader: Reader, fake: Any) -> None:
@@ -273,13 +283,19 @@ class Elsewhere:
     def unload(self) -> ModelUnloaded:
         return ModelUnloaded()
 
-    def run(self, request: RunRequest) -> Iterator[RunReply]:
+    def admits(self, request: RunRequest, running: Sequence[RunRequest]) -> bool:  # noqa: ARG002
+        return not running
+
+    def begin(self, request: RunRequest) -> RunSteps:
         fake = FakeEngine()
         fake.steps = 5
         yield RunStarted(request.run_id, Trace(prompt="hello"))
         for event in fake.generate(None, [2], request.config, request.seed, request.cancel):
             yield RunAdvanced(request.run_id, event)
         yield RunEnded(request.run_id, "the line is down")
+
+    def perform(self, passes: Sequence[PassWanted]) -> None:  # noqa: ARG002
+        raise AssertionError("no pass was asked for")
 
     def set_adapter(self, request: AdapterRequest) -> AdapterChanged:
         return AdapterChanged(request.path_or_id, message="this model takes no adapters")

@@ -47,6 +47,7 @@ from engine.service import (
     RunReply,
     RunRequest,
     RunStarted,
+    run_alone,
 )
 from engine.service.recorder import TOP_K
 from tests.fake_engine import FakeEngine
@@ -66,7 +67,7 @@ def chat(config: GenerationConfig, seed: int = 7, prompt: str = "hello", **optio
 
 
 def ended(backend: Backend, request: RunRequest) -> RunEnded:
-    *_, last = backend.run(request)
+    *_, last = run_alone(backend, request)
     assert isinstance(last, RunEnded)
     return last
 
@@ -183,7 +184,7 @@ def test_a_model_can_be_let_go(fake: FakeEngine) -> None:
 @pytest.mark.parametrize("kind", ["chat", "puzzle"])
 def test_every_reply_of_a_run_has_its_id(fake: FakeEngine, kind: Any) -> None:
     request = RunRequest(kind, MESSAGES, fake.defaults, 7)
-    replies = [reply for reply in fake.run(request) if not isinstance(reply, MemoryUsed)]
+    replies = [reply for reply in run_alone(fake, request) if not isinstance(reply, MemoryUsed)]
     assert {reply.run_id for reply in replies} == {request.run_id}  # type: ignore[union-attr]
     assert [type(reply) for reply in replies] == [RunStarted, *[RunAdvanced] * 7, RunEnded]
     assert trace_of(replies).events == events(replies)
@@ -193,14 +194,14 @@ def test_every_reply_of_a_run_has_its_id(fake: FakeEngine, kind: Any) -> None:
 
 def test_an_event_is_taken_down_before_it_is_told(fake: FakeEngine) -> None:
     replies: list[RunReply] = []
-    for reply in fake.run(chat(fake.defaults)):
+    for reply in run_alone(fake, chat(fake.defaults)):
         replies.append(reply)
         assert trace_of(replies).events[: len(events(replies))] == events(replies)
 
 
 def test_memory_in_use_is_told_before_each_block(fake: FakeEngine) -> None:
     fake.blocks = 2
-    replies = list(fake.run(chat(fake.defaults)))
+    replies = list(run_alone(fake, chat(fake.defaults)))
     places = [place for place, reply in enumerate(replies) if isinstance(reply, MemoryUsed)]
     assert len(places) == 2
     assert all(isinstance(replies[place + 1].event, CanvasCommitted) for place in places)  # type: ignore[union-attr]
@@ -209,7 +210,7 @@ def test_memory_in_use_is_told_before_each_block(fake: FakeEngine) -> None:
 def test_a_cancelled_chat_says_how_it_ended(fake: FakeEngine) -> None:
     request = chat(fake.defaults)
     request.cancel.set()
-    replies = list(fake.run(request))
+    replies = list(run_alone(fake, request))
     assert [type(event) for event in events(replies)][-1] is GenerationFinished
     assert replies[-1] == RunEnded(request.run_id)
     assert fake.steps_run == 0
@@ -218,19 +219,19 @@ def test_a_cancelled_chat_says_how_it_ended(fake: FakeEngine) -> None:
 def test_a_puzzle_that_was_given_up_is_not_begun(fake: FakeEngine) -> None:
     request = RunRequest("puzzle", MESSAGES, fake.defaults, 7)
     request.cancel.set()
-    assert list(fake.run(request)) == [RunEnded(request.run_id)]
+    assert list(run_alone(fake, request)) == [RunEnded(request.run_id)]
     assert fake.prompts == []
 
 
 def test_a_run_without_a_model_ends_at_once() -> None:
     request = chat(QUICK)
-    (reply,) = LocalBackend().run(request)
+    (reply,) = run_alone(LocalBackend(), request)
     assert reply == RunEnded(request.run_id, "no model is loaded; choose one first")
 
 
 def test_runs_of_a_model_share_one_cache(fake: FakeEngine) -> None:
     def run() -> object:
-        list(fake.run(chat(fake.defaults)))
+        list(run_alone(fake, chat(fake.defaults)))
         return fake.caches[-1]
 
     first = run()
@@ -256,7 +257,7 @@ def test_memory_that_runs_out_is_said_in_plain_words(fake: FakeEngine, name: str
 
 
 def test_the_template_is_told_whether_to_think(fake: FakeEngine) -> None:
-    list(fake.run(chat(fake.defaults, think=True)))
+    list(run_alone(fake, chat(fake.defaults, think=True)))
     assert fake.options == [{"enable_thinking": True}]
 
 
@@ -264,7 +265,7 @@ def test_a_chat_leaves_out_the_turns_that_do_not_fit(fake: FakeEngine) -> None:
     told = [{"role": role, "content": f"{word} " * 300} for role, word in (("user", "a"), ("assistant", "b"))]
     last = {"role": "user", "content": "and now"}
     request = RunRequest("chat", (*told, *told, *told, last), fake.defaults, 0, reserve=8)
-    trace = trace_of(list(fake.run(request)))
+    trace = trace_of(list(run_alone(fake, request)))
     assert fake.prompts[-1] == [*told, last]
     assert trace.header.messages == (*told, last)
 
@@ -280,7 +281,7 @@ def test_a_prompt_that_does_not_fit_is_refused_in_a_sentence_that_can_be_transla
 def test_a_run_that_is_not_read_to_its_end_is_given_up(tmp_path: Path) -> None:
     fake = FakeEngine(tmp_path)
     loaded(fake)
-    run = fake.run(chat(fake.defaults))
+    run = run_alone(fake, chat(fake.defaults))
     started = next(run)
     assert isinstance(started, RunStarted)
     next(run)
@@ -295,7 +296,7 @@ def test_the_real_engine_reads_a_prompt_only_from_where_it_is_new(skills: LocalB
     counts = []
     loaded(skills)
     for prompt in ("What is 47 + 5?", "What is 47 + 8?", "What is 47 + 8?"):
-        told = events(list(skills.run(chat(quick, 0, prompt))))
+        told = events(list(run_alone(skills, chat(quick, 0, prompt))))
         found = next(event for event in told if isinstance(event, PrefillFinished))
         counts.append((found.prompt_tokens, found.reused_tokens))
     (first, none), (second, shared), again = counts
@@ -309,9 +310,9 @@ def test_the_real_engine_reads_a_prompt_only_from_where_it_is_new(skills: LocalB
 
 
 def test_a_fork_without_a_change_comes_out_as_the_run_and_knows_its_parent(skills: LocalBackend) -> None:
-    root = trace_of(list(skills.run(chat(QUICK, 3, "Count from 4 to 43."))))
+    root = trace_of(list(run_alone(skills, chat(QUICK, 3, "Count from 4 to 43."))))
     request = RunRequest.fork(root, (Fork(1, 1),))
-    replies = list(skills.run(request))
+    replies = list(run_alone(skills, request))
     trace = trace_of(replies)
     assert replies[-1] == RunEnded(request.run_id)
     assert (request.kind, request.seed, request.messages) == ("fork", root.seed, root.header.messages)
@@ -326,10 +327,10 @@ def test_a_fork_without_a_change_comes_out_as_the_run_and_knows_its_parent(skill
 
 def test_a_fork_may_change_several_blocks_at_once(skills: LocalBackend) -> None:
     """It departs from its source at the first change that is new, not at the last."""
-    root = trace_of(list(skills.run(chat(QUICK, 3, "Count from 4 to 43."))))
+    root = trace_of(list(run_alone(skills, chat(QUICK, 3, "Count from 4 to 43."))))
     pins = tuple((at, int(token)) for at, token in enumerate(root.committed[0].tokens))
     first, second = Fork(0, 0, pinned=pins), Fork(1, 0, pinned=((0, 70),))
-    trace = trace_of(list(skills.run(RunRequest.fork(root, (first, second)))))
+    trace = trace_of(list(run_alone(skills, RunRequest.fork(root, (first, second)))))
     assert trace.header.parent is not None
     assert (trace.header.parent.block, trace.header.parent.step) == (0, 0)
     one, other = trace.committed
@@ -340,9 +341,9 @@ def test_a_fork_may_change_several_blocks_at_once(skills: LocalBackend) -> None:
 
 
 def test_an_infill_keeps_the_other_blocks_in_their_order(skills: LocalBackend) -> None:
-    root = trace_of(list(skills.run(chat(QUICK, 3, "Count from 4 to 43."))))
+    root = trace_of(list(run_alone(skills, chat(QUICK, 3, "Count from 4 to 43."))))
     request = RunRequest.infill(root, (Mark(0, 2, 6),), seed=11)
-    replies = list(skills.run(request))
+    replies = list(run_alone(skills, request))
     assert replies[-1] == RunEnded(request.run_id)
     told = events(replies)
     blocks = [event.block_index for event in told if isinstance(event, CanvasStarted | StepFinished | CanvasCommitted)]
@@ -368,14 +369,14 @@ def test_an_adapter_that_is_none_is_said_and_changes_nothing(skills: LocalBacken
     assert put == AdapterChanged("sudoku-lora", "Sudoku adapter")
     refused = skills.set_adapter(AdapterRequest("nowhere/at-all"))
     assert "there is no adapter at" in refused.message
-    trace = trace_of(list(skills.run(chat(QUICK.replace(max_new_tokens=1)))))
+    trace = trace_of(list(run_alone(skills, chat(QUICK.replace(max_new_tokens=1)))))
     assert trace.header.model.adapter == "Sudoku adapter"
     assert skills.set_adapter(AdapterRequest(None)) == AdapterChanged(None)
     loaded(skills)
 
 
 def test_influence_is_measured_or_refused_in_words(skills: LocalBackend) -> None:
-    root = trace_of(list(skills.run(chat(QUICK))))
+    root = trace_of(list(run_alone(skills, chat(QUICK))))
     canvas = tuple(int(token) for token in root.committed[0].tokens)
     request = InfluenceRequest(root, 0, canvas, 1, 5, 1.0)
     measured = skills.measure(request)

@@ -23,6 +23,7 @@ from engine.service import (
     RunRequest,
     RunStarted,
     TraceNotKept,
+    run_alone,
 )
 from engine.service.recorder import TOP_K, reporting_candidates
 from engine.trace import Draft
@@ -73,7 +74,7 @@ def run(reader: Reader, fake: FakeEngine) -> Run:
 
     def run(**changes: Any) -> Trace:
         request = RunRequest("chat", MESSAGES, fake.defaults.replace(**changes), 7, think=True)
-        reader.replies += fake.run(request)
+        reader.replies += run_alone(fake, request)
         assert isinstance(reader.replies[-1], RunEnded)
         return reader.trace
 
@@ -179,7 +180,7 @@ def test_the_real_engine_replays_as_it_was_seen(reader: Reader, tmp_path: Path, 
     def steps() -> int:
         return sum(isinstance(event, StepFinished) for event in reader.events)
 
-    for reply in backend.run(request):
+    for reply in run_alone(backend, request):
         reader.replies.append(reply)
         if steps() == stop_after:
             request.cancel.set()

@@ -1,0 +1,322 @@
+"""Shares one backend among any number of clients: a window, a server, a test. Knows neither Qt, HTTP nor torch.
+
+The backend lives in one thread. Requests are served in the order in which they came: runs that it admits go on
+together, a pass of each at a time; a load, an adapter and a measurement wait until no run is under way.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import threading
+import traceback
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from engine.errors import SafelightError, Sentence
+from engine.service.backend import Backend, RunSteps
+from engine.service.capabilities import Capabilities
+from engine.service.failures import in_words
+from engine.service.replies import (
+    AdapterChanged,
+    LoadedModel,
+    LoadFailed,
+    LoadProgress,
+    LoadReply,
+    LoadStarted,
+    ModelLoaded,
+    ModelUnloaded,
+    PassWanted,
+    RunEnded,
+    RunReply,
+    ServiceReply,
+)
+from engine.service.requests import AdapterRequest, InfluenceRequest, LoadRequest, RunRequest
+from engine.text.message import Message
+
+STACK_BYTES = 16 * 2**20  # secondary threads have 0.5 MiB on macOS, too little for tensor libraries
+POLL_SECONDS = 0.05  # how often a flag is looked at while there is nothing else to do
+MOST_REPLIES = 16  # of one run in a turn, so that one without passes does not hold up the others
+
+
+class BusyError(SafelightError):
+    """Too many runs wait already."""
+
+
+class Outlet(Protocol):
+    """Where a client gets its replies; called in the scheduler's thread."""
+
+    def put(self, reply: ServiceReply) -> None:
+        """Take a reply; must not block."""
+
+    @property
+    def is_full(self) -> bool:
+        """While it is, its runs are not taken further, the others are. Call ``Scheduler.wake`` once it is not."""
+
+
+@dataclass(eq=False)
+class _Run:
+    """A run that waits or is under way."""
+
+    request: RunRequest
+    outlet: Outlet
+    steps: RunSteps | None = None
+    wanted: PassWanted | None = None
+
+    @property
+    def is_paused(self) -> bool:
+        return self.outlet.is_full and not self.request.cancel.is_set()
+
+
+@dataclass(eq=False)
+class _Call:
+    """Something that is done while no run is under way."""
+
+    perform: Callable[[], None]
+
+
+class Scheduler:
+    """A backend in a thread of its own. All methods may be called from any thread. Must be closed.
+
+    The backend is called from that thread alone.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self.model: LoadedModel | None = None
+        self.loading: LoadStarted | LoadProgress | None = None
+        self._held: LoadedModel | None = None  # while another is being loaded
+        self._backend = backend
+        self._waiting: deque[_Run | _Call] = deque()
+        self._active: list[_Run] = []
+        self._load: LoadRequest | None = None  # the newest
+        self._changed = threading.Condition()
+        self._has_news = False  # since the thread last looked
+        self._is_closing = False
+        before = threading.stack_size(STACK_BYTES)
+        try:
+            self._thread = threading.Thread(target=self._serve, name="safelight-engine", daemon=True)
+            self._thread.start()
+        finally:
+            threading.stack_size(before)
+
+    # ---------------------------------------------------------------- requests
+
+    def run(self, request: RunRequest, outlet: Outlet, most_waiting: int | None = None) -> None:
+        """Generate; the replies end with ``RunEnded``. A run that is cancelled while it waits gets no other.
+
+        Raises:
+            BusyError: ``most_waiting`` runs wait already.
+        """
+        with self._changed:
+            if most_waiting is not None and self.waiting >= most_waiting:
+                raise BusyError(Sentence("{count} requests wait already; try again in a moment.", count=self.waiting))
+            self._add(_Run(request, outlet))
+
+    def load(self, request: LoadRequest, outlet: Outlet) -> None:
+        """Load a model; everything asked for before it is cancelled."""
+        self._cancel_earlier(request)
+
+        def report(reply: LoadReply) -> None:
+            self._note(reply)
+            outlet.put(reply)
+
+        def load() -> None:
+            self._backend.load(request, report)
+            self.loading = None
+
+        self._add(_Call(load))
+
+    def unload(self, outlet: Outlet) -> None:
+        """Unload the model; everything asked for before it is cancelled."""
+        self._cancel_earlier(None)
+        self._call(outlet, self._backend.unload)
+
+    def set_adapter(self, request: AdapterRequest, outlet: Outlet) -> None:
+        """Attach an adapter to the model, or detach it."""
+        self._call(outlet, lambda: self._backend.set_adapter(request))
+
+    def measure(self, request: InfluenceRequest, outlet: Outlet) -> None:
+        """Measure how strongly one token influences the others."""
+        self._call(outlet, lambda: self._backend.measure(request))
+
+    def count_tokens(self, messages: Sequence[Message]) -> int:
+        """As ``Backend.count_tokens``, in the caller's thread."""
+        return self._backend.count_tokens(messages)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._backend.capabilities
+
+    @property
+    def running(self) -> int:
+        """Runs under way."""
+        return len(self._active)
+
+    @property
+    def waiting(self) -> int:
+        """Runs that have not begun."""
+        with self._changed:
+            return sum(isinstance(item, _Run) for item in self._waiting)
+
+    def wake(self) -> None:
+        """Look again: an outlet has room, or a run was cancelled."""
+        with self._changed:
+            self._has_news = True
+            self._changed.notify()
+
+    def cancel_all(self) -> None:
+        """Cancel every run and load."""
+        self._cancel_earlier(None)
+        self.wake()
+
+    def close(self, seconds: float = 10.0) -> bool:
+        """Cancel everything and end the thread; may be called again. False where it did not end in time."""
+        self._is_closing = True
+        self.cancel_all()
+        self._thread.join(seconds)
+        return not self.is_alive
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the thread is running."""
+        return self._thread.is_alive()
+
+    def _add(self, item: _Run | _Call) -> None:
+        with self._changed:
+            self._waiting.append(item)
+            self.wake()
+
+    def _call(self, outlet: Outlet, call: Callable[[], ServiceReply]) -> None:
+        def perform() -> None:
+            reply = call()
+            self._note(reply)
+            outlet.put(reply)
+
+        self._add(_Call(perform))
+
+    def _cancel_earlier(self, newest: LoadRequest | None) -> None:
+        with self._changed:
+            if self._load is not None:
+                self._load.cancel.set()
+            self._load = newest
+            for run in (*self._active, *(item for item in self._waiting if isinstance(item, _Run))):
+                run.request.cancel.set()
+
+    def _note(self, reply: ServiceReply) -> None:
+        """Keep what clients may ask for."""
+        match reply:
+            case LoadStarted():
+                self._held, self.model, self.loading = self.model, None, reply
+            case LoadProgress():
+                self.loading = reply
+            case ModelLoaded(model):
+                self.model, self.loading = model, None
+            case LoadFailed(kept=kept):
+                self.model, self.loading = self._held if kept else None, None
+            case ModelUnloaded():
+                self.model = None
+            case AdapterChanged(path, title, message) if self.model is not None and not message:
+                self.model = dataclasses.replace(self.model, adapter=path, adapter_title=title)
+
+    # ---------------------------------------------------------------- the thread
+
+    def _serve(self) -> None:
+        while True:
+            self._admit()
+            runs = list(self._active)
+            for run in runs:
+                self._take_further(run)
+            passes = [run for run in self._active if run.wanted is not None and not run.is_paused]
+            self._perform(passes)
+            if not passes and not self._wait(runs):
+                return
+
+    def _admit(self) -> None:
+        """Begin what waits, in order."""
+        while True:
+            with self._changed:
+                self._drop_cancelled()
+                item = self._waiting[0] if self._waiting else None
+                if isinstance(item, _Run):
+                    running = [run.request for run in self._active]
+                    if self._is_closing or (running and not self._backend.admits(item.request, running)):
+                        return
+                    self._active.append(item)
+                elif item is None or self._active or self._is_closing:
+                    return
+                self._waiting.popleft()
+            if isinstance(item, _Run):
+                item.steps = self._backend.begin(item.request)
+            else:
+                item.perform()
+
+    def _drop_cancelled(self) -> None:
+        """End the runs that were cancelled before they could begin; nobody waits behind them."""
+        if not self._active and not self._is_closing:
+            return  # the first in line begins at once, and says itself that it was cancelled
+        for item in list(self._waiting):
+            if isinstance(item, _Run) and item.request.cancel.is_set():
+                self._waiting.remove(item)
+                item.outlet.put(RunEnded(item.request.run_id))
+
+    def _take_further(self, run: _Run) -> None:
+        """Deliver a run's replies up to the next pass that it wants."""
+        for _ in range(MOST_REPLIES):
+            if run.steps is None or run.wanted is not None or run.is_paused:
+                return
+            self._resume(run, run.steps.__next__)
+
+    def _resume(self, run: _Run, resume: Callable[[], RunReply | PassWanted]) -> None:
+        """Let a run go on to its next item, and hand that on."""
+        try:
+            item = resume()
+        except StopIteration:
+            self._retire(run)
+        except Exception as error:  # a fault of the backend; the thread must live on
+            run.outlet.put(RunEnded(run.request.run_id, in_words(error), traceback.format_exc()))
+            self._retire(run)
+        else:
+            if isinstance(item, PassWanted):
+                run.wanted = item
+            else:
+                run.outlet.put(item)
+
+    def _retire(self, run: _Run) -> None:
+        run.steps = None
+        with self._changed:
+            self._active.remove(run)
+
+    def _perform(self, runs: Sequence[_Run]) -> None:
+        """Perform a pass of each; where that fails, one by one, so that only the run that it is about learns of it."""
+        passes = [run.wanted for run in runs if run.wanted is not None]
+        for run in runs:
+            run.wanted = None
+        if passes:
+            try:
+                self._backend.perform(passes)
+            except Exception as error:
+                self._fail(error, list(zip(runs, passes, strict=True)))
+
+    def _fail(self, error: Exception, failed: Sequence[tuple[_Run, PassWanted]]) -> None:
+        if len(failed) > 1:
+            for run, wanted in failed:
+                if not wanted.is_done:
+                    run.wanted = wanted
+                    self._perform([run])
+            return
+        [(run, _)] = failed
+        if run.steps is not None:
+            self._resume(run, functools.partial(run.steps.throw, error))  # it reports what failed
+
+    def _wait(self, runs: Sequence[_Run]) -> bool:
+        """Wait where there is nothing to do; False to end the thread."""
+        with self._changed:
+            if self._is_closing and not self._active:
+                return False
+            can_go_on = any(run in self._active and not run.is_paused for run in runs)
+            if not can_go_on and not self._has_news:
+                self._changed.wait(POLL_SECONDS if self._active or self._waiting else None)
+            self._has_news = False
+        return True
