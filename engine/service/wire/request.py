@@ -90,9 +90,7 @@ def request_from_json(raw: Any) -> RunRequest:
         config, unknown = read_config(raw["config"])
     if unknown:
         raise SafelightError(f"the settings {quoted(', '.join(unknown), 200)} are not known here; leave them out")
-    messages = tuple(_message(message) for message in items(raw, "messages", MOST_MESSAGES))
-    if not messages and kind != "completion":
-        raise SafelightError("a run needs at least one message")
+    messages = () if kind == "completion" else messages_from_json(raw["messages"])
     tools = items(raw, "tools", MOST_TOOLS)
     if not all(isinstance(tool, dict) for tool in tools):
         raise SafelightError("tools must be a list of objects")
@@ -107,6 +105,18 @@ def request_from_json(raw: Any) -> RunRequest:
         text=string(raw, "text", MOST_CHARACTERS),
         adapter=adapter,
     )
+
+
+def messages_from_json(raw: Any) -> tuple[Message, ...]:
+    """A conversation.
+
+    Raises:
+        SafelightError: it is none.
+    """
+    messages = tuple(_message(message) for message in items({"messages": raw}, "messages", MOST_MESSAGES))
+    if not messages:
+        raise SafelightError("a conversation needs at least one message")
+    return messages
 
 
 def _kind(raw: Any) -> RunKind:
