@@ -21,7 +21,7 @@ from engine.server.bodies import read_object
 from engine.server.context import ServerContext, adapters_of
 from engine.server.errors import UNSUPPORTED, ApiError, too_many
 from engine.server.runs import RunChannel, ServedRun
-from engine.server.sse import send_stream
+from engine.server.sse import joined, send_stream
 from engine.service import InfluenceMeasured, LoadedModel, RunAdvanced, RunEnded, RunRequest
 from engine.service.wire import (
     CONTENT_TYPE,
@@ -150,7 +150,10 @@ def _check_source(source: Recording, model: LoadedModel) -> None:
     largest = max((int(event.tokens.max(initial=0)) for event in source.committed), default=0)
     if (is_known and made_by.fingerprint != model.fingerprint) or not fits or largest >= model.vocab_size:
         raise ApiError(
-            400, f"That run is not one of the model {model.title}, which is loaded here.", param="source", code="other_model"
+            400,
+            f"That run is not one of the model {model.title}, which is loaded here.",
+            param="source",
+            code="other_model",
         )
 
 
@@ -162,7 +165,7 @@ class _RunStream:
         self._writer = ReplyWriter()
         self._marked = frozenset(mark.block for mark in request.marks)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
         model = self._context.model.name
         async with ServedRun(self._context, self._request, f"{PREFIX}/run", model) as run:
             run.watch(receive)
@@ -170,7 +173,7 @@ class _RunStream:
                 parts = self._parts(run)
                 first = await anext(parts)  # what cannot begin is refused with a status of its own
                 seconds = self._context.options.send_seconds
-                await send_stream(_joined(first, parts), send, seconds, CONTENT_TYPE)
+                await send_stream(joined(first, parts), send, seconds, CONTENT_TYPE)
             except ClientDisconnect:
                 pass
 
@@ -196,12 +199,6 @@ class _RunStream:
         """Of an infill the blocks that were not marked are with whoever asks."""
         block = getattr(reply.event, "block_index", None)
         return not marked or block is None or block in marked
-
-
-async def _joined(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    yield first
-    async for part in rest:
-        yield part
 
 
 # --- influence -------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.routing import Route
 
-from engine.server.answer import Answer
+from engine.server.answer import ServedAnswer
 from engine.server.bodies import read_body
 from engine.server.chat import plan_chat
 from engine.server.context import ServerContext
@@ -56,14 +56,14 @@ class ResponsesWriter:
         yield self._told("created", {"response": self._response("in_progress")})
         yield self._told("in_progress", {"response": self._response("in_progress")})
 
-    def add(self, parts: Sequence[OutputPart], answer: Answer) -> Iterator[bytes]:  # noqa: ARG002 - as all writers
+    def add(self, parts: Sequence[OutputPart], answer: ServedAnswer) -> Iterator[bytes]:  # noqa: ARG002 - as all writers
         yield from self._all(self._grow(parts))
 
     def add_frame(self, frame: dict[str, Any]) -> Iterator[bytes]:  # noqa: ARG002 - as all writers
         """Nothing: a response has no place for them."""
         yield from ()
 
-    def end(self, answer: Answer) -> Iterator[bytes]:
+    def end(self, answer: ServedAnswer) -> Iterator[bytes]:
         status = self._status(answer)
         if not self._items:
             yield from self._all(self._open("message"))
@@ -74,7 +74,7 @@ class ResponsesWriter:
         failed = self._response("failed") | {"error": {"code": "server_error", "message": error.message}}
         yield self._told("failed", {"response": failed})
 
-    def whole(self, parts: Sequence[OutputPart], answer: Answer) -> dict[str, Any]:
+    def whole(self, parts: Sequence[OutputPart], answer: ServedAnswer) -> dict[str, Any]:
         for _ in self._grow(parts):
             pass
         if not self._items:
@@ -82,7 +82,7 @@ class ResponsesWriter:
         return self._response(self._status(answer), answer)
 
     @staticmethod
-    def _status(answer: Answer) -> str:
+    def _status(answer: ServedAnswer) -> str:
         return "incomplete" if answer.finish_reason == "length" else "completed"
 
     def _grow(self, parts: Iterable[OutputPart]) -> Iterator[Told]:
@@ -118,7 +118,7 @@ class ResponsesWriter:
         self._sequence += 1
         return event(data, name)
 
-    def _response(self, status: str, answer: Answer | None = None) -> dict[str, Any]:
+    def _response(self, status: str, answer: ServedAnswer | None = None) -> dict[str, Any]:
         body, last = self._body, len(self._items) - 1
         is_over = answer is not None
         output = [item.json("completed" if item.index < last else status) for item in self._items] if is_over else []
@@ -150,7 +150,7 @@ class ResponsesWriter:
             "usage": None if answer is None else self._usage(answer),
         }
 
-    def _usage(self, answer: Answer) -> dict[str, Any]:
+    def _usage(self, answer: ServedAnswer) -> dict[str, Any]:
         usage = usage_of(answer, self._plan)
         thoughts = usage["completion_tokens_details"]["reasoning_tokens"]
         return {

@@ -1,4 +1,4 @@
-"""The body of ``/v1/responses``, and the chat that it comes to. Nothing is kept: a request holds the whole conversation."""
+"""The body of ``/v1/responses``, and the chat that it comes to. Nothing is kept: the input is the whole of it."""
 
 from __future__ import annotations
 

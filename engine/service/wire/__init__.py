@@ -1,7 +1,7 @@
 """One Safelight to another: a run's request, its replies, the model and measurements as bytes, and back, bit for bit.
 
-All of it is pure data and comes from a stranger: every function that reads raises one ``SafelightError`` for whatever is
-not as documented, before memory is taken for it. What goes in as JSON was parsed by ``engine.files.parse_json``.
+All of it is pure data and comes from a stranger: every function that reads raises one ``SafelightError`` for whatever
+is not as documented, before memory is taken for it. What goes in as JSON was parsed by ``engine.files.parse_json``.
 A server speaks it under these paths (``engine/server/dialect.py``):
 
     GET   /safelight/v1/model          the loaded model (``model``)
