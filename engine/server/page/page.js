@@ -50,8 +50,11 @@ async function asked(path, options) {
     throw error.name === "AbortError" ? error : new Refusal(GONE);
   }
   if (response.ok) return response;
+  if (response.status === 401) {
+    askForKey();
+    throw new Refusal("That is not this server’s key. Copy it from Safelight once more.");
+  }
   const said = await response.json().catch(() => null);
-  if (response.status === 401) askForKey();
   throw new Refusal(said?.error?.message || `The server answered with ${response.status}. Try again.`);
 }
 
