@@ -29,6 +29,7 @@ from engine.events import (
     Influence,
     PrefillFinished,
     StepFinished,
+    TextArrived,
     step_number,
 )
 from engine.forks import Fork, Mark, chain
@@ -103,6 +104,7 @@ __all__ = [
     "Reply",
     "SafelightError",
     "StepFinished",
+    "TextArrived",
     "Trace",
     "TraceError",
     "TraceFile",

@@ -2,7 +2,8 @@
 
 Order of a run: PrefillFinished (missing where a long prompt was cancelled while it was read), then for each block
 CanvasStarted, StepFinished ..., CanvasCommitted (missing where the run was cancelled inside the block), and
-GenerationFinished last, always. C is the canvas length.
+GenerationFinished last, always. C is the canvas length. A backend that reports no steps has TextArrived in place of
+blocks, and PrefillFinished anywhere before the end, if it is told how long the prompt was.
 """
 
 from __future__ import annotations
@@ -68,6 +69,15 @@ class CanvasCommitted:
 
 
 @dataclass(frozen=True, eq=False)
+class TextArrived:
+    """More of an answer whose steps and tokens nobody reports."""
+
+    text: str
+    is_thought: bool = False  # it belongs to the thinking, not to the answer
+    counted: int = 0  # tokens that came with it, where the backend says
+
+
+@dataclass(frozen=True, eq=False)
 class GenerationFinished:
     """The end of a run, with all committed tokens before the end token."""
 
@@ -83,7 +93,7 @@ class GenerationFinished:
         return len(self.tokens) / self.steps if self.steps else 0.0
 
 
-Event = PrefillFinished | CanvasStarted | StepFinished | CanvasCommitted | GenerationFinished
+Event = PrefillFinished | CanvasStarted | StepFinished | CanvasCommitted | TextArrived | GenerationFinished
 
 
 @dataclass(frozen=True, eq=False)

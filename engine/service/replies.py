@@ -36,7 +36,7 @@ class LoadedModel:
     encode: Callable[[str], list[int]]
     prompt_ids: Callable[[RunRequest], list[int]]  # a request's prompt as tokens; slow, like ``count_tokens``
     fingerprint: str  # of its files
-    context: int  # the model's positions, for prompt and answer together
+    context: int  # the model's positions, for prompt and answer together; 0 where a server does not say
     threads: int = 0  # CPU threads that a pass takes; 0 on a GPU
     kernels: str = ""  # which kernels compute, in words
     device_reason: str = ""  # why this device, in words
