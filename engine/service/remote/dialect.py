@@ -13,7 +13,7 @@ from engine.text.message import Message
 from engine.trace.header import TraceHeader
 
 if TYPE_CHECKING:
-    from engine.decoding.influence import Influence
+    from engine.events import Influence
 
 
 class Dialect(Protocol):

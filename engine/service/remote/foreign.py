@@ -22,7 +22,7 @@ from engine.text.reply import Reply
 from engine.trace.header import ModelIdentity, TraceHeader
 
 if TYPE_CHECKING:
-    from engine.decoding.influence import Influence
+    from engine.events import Influence
 
 CAPABILITIES = Capabilities(parallel_runs=4)
 DEVICE = "remote"
