@@ -130,4 +130,8 @@ def bodies(server: Rude, path: str = "/v1/chat/completions") -> list[dict[str, A
 
 def words(chunks: Iterable[str]) -> list[dict[str, Any]]:
     """Chunks with these texts, and an end."""
-    return [chunk({"role": "assistant", "content": ""}), *(chunk({"content": text}) for text in chunks), chunk({}, "stop")]
+    return [
+        chunk({"role": "assistant", "content": ""}),
+        *(chunk({"content": text}) for text in chunks),
+        chunk({}, "stop"),
+    ]
