@@ -16,7 +16,6 @@ from PySide6.QtWidgets import QMessageBox, QVBoxLayout, QWidget
 from app.models import tasks, words
 from app.models.entries import FOLDERS, PACKED, Action, ModelEntry, actions, entries
 from app.models.frame import PageFrame
-from app.models.hub_token import TokenStore
 from app.models.jobs import JobEnded, JobProgress, Jobs, ModelJob
 from app.models.local_folders import LocalFolders
 from app.models.memory import MemoryPlans
@@ -24,6 +23,7 @@ from app.models.question import ask
 from app.models.rows import ModelRow, RowState
 from app.models.token_keeper import TokenKeeper
 from app.system.i18n import tr
+from app.system.secret import HUB_TOKEN, Secret
 from engine import PUBLISHED, PublishedModel, SafelightError
 from engine.hub.download import ClosedError
 
@@ -51,14 +51,14 @@ class ModelsPage(QWidget):
         *,
         published: Sequence[PublishedModel] = PUBLISHED,
         endpoint: str | None = None,
-        tokens: TokenStore | None = None,
+        tokens: Secret | None = None,
     ) -> None:
         super().__init__()
         self.setObjectName("models")
         self._jobs, self._folder = jobs, folder
         self._local = LocalFolders(settings)
         self._published, self._endpoint, self._hub = published, endpoint, endpoint or HUB
-        self._tokens = tokens or TokenStore()
+        self._tokens = tokens or Secret(HUB_TOKEN)
         self._keeper = TokenKeeper(jobs, settings, self._tokens)
         self._offline = threading.Event()
         self._loaded: str | None = None

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from engine.config import LayerConfig, ModelConfig
-from engine.layers.attention import Attention, Extend, Span
+from engine.layers.attention import Attention, Extend, Reach
 from engine.layers.mlp import GatedMLP
 from engine.layers.moe import Experts, Router
 from engine.layers.norm import RMSNorm
@@ -36,7 +36,7 @@ class Block(nn.Module):
         self.causal_layer_scalar = nn.Parameter(torch.ones(1))
 
     def forward(
-        self, x: Tensor, rope: tuple[Tensor, Tensor], mask: Tensor | Span | None, extend: Extend, text_rows: int
+        self, x: Tensor, rope: tuple[Tensor, Tensor], mask: Tensor | Reach | None, extend: Extend, text_rows: int
     ) -> Tensor:
         """x (B, T, H), of which the first ``text_rows`` are text and the rest a canvas -> (B, T, H)."""
         x = x + self.post_attention_layernorm(self.self_attn(self.input_layernorm(x), rope, mask, extend, text_rows))
