@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from engine.config import GenerationConfig
 from engine.errors import SafelightError
-from engine.events import CanvasCommitted, Event
+from engine.events import CanvasCommitted, Event, Influence
 from engine.service.backend import RunSteps
 from engine.service.cache_pool import CachePool
 from engine.service.capabilities import Capabilities
@@ -42,7 +42,6 @@ from engine.trace.recording import Recording, entry_of
 if TYPE_CHECKING:
     import threading
 
-    from engine.decoding.influence import Influence
     from engine.decoding.protocols import Pass
     from engine.layers.kv_cache import KVCache
     from engine.models.model import Model
