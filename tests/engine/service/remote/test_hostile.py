@@ -12,7 +12,7 @@ import pytest
 
 from engine.service import LoadFailed, LoadRequest, RunEnded
 from engine.service.backend import run_alone
-from engine.service.remote import Patience, RemoteAddress, RemoteBackend, chat, list_models, probe, problems, sse
+from engine.service.remote import RemoteAddress, RemoteBackend, RemotePatience, chat, list_models, probe, problems, sse
 from tests.engine.hub.rude_server import Request
 from tests.engine.service.remote.servers import (
     JSON,
@@ -126,11 +126,11 @@ def test_an_answer_that_is_not_streamed_is_read_too() -> None:
 @pytest.mark.parametrize(
     ("answer", "patience", "said"),
     [
-        (lambda request: request.wait(30.0), Patience(answer=0.2), "does not answer in time"),
-        (raw(HALF, *SSE, stays=True), Patience(stall=0.2), "has sent nothing for long"),
+        (lambda request: request.wait(30.0), RemotePatience(answer=0.2), "does not answer in time"),
+        (raw(HALF, *SSE, stays=True), RemotePatience(stall=0.2), "has sent nothing for long"),
     ],
 )
-def test_what_hangs_is_given_up(answer: Callable[[Request], Any], patience: Patience, said: str) -> None:
+def test_what_hangs_is_given_up(answer: Callable[[Request], Any], patience: RemotePatience, said: str) -> None:
     with serving(v1_models=models("m"), v1_chat_completions=answer) as server:
         ran = ask(loaded(server, patience=patience))
     assert said in ran.ended.message

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from engine.config import GenerationConfig
-from engine.service.remote import Patience, RemoteAddress, RemoteBackend, list_models, probe
+from engine.service.remote import RemoteAddress, RemoteBackend, RemotePatience, list_models, probe
 from engine.service.replies import ModelLoaded
 from engine.service.requests import LoadRequest
 from tests.engine.service.remote.servers import Ran, ask, question
@@ -25,7 +25,7 @@ TEMPLATE = (
     "{% for message in messages %}<|{{ message['role'] }}|>{{ message['content'] }}{% endfor %}"
     "{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
-SLOW = Patience(connect=10.0, short=60.0, answer=60.0, stall=60.0)
+SLOW = RemotePatience(connect=10.0, short=60.0, answer=60.0, stall=60.0)
 
 
 def make_model(folder: Path) -> None:
