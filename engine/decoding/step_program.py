@@ -6,7 +6,7 @@ keys and values into the cache's buffers at a place read from there. All that an
 the flag that says whether the canvas has converged, and copied to the host behind the step.
 
 A canvas's first step may also commit the canvas before it: both go through the layers in one pass, text first, so that
-the weights are read once for the two.
+the weights are read once for the two. Programs of several runs can take their steps in one pass: see ``step_batch``.
 
 Knows neither files nor events. The plain stepper is its oracle.
 """
@@ -14,7 +14,7 @@ Knows neither files nor events. The plain stepper is its oracle.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -115,7 +115,7 @@ class StepProgram:
         self.runs_aside = self.captures  # ``launch`` returns before the step is done
         self.graphs: dict[bool, torch.cuda.CUDAGraph] = {}  # of the step, by whether it commits
         self.predicted: dict[bool, Tensor | None] = {}  # ``hidden`` in the memory of each of them
-        self.places: list[int] = []  # of the buffers that the graphs know
+        self.places: list[int] = []  # of the cache's buffers, as the graphs know them
 
     @property
     def cache(self) -> KVCache:
@@ -164,7 +164,7 @@ class StepProgram:
         )
         self.knobs.copy_(torch.tensor(knobs, dtype=torch.float32))
         if self.captures:
-            self._capture_missing()
+            self._look_where_buffers_are()
 
     def seed(self, seed: int) -> None:
         """Begin a run's random streams."""
@@ -173,12 +173,22 @@ class StepProgram:
 
     def launch(self, index: int) -> None:
         """Start step ``index`` of the canvas; returns before it is done on a GPU."""
-        commits = self.commits and index == 0
+        commits = self.commits_at(index)
+        if self.captures:
+            self._capture_missing(is_to_commit=commits)
         if commits in self.graphs:
             self.graphs[commits].replay()
             self.hidden = self.predicted[commits]
         else:
             self.run_step(commits)
+        self.send(index)
+
+    def commits_at(self, index: int) -> bool:
+        """Whether step ``index`` of the canvas commits the one before."""
+        return self.commits and index == 0
+
+    def send(self, index: int) -> None:
+        """Copy the facts of step ``index`` to the host behind it."""
         slot = self.slots[index % 2]
         for host, here in zip(slot.tensors, self._facts, strict=True):
             host.copy_(here, non_blocking=True)
@@ -206,18 +216,13 @@ class StepProgram:
         found = self.vocabulary(hidden)
         self.hidden = hidden
         if self.top_ids.numel():
-            self._likeliest(hidden, found.logsumexp)
+            tell_likeliest([self], hidden, [found.logsumexp])
         self.settle(found)
 
     def layers(self, text_rows: int = 0) -> Tensor:
         """The canvas (C,) and the ``text_rows`` of text before it through all layers -> hidden states (C, H)."""
-        network, cache = self.network, self.cache
+        network, cache, spans = self.network, self.cache, self.spans_with(text_rows)
         ids, offsets = (rows[self.length - text_rows :] for rows in (self.ids, self.offsets))
-        window = network.config.sliding_window
-        spans = {
-            kind: Span(bounds, text_rows, window if kind == "sliding_attention" else None)
-            for kind, bounds in self.spans.items()
-        }
         if self.fused is not None:
             x = self.fused.embed(ids, self.soft, text_rows)
             hidden = self.fused(x, self.fused.ropes(self.start, -text_rows, len(ids)), spans, cache)
@@ -226,20 +231,29 @@ class StepProgram:
             x = network.self_conditioning(embedded[:, text_rows:], self.soft[None])
             if text_rows:
                 x = torch.cat([embedded[:, :text_rows], x], dim=1)
-            extends = [self._writer(index, offsets) for index in range(len(network.layers))]
+            extends = [self.writer(index, offsets) for index in range(len(network.layers))]
             hidden = network.run(x, self.start + offsets, spans, extends, text_rows)[0]
         return hidden[text_rows:]
 
-    def _temperature(self, step: Tensor) -> Tensor:
+    def spans_with(self, text_rows: int) -> dict[str, Span]:
+        """What the canvas and ``text_rows`` of text before it attend to, for each kind of layer."""
+        window = self.network.config.sliding_window
+        return {
+            kind: Span(bounds, text_rows, window if kind == "sliding_attention" else None)
+            for kind, bounds in self.spans.items()
+        }
+
+    def temperature(self, step: Tensor) -> Tensor:
+        """Of step (1,) of the canvas, (1,)."""
         t_min, t_max, most = self.knobs[:3].unbind()
-        return t_min + (t_max - t_min) * ((most - step) / most)  # (1,)
+        return t_min + (t_max - t_min) * ((most - step) / most)
 
     def vocabulary(self, hidden: Tensor) -> VocabularyResult:
         """Hidden states (C, H) -> what the sampler needs of their logits, and the next soft embedding."""
         return kernels.vocabulary_stage(
             hidden,
             self.network.embed_tokens.table,
-            temperature=self._temperature(self.step),
+            temperature=self.temperature(self.step),
             draw=self.draw,
             cap=self.network.config.final_logit_softcapping,
             embed_scale=self.network.embed_scale,
@@ -248,33 +262,27 @@ class StepProgram:
             activations=self.activations,
         )
 
-    def _likeliest(self, hidden: Tensor, logsumexp: Tensor) -> None:
-        """Top k in a second walk over the table, a piece at a time; pinned positions are certain of their token."""
-        cap, count, size = (
-            self.network.config.final_logit_softcapping,
-            self.top_ids.shape[1],
-            self.network.config.vocab_size,
-        )
-        found = [self._best(hidden, start, count) for start in range(0, size, TOP_PIECE)]
+    def keep_likeliest(self, found: Sequence[tuple[Tensor, Tensor]], logsumexp: Tensor) -> None:
+        """Top k of what is ``best`` of each piece; pinned positions are certain of their token."""
+        cap, count = self.network.config.final_logit_softcapping, self.top_ids.shape[1]
         highest = torch.cat([values for values, _ in found], dim=1).float().topk(count, dim=-1)
         # Cap and temperature leave the order as it is.
-        logits = torch.tanh(highest.values / cap) * cap / self._temperature(self.step)
+        logits = torch.tanh(highest.values / cap) * cap / self.temperature(self.step)
         shares = torch.where(highest.values.isneginf(), 0.0, (logits - logsumexp[:, None]).exp())
         pinned = (self.pinned >= 0)[:, None]
-        first = torch.arange(count, device=hidden.device) == 0
+        first = torch.arange(count, device=logits.device) == 0
         likeliest = torch.cat([ids for _, ids in found], dim=1).gather(1, highest.indices)
         self.top_ids.copy_(torch.where(pinned & first, self.pinned[:, None].long(), likeliest))
         self.top_shares.copy_(torch.where(pinned, first.float(), shares))
 
-    def _best(self, hidden: Tensor, start: int, count: int) -> tuple[Tensor, Tensor]:
-        """The highest raw logits (C, count at most) of one piece of the vocabulary, and their tokens."""
-        raw = self._raw(hidden, start)
+    def best(self, raw: Tensor, start: int) -> tuple[Tensor, Tensor]:
+        """The highest of raw logits (C, V') of one piece of the vocabulary (C, K at most), and their tokens."""
         if self.forbidden is not None:
             raw = raw.masked_fill(self.forbidden[start : start + TOP_PIECE], -torch.inf)
-        values, ids = raw.topk(min(count, raw.shape[1]), dim=-1)
+        values, ids = raw.topk(min(self.top_ids.shape[1], raw.shape[1]), dim=-1)
         return values, ids + start
 
-    def _raw(self, hidden: Tensor, start: int) -> Tensor:
+    def raw(self, hidden: Tensor, start: int) -> Tensor:
         """The raw logits (M, TOP_PIECE at most) of hidden states (M, H) for one piece of the vocabulary."""
         piece = self._rows(start, TOP_PIECE)
         product = kernels.linear_int8 if self.activations.head else kernels.linear
@@ -292,8 +300,8 @@ class StepProgram:
         assert self.hidden is not None, "no step was taken"
         cap, size = self.network.config.final_logit_softcapping, self.network.config.vocab_size
         hidden = self.hidden[positions]
-        raw = torch.cat([self._raw(hidden, start) for start in range(0, size, TOP_PIECE)], dim=1).float()
-        logits = torch.tanh(raw / cap) * cap / self._temperature(self.step - 1)
+        raw = torch.cat([self.raw(hidden, start) for start in range(0, size, TOP_PIECE)], dim=1).float()
+        logits = torch.tanh(raw / cap) * cap / self.temperature(self.step - 1)
         if self.forbidden is not None:
             logits = logits.masked_fill(self.forbidden, -torch.inf)
         held = self.pinned[positions].long()[:, None]
@@ -330,7 +338,7 @@ class StepProgram:
         self.step += 1
         self.draw[1] += 1
 
-    def _writer(self, index: int, offsets: Tensor) -> Extend:
+    def writer(self, index: int, offsets: Tensor) -> Extend:
         """``extend`` for a layer: writes all rows behind its stored tokens and returns the whole buffers."""
         keys, values = self.cache.buffers(index)
         places = self.spans[self.network.config.layers[index].kind][0, 1] - self.length + offsets
@@ -342,13 +350,16 @@ class StepProgram:
 
         return write
 
-    def _capture_missing(self) -> None:
-        """Capture what the canvas that has just begun needs and is not there: one step, or one of each sort."""
+    def _look_where_buffers_are(self) -> None:
+        """Forget the graphs where the cache's buffers have moved."""
         places = [part.data_ptr() for index in range(len(self.network.layers)) for part in self.cache.buffers(index)]
         if places != self.places:
             self.graphs, self.predicted, self.places = {}, {}, places
+
+    def _capture_missing(self, is_to_commit: bool) -> None:
+        """Capture what the canvas needs from a step on and is not there: one step, or one of each sort."""
         # The step that commits comes first: its warm-up writes the text's keys, at which the other one's looks.
-        for commits in sorted({False, self.commits} - self.graphs.keys(), reverse=True):
+        for commits in sorted({False, is_to_commit} - self.graphs.keys(), reverse=True):
             with self.undone():
                 self.graphs[commits], self.predicted[commits] = self._capture(commits), self.hidden
 
@@ -389,3 +400,19 @@ class StepProgram:
         cuda = self.network.device.type == "cuda"
         tensors = tuple(torch.zeros(here.shape, dtype=here.dtype, pin_memory=cuda) for here in self._facts)
         return _Slot(tensors, torch.cuda.Event() if cuda else None)  # type: ignore[no-untyped-call]
+
+
+def tell_likeliest(programs: Sequence[StepProgram], hidden: Tensor, logsumexps: Sequence[Tensor]) -> None:
+    """Top k in a second walk over the table, a piece at a time, for programs of one network that tell them.
+
+    Args:
+        hidden: the rows (C, H) of each program, one after the other. logsumexps: (C,) of each.
+    """
+    lengths = [program.length for program in programs]
+    found: list[list[tuple[Tensor, Tensor]]] = [[] for _ in programs]
+    for start in range(0, programs[0].network.config.vocab_size, TOP_PIECE):
+        raw = programs[0].raw(hidden, start)
+        for program, own, best in zip(programs, torch.split(raw, lengths), found, strict=True):
+            best.append(program.best(own, start))
+    for program, best, logsumexp in zip(programs, found, logsumexps, strict=True):
+        program.keep_likeliest(best, logsumexp)

@@ -17,7 +17,7 @@ from engine.kernels import reference
 from engine.kernels.cpu import number
 from engine.kernels.cpu_decode import decoder
 from engine.kernels.cpu_threads import even, share
-from engine.kernels.reference_step import TILE_TOKENS, VocabularyResult, draw_among
+from engine.kernels.reference_step import TILE_TOKENS, VocabularyResult, draw_among, each_draw
 from engine.quant import Packed
 
 PIECE = 32 * TILE_TOKENS  # tokens whose logits a thread holds at once
@@ -71,7 +71,8 @@ def vocabulary_stage(
 ) -> VocabularyResult:
     """The vocabulary stage of a denoising step with an int8 table (V, H); arguments as the kernel's."""
     kind = number(hidden.dtype)
-    x, seed, step = hidden.to(kind), int(draw[0]), int(draw[1])
+    x, stretch = hidden.to(kind), cap / temperature[:, None]
+    seed, step, own_place = each_draw(draw)
 
     def walk(part: range) -> _Sums:
         own = table.rows(part.start, part.stop)
@@ -80,10 +81,10 @@ def vocabulary_stage(
         sums = _Sums.none(hidden)
         for place, rows in decoder(own).pieces(own, buffer):
             start, scales = part.start + place.start, own.scales[0, place]
-            logits = (F.linear(x, rows) * scales).div_(cap).tanh_().mul_(cap / temperature)  # (C, PIECE) fp32
+            logits = (F.linear(x, rows) * scales).div_(cap).tanh_().mul_(stretch)  # (C, PIECE) fp32
             if forbidden is not None:
                 logits.masked_fill_(forbidden[start : start + len(rows)], -torch.inf)
-            drawn, score = draw_among(logits, seed, step, start // TILE_TOKENS)
+            drawn, score = draw_among(logits, seed, step, own_place, start // TILE_TOKENS)
             best, argmax = logits.max(dim=-1)
             top = best.clamp_min(LOWEST)
             gaps = logits.sub_(top[:, None]).clamp_min_(LOWEST)

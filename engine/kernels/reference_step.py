@@ -49,13 +49,13 @@ def vocabulary_stage(
     states = hidden.float()
     if activations.head and isinstance(table, Packed):
         states = round_rows(states)
-    logits = torch.tanh(states @ rows.T / cap) * cap / temperature
+    logits = torch.tanh(states @ rows.T / cap) * cap / temperature[:, None]
     if forbidden is not None:
         logits = logits.masked_fill(forbidden, -torch.inf)
     log_p = torch.log_softmax(logits, dim=-1)
     p = log_p.exp()
     logsumexp = logits.logsumexp(dim=-1)
-    argmax, candidate = logits.argmax(dim=-1), draw_tokens(logits, int(draw[0]), int(draw[1]))
+    argmax, candidate = logits.argmax(dim=-1), draw_tokens(logits, *each_draw(draw))
     entropy = -(p * log_p.clamp_min(torch.finfo(torch.float32).min)).sum(dim=-1)
     soft = soft_embedding_int8(p, table) if activations.soft and isinstance(table, Packed) else p @ rows
     if pinned is not None:
@@ -72,19 +72,32 @@ def soft_embedding_int8(probabilities: Tensor, table: Packed) -> Tensor:
     return round_rows(probabilities * table.scales) @ table.codes.float()
 
 
-def draw_tokens(logits: Tensor, seed: int, step: int) -> Tensor:
-    """One token per position: Gumbel-max among tiles by mass, inverse CDF in the tile. (C, V) -> (C,)."""
-    return draw_among(logits, seed, step)[0]
+def each_draw(draw: Tensor) -> tuple[int, int, None] | tuple[Tensor, Tensor, Tensor]:
+    """Seed, step and place as ``draw_tokens`` takes them, from a stage's ``draw``."""
+    if draw.dim() == 1:
+        return int(draw[0]), int(draw[1]), None
+    seed, step, place = draw[:, :, None].unbind(1)
+    return seed, step, place
 
 
-def draw_among(logits: Tensor, seed: int, step: int, first_tile: int = 0) -> tuple[Tensor, Tensor]:
+def draw_tokens(logits: Tensor, seed: int | Tensor, step: int | Tensor, place: Tensor | None = None) -> Tensor:
+    """One token per position: Gumbel-max among tiles by mass, inverse CDF in the tile. (C, V) -> (C,).
+
+    Seed and step of all positions, whose places are 0 .. C; or those of each and its place in its canvas, (C, 1).
+    """
+    return draw_among(logits, seed, step, place)[0]
+
+
+def draw_among(
+    logits: Tensor, seed: int | Tensor, step: int | Tensor, place: Tensor | None = None, first_tile: int = 0
+) -> tuple[Tensor, Tensor]:
     """The token drawn from a part of the vocabulary that begins with a tile, and its score: the highest one wins."""
     positions, vocabulary = logits.shape
     tiled = F.pad(logits.float(), (0, -vocabulary % TILE_TOKENS), value=-torch.inf).view(positions, -1, TILE_TOKENS)
     tile = torch.arange(first_tile, first_tile + tiled.shape[1], device=logits.device)[None, :].expand(positions, -1)
-    position = torch.arange(positions, device=logits.device)[:, None].expand_as(tile)
+    own = torch.arange(positions, device=logits.device)[:, None] if place is None else place
     counter = torch.zeros_like(tile)
-    between, among = (uniform(bits) for bits in philox(seed, tile, position, counter + step, counter)[:2])
+    between, among = (uniform(bits) for bits in philox(seed, tile, own.expand_as(tile), counter + step, counter)[:2])
     best = tiled.amax(dim=-1, keepdim=True).clamp_min(torch.finfo(torch.float32).min)
     weights = (tiled - best).exp()  # (C, T, 128)
     mass = weights.sum(dim=-1)
@@ -98,8 +111,11 @@ def draw_among(logits: Tensor, seed: int, step: int, first_tile: int = 0) -> tup
     return (first_tile + chosen) * TILE_TOKENS + within, score
 
 
-def philox(seed: int, *counters: Tensor) -> list[Tensor]:
-    """Philox4x32-10 (source: Salmon et al. 2011): four int64 counters of 32 bits -> four of random bits."""
+def philox(seed: int | Tensor, *counters: Tensor) -> list[Tensor]:
+    """Philox4x32-10 (source: Salmon et al. 2011): four int64 counters of 32 bits -> four of random bits.
+
+    A seed for all, or int64 ones that go with the counters' shape.
+    """
     c0, c1, c2, c3 = counters
     low = 0xFFFFFFFF
     k0, k1 = seed & low, seed >> 32 & low

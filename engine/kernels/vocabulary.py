@@ -59,13 +59,13 @@ def score_kernel(
     weights_ptr, units_ptr, exponents_ptr, tokens_ptr, statistics_ptr, highest_ptr,
     positions, first_tile, tiles, size, cap,
     V: tl.constexpr, K: tl.constexpr, CHUNK: tl.constexpr,
-    HAS_SCALES: tl.constexpr, HAS_FORBIDDEN: tl.constexpr,
+    HAS_SCALES: tl.constexpr, HAS_FORBIDDEN: tl.constexpr, EACH: tl.constexpr,
     M: tl.constexpr, N: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Logits of one tile, M positions x N tokens, and their statistics. Grid: position tiles, tiles of a chunk.
 
     Hidden states may be int8, with a scale a position and BLOCK of the hidden size. Weights that are to be int8 have
-    their unit in ``units_ptr``.
+    their unit in ``units_ptr``. EACH: every position has a temperature and a draw of its own.
     """
     WHOLE: tl.constexpr = hidden_ptr.dtype.element_ty == tl.int8
     tile = first_tile + tl.program_id(1)
@@ -95,7 +95,7 @@ def score_kernel(
         scales = tl.load(scales_ptr + row)
         logits *= scales[None, :]
     # cap * tanh(logit / cap) / temperature, in units of log 2
-    temperature = tl.load(temperature_ptr)
+    temperature = tl.load(temperature_ptr + near)[:, None] if EACH else tl.load(temperature_ptr)
     logits = (2.0 / (1.0 + tl.exp2(logits * (-2.0 * LOG2E / cap))) - 1.0) * (cap * LOG2E / temperature)
     allowed = token < V
     if HAS_FORBIDDEN:
@@ -111,17 +111,21 @@ def score_kernel(
     moment = tl.sum(weights * tl.where(weights > 0, logits, 0.0), axis=1)  # never 0 x inf
 
     scaled = weights * scales[None, :] if HAS_SCALES else weights
-    place = weights_ptr + position[:, None] * CHUNK + tl.program_id(1) * N + within[None, :]
+    to = weights_ptr + position[:, None] * CHUNK + tl.program_id(1) * N + within[None, :]
     if weights_ptr.dtype.element_ty == tl.int8:
         largest = tl.max(scaled, axis=1)
-        tl.store(place, round_to_int8(scaled, largest[:, None]), mask=inside[:, None])
+        tl.store(to, round_to_int8(scaled, largest[:, None]), mask=inside[:, None])
         tl.store(units_ptr + tile * positions + position, largest / LARGEST, mask=inside)
     else:
-        tl.store(place, scaled.to(weights_ptr.dtype.element_ty), mask=inside[:, None])
+        tl.store(to, scaled.to(weights_ptr.dtype.element_ty), mask=inside[:, None])
 
     counter = tl.zeros((M,), tl.int32)
-    seed, step = tl.load(draw_ptr), tl.load(draw_ptr + 1).to(tl.int32)
-    between, among, _, _ = tl.philox(seed, counter + tile, position, counter + step, counter)
+    if EACH:
+        seed, step = tl.load(draw_ptr + near * 3), tl.load(draw_ptr + near * 3 + 1).to(tl.int32)
+        place = tl.load(draw_ptr + near * 3 + 2).to(tl.int32)
+    else:
+        seed, step, place = tl.load(draw_ptr), tl.load(draw_ptr + 1).to(tl.int32), position
+    between, among, _, _ = tl.philox(seed, counter + tile, place, counter + step, counter)
     passed = (weights > 0) & (tl.cumsum(weights, axis=1) > (tl.uint_to_uniform_float(among) * mass)[:, None])
     drawn_at = tl.min(tl.where(passed, within[None, :], N), axis=1)
     drawn_at = tl.where(drawn_at == N, best_at, drawn_at)  # the sum rounded past the last weight
@@ -280,8 +284,9 @@ def vocabulary_stage(
     Args:
         hidden: (C, H) after the final norm, contiguous.
         table: int8 codes (V, H) with fp32 scales (1, V), or the table itself (V, H) in hidden's type.
-        temperature: fp32 (1,) on the device; divides the soft-capped logits.
-        draw: int64 (2,) on the device: seed, and a step that never repeats under it.
+        temperature: fp32 (1,) on the device; divides the soft-capped logits. (C,) where each position has its own.
+        draw: int64 (2,) on the device: seed, and a step that never repeats under it. (C, 3) where each position has its
+            own, then with its place in its canvas; contiguous. Either both are of each position, or none is.
         cap: soft cap of the logits.
         embed_scale: factor of the expected table row, sqrt(H).
         forbidden: (V,) bool, True where a token may not be taken; None: all may.
@@ -332,7 +337,7 @@ def vocabulary_stage(
         score(
             states, state_scales, codes, scales, forbidden, temperature, draw,
             weights, units, exponents, tokens, statistics, highest[chunk], positions, first, tiles, size, cap,
-            **shape, HAS_SCALES=scales is not None, HAS_FORBIDDEN=forbidden is not None,
+            **shape, HAS_SCALES=scales is not None, HAS_FORBIDDEN=forbidden is not None, EACH=draw.dim() == 2,
             M=block, N=TILE_TOKENS, BLOCK=GROUP if eight.head else BLOCK_K, **options,
         )  # fmt: skip
         embed: Any = embed_kernel[(columns, hidden_tiles, splits)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +21,13 @@ from engine.layers.adapted import linear
 from engine.layers.norm import RMSNorm
 
 Extend = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+
+
+class Reach(Protocol):
+    """Used in place of a mask: what each query attends to."""
+
+    def attend(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        """Queries (B, heads, T, D) -> (B, T, heads * D)."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +90,7 @@ class Attention(nn.Module):
         self.v_norm = RMSNorm(layer.head_dim, config.rms_norm_eps, with_scale=False)
 
     def forward(
-        self, x: Tensor, rope: tuple[Tensor, Tensor], mask: Tensor | Span | None, extend: Extend, text_rows: int
+        self, x: Tensor, rope: tuple[Tensor, Tensor], mask: Tensor | Reach | None, extend: Extend, text_rows: int
     ) -> Tensor:
         """x (B, T, H); rope two of (T, D); mask broadcastable to (B, heads, T, S), True where allowed -> (B, T, H).
 
@@ -98,7 +106,7 @@ class Attention(nn.Module):
         raw_values = heads(linear(self.v_proj, x, text_rows)) if self.v_proj is not None else raw_keys
         queries = rotate(self.q_norm(heads(linear(self.q_proj, x, text_rows))), cos, sin)
         keys, values = extend(rotate(self.k_norm(raw_keys), cos, sin), self.v_norm(raw_values))
-        if isinstance(mask, Span):
-            return linear(self.o_proj, mask.attend(queries, keys, values), text_rows)
-        mixed = attend(queries, keys, values, mask)
-        return linear(self.o_proj, mixed.transpose(1, 2).reshape(batch, length, -1), text_rows)
+        if mask is None or isinstance(mask, Tensor):
+            mixed = attend(queries, keys, values, mask)
+            return linear(self.o_proj, mixed.transpose(1, 2).reshape(batch, length, -1), text_rows)
+        return linear(self.o_proj, mask.attend(queries, keys, values), text_rows)

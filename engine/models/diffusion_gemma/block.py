@@ -6,10 +6,11 @@ import torch
 from torch import Tensor, nn
 
 from engine.config import LayerConfig, ModelConfig
-from engine.layers.attention import Attention, Extend, Span
+from engine.layers.attention import Attention, Extend, Reach
 from engine.layers.mlp import GatedMLP
 from engine.layers.moe import Experts, Router
 from engine.layers.norm import RMSNorm
+from engine.layers.segments import Segments
 
 
 class Block(nn.Module):
@@ -36,13 +37,13 @@ class Block(nn.Module):
         self.causal_layer_scalar = nn.Parameter(torch.ones(1))
 
     def forward(
-        self, x: Tensor, rope: tuple[Tensor, Tensor], mask: Tensor | Span | None, extend: Extend, text_rows: int
+        self, x: Tensor, rope: tuple[Tensor, Tensor], mask: Tensor | Reach | None, extend: Extend, text_rows: int
     ) -> Tensor:
         """x (B, T, H), of which the first ``text_rows`` are text and the rest a canvas -> (B, T, H)."""
         x = x + self.post_attention_layernorm(self.self_attn(self.input_layernorm(x), rope, mask, extend, text_rows))
         dense = self.post_feedforward_layernorm_1(self.mlp(self.pre_feedforward_layernorm(x), text_rows))
         tokens = x.reshape(-1, x.shape[-1])  # (B*T, H)
-        weights, chosen = self.router(tokens)
+        weights, chosen = self.router(tokens, mask.rows if isinstance(mask, Segments) else ())
         sparse = self.experts(self.pre_feedforward_layernorm_2(tokens), weights, chosen).view_as(x)
         x = x + self.post_feedforward_layernorm(dense + self.post_feedforward_layernorm_2(sparse))
         if text_rows == 0:

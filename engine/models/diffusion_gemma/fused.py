@@ -9,6 +9,7 @@ Where linear layers round their inputs to int8, each of these launches has one b
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -26,6 +27,7 @@ from engine.kernels.table import schemes
 from engine.layers.adapted import addition, linear
 from engine.layers.attention import Span
 from engine.layers.embedding import TokenTable
+from engine.layers.joint_rows import JointRows
 from engine.layers.kv_cache import KVCache
 from engine.layers.mlp import GatedMLP, SelfConditioning
 from engine.layers.norm import RMSNorm
@@ -65,6 +67,19 @@ class _Layer:
     scalars: Tensor  # (2,): of the layer's output, for text and for a canvas
 
 
+Ropes = dict[LayerConfig, tuple[Tensor, Tensor]]
+"""Cosines and sines (T, D) for each sort of layer."""
+
+
+@dataclass(frozen=True, eq=False)
+class RunInPass:
+    """What the layers take of one run in a pass of several: its rows are text, then a canvas."""
+
+    ropes: Ropes
+    spans: dict[str, Span]  # one a kind of layer
+    cache: KVCache
+
+
 class FusedLayers:
     """All layers and the final norm of a network."""
 
@@ -97,14 +112,12 @@ class FusedLayers:
         fed = self.dense(mlp, self.conditioning, norm(soft, weight_of(mlp.pre_norm), eps), 0)
         return embed_rows(ids, network.embed_tokens.table, fed, text_rows, network.embed_scale, eps)
 
-    def ropes(self, start: Tensor, first: int, count: int) -> dict[LayerConfig, tuple[Tensor, Tensor]]:
+    def ropes(self, start: Tensor, first: int, count: int) -> Ropes:
         """As ``network.ropes``, of positions start + first .. start + first + count; start int64 (1,) on the device."""
         dtype = self.network.dtype
         return {layer: rope_tables(start, first, count, own, dtype) for layer, own in self.frequencies.items()}
 
-    def __call__(
-        self, x: Tensor, ropes: dict[LayerConfig, tuple[Tensor, Tensor]], spans: dict[str, Span], cache: KVCache
-    ) -> Tensor:
+    def __call__(self, x: Tensor, ropes: Ropes, spans: dict[str, Span], cache: KVCache) -> Tensor:
         """x (T, H) -> hidden states after the final norm (T, H); keys and values go into the cache's buffers.
 
         spans: one a kind of layer, of one sequence, alike in ``text_rows``.
@@ -113,6 +126,21 @@ class FusedLayers:
         normed = norm(x, weight_of(self.layers[0].block.input_layernorm), eps)
         for index, (layer, kind) in enumerate(zip(self.layers, config.layers, strict=True)):
             x, normed = self.through(layer, x, normed, ropes[kind], spans[kind.kind], cache.buffers(index))
+        return normed
+
+    def together(self, x: Tensor, runs: Sequence[RunInPass], rows: JointRows) -> Tensor:
+        """As a call, with rows of several runs in x: weights are read once, and each run has its own cache."""
+        config, eps = self.network.config, self.network.config.rms_norm_eps
+        normed = norm(x, weight_of(self.layers[0].block.input_layernorm), eps)
+        for index, (layer, kind) in enumerate(zip(self.layers, config.layers, strict=True)):
+            projected = [rows.apart(part) for part in self.projected(layer, normed, rows.text_rows)]
+            attended = []
+            for run, parts in zip(runs, zip(*projected, strict=True), strict=True):
+                span, buffers = run.spans[kind.kind], run.cache.buffers(index)
+                queries = self.turned(layer, list(parts), run.ropes[kind], span, buffers)
+                attended.append(span.attend(queries[None], *buffers)[0])
+            out = linear(layer.block.self_attn.o_proj, rows.together(attended), rows.text_rows)
+            x, normed = self.after(layer, x, out, rows.text_rows)
         return normed
 
     def through(
@@ -125,15 +153,18 @@ class FusedLayers:
         buffers: tuple[Tensor, Tensor],
     ) -> tuple[Tensor, Tensor]:
         """One layer: x and its norm (T, H) -> the sum behind the layer and the norm that follows it."""
+        return self.after(layer, x, self.attention(layer, normed, rope, span, buffers), span.text_rows)
+
+    def after(self, layer: _Layer, x: Tensor, attended: Tensor, text_rows: int) -> tuple[Tensor, Tensor]:
+        """What follows attention in a layer, which takes each row by itself."""
         block, eps = layer.block, self.network.config.rms_norm_eps
-        attended = self.attention(layer, normed, rope, span, buffers)
         x, (dense_in, router_in, experts_in) = add_norm(
             x, attended, weight_of(block.post_attention_layernorm), layer.pre, eps, split=layer.experts is not None
         )
         # Before the experts, whose parts are the largest thing held.
-        dense = self.dense(block.mlp, layer.gate_up, dense_in, span.text_rows)
+        dense = self.dense(block.mlp, layer.gate_up, dense_in, text_rows)
         sparse = self.experts(layer, router_in, experts_in)
-        return merge_norm(x, dense, sparse, layer.merge, layer.scalars, span.text_rows, eps)
+        return merge_norm(x, dense, sparse, layer.merge, layer.scalars, text_rows, eps)
 
     def attention(
         self, layer: _Layer, normed: Tensor, rope: tuple[Tensor, Tensor], span: Span, buffers: tuple[Tensor, Tensor]
@@ -146,13 +177,26 @@ class FusedLayers:
         self, layer: _Layer, normed: Tensor, rope: tuple[Tensor, Tensor], span: Span, buffers: tuple[Tensor, Tensor]
     ) -> Tensor:
         """Queries (heads, T, D) of normed (T, H); keys and values go into the cache's buffers."""
-        own = layer.block.self_attn
+        return self.turned(layer, self.projected(layer, normed, span.text_rows), rope, span, buffers)
+
+    def projected(self, layer: _Layer, normed: Tensor, text_rows: int) -> list[Tensor]:
+        """Queries, keys and, where a layer has them, values (T, heads * D) of normed (T, H), as they are projected."""
         linears = _projections(layer.block)
         if layer.projections is None or _adapted(linears):
-            parts = [linear(one, normed, span.text_rows) for one in linears]
-        else:
-            sizes = [one.weight.shape[0] for one in linears]
-            parts = list(torch.split(_multiply(normed, linears, layer.projections), sizes, dim=1))
+            return [linear(one, normed, text_rows) for one in linears]
+        sizes = [one.weight.shape[0] for one in linears]
+        return list(torch.split(_multiply(normed, linears, layer.projections), sizes, dim=1))
+
+    def turned(
+        self,
+        layer: _Layer,
+        parts: list[Tensor],
+        rope: tuple[Tensor, Tensor],
+        span: Span,
+        buffers: tuple[Tensor, Tensor],
+    ) -> Tensor:
+        """What is projected of one run's rows -> its queries (heads, T, D), normed and turned, as ``queries``."""
+        own = layer.block.self_attn
         return head_norm_rope(
             parts[0],
             parts[1],

@@ -1,0 +1,197 @@
+"""The steps of several runs in one pass of the step program, so that weights are read once for all of them.
+
+DOC
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from engine import kernels
+from engine.decoding.joint_graphs import JointGraphs
+from engine.decoding.protocols import LaunchStep
+from engine.decoding.step_program import StepProgram, tell_likeliest
+from engine.kernels.reference_step import VocabularyResult
+from engine.layers.attention import Extend
+from engine.layers.joint_rows import JointRows, JointSpan
+
+
+def launch_together(launches: Sequence[LaunchStep], captures: bool = True) -> None:
+    """Start the steps of several runs as one pass; each program's facts are collected from it, as of a step alone.
+
+    A single one is ``StepProgram.launch``. What fails in the pass leaves all programs as they were, so that each step
+    may be launched again by itself.
+
+    Args:
+        launches: of different programs of one network.
+        captures: whether passes that repeat may be replayed from graphs, on CUDA.
+
+    Raises:
+        ValueError: the programs are of several networks, or one comes twice.
+    """
+    if len(launches) == 1:
+        launches[0].program.launch(launches[0].index)
+    if len(launches) < 2:
+        return
+    programs = [launch.program for launch in launches]
+    step = JointStep(programs, [launch.program.commits_at(launch.index) for launch in launches])
+    graphs = JointGraphs.of(step.network) if captures else None
+    hidden = graphs.replayed(programs, step.run) if graphs is not None and step.repeats else None
+    if hidden is None:
+        hidden = step.run()
+    for program, own in zip(programs, step.of_each(hidden), strict=True):
+        program.hidden = own
+    for launch in launches:
+        launch.program.send(launch.index)
+
+
+class JointStep:
+    """One step of each of several programs.
+
+    Args:
+        programs: of one network, each on its own cache.
+        commits: for each, whether its step commits the canvas before.
+    """
+
+    def __init__(self, programs: Sequence[StepProgram], commits: Sequence[bool]) -> None:
+        if len(set(map(id, programs))) < len(programs) or len({id(program.network) for program in programs}) > 1:
+            raise ValueError("a joint step takes one step each of different programs of one network")
+        self.programs, self.network = tuple(programs), programs[0].network
+        lengths = tuple(program.length for program in programs)
+        self.rows = JointRows(
+            tuple(length * does for length, does in zip(lengths, commits, strict=True)),
+            lengths,
+        )
+
+    @property
+    def repeats(self) -> bool:
+        """Whether the same pass is likely to come again, and may be captured."""
+        return not self.rows.text_rows and all(program.captures for program in self.programs)
+
+    def of_each(self, canvases: Tensor) -> tuple[Tensor, ...]:
+        """Rows of all canvases -> those of each run."""
+        return torch.split(canvases, [*self.rows.canvases])
+
+    # --- what the device does ----------------------------------------------------------------------------------------
+
+    def run(self) -> Tensor:
+        """The whole step -> what was predicted from, hidden states (C, H) of all canvases."""
+        hidden = self.layers()
+        found = self.vocabulary(hidden)
+        told = [place for place, program in enumerate(self.programs) if program.top_ids.numel()]
+        if told:
+            tell_likeliest(
+                [self.programs[place] for place in told],
+                torch.cat([self.of_each(hidden)[place] for place in told]),
+                [found[place].logsumexp for place in told],
+            )
+        for program, own in zip(self.programs, found, strict=True):
+            program.settle(own)
+        return hidden
+
+    def layers(self) -> Tensor:
+        """All rows through all layers -> hidden states (C, H) of all canvases."""
+        programs, rows = self.programs, self.rows
+        ids = rows.together(
+            [program.ids[program.length - text :] for program, text in zip(programs, rows.texts, strict=True)]
+        )
+        soft = torch.cat([program.soft for program in programs])
+        hidden = self._fused(ids, soft) if programs[0].fused is not None else self._plain(ids, soft)
+        return hidden[rows.text_rows :]
+
+    def _fused(self, ids: Tensor, soft: Tensor) -> Tensor:
+        from engine.models.diffusion_gemma.fused import RunInPass  # needs Triton
+
+        rows, fused = self.rows, self.programs[0].fused
+        assert fused is not None
+        runs = [
+            RunInPass(fused.ropes(program.start, -text, text + program.length), program.spans_with(text), program.cache)
+            for program, text in zip(self.programs, rows.texts, strict=True)
+        ]
+        return fused.together(fused.embed(ids, soft, rows.text_rows), runs, rows)
+
+    def _plain(self, ids: Tensor, soft: Tensor) -> Tensor:
+        network, programs, rows = self.network, self.programs, self.rows
+        embedded = network.embed(ids)[None]
+        x = network.self_conditioning(embedded[:, rows.text_rows :], soft[None])
+        if rows.text_rows:
+            x = torch.cat([embedded[:, : rows.text_rows], x], dim=1)
+        offsets = [program.offsets[program.length - text :] for program, text in zip(programs, rows.texts, strict=True)]
+        positions = [program.start + own for program, own in zip(programs, offsets, strict=True)]
+        ropes = network.ropes(rows.together(positions), x.dtype)
+        spans = [program.spans_with(text) for program, text in zip(programs, rows.texts, strict=True)]
+        for index, (block, layer) in enumerate(zip(network.layers, network.config.layers, strict=True)):
+            writers = [program.writer(index, own) for program, own in zip(programs, offsets, strict=True)]
+
+            def extend(keys: Tensor, values: Tensor, writers: list[Extend] = writers) -> tuple[Tensor, Tensor]:
+                for write, *own in zip(writers, rows.apart(keys, 2), rows.apart(values, 2), strict=True):
+                    write(*own)
+                return keys, values
+
+            buffers = [program.cache.buffers(index) for program in programs]
+            span = JointSpan(rows, [each[layer.kind] for each in spans], buffers)
+            x = block(x, ropes[layer], span, extend, rows.text_rows)
+        hidden: Tensor = network.norm(x)
+        return hidden[0]
+
+    def vocabulary(self, hidden: Tensor) -> list[VocabularyResult]:
+        """Hidden states (C, H) of all canvases -> each run's results.
+
+        Runs that choose among the same tokens go through the table together. Others go by themselves: a mask for each
+        row would be read by every tile of the table for the sake of few.
+        """
+        found: dict[int, VocabularyResult] = {}
+        states = self.of_each(hidden)
+        for places in self._groups():
+            programs = [self.programs[place] for place in places]
+            if len(programs) == 1:
+                found[places[0]] = programs[0].vocabulary(states[places[0]])
+                continue
+            own = hidden if len(places) == len(states) else torch.cat([states[place] for place in places])
+            stage = _stage(programs, own)
+            found.update(zip(places, _apart(stage, [program.length for program in programs]), strict=True))
+        return [found[place] for place in range(len(states))]
+
+    def _groups(self) -> list[list[int]]:
+        """Places of the programs that may go through the table together."""
+        groups: dict[tuple[object, ...], list[int]] = {}
+        for place, program in enumerate(self.programs):
+            chooses = None if program.forbidden is None else id(program.forbidden)
+            groups.setdefault((chooses, program.activations), []).append(place)
+        return list(groups.values())
+
+
+def _stage(programs: Sequence[StepProgram], hidden: Tensor) -> VocabularyResult:
+    """The vocabulary stage of all rows (C, H), each with the temperature, the draw and the pin of its own run."""
+    first, config = programs[0], programs[0].network.config
+    draws = [
+        torch.cat([program.draw.expand(program.length, 2), program.offsets[program.length :, None]], dim=1)
+        for program in programs
+    ]
+    return kernels.vocabulary_stage(
+        hidden,
+        first.network.embed_tokens.table,
+        temperature=torch.cat([program.temperature(program.step).expand(program.length) for program in programs]),
+        draw=torch.cat(draws),
+        cap=config.final_logit_softcapping,
+        embed_scale=first.network.embed_scale,
+        forbidden=first.forbidden,
+        pinned=torch.cat([program.pinned for program in programs]),
+        activations=first.activations,
+    )
+
+
+def _apart(found: VocabularyResult, lengths: list[int]) -> list[VocabularyResult]:
+    """Each run's results; only its own rows can make a run's not finite."""
+    parts = (found.argmax, found.candidate, found.entropy, found.logsumexp, found.soft)
+    return [
+        VocabularyResult(
+            argmax, candidate, entropy, logsumexp, soft, (~logsumexp.isfinite()).any().to(torch.int32)[None]
+        )
+        for argmax, candidate, entropy, logsumexp, soft in zip(
+            *(torch.split(part, lengths) for part in parts), strict=True
+        )
+    ]

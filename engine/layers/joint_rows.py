@@ -1,0 +1,60 @@
+"""Where the rows of several runs lie in one pass, and attention of each run to its own keys and values.
+
+Everything between two attentions takes a row by itself, so that it is run once on all of them; what does not is taken
+apart by run, and put together again. Knows neither caches nor programs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from engine.layers.attention import Span
+
+
+@dataclass(frozen=True)
+class JointRows:
+    """The text of those runs that commit some, then all canvases, both in the order of the runs."""
+
+    texts: tuple[int, ...]  # rows of text of each run; 0: it commits none
+    canvases: tuple[int, ...]  # rows of each run's canvas
+
+    @cached_property
+    def text_rows(self) -> int:
+        """Rows of text of all runs, which come first."""
+        return sum(self.texts)
+
+    def apart(self, x: Tensor, dim: int = 0) -> list[Tensor]:
+        """All rows -> those of each run, its text before its canvas; views of runs without text."""
+        parts = torch.split(x, [*self.texts, *self.canvases], dim)
+        texts, canvases = parts[: len(self.texts)], parts[len(self.texts) :]
+        return [
+            torch.cat([text, canvas], dim) if rows else canvas
+            for rows, text, canvas in zip(self.texts, texts, canvases, strict=True)
+        ]
+
+    def together(self, parts: Sequence[Tensor], dim: int = 0) -> Tensor:
+        """The rows of each run, its text before its canvas -> all rows."""
+        both = [
+            torch.split(part, [text, canvas], dim)
+            for part, text, canvas in zip(parts, self.texts, self.canvases, strict=True)
+        ]
+        return torch.cat([*(text for text, _ in both if text.shape[dim]), *(canvas for _, canvas in both)], dim)
+
+
+@dataclass(frozen=True)
+class JointSpan:
+    """Used in place of a mask in a pass of several runs: each attends by its own span, to its own buffers."""
+
+    rows: JointRows
+    spans: Sequence[Span]
+    buffers: Sequence[tuple[Tensor, Tensor]]  # keys and values of each run, (1, kv_heads, capacity, D)
+
+    def attend(self, queries: Tensor, _keys: Tensor, _values: Tensor) -> Tensor:
+        """Queries of all rows (1, heads, T, D) -> (1, T, heads * D); keys and values are in the buffers already."""
+        own = zip(self.spans, self.rows.apart(queries, 2), self.buffers, strict=True)
+        return self.rows.together([span.attend(asked, *buffers) for span, asked, buffers in own], 1)
