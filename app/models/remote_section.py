@@ -186,7 +186,7 @@ class RemoteSection(QWidget):
         server, access = self.servers[base], self._access
 
         def work(_control: Control) -> object:
-            from engine.service.remote import RemotePatience, RemoteAddress, probe  # what speaks HTTP
+            from engine.service.remote import RemoteAddress, RemotePatience, probe  # what speaks HTTP
 
             patience = RemotePatience(connect=CONNECT_SECONDS, short=ANSWER_SECONDS)
             key = access.key_of(server.origin)
