@@ -88,8 +88,8 @@ def plan(
         ApiError: the model is another, prompt and answer do not fit, or a value does not fit the model.
     """
     model, adapter = context.pick(body.model)
-    if body.diffusion_frames and not model.capabilities.steps:
-        raise ApiError(400, "This model's runs have no steps to show.", param="diffusion_frames", code=UNSUPPORTED)
+    if not model.capabilities.steps:
+        raise ApiError(501, "The loaded model runs on another server; ask that one.", code=UNSUPPORTED)
     config = config_of(body, model, top_logprobs)
     request = make_request(
         model,

@@ -42,9 +42,17 @@ class _Uvicorn(uvicorn.Server):
         self.listens = threading.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS, "safelight-tokens"))
+        asyncio.get_running_loop().set_default_executor(_started(ThreadPoolExecutor(THREADS, "safelight-tokens")))
         await super().startup(sockets)
         self.listens.set()
+
+
+def _started(pool: ThreadPoolExecutor) -> ThreadPoolExecutor:
+    """The pool with all of its threads, which it would start one by one, while requests wait."""
+    together = threading.Barrier(THREADS)
+    for _ in range(THREADS):
+        pool.submit(together.wait)
+    return pool
 
 
 class RunningServer:
