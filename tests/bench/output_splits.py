@@ -1,7 +1,7 @@
 """Outputs of every kind of disorder, each read whole and in random pieces: no difference, no tag given out.
 
 ``python -m tests.bench.output_splits --count 100000`` prints what it found and exits with 1 where it found anything.
-The suite reads 1,500 of them; ``python -m tests.hostile --kind outputs`` makes longer ones, and watches time and memory.
+The suite reads 1,500 of them; ``python -m tests.hostile --kind outputs`` makes longer ones and watches time and memory.
 """
 
 from __future__ import annotations
