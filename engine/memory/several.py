@@ -14,13 +14,14 @@ from engine.memory.footprint import Mode
 
 
 def program_bytes(config: ModelConfig, mode: Mode, length: int | None = None, top_k: int = 0) -> int:
-    """Bytes of a step program's buffers on the device; ``length`` is the canvas's, None the model's own."""
+    """Bytes that a step program keeps on the device from step to step; ``length``: of the canvas, None: the model's."""
     length = config.canvas_length if length is None else length
     # Two rows of ids, their offsets, four of tokens, the argmax before; pins; entropies; likeliest tokens and shares.
     of_position = (2 + 2 + 4 + 1) * 8 + 4 + 4 + min(top_k, config.vocab_size) * (8 + 4)
     kinds = len({layer.kind for layer in config.layers})
     counters, knobs, flags = (1 + 1 + 2 + 1) * 8, 6 * 4, 2 * 4
-    return length * (of_position + config.hidden_size * mode.dtype.itemsize) + counters + knobs + flags + kinds * 8
+    rows = 2 * config.hidden_size * mode.dtype.itemsize  # the soft embedding, and what the last step predicted from
+    return length * (of_position + rows) + counters + knobs + flags + kinds * 8
 
 
 def joint_workspace(config: ModelConfig, mode: Mode, context: int, runs: int) -> int:

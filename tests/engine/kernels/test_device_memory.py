@@ -113,6 +113,7 @@ def test_a_pass_of_several_runs_takes_what_is_said(network: DiffusionGemma) -> N
             found += memory.peak
         assert found <= joint_workspace(CONFIG, mode, CONTEXT, count) <= 1.05 * found
     held = sum(part.nbytes for part in [*own, *(span for program in programs for span in program.spans.values())])
+    held += sum(program.soft.nbytes for program in programs)  # what a step predicted from, once one is taken
     assert held == runs * program_bytes(CONFIG, mode, top_k=8)
 
 
