@@ -2,7 +2,8 @@
 
 Order of a run: PrefillFinished (missing where a long prompt was cancelled while it was read), then for each block
 CanvasStarted, StepFinished ..., CanvasCommitted (missing where the run was cancelled inside the block), and
-GenerationFinished last, always. C is the canvas length.
+GenerationFinished last, always. C is the canvas length. A backend that reports no steps has TextArrived in place of
+blocks, and PrefillFinished anywhere before the end, if it is told how long the prompt was.
 """
 
 from __future__ import annotations
@@ -68,6 +69,15 @@ class CanvasCommitted:
 
 
 @dataclass(frozen=True, eq=False)
+class TextArrived:
+    """More of an answer whose steps and tokens nobody reports."""
+
+    text: str
+    is_thought: bool = False  # it belongs to the thinking, not to the answer
+    counted: int = 0  # tokens that came with it, where the backend says
+
+
+@dataclass(frozen=True, eq=False)
 class GenerationFinished:
     """The end of a run, with all committed tokens before the end token."""
 
@@ -83,4 +93,16 @@ class GenerationFinished:
         return len(self.tokens) / self.steps if self.steps else 0.0
 
 
-Event = PrefillFinished | CanvasStarted | StepFinished | CanvasCommitted | GenerationFinished
+Event = PrefillFinished | CanvasStarted | StepFinished | CanvasCommitted | TextArrived | GenerationFinished
+
+
+@dataclass(frozen=True, eq=False)
+class Influence:
+    """What changing one token of a canvas did to the distributions of one step. C positions, K likeliest tokens."""
+
+    position: int  # whose token was changed
+    token: int  # what it was changed to
+    kl: NDArray[np.float32]  # (C,) KL(before || after) in nats, at least 0; 0 at ``position``
+    measured: NDArray[np.bool_]  # (C,) True but at ``position``
+    before_top: tuple[Tokens, NDArray[np.float32]]  # (C, K) likeliest tokens and their probabilities
+    after_top: tuple[Tokens, NDArray[np.float32]]

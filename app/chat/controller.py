@@ -276,7 +276,8 @@ class ChatController(QObject):
         model, values = self._context.model, self._context.values
         if model is not None and not values.problem(model.defaults):
             room = reserve(values.config(model.defaults), model)
-            self.page.composer.meter.set_model(model.count_tokens, model.context, room)
+            count = model.count_tokens if model.context else None
+            self.page.composer.meter.set_model(count, model.context, room)
 
     # ---------------------------------------------------------------- presets
 

@@ -40,6 +40,8 @@ def words(text: str) -> int:
 
 
 def _progress(answer: Answer, share: float) -> str:
+    if answer.is_plain:
+        return tr("Writing")
     block = answer.canvas.current
     number, most = 1 if block is None else block.block_index + 1, answer.config.max_denoising_steps
     if block is None or not block.steps:
@@ -56,6 +58,9 @@ def _progress(answer: Answer, share: float) -> str:
 
 def _result(answer: Answer) -> str:
     figures = answer.figures
+    if answer.is_plain and figures.seconds is not None:
+        ended = {"done": tr("Done"), "stopped": tr("Stopped")}.get(answer.status, tr("Failed"))
+        return f"{ended} · {_seconds(figures.seconds)}"
     if not figures.steps:  # they are not known, as of an answer from elsewhere
         return ""
     steps = trn("{count} step", "{count} steps", figures.steps)

@@ -37,6 +37,7 @@ from engine import (
     Reply,
     SafelightError,
     StepFinished,
+    TextArrived,
     Trace,
     TraceHeader,
 )
@@ -53,7 +54,8 @@ VERSION = 1
 MOST_BYTES = 64 * 2**20  # of a file that is read; a longer run is exported from its trace
 MOST_VALUES = 4_000_000
 KINDS: dict[str, type[Any]] = {
-    kind.__name__: kind for kind in (PrefillFinished, CanvasStarted, StepFinished, CanvasCommitted, GenerationFinished)
+    kind.__name__: kind
+    for kind in (PrefillFinished, CanvasStarted, StepFinished, CanvasCommitted, TextArrived, GenerationFinished)
 }
 MASKS = {"pinned_mask", "accepted_mask"}
 FLOATS = {"entropy", "top_probabilities"}

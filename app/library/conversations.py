@@ -108,7 +108,7 @@ class Keeper:
         """Store an answer as it stands: its draft while it develops, its text and figures when it has ended."""
         if answer.id is None:
             return
-        text, thinking = decode(answer.draft_tokens()) if answer.is_active else (answer.text, answer.thinking)
+        text, thinking = answer.draft(decode) if answer.is_active else (answer.text, answer.thinking)
         self.library.update(
             answer.id,
             content=text,

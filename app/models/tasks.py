@@ -13,9 +13,9 @@ from pathlib import Path
 from secrets import token_hex
 
 from app.models.entries import ModelEntry
-from app.models.hub_token import TokenStore
 from app.models.jobs import Control
 from app.system.i18n import tr
+from app.system.secret import Secret
 from engine import SafelightError
 from engine.files import clear, is_plain_file
 from engine.hub import download as downloads
@@ -27,9 +27,7 @@ Work = Callable[[Control], object]
 GOING = ".safelight-deleted"  # suffix of a folder that is being deleted
 
 
-def download(
-    entry: ModelEntry, folder: Path, endpoint: str | None, tokens: TokenStore, offline: threading.Event
-) -> Work:
+def download(entry: ModelEntry, folder: Path, endpoint: str | None, tokens: Secret, offline: threading.Event) -> Work:
     """Download a model, or resume its download."""
 
     def work(control: Control) -> object:
@@ -116,7 +114,7 @@ def plan(entry: ModelEntry) -> Work:
     return work
 
 
-def keep_token(tokens: TokenStore, token: str) -> Work:
+def keep_token(tokens: Secret, token: str) -> Work:
     """Store the token, or remove the stored one if empty; the result says where it is stored."""
 
     def work(_control: Control) -> object:

@@ -7,9 +7,9 @@ from typing import cast
 from PySide6.QtCore import QObject, QSettings, Signal, Slot
 
 from app.models import tasks
-from app.models.hub_token import Place, TokenStore
 from app.models.jobs import JobEnded, Jobs, ModelJob
 from app.system.i18n import tr
+from app.system.secret import Place, Secret
 
 KEY = "models/token_kept"  # whether the keyring has one; never the token itself
 
@@ -20,7 +20,7 @@ class TokenKeeper(QObject):
     changed = Signal()
     failed = Signal(str, str)  # message, details
 
-    def __init__(self, jobs: Jobs, settings: QSettings, tokens: TokenStore) -> None:
+    def __init__(self, jobs: Jobs, settings: QSettings, tokens: Secret) -> None:
         super().__init__()
         self._jobs, self._settings, self._tokens = jobs, settings, tokens
         self._saves = 0

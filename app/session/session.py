@@ -56,6 +56,8 @@ def reserve(config: GenerationConfig, model: LoadedModel) -> int:
     A longer answer than that ends where the context does.
     """
     blocks = -(-config.max_new_tokens // model.canvas_length)
+    if not model.context:
+        return blocks * model.canvas_length
     return max(model.canvas_length, min(blocks * model.canvas_length, model.context // 2))
 
 

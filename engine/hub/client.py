@@ -161,8 +161,15 @@ class Hub:
             if self.token and _origin(url) == _origin(self.address):
                 sent["Authorization"] = f"Bearer {self.token}"
             patience = self.patience
-            limits = {"soon": patience.soon, "seconds": patience.answer, "stall": patience.stall}
-            with Exchange(url, sent, counter, **limits) as answer:
+            with Exchange(
+                url,
+                sent,
+                counter.check,
+                seconds=patience.answer,
+                stall=patience.stall,
+                soon=patience.soon,
+                is_late=counter.answer_is_late,
+            ) as answer:
                 self._met.set()
                 if answer.status not in REDIRECTS:
                     if answer.status not in (200, 206) and (answer.status != 416 or "Range" not in headers):

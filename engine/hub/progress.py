@@ -56,6 +56,7 @@ class ByteCounter:
         stage: Stage = "downloading",
     ) -> None:
         self.stage: Stage = stage
+        self._stage_before: Stage = stage
         self.file = ""
         self._total, self._done = total, done
         self._on_progress = report
@@ -67,6 +68,12 @@ class ByteCounter:
         """Begin a stage of a file, and report it."""
         self.stage, self.file = stage, file
         self.report()
+
+    def answer_is_late(self, is_late: bool) -> None:
+        """Report that an answer is waited for, or that it has come after all."""
+        if is_late:
+            self._stage_before = self.stage
+        self.enter("waiting" if is_late else self._stage_before, self.file)
 
     def add(self, count: int) -> None:
         """Count bytes; a negative number takes back what has to be done again.

@@ -1,4 +1,4 @@
-"""One GET in a thread of its own, which is left behind where it cannot be ended. Knows no hub and no files.
+"""One request in a thread of its own, which is left behind where it cannot be ended. Knows no hub and no files.
 
 A read that blocks, a slow DNS lookup, a header line every few seconds: a thread that waits for these cannot check a
 flag. So another thread reads into a queue, and the caller takes from it for as long as it wants to wait. Nothing is
@@ -12,14 +12,14 @@ import queue
 import socket
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import httpx2
 
-from engine.hub.progress import POLL_SECONDS, ByteCounter
+from engine.hub.progress import POLL_SECONDS
 
 if TYPE_CHECKING:
     import ssl
@@ -47,22 +47,37 @@ class Exchange:
     """A request and its answer; entered, it waits for the answer's head, and left, it closes the connection.
 
     Args:
-        counter: checked while waiting.
-        soon: seconds without the head after which ``counter`` reports that it is waited for.
+        check: called while waiting, at least every ``POLL_SECONDS``; what it raises ends the exchange.
         seconds: until the head must be there.
         stall: seconds without a byte that end it.
+        connect: seconds until the connection must stand; None: as ``stall``.
+        soon: seconds without the head after which ``is_late`` is called with True, and with False once it is there.
+        body: None asks with GET, bytes with POST.
+        uses_proxies: those that the environment names are asked instead of the server.
 
     Raises:
         BrokenError, httpx2.HTTPError, httpx2.InvalidURL: what may pass, and what may not.
-        StoppedError: a flag of ``counter`` was set.
     """
 
     def __init__(
-        self, url: str, headers: Mapping[str, str], counter: ByteCounter, *, soon: float, seconds: float, stall: float
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        check: Callable[[], None],
+        *,
+        seconds: float,
+        stall: float,
+        connect: float | None = None,
+        soon: float = float("inf"),
+        is_late: Callable[[bool], None] = lambda _: None,
+        body: bytes | None = None,
+        uses_proxies: bool = True,
     ) -> None:
-        self._url, self._headers, self._counter = url, dict(headers), counter
+        self._url, self._headers, self._check, self._body = url, dict(headers), check, body
         now = time.monotonic()
         self._late, self._ends, self._stall = now + soon, now + seconds, stall
+        self._timeout = httpx2.Timeout(stall, connect=stall if connect is None else connect)
+        self._is_late, self._uses_proxies = is_late, uses_proxies
         self._received: queue.Queue[Received] = queue.Queue(AHEAD)
         self._gone = threading.Event()
         self._handles: list[socket.socket] = []
@@ -86,13 +101,11 @@ class Exchange:
 
     def _head(self) -> httpx2.Response:
         """Wait for the answer's head, and report where that takes long."""
-        counter = self._counter
         head = self._next(min(self._late, self._ends), or_none=True)
         if head is None:
-            stage = counter.stage
-            counter.enter("waiting", counter.file)
+            self._is_late(True)
             head = self._next(self._ends)
-            counter.enter(stage, counter.file)
+            self._is_late(False)
         assert isinstance(head, httpx2.Response)
         return head
 
@@ -106,7 +119,7 @@ class Exchange:
     def _next(self, ends: float, *, or_none: bool = False) -> Received:
         """Wait for what comes next; where it does not come in time, return None if that will do."""
         while True:
-            self._counter.check()
+            self._check()
             left = ends - time.monotonic()
             if left <= 0:
                 if or_none:
@@ -137,9 +150,13 @@ class Exchange:
     def _read(self) -> None:
         try:
             with (
-                httpx2.Client(verify=_certificates(), timeout=self._stall) as client,
+                httpx2.Client(verify=_certificates(), timeout=self._timeout, trust_env=self._uses_proxies) as client,
                 client.stream(
-                    "GET", self._url, headers=self._headers, extensions={"trace": self._keep_socket}
+                    "GET" if self._body is None else "POST",
+                    self._url,
+                    headers=self._headers,
+                    content=self._body,
+                    extensions={"trace": self._keep_socket},
                 ) as answer,
             ):
                 going = self._put(answer)

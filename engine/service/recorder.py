@@ -21,7 +21,7 @@ from engine.text.reply import read_reply
 from engine.trace.folder import make_private, prune_traces
 from engine.trace.format import SUFFIX, TraceError
 from engine.trace.header import ModelIdentity, Parent, TraceHeader
-from engine.trace.live import Trace
+from engine.trace.live import Decode, IsSpecial, Piece, Trace
 from engine.trace.recording import Recording
 from engine.trace.writer import TraceWriter
 
@@ -83,7 +83,7 @@ class Recorder:
                 prompt_ids=prompt_ids,
                 think=request.think,
             )
-            return self._open(header, tokenizer, keep=request.keep)
+            return self._of_model(header, tokenizer, keep=request.keep)
         departure = request.departure if request.changes else None
         block = departure.block if departure is not None else min(mark.block for mark in request.marks)
         before = request.source.header
@@ -96,18 +96,24 @@ class Recorder:
             marks=request.marks,
             **TraceHeader.fresh(),
         )
-        record = self._open(header, tokenizer, keep=request.keep)
+        record = self._of_model(header, tokenizer, keep=request.keep)
         if departure is not None:
             record.copy(request.source, block)
         return record
 
-    def _open(self, header: TraceHeader, tokenizer: Tokenizer, *, keep: bool) -> RunRecord:
+    def _of_model(self, header: TraceHeader, tokenizer: Tokenizer, *, keep: bool) -> RunRecord:
         decode = functools.partial(read_reply, tokenizer)
-        trace = Trace(header=header, piece=tokenizer.piece, is_special=tokenizer.is_special, decode=decode)
+        return self.open(header, tokenizer.piece, tokenizer.is_special, decode, keep=keep)
+
+    def open(
+        self, header: TraceHeader, piece: Piece, is_special: IsSpecial, decode: Decode, *, keep: bool
+    ) -> RunRecord:
+        """Begin recording a run whose header is known; the functions write its tokens."""
+        trace = Trace(header=header, piece=piece, is_special=is_special, decode=decode)
         writer = None
         if self._folder is not None and keep:
             path = self._folder / f"{header.id}{SUFFIX}"
-            writer = TraceWriter(path, header, tokenizer.piece, tokenizer.is_special, decode)
+            writer = TraceWriter(path, header, piece, is_special, decode)
             trace.path = path
         return RunRecord(self, trace, writer)
 

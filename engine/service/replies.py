@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from engine.catalog import Traits
 from engine.config import GenerationConfig
-from engine.events import Event
+from engine.events import Event, Influence
 from engine.service.capabilities import Capabilities
 from engine.service.requests import InfluenceRequest, RunRequest
 from engine.text.message import Message
 from engine.text.reply import Reply
 from engine.trace.recording import Recording
-
-if TYPE_CHECKING:
-    from engine.decoding.influence import Influence
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +36,7 @@ class LoadedModel:
     encode: Callable[[str], list[int]]
     prompt_ids: Callable[[RunRequest], list[int]]  # a request's prompt as tokens; slow, like ``count_tokens``
     fingerprint: str  # of its files
-    context: int  # the model's positions, for prompt and answer together
+    context: int  # the model's positions, for prompt and answer together; 0 where a server does not say
     threads: int = 0  # CPU threads that a pass takes; 0 on a GPU
     kernels: str = ""  # which kernels compute, in words
     device_reason: str = ""  # why this device, in words

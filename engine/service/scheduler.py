@@ -112,7 +112,10 @@ class Scheduler:
         with self._changed:
             if most_waiting is not None and self.waiting >= most_waiting:
                 raise BusyError(Sentence("{count} requests wait already; try again in a moment.", count=self.waiting))
-            self._add(_Run(request, outlet))
+            if self._is_closing:
+                outlet.put(RunEnded(request.run_id))
+            else:
+                self._add(_Run(request, outlet))
 
     def load(self, request: LoadRequest, outlet: Outlet) -> None:
         """Load a model; everything asked for before it is cancelled."""
@@ -173,8 +176,9 @@ class Scheduler:
 
     def close(self, seconds: float = 10.0) -> bool:
         """Cancel everything and end the thread; may be called again. False where it did not end in time."""
-        self._is_closing = True
-        self.cancel_all()
+        with self._changed:
+            self._is_closing = True
+            self.cancel_all()
         self._thread.join(seconds)
         return not self.is_alive
 
@@ -248,7 +252,7 @@ class Scheduler:
                     return
                 self._waiting.popleft()
             if isinstance(item, _Run):
-                item.steps = self._backend.begin(item.request)
+                self._resume(item, functools.partial(self._begin, item))
             else:
                 item.perform()
 
@@ -257,9 +261,16 @@ class Scheduler:
         if not self._active and not self._is_closing:
             return  # the first in line begins at once, and says itself that it was cancelled
         for item in list(self._waiting):
-            if isinstance(item, _Run) and item.request.cancel.is_set():
+            if isinstance(item, _Call):
+                if self._is_closing:
+                    self._waiting.remove(item)
+            elif item.request.cancel.is_set():
                 self._waiting.remove(item)
                 item.outlet.put(RunEnded(item.request.run_id))
+
+    def _begin(self, run: _Run) -> RunReply | PassWanted:
+        run.steps = self._backend.begin(run.request)
+        return next(run.steps)
 
     def _take_further(self, run: _Run) -> None:
         """Deliver a run's replies up to the next pass that it wants."""
@@ -313,10 +324,10 @@ class Scheduler:
     def _wait(self, runs: Sequence[_Run]) -> bool:
         """Wait where there is nothing to do; False to end the thread."""
         with self._changed:
-            if self._is_closing and not self._active:
+            if self._is_closing and not self._active and not self._waiting:
                 return False
             can_go_on = any(run in self._active and not run.is_paused for run in runs)
-            if not can_go_on and not self._has_news:
+            if not (can_go_on or self._has_news or self._is_closing):
                 self._changed.wait(POLL_SECONDS if self._active or self._waiting else None)
             self._has_news = False
         return True

@@ -9,6 +9,7 @@ which packs better. Masks are bits, the first position in the highest. Tokens ar
            next_canvas ^ candidates (C), entropy f32 (C), accepted_mask (C), top_tokens (K, C),
            top_probabilities f32 (K, C)
     COMM   text_length u32, steps u32, reason u32 (0 converged, 1 step cap), tokens (C)
+    PART   tokens that came with it u32, whether it is thinking u32, text in UTF-8
     DONE   reason u32 (0 eos, 1 length, 2 cancelled), blocks u32, steps u32, N u32, seconds, tokens (N)
 
 The row of the likeliest tokens is stored ``^ argmax``: all these rows are nought where nothing is in doubt.
@@ -31,6 +32,7 @@ from engine.events import (
     GenerationFinished,
     PrefillFinished,
     StepFinished,
+    TextArrived,
 )
 from engine.trace.format import (
     MOST_ANSWER,
@@ -53,6 +55,7 @@ COMMITTED: tuple[Committed, ...] = get_args(Committed)
 FINISHED: tuple[Finished, ...] = get_args(Finished)
 
 PREF, STEP, COMM, DONE = struct.Struct("<QQd"), struct.Struct("<ddHH"), struct.Struct("<III"), struct.Struct("<IIIId")
+PART = struct.Struct("<II")
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,7 @@ class Codec:
             b"STEP": min(STEP.size + 16 * self.length + mask + 8 * self.length * MOST_TOP, MOST_STEP),
             b"TEXT": MOST_TEXT,
             b"COMM": COMM.size + 4 * self.length,
+            b"PART": MOST_TEXT,
             b"DONE": DONE.size + 4 * MOST_ANSWER,
             b"FAIL": MOST_WHY,
         }
@@ -96,6 +100,8 @@ class Codec:
             case CanvasCommitted():
                 figures = COMM.pack(event.text_length, event.steps, COMMITTED.index(event.reason))
                 return b"COMM", figures + _planes(self._sized(event.tokens)), event.block_index, -1
+            case TextArrived():
+                return b"PART", PART.pack(event.counted, event.is_thought) + event.text.encode(), -1, -1
         tokens = np.asarray(event.tokens, dtype="<i4")
         figures = DONE.pack(FINISHED.index(event.reason), event.blocks, event.steps, len(tokens), event.seconds)
         return b"DONE", figures + _planes(tokens), -1, -1
@@ -153,6 +159,11 @@ class Codec:
                 if text_length > self.length or steps > MOST_STEPS or reason >= len(COMMITTED):
                     raise PayloadError("it contradicts itself")
                 event = CanvasCommitted(block, reading.tokens(self.length), text_length, steps, COMMITTED[reason])
+            case b"PART":
+                counted, is_thought = reading.figures(PART)
+                if counted > MOST_ANSWER or is_thought > 1:
+                    raise PayloadError("it contradicts itself")
+                event = TextArrived(reading.text(), bool(is_thought), counted)
             case _:
                 reason, blocks, steps, count, seconds = reading.figures(DONE)
                 if reason >= len(FINISHED) or blocks > MOST_BLOCKS or steps > MOST_RECORDS:
@@ -225,6 +236,13 @@ class _Reading:
     def mask(self, count: int) -> NDArray[np.bool_]:
         bits = np.frombuffer(self._take(-(-count // 8)), dtype=np.uint8)
         return _fixed(np.unpackbits(bits, count=count).astype(np.bool_))
+
+    def text(self) -> str:
+        """All that is left."""
+        try:
+            return self._take(len(self._payload) - self._place).decode()
+        except UnicodeDecodeError:
+            raise PayloadError("its text is no UTF-8") from None
 
     def end(self) -> None:
         if self._place != len(self._payload):

@@ -1,22 +1,27 @@
-"""The answer so far, as tokens: what a run has written when it is looked at, stopped or cut short."""
+"""The answer so far: what a run has written when it is looked at, stopped or cut short."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import numpy as np
 
-from engine.events import CanvasCommitted, Event, GenerationFinished, StepFinished
+from engine.events import CanvasCommitted, Event, GenerationFinished, StepFinished, TextArrived
+from engine.text.reply import Reply
 from engine.types import Tokens
 
 
 class Draft:
-    """The committed blocks, and the best guess for the one under way; ``ends`` are the tokens that end a text."""
+    """The committed blocks, and the best guess for the one under way; ``ends`` are the tokens that end a text.
+
+    Of a run without steps, the text that has arrived.
+    """
 
     def __init__(self, ends: Collection[int]) -> None:
         self._ends = ends
         self.committed: list[int] = []
         self._argmax: Tokens | None = None
+        self._texts: dict[bool, list[str]] = {False: [], True: []}  # by whether it is thinking
 
     @staticmethod
     def of(events: Iterable[Event], ends: Collection[int] = ()) -> Draft:
@@ -33,6 +38,8 @@ class Draft:
         elif isinstance(event, CanvasCommitted):
             self.committed += event.tokens[: event.text_length].tolist()
             self._argmax = None
+        elif isinstance(event, TextArrived):
+            self._texts[event.is_thought].append(event.text)
         elif isinstance(event, GenerationFinished):
             self.committed = event.tokens.tolist()  # a fork may have left out blocks
 
@@ -43,3 +50,17 @@ class Draft:
             ends = np.flatnonzero(np.isin(self._argmax, list(self._ends)))
             tokens += self._argmax[: ends[0] if len(ends) else None].tolist()
         return tokens
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it arrived as text, without tokens."""
+        return any(self._texts.values())
+
+    def reply(self, decode: Callable[[Iterable[int]], Reply]) -> Reply:
+        """All of it as it reads; ``decode`` reads tokens."""
+        return self.arrived if self.is_text else decode(self.tokens())
+
+    @property
+    def arrived(self) -> Reply:
+        """What has arrived as text."""
+        return Reply("".join(self._texts[False]), "".join(self._texts[True]).strip())

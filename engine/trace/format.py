@@ -21,6 +21,7 @@ the order of a run (``header``, ``texts`` and ``codec`` say what is in them; C p
     STEP   a denoising step
     TEXT   the answer as it reads with the next record (COMM, DONE or FAIL), JSON
     COMM   a block's final tokens
+    PART   more of the answer's text, in place of blocks, of a run that reported no steps
     DONE   the end of the run
     FAIL   why the run ended early, JSON; instead of DONE
 

@@ -18,7 +18,14 @@ if TYPE_CHECKING:
 WINDOW = 4096  # bytes that are read for a head, so that small records cost one reading for many
 SLACK = 2**20  # what does not pack may be stored a little larger than it is
 ENDINGS = (b"COMM", b"DONE", b"FAIL")  # which a TEXT goes before
-KINDS: dict[bytes, Kind] = {b"PREF": "prefill", b"CANV": "canvas", b"STEP": "step", b"COMM": "commit", b"DONE": "end"}
+KINDS: dict[bytes, Kind] = {
+    b"PREF": "prefill",
+    b"CANV": "canvas",
+    b"STEP": "step",
+    b"COMM": "commit",
+    b"PART": "text",
+    b"DONE": "end",
+}
 
 
 @dataclass(frozen=True)
@@ -162,6 +169,8 @@ class Order:
         elif kind == b"COMM":
             fits = self._is_open and block == self._block and step == -1 and self._step >= 0
             self._is_open = False
+        elif kind == b"PART":
+            fits = block == step == self._block == -1
         else:
             fits = block == step == -1 and (kind != b"PREF" or not (self._is_open or self._is_read))
             self._is_read = True
@@ -207,6 +216,8 @@ def where(entry: Entry) -> str:
             return f"at the end of block {entry.block + 1}"
         case "prefill":
             return "at the prompt"
+        case "text":
+            return "in the middle of the text"
     return "at the end of the run"
 
 

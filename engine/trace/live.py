@@ -90,10 +90,10 @@ class Trace(Recording):
         for event in self._events:
             draft.fold(event)
             if block is not None and isinstance(event, CanvasCommitted) and event.block_index == block:
-                return self._read(draft.committed)
+                return draft.reply(self._read)
         if block is not None:
             raise IndexError(f"block {block} was not committed")
-        return self._read(draft.tokens())
+        return draft.reply(self._read)
 
     @property
     def notice(self) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -222,7 +222,7 @@ class TraceFile(Recording):
             if self._whole is None:
                 found, texts = self._reply(None), self._index.texts
                 is_whole = bool(texts) and texts[-1].block == -1
-                self._whole = found if is_whole else Reply(found.text + self._unfinished_block(), found.thinking)
+                self._whole = found if is_whole else self._unfinished(found)
             return self._whole
 
     def _reply(self, block: int | None) -> Reply:
@@ -238,13 +238,20 @@ class TraceFile(Recording):
             raise TraceError(f"the text in {self.path} cannot be read: {_why(error)}") from None
         return answer.reply
 
-    def _unfinished_block(self) -> str:
-        """The draft of a block at which the file ends, token by token, as the file has no text of it."""
-        if not self.entries or self.entries[-1].kind != "step":
-            return ""
+    def _unfinished(self, found: Reply) -> Reply:
+        """With what the file has no text of: a block at which it ends, token by token, or what had arrived."""
+        kinds = {entry.kind for entry in self.entries[-1:]}
         draft = Draft(self.config.eos_token_ids)
-        draft.fold(self.event(-1))
-        return "".join(self.piece(token) for token in draft.tokens() if not self.is_special(token))
+        if "step" in kinds:
+            draft.fold(self.event(-1))
+        elif "text" in kinds:
+            draft = Draft.of(self.events)
+
+        def decode(tokens: Iterable[int]) -> Reply:
+            return Reply("".join(self.piece(token) for token in tokens if not self.is_special(token)))
+
+        more = draft.reply(decode)
+        return Reply(found.text + more.text, found.thinking + more.thinking)
 
     # --- to another file ---------------------------------------------------------------------------------------------
 

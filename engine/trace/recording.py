@@ -15,12 +15,13 @@ from engine.events import (
     GenerationFinished,
     PrefillFinished,
     StepFinished,
+    TextArrived,
 )
 from engine.text.reply import Reply
 from engine.trace.header import TraceHeader
 from engine.types import Tokens
 
-Kind = Literal["prefill", "canvas", "step", "commit", "end"]
+Kind = Literal["prefill", "canvas", "step", "commit", "text", "end"]
 
 
 class Entry(NamedTuple):
@@ -41,6 +42,8 @@ def entry_of(event: Event) -> Entry:
             return Entry("step", event.block_index, event.step)
         case CanvasCommitted():
             return Entry("commit", event.block_index)
+        case TextArrived():
+            return Entry("text")
     return Entry("end")
 
 

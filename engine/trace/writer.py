@@ -82,9 +82,9 @@ class TraceWriter:
             self._draft.fold(event)
             records = [self._new_pieces(event)]
             if isinstance(event, CanvasCommitted):
-                records.append(self._new_text(event.block_index, self._draft.committed))
+                records.append(self._new_text(event.block_index))
             elif isinstance(event, GenerationFinished):
-                records.append(self._new_text(-1, self._draft.tokens()))
+                records.append(self._new_text(-1))
             kind, payload, block, step = self._codec.encode(event)
             self._write(b"".join(records) + self._frame(kind, payload, block, step))
         except OSError as error:
@@ -104,7 +104,7 @@ class TraceWriter:
         """
         if self._file is not None and failure and not self._closed:
             try:
-                text = self._new_text(-1, self._draft.tokens())
+                text = self._new_text(-1)
                 self._write(text + self._frame(b"FAIL", json.dumps({"why": failure[:MOST_FAILURE]}).encode()))
             except OSError as error:
                 self._give_up()
@@ -118,8 +118,8 @@ class TraceWriter:
         tokens = self._fresh.of(event)
         return self._frame(b"PIEC", encode_pieces(tokens, self._piece, self._is_special)) if tokens else b""
 
-    def _new_text(self, block: int, tokens: list[int]) -> bytes:
-        before, self._reply = self._reply, self._decode(tokens)
+    def _new_text(self, block: int) -> bytes:
+        before, self._reply = self._reply, self._draft.reply(self._decode)
         return self._frame(b"TEXT", encode_reply(before, self._reply), block)
 
     def _frame(self, kind: bytes, payload: bytes, block: int = -1, step: int = -1) -> bytes:

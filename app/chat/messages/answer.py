@@ -340,7 +340,7 @@ class AnswerView(QWidget):
         self.board.setVisible(is_board and not is_replayed)
         text, thoughts = answer.text, answer.thinking
         if shows_canvas or answer.is_active:
-            text, thoughts = answer.settled[-1] if is_developing and answer.settled else ("", "")
+            text, thoughts = answer.so_far if is_developing else ("", "")
         if is_board and self.board.is_alone:
             text = ""
         self.text.set_text(text)

@@ -15,7 +15,16 @@ from app.state.chat.versions import Versions
 from app.state.run.canvas import CanvasState
 from app.state.run.stats import RunFigures, RunStats
 from app.system.i18n import tr, trn
-from engine import CanvasCommitted, Event, GenerationConfig, GenerationFinished, PrefillFinished, Recording, Reply
+from engine import (
+    CanvasCommitted,
+    Event,
+    GenerationConfig,
+    GenerationFinished,
+    PrefillFinished,
+    Recording,
+    Reply,
+    TextArrived,
+)
 from engine.trace import Draft
 
 Status = Literal["waiting", "developing", "done", "stopped", "failed"]
@@ -60,7 +69,12 @@ class Answer:
     @property
     def has_trace(self) -> bool:
         """Whether it can be looked into how it came about."""
-        return self.trace is not None or bool(self.trace_id)
+        return (self.trace is not None or bool(self.trace_id)) and not self.is_plain
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it came as text alone, from a backend that reports no steps."""
+        return self._draft.is_text or (self.kept is not None and bool(self.text) and not self.kept.blocks)
 
     @property
     def is_active(self) -> bool:
@@ -76,24 +90,24 @@ class Answer:
         """Take in one event of the run."""
         self.stats.fold(event)
         self._draft.fold(event)
-        if isinstance(event, PrefillFinished):
+        if isinstance(event, PrefillFinished | TextArrived):
             self.status = "developing"
         elif isinstance(event, CanvasCommitted):
-            self.settled.append(decode(self.draft_tokens()))
+            self.settled.append(self.draft(decode))
         elif isinstance(event, GenerationFinished):
-            self._read(decode(self.draft_tokens()))
+            self._read(self.draft(decode))
             self.status = "stopped" if event.reason == "cancelled" else "done"
 
     def fail(self, message: str, decode: Decode) -> None:
         """The run ended early; what it had so far stands."""
         self.status = "failed"
         self.error = message
-        self._read(decode(self.draft_tokens()))
+        self._read(self.draft(decode))
 
     def stop(self, decode: Decode) -> None:
         """The run is given up; what it had so far stands."""
         self.status = "stopped"
-        self._read(decode(self.draft_tokens()))
+        self._read(self.draft(decode))
 
     def _read(self, reply: Reply) -> None:
         self.text, self.thinking = reply
@@ -101,6 +115,17 @@ class Answer:
     def draft_tokens(self) -> list[int]:
         """The text so far, up to the end token where there is one."""
         return self._draft.tokens()
+
+    @property
+    def so_far(self) -> Reply:
+        """What there is to read while it develops: the committed blocks, or what has arrived as text."""
+        if self._draft.is_text:
+            return self._draft.arrived
+        return self.settled[-1] if self.settled else Reply("")
+
+    def draft(self, decode: Decode) -> Reply:
+        """The same as it reads."""
+        return self._draft.reply(decode)
 
     def notices(self) -> list[str]:
         """What went otherwise than one would expect, in sentences."""

@@ -11,7 +11,15 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from app.state.run.canvas import BlockState, CanvasState
-from engine import CanvasCommitted, Event, GenerationFinished, PrefillFinished, SafelightError, StepFinished
+from engine import (
+    CanvasCommitted,
+    Event,
+    GenerationFinished,
+    PrefillFinished,
+    SafelightError,
+    StepFinished,
+    TextArrived,
+)
 from engine.files import parse_json
 
 LARGEST = 2**53  # beyond it, numbers are no longer told apart
@@ -62,6 +70,7 @@ class RunStats:
     total_steps: int = 0  # of all blocks
     step_seconds: float = 0.0  # of all blocks
     capped_blocks: int = 0  # committed at the step cap
+    counted_tokens: int = 0  # of text that came without tokens, as the backend says
 
     @staticmethod
     def of(events: Iterable[Event], max_steps: int | None = None) -> RunStats:
@@ -81,6 +90,8 @@ class RunStats:
             self.step_seconds += event.seconds
         elif isinstance(event, CanvasCommitted):
             self.capped_blocks += event.reason == "step_cap"
+        elif isinstance(event, TextArrived):
+            self.counted_tokens += event.counted
 
     @property
     def figures(self) -> RunFigures:
@@ -148,6 +159,8 @@ class RunStats:
     @property
     def text_tokens(self) -> int | None:
         """Committed tokens before the end token; None before the first commit."""
+        if self.counted_tokens:
+            return self.counted_tokens
         if self._finished is not None:
             return len(self._finished.tokens)
         lengths = [block.text_length for block in self.canvases.blocks if block.text_length is not None]

@@ -23,10 +23,10 @@ import app.models.page
 import engine.hub.client
 from app.models import words
 from app.models.entries import Action
-from app.models.hub_token import TokenStore
 from app.models.jobs import Jobs
 from app.models.page import ModelsPage
 from app.models.rows import ModelRow
+from app.system.secret import HUB_TOKEN, Secret
 from engine import EMBEDDED, SKILLS, PublishedModel
 from engine.catalog import resolve
 from engine.hub.client import Patience
@@ -42,11 +42,11 @@ WEIGHTS = "model.safetensors"
 SOON = 20_000  # milliseconds; only a hanging test needs them
 
 
-class SessionTokens(TokenStore):
+class SessionTokens(Secret):
     """A keyring that does not work, without asking the machine's own."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(HUB_TOKEN)
         self.token = ""
 
     def read(self) -> str:

@@ -9,8 +9,8 @@ import pytest
 
 from app.models import tasks
 from app.models.entries import ModelEntry, entries
-from app.models.hub_token import TokenStore
 from app.models.jobs import Control
+from app.system.secret import Secret
 from engine import SafelightError
 
 
@@ -84,10 +84,10 @@ def test_cancelling_a_conversion_removes_what_it_wrote(folder: Path) -> None:
 
 
 def test_what_is_no_token_is_not_kept() -> None:
-    class Never(TokenStore):
+    class Never(Secret):
         def write(self, token: str) -> str:  # type: ignore[override]
             raise AssertionError(token)
 
     for token in ("hf_ü", "a b", "a\nb"):
         with pytest.raises(SafelightError, match="This is no access token"):
-            do(tasks.keep_token(Never(), token))
+            do(tasks.keep_token(Never("a name"), token))

@@ -20,6 +20,7 @@ class Request:
     headers: dict[str, str]
     send: Callable[[bytes], None]
     wait: Callable[[float], bool]  # seconds; True once the server is to end
+    body: bytes = b""
 
     def reply(self, body: bytes, *headers: str, status: str = "200 OK") -> None:
         """A whole answer, as it should be."""
@@ -47,11 +48,14 @@ class Rude:
             head = b""
             while b"\r\n\r\n" not in head and len(head) < HEAD_BYTES and (piece := connection.recv(HEAD_BYTES)):
                 head += piece
-            lines = head.decode("latin-1").split("\r\n")
+            lines = head.partition(b"\r\n\r\n")[0].decode("latin-1").split("\r\n")
             if len(lines) < 2 or " " not in lines[0]:
                 return
             headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])}
-            asked = Request(lines[0].split(" ")[1], headers, connection.sendall, self.ending.wait)
+            body = head.partition(b"\r\n\r\n")[2]
+            while len(body) < int(headers.get("content-length", "0")) and (piece := connection.recv(HEAD_BYTES)):
+                body += piece
+            asked = Request(lines[0].split(" ")[1], headers, connection.sendall, self.ending.wait, body)
             self.requests.append(asked)
             self.answer(asked)
 

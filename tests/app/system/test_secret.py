@@ -1,4 +1,4 @@
-"""The access token, with a keyring that works, one that does not, and one that only says so."""
+"""A secret, with a keyring that works, one that does not, and one that only says so."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from keyring.backend import KeyringBackend
 from keyring.errors import NoKeyringError, PasswordDeleteError
 
-from app.models.hub_token import TokenStore
+from app.system.secret import HUB_TOKEN, SERVER_KEY, Secret
 
 
 class Working(KeyringBackend):
@@ -52,20 +52,28 @@ def _restore() -> Iterator[None]:
 
 def test_a_keyring_keeps_it() -> None:
     keyring.set_keyring(Working())
-    assert TokenStore().write("hf_secret") == "keyring"
-    assert TokenStore().read() == "hf_secret"
-    assert TokenStore().write("") == "nowhere"
-    assert TokenStore().read() == ""
-    assert TokenStore().write("") == "nowhere"
+    assert Secret(HUB_TOKEN).write("hf_secret") == "keyring"
+    assert Secret(HUB_TOKEN).read() == "hf_secret"
+    assert Secret(HUB_TOKEN).write("") == "nowhere"
+    assert Secret(HUB_TOKEN).read() == ""
+    assert Secret(HUB_TOKEN).write("") == "nowhere"
 
 
 @pytest.mark.parametrize("kind", [Absent, Forgetful])
 def test_without_a_keyring_it_lasts_for_the_session(kind: type[Working]) -> None:
     keyring.set_keyring(kind())
-    tokens = TokenStore()
+    tokens = Secret(HUB_TOKEN)
     assert tokens.read() == ""
     assert tokens.write("hf_secret") == "session"
     assert tokens.read() == "hf_secret"
-    assert TokenStore().read() == ""
+    assert Secret(HUB_TOKEN).read() == ""
     assert tokens.write("") == "nowhere"
     assert tokens.read() == ""
+
+
+def test_secrets_of_other_names_are_left_alone() -> None:
+    keyring.set_keyring(Working())
+    Secret(HUB_TOKEN).write("hf_secret")
+    Secret(SERVER_KEY).write("sk-key")
+    Secret(SERVER_KEY).write("")
+    assert Secret(HUB_TOKEN).read() == "hf_secret"

@@ -1,0 +1,185 @@
+"""An answer as it grows: a run's events to text, thoughts, tool calls, usage and times. Knows no HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from engine.events import CanvasCommitted, Event, GenerationFinished, PrefillFinished, StepFinished
+from engine.server.logprobs import TokenChance, chances
+from engine.server.stopping import StopFinder
+from engine.service import LoadedModel
+from engine.text.output import ContentPart, OutputParser, OutputPart, ThoughtPart, ToolCallArguments, ToolCallStarted
+
+FinishReason = Literal["stop", "length", "tool_calls"]
+GRAMMAR = ("<|channel>", "<channel|>", "<|tool_call>", "<tool_call|>", '<|"|>')
+"""Special tokens that say how an answer is divided; others are no part of its text."""
+
+
+@dataclass(frozen=True)
+class AnswerSettings:
+    """What was asked for.
+
+    Args:
+        max_tokens: the answer is cut behind so many.
+        stops: strings that end it; they are no part of it.
+        is_raw: text is passed on as it is, and not divided into thoughts and calls.
+        starts_in_thought: the prompt ends inside a thought.
+        schemas: of each tool's parameters, by its name.
+        one_call: the answer ends behind its first tool call.
+        top_logprobs: alternatives to tell of each token; None tells nothing of tokens.
+        prediction: tokens that the first canvas was to become.
+    """
+
+    max_tokens: int
+    stops: tuple[str, ...] = ()
+    is_raw: bool = False
+    starts_in_thought: bool = False
+    schemas: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    one_call: bool = False
+    top_logprobs: int | None = None
+    prediction: tuple[int, ...] = ()
+
+
+class ServedAnswer:
+    """Folds a run's events. ``is_complete`` turns true when nothing more is wanted of the run."""
+
+    def __init__(self, model: LoadedModel, settings: AnswerSettings) -> None:
+        self._model, self._settings = model, settings
+        self._parser = OutputParser(starts_in_thought=settings.starts_in_thought, schemas=settings.schemas)
+        self._stop = StopFinder(settings.stops)
+        self._written = ""  # all text that the parser has
+        self._last_step: StepFinished | None = None
+        self._in_thought = settings.starts_in_thought
+        self._in_call = False
+        self._chances: list[TokenChance] = []
+        self._calls = 0
+        self._reason: FinishReason | None = None
+        self.tokens: list[int] = []
+        self.prompt_tokens = self.cached_tokens = 0
+        self.reasoning_tokens = self.accepted_tokens = 0
+        self.steps = self.blocks = self.positions = 0
+        self.prompt_seconds = self.seconds = 0.0
+        self.is_complete = False
+
+    @property
+    def finish_reason(self) -> FinishReason:
+        """Why the answer ended."""
+        if self._calls and self._reason in (None, "stop"):
+            return "tool_calls"
+        return self._reason or "stop"
+
+    def fold(self, event: Event) -> list[OutputPart]:
+        """What the event adds to the answer; most add nothing."""
+        match event:
+            case PrefillFinished():
+                self.prompt_tokens, self.cached_tokens = event.prompt_tokens, event.reused_tokens
+                self.prompt_seconds = event.seconds
+            case StepFinished():
+                self._last_step = event
+                self.steps += 1
+                self.positions += len(event.argmax_canvas)
+                self.seconds += event.seconds
+            case CanvasCommitted():
+                return self._add_block(event)
+            case GenerationFinished():
+                self.seconds = event.seconds
+                if event.reason == "length" and self._reason is None:
+                    self._reason = "length"
+        return []
+
+    def finish(self) -> list[OutputPart]:
+        """What was held back, at the end of the run."""
+        parts = [] if self.is_complete and self._stop.found else self._divide("", at_end=True)
+        return merged(parts)
+
+    def take_chances(self) -> list[TokenChance]:
+        """The tokens of the content that were added since the last call."""
+        taken, self._chances = self._chances, []
+        return taken
+
+    def _add_block(self, event: CanvasCommitted) -> list[OutputPart]:
+        self.blocks += 1
+        tokens = event.tokens[: event.text_length].tolist()
+        if event.block_index == 0:
+            pairs = zip(self._settings.prediction, event.tokens.tolist(), strict=False)
+            self.accepted_tokens = sum(guess == token for guess, token in pairs)
+        room = self._settings.max_tokens - len(self.tokens)
+        if len(tokens) > room or (len(tokens) == room and event.text_length == len(event.tokens)):
+            tokens = tokens[:room]
+            self._reason, self.is_complete = "length", True
+        self.tokens += tokens
+        self._note_tokens(tokens)
+        text = self._model.write([token for token in self.tokens if self._is_text(token)])
+        if not self.is_complete:
+            text = text.rstrip("\N{REPLACEMENT CHARACTER}")  # a character's first bytes; the others come
+        fresh, self._written = text[len(self._written) :], text
+        return merged(self._divide(fresh, at_end=False))
+
+    def _is_text(self, token: int) -> bool:
+        if not self._model.is_special(token):
+            return True
+        return not self._settings.is_raw and self._model.piece(token) in GRAMMAR
+
+    def _note_tokens(self, tokens: Sequence[int]) -> None:
+        """Count thoughts, and keep what is known of the tokens of the content."""
+        told = self._settings.top_logprobs
+        known: Sequence[TokenChance | None] = [None] * len(tokens)
+        if told is not None and self._last_step is not None:
+            known = chances(tokens, self._last_step, told, self._model)
+        for token, chance in zip(tokens, known, strict=True):
+            mark = self._model.piece(token) if self._model.is_special(token) else ""
+            if mark in ("<|channel>", "<channel|>"):
+                self._in_thought = mark == "<|channel>"
+            elif mark in ("<|tool_call>", "<tool_call|>"):
+                self._in_call = mark == "<|tool_call>"
+            is_content = not (self._in_thought or self._in_call)
+            self.reasoning_tokens += self._in_thought or mark == "<channel|>"
+            if chance is not None and is_content and not mark:
+                self._chances.append(chance)
+
+    def _divide(self, text: str, *, at_end: bool) -> list[OutputPart]:
+        parts: list[OutputPart]
+        if self._settings.is_raw:
+            parts = [ContentPart(text)]
+        else:
+            parts = self._parser.feed(text) + (self._parser.finish() if at_end else [])
+        passed: list[OutputPart] = []
+        for part in parts:
+            match part:
+                case ContentPart():
+                    passed.append(ContentPart(self._stop.feed(part.text)))
+                    if self._stop.found is not None:
+                        self._reason, self.is_complete = "stop", True
+                        return passed
+                case ToolCallStarted():
+                    if self._calls and self._settings.one_call:
+                        self._reason, self.is_complete = "stop", True
+                        return passed
+                    self._calls += 1
+                    passed.append(part)
+                case ThoughtPart() | ToolCallArguments():
+                    passed.append(part)
+        if at_end:
+            passed.append(ContentPart(self._stop.finish()))
+        return passed
+
+
+def merged(parts: Sequence[OutputPart]) -> list[OutputPart]:
+    """Neighbours of a kind as one, without empty ones."""
+    merged: list[OutputPart] = []
+    for part in parts:
+        last = merged[-1] if merged else None
+        match part, last:
+            case (ContentPart(text=""), _) | (ThoughtPart(text=""), _):
+                pass
+            case ContentPart(), ContentPart():
+                merged[-1] = ContentPart(last.text + part.text)
+            case ThoughtPart(), ThoughtPart():
+                merged[-1] = ThoughtPart(last.text + part.text)
+            case ToolCallArguments(), ToolCallArguments() if part.index == last.index:
+                merged[-1] = ToolCallArguments(part.index, last.json_fragment + part.json_fragment)
+            case _:
+                merged.append(part)
+    return merged

@@ -1,0 +1,75 @@
+"""The server as an ASGI application: its routes behind the gate, and every failure as an error object."""
+
+from __future__ import annotations
+
+import logging
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from engine.server import chat, completions, dialect, info, page, responses, tokens
+from engine.server.context import ServerContext
+from engine.server.errors import ApiError
+from engine.server.security import Gate
+
+ROUTES = (
+    info.routes,
+    chat.routes,
+    completions.routes,
+    responses.routes,
+    tokens.routes,
+    dialect.routes,
+    page.routes,
+)
+SENTENCES = {
+    404: "There is nothing at this path; the routes are those of OpenAI's API, under /v1.",
+    405: "This path is not asked with that method.",
+}
+log = logging.getLogger("safelight.server")
+
+
+def build_app(context: ServerContext) -> Starlette:
+    """All routes of one server."""
+    routes = [route for make in ROUTES for route in make(context)]
+    known = frozenset(route.path for route in routes)
+    return Starlette(
+        routes=routes,
+        middleware=[Middleware(_Counted, context=context, known=known), Middleware(Gate, options=context.options)],
+        exception_handlers={ApiError: _refuse, HTTPException: _refuse_by_status, Exception: _fail},
+    )
+
+
+async def _refuse(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, ApiError)
+    return error.response
+
+
+async def _refuse_by_status(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    said = SENTENCES.get(error.status_code, str(error.detail))
+    return ApiError(error.status_code, said, headers=error.headers).response
+
+
+async def _fail(_request: Request, error: Exception) -> Response:
+    return ApiError(500, f"Something went wrong in the server ({type(error).__name__}).").response
+
+
+class _Counted:
+    """ASGI middleware that counts the answers."""
+
+    def __init__(self, app: ASGIApp, context: ServerContext, known: frozenset[str]) -> None:
+        self._app, self._context, self._known = app, context, known
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                path = scope["path"] if scope["path"] in self._known else "other"
+                labels = f'path="{path}",status="{message["status"]}"'
+                self._context.metrics.add("requests_total", labels=labels)
+            await send(message)
+
+        await self._app(scope, receive, sending)

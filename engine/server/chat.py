@@ -1,0 +1,205 @@
+"""``/v1/chat/completions``."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import secrets
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from starlette.requests import Request
+from starlette.routing import Route
+
+from engine.server.answer import AnswerSettings, ServedAnswer
+from engine.server.bodies import read_body
+from engine.server.context import ServerContext
+from engine.server.errors import UNSUPPORTED, ApiError
+from engine.server.messages import read_content, read_messages, read_tools
+from engine.server.planning import RunPlan, plan, prompt_of
+from engine.server.schemas import ChatRequest
+from engine.server.serving import RunResponse
+from engine.server.sse import DONE, event
+from engine.server.usage import timings_of, usage_of
+from engine.service import LoadedModel, RunRequest
+from engine.text.output import ContentPart, OutputPart, ThoughtPart, ToolCallArguments, ToolCallStarted
+
+PATH = "/v1/chat/completions"
+
+
+def routes(context: ServerContext) -> list[Route]:
+    async def answer(request: Request) -> RunResponse:
+        body = await read_body(request, context, ChatRequest)
+        found = await asyncio.to_thread(plan_chat, context, body)
+        return RunResponse(context, found, ChatWriter(found, body), PATH, is_streamed=bool(body.stream))
+
+    return [Route(PATH, answer, methods=["POST"])]
+
+
+def plan_chat(context: ServerContext, body: ChatRequest) -> RunPlan:
+    """The run of a chat. Slow.
+
+    Raises:
+        ApiError: it cannot be run as it is asked for.
+    """
+    messages, thinks = read_messages(body.messages), thinks_in(body)
+    tools = read_tools(body.tools or ()) if _uses_tools(body) else ()
+    schemas = {tool["function"]["name"]: tool["function"].get("parameters", {}) for tool in tools}
+    top = (body.top_logprobs or 0) if body.logprobs else None
+
+    def make_request(model: LoadedModel, fields: dict[str, Any]) -> RunRequest:
+        request = RunRequest("chat", messages, think=thinks, tools=tools, **fields)
+        plain = dataclasses.replace(request, think=False, tools=())
+        if tools and prompt_of(model, dataclasses.replace(request, think=False)) == prompt_of(model, plain):
+            raise ApiError(400, "This model's chat template knows no tools.", param="tools", code=UNSUPPORTED)
+        if thinks and prompt_of(model, dataclasses.replace(request, tools=())) == prompt_of(model, plain):
+            raise ApiError(
+                400, "This model's chat template knows no thinking.", param="reasoning_effort", code=UNSUPPORTED
+            )
+        return request
+
+    settings = AnswerSettings(
+        max_tokens=0,
+        stops=body.stops,
+        schemas=schemas,
+        one_call=body.parallel_tool_calls is False,
+        top_logprobs=top,
+    )
+    found = plan(context, body, body.max_completion_tokens or body.max_tokens, top, make_request, settings)
+    return found if body.prediction is None else _predicted(found, body)
+
+
+def thinks_in(body: ChatRequest) -> bool:
+    """Whether the model is to think first.
+
+    Raises:
+        ApiError: it is asked to and not to.
+    """
+    options, effort = body.chat_template_kwargs, body.reasoning_effort
+    enabled = options.enable_thinking if options is not None else None
+    wanted = None if effort is None else effort not in ("none", "minimal")
+    if enabled is not None and wanted is not None and enabled != wanted:
+        raise ApiError(
+            400, "reasoning_effort and enable_thinking contradict each other; give one.", param="reasoning_effort"
+        )
+    return bool(enabled or wanted)
+
+
+def _uses_tools(body: ChatRequest) -> bool:
+    """Whether the model is shown the tools."""
+    choice = body.tool_choice
+    if choice in (None, "auto"):
+        return bool(body.tools)
+    if choice == "none":
+        return False
+    raise ApiError(
+        400,
+        "A call cannot be forced; tool_choice is auto or none here. Ask for the call in the prompt.",
+        param="tool_choice",
+        code=UNSUPPORTED,
+    )
+
+
+def _predicted(found: RunPlan, body: ChatRequest) -> RunPlan:
+    assert body.prediction is not None
+    if found.request.config.seed_canvas is not None:
+        raise ApiError(400, "prediction and diffusion_seed_canvas contradict each other.", param="prediction")
+    content = body.prediction.content
+    text = content if isinstance(content, str) else read_content([part.model_dump() for part in content], "prediction")
+    return found.with_prediction(found.model.encode(text))
+
+
+class ChatWriter:
+    """An answer as chat completions write it."""
+
+    def __init__(self, plan: RunPlan, body: ChatRequest) -> None:
+        self._plan, self._usage = plan, body.includes_usage
+        self._tells_tokens = bool(body.logprobs)
+        self._base = {
+            "id": f"chatcmpl-{plan.request.run_id}",
+            "created": int(time.time()),
+            "model": plan.name,
+            "system_fingerprint": plan.fingerprint,
+            "seed": plan.request.seed,  # our own: repeats the answer
+        }
+
+    def begin(self) -> Iterator[bytes]:
+        yield self._chunk({"role": "assistant", "content": ""})
+
+    def add(self, parts: Sequence[OutputPart], answer: ServedAnswer) -> Iterator[bytes]:
+        for part in parts:
+            match part:
+                case ContentPart(text):
+                    yield self._chunk({"content": text}, logprobs=self._logprobs(answer))
+                case ThoughtPart(text):
+                    yield self._chunk({"reasoning": text, "reasoning_content": text})
+                case ToolCallStarted(index, name):
+                    yield self._chunk({"tool_calls": [{"index": index, **_call(name)}]})
+                case ToolCallArguments(index, fragment):
+                    yield self._chunk({"tool_calls": [{"index": index, "function": {"arguments": fragment}}]})
+
+    def add_frame(self, frame: dict[str, Any]) -> Iterator[bytes]:
+        yield self._chunk({}, **frame)
+
+    def end(self, answer: ServedAnswer) -> Iterator[bytes]:
+        timings = {"timings": timings_of(answer)}
+        last = {} if self._usage else timings
+        yield self._chunk({}, answer.finish_reason, self._logprobs(answer), **last)
+        if self._usage:
+            usage = {"usage": usage_of(answer, self._plan), **timings}
+            yield event({**self._base, "object": "chat.completion.chunk", "choices": [], **usage})
+        yield event(DONE)
+
+    def fail(self, error: ApiError) -> Iterator[bytes]:
+        yield event(error.body)
+        yield event(DONE)
+
+    def whole(self, parts: Sequence[OutputPart], answer: ServedAnswer) -> dict[str, Any]:
+        message: dict[str, Any] = {"role": "assistant", "content": _joined(parts, ContentPart), "refusal": None}
+        thought, calls = _joined(parts, ThoughtPart), _calls(parts)
+        if thought:
+            message |= {"reasoning": thought, "reasoning_content": thought}
+        if calls:
+            message |= {"tool_calls": calls, "content": message["content"] or None}
+        choice = {
+            "index": 0,
+            "message": message,
+            "finish_reason": answer.finish_reason,
+            "logprobs": self._logprobs(answer) or ({"content": [], "refusal": None} if self._tells_tokens else None),
+        }
+        times = {"usage": usage_of(answer, self._plan), "timings": timings_of(answer)}
+        return {**self._base, "object": "chat.completion", "choices": [choice], **times}
+
+    def _chunk(
+        self, delta: dict[str, Any], reason: str | None = None, logprobs: dict[str, Any] | None = None, **more: Any
+    ) -> bytes:
+        choice = {"index": 0, "delta": delta, "finish_reason": reason, "logprobs": logprobs}
+        usage = {"usage": None} if self._usage else {}
+        return event({**self._base, "object": "chat.completion.chunk", "choices": [choice], **usage, **more})
+
+    def _logprobs(self, answer: ServedAnswer) -> dict[str, Any] | None:
+        known = answer.take_chances()
+        return {"content": [chance.as_chat() for chance in known], "refusal": None} if known else None
+
+
+def _joined(parts: Sequence[OutputPart], kind: type[ContentPart] | type[ThoughtPart]) -> str:
+    return "".join(part.text for part in parts if isinstance(part, kind))
+
+
+def _call(name: str, arguments: str = "") -> dict[str, Any]:
+    return {
+        "id": f"call_{secrets.token_hex(12)}",
+        "type": "function",
+        "function": {"name": name, "arguments": arguments},
+    }
+
+
+def _calls(parts: Iterable[OutputPart]) -> list[dict[str, Any]]:
+    calls: dict[int, dict[str, Any]] = {}
+    for part in parts:
+        if isinstance(part, ToolCallStarted):
+            calls[part.index] = _call(part.name)
+        elif isinstance(part, ToolCallArguments):
+            calls[part.index]["function"]["arguments"] += part.json_fragment
+    return list(calls.values())

@@ -1,0 +1,140 @@
+"""``/v1/completions``: text behind a prompt as it is, without a template."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from starlette.requests import Request
+from starlette.routing import Route
+
+from engine.server.answer import AnswerSettings, ServedAnswer
+from engine.server.bodies import read_body
+from engine.server.context import ServerContext
+from engine.server.errors import UNSUPPORTED, ApiError
+from engine.server.planning import RunPlan, plan
+from engine.server.schemas import CompletionRequest
+from engine.server.serving import RunResponse
+from engine.server.sse import DONE, event
+from engine.server.usage import timings_of, usage_of
+from engine.service import LoadedModel, RunRequest
+from engine.text.output import ContentPart, OutputPart
+
+PATH = "/v1/completions"
+DEFAULT_TOKENS = 16  # OpenAI's
+
+
+def routes(context: ServerContext) -> list[Route]:
+    async def answer(request: Request) -> RunResponse:
+        body = await read_body(request, context, CompletionRequest)
+        found = await asyncio.to_thread(plan_completion, context, body)
+        return RunResponse(context, found, CompletionWriter(found, body), PATH, is_streamed=bool(body.stream))
+
+    return [Route(PATH, answer, methods=["POST"])]
+
+
+def plan_completion(context: ServerContext, body: CompletionRequest) -> RunPlan:
+    """The run of a completion. Slow.
+
+    Raises:
+        ApiError: it cannot be run as it is asked for.
+    """
+
+    def make_request(model: LoadedModel, fields: dict[str, Any]) -> RunRequest:
+        return RunRequest("completion", (), text=_prompt(body, model), **fields)
+
+    settings = AnswerSettings(max_tokens=0, stops=body.stops, is_raw=True, top_logprobs=body.logprobs)
+    return plan(context, body, body.max_tokens or DEFAULT_TOKENS, body.logprobs, make_request, settings)
+
+
+def _prompt(body: CompletionRequest, model: LoadedModel) -> str:
+    """The prompt as text."""
+    prompt = body.prompt
+    if isinstance(prompt, str):
+        return prompt
+    if len(prompt) == 1 and isinstance(prompt[0], str):
+        return prompt[0]
+    ids = [token for token in prompt if isinstance(token, int)]
+    if not ids or len(ids) < len(prompt):
+        raise ApiError(400, "One prompt a request is answered; send the others by themselves.", param="prompt")
+    text = model.write(ids)
+    if model.encode(text) != ids:
+        raise ApiError(
+            400,
+            "These tokens are not what the tokenizer makes of their text; send the text.",
+            param="prompt",
+            code=UNSUPPORTED,
+        )
+    return text
+
+
+class CompletionWriter:
+    """An answer as completions write it."""
+
+    def __init__(self, plan: RunPlan, body: CompletionRequest) -> None:
+        self._plan, self._usage, self._top = plan, body.includes_usage, body.logprobs
+        self._offset = 0  # of the next token in the text
+        self._base = {
+            "id": f"cmpl-{plan.request.run_id}",
+            "object": "text_completion",
+            "created": int(time.time()),
+            "model": plan.name,
+            "system_fingerprint": plan.fingerprint,
+            "seed": plan.request.seed,
+        }
+
+    def begin(self) -> Iterator[bytes]:
+        yield self._chunk("")
+
+    def add(self, parts: Sequence[OutputPart], answer: ServedAnswer) -> Iterator[bytes]:
+        for part in parts:
+            if isinstance(part, ContentPart):
+                yield self._chunk(part.text, logprobs=self._logprobs(answer))
+
+    def add_frame(self, frame: dict[str, Any]) -> Iterator[bytes]:
+        yield self._chunk("", **frame)
+
+    def end(self, answer: ServedAnswer) -> Iterator[bytes]:
+        timings = {"timings": timings_of(answer)}
+        last = {} if self._usage else timings
+        yield self._chunk("", answer.finish_reason, self._logprobs(answer), **last)
+        if self._usage:
+            yield event({**self._base, "choices": [], "usage": usage_of(answer, self._plan), **timings})
+        yield event(DONE)
+
+    def fail(self, error: ApiError) -> Iterator[bytes]:
+        yield event(error.body)
+        yield event(DONE)
+
+    def whole(self, parts: Sequence[OutputPart], answer: ServedAnswer) -> dict[str, Any]:
+        text = "".join(part.text for part in parts if isinstance(part, ContentPart))
+        choice = self._choice(text, answer.finish_reason, self._logprobs(answer))
+        times = {"usage": usage_of(answer, self._plan), "timings": timings_of(answer)}
+        return {**self._base, "choices": [choice], **times}
+
+    def _chunk(
+        self, text: str, reason: str | None = None, logprobs: dict[str, Any] | None = None, **more: Any
+    ) -> bytes:
+        usage = {"usage": None} if self._usage else {}
+        return event({**self._base, "choices": [self._choice(text, reason, logprobs)], **usage, **more})
+
+    @staticmethod
+    def _choice(text: str, reason: str | None, logprobs: dict[str, Any] | None) -> dict[str, Any]:
+        return {"index": 0, "text": text, "finish_reason": reason, "logprobs": logprobs}
+
+    def _logprobs(self, answer: ServedAnswer) -> dict[str, Any] | None:
+        known = answer.take_chances()
+        if self._top is None or not known:
+            return None
+        offsets = []
+        for chance in known:
+            offsets.append(self._offset)
+            self._offset += len(chance.text)
+        return {
+            "tokens": [chance.text for chance in known],
+            "token_logprobs": [chance.logprob for chance in known],
+            "top_logprobs": [{text: logprob for _, text, logprob in chance.top} for chance in known],
+            "text_offset": offsets,
+        }

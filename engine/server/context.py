@@ -1,0 +1,67 @@
+"""What every route of one server shares."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from engine.catalog import ADAPTERS
+from engine.errors import quoted
+from engine.server.errors import ApiError, loading, no_model
+from engine.server.live import LiveRequests
+from engine.server.metrics import Metrics
+from engine.server.options import ServerOptions
+from engine.service import LoadedModel, Scheduler
+
+
+@dataclass(eq=False)
+class ServerContext:
+    """One server's parts."""
+
+    scheduler: Scheduler
+    options: ServerOptions
+    live: LiveRequests = field(default_factory=LiveRequests)
+    metrics: Metrics = field(default_factory=Metrics)
+    started: float = field(default_factory=time.time)
+    is_stopping: bool = False
+
+    @property
+    def model(self) -> LoadedModel:
+        """The loaded model.
+
+        Raises:
+            ApiError: none is ready.
+        """
+        if self.scheduler.loading is not None:
+            raise loading()
+        model = self.scheduler.model
+        if model is None:
+            raise no_model()
+        return model
+
+    def pick(self, name: str | None) -> tuple[LoadedModel, str | None]:
+        """The loaded model by a name from outside, and the adapter that is named with it; None: whichever is on it.
+
+        Raises:
+            ApiError: no model is ready, or it goes by another name.
+        """
+        model = self.model
+        if name is None or name in (model.name, model.path_or_id):
+            return model, None
+        for adapter in adapters_of(model):
+            if name == f"{model.name}:{adapter}":
+                return model, adapter
+        known = ", ".join((model.name, *(f"{model.name}:{adapter}" for adapter in adapters_of(model))))
+        raise ApiError(
+            404,
+            f"The model {quoted(name)} is not loaded; there is: {known}.",
+            param="model",
+            code="model_not_found",
+        )
+
+
+def adapters_of(model: LoadedModel) -> tuple[str, ...]:
+    """The ids of adapters that are known for a model."""
+    if not model.capabilities.adapters:
+        return ()
+    return tuple(adapter.id for adapter in ADAPTERS if adapter.base == model.name)

@@ -1,0 +1,73 @@
+"""What a request is refused with: a status and an error object as OpenAI writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.responses import JSONResponse
+
+TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    429: "rate_limit_error",
+    500: "server_error",
+    501: "not_supported_error",
+    503: "unavailable_error",
+}
+UNSUPPORTED = "unsupported_value"  # the code of what is known and cannot be honoured
+BUSY_SECONDS = 2  # after which a refused client may ask again
+
+
+class ApiError(Exception):
+    """A refusal.
+
+    Args:
+        status: of HTTP.
+        message: a sentence that says what to do.
+        param: the field of the request that is at fault.
+        code: a word that programs know it by; the status itself where None.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        param: str | None = None,
+        code: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status, self.message, self.param, self.code = status, message, param, code
+        self.headers = dict(headers or {})
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The error object."""
+        kind = TYPES.get(self.status, "invalid_request_error")
+        code = self.status if self.code is None else self.code
+        return {"error": {"message": self.message, "type": kind, "param": self.param, "code": code}}
+
+    @property
+    def response(self) -> JSONResponse:
+        """The whole answer."""
+        return JSONResponse(self.body, self.status, self.headers)
+
+
+def loading() -> ApiError:
+    """As llama.cpp says that its model is being loaded."""
+    return ApiError(503, "Loading model", headers={"Retry-After": str(BUSY_SECONDS)})
+
+
+def no_model() -> ApiError:
+    """None is loaded, and none is on its way: asking again at once is of no use."""
+    return ApiError(
+        503, "No model is loaded. Load one in Safelight, then ask again.", headers={"x-should-retry": "false"}
+    )
+
+
+def too_many(message: str) -> ApiError:
+    """More requests wait than may."""
+    return ApiError(429, message, code="too_many_requests", headers={"Retry-After": str(BUSY_SECONDS)})

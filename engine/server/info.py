@@ -1,0 +1,63 @@
+"""Health, models, metrics, and what this server does not do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from engine.server.context import ServerContext, adapters_of
+from engine.server.errors import ApiError
+
+
+def routes(context: ServerContext) -> list[Route]:
+    async def health(_request: Request) -> Response:
+        context.model  # noqa: B018  # raises where none is ready
+        return JSONResponse({"status": "ok"})
+
+    async def models(_request: Request) -> Response:
+        return JSONResponse({"object": "list", "data": list(_models(context).values())})
+
+    async def model(request: Request) -> Response:
+        name = request.path_params["name"]
+        context.pick(name)
+        return JSONResponse(_models(context).get(name) or next(iter(_models(context).values())))
+
+    async def metrics(_request: Request) -> Response:
+        scheduler = context.scheduler
+        text = context.metrics.text(scheduler.running, scheduler.waiting)
+        return PlainTextResponse(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    async def embeddings(_request: Request) -> Response:
+        raise ApiError(501, "A diffusion language model has no embeddings to give; use a model made for that.")
+
+    return [
+        Route("/health", health),
+        Route("/v1/health", health),
+        Route("/v1/models", models),
+        Route("/v1/models/{name:path}", model),
+        Route("/metrics", metrics),
+        Route("/v1/embeddings", embeddings, methods=["GET", "POST"]),
+        Route("/embeddings", embeddings, methods=["GET", "POST"]),
+    ]
+
+
+def _models(context: ServerContext) -> dict[str, dict[str, Any]]:
+    """The loaded model, by itself and with each adapter that is known for it."""
+    model = context.scheduler.model
+    if model is None:
+        return {}
+    names = [model.name, *(f"{model.name}:{adapter}" for adapter in adapters_of(model))]
+    return {
+        name: {
+            "id": name,
+            "object": "model",
+            "created": int(context.started),
+            "owned_by": "safelight",
+            "max_model_len": model.context,
+            "canvas_length": model.canvas_length,
+        }
+        for name in names
+    }

@@ -1,0 +1,100 @@
+"""The requests that are being answered, and the last that were: for a window to show. From any thread."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from engine.trace.header import new_id
+from engine.trace.recording import Recording
+
+LiveState = Literal["waiting", "running", "finished", "failed", "cancelled"]
+ENDED: tuple[LiveState, ...] = ("finished", "failed", "cancelled")
+MOST_ENDED = 50  # that stay on the list
+
+
+@dataclass(frozen=True)
+class LiveRequest:
+    """One request as it stands at a moment."""
+
+    id: str
+    endpoint: str
+    model: str
+    started: float  # seconds since 1970
+    state: LiveState = "waiting"
+    prompt_tokens: int = 0
+    tokens: int = 0  # of the answer so far
+    seconds: float = 0.0  # from the request to now, or to its end
+    trace: Recording | None = field(default=None, compare=False, repr=False)
+    stop: threading.Event = field(default_factory=threading.Event, compare=False, repr=False)
+
+    def cancel(self) -> None:
+        """End its run within a denoising step."""
+        self.stop.set()
+
+
+class LiveRequests:
+    """The requests of one server."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._active: dict[str, LiveRequest] = {}
+        self._ended: deque[LiveRequest] = deque(maxlen=MOST_ENDED)
+        self._callbacks: list[Callable[[], None]] = []
+
+    def open(self, endpoint: str, model: str, stop: threading.Event) -> LiveRequest:
+        """A new request; ``stop`` is the flag that cancels its run."""
+        request = LiveRequest(new_id(), endpoint, model, time.time(), stop=stop)
+        with self._lock:
+            self._active[request.id] = request
+        self._report()
+        return request
+
+    def update(self, id: str, **changes: Any) -> None:
+        """Change what is said of a request; with an ended state it joins those that ended."""
+        with self._lock:
+            before = self._active.get(id)
+            if before is None:
+                return
+            after = replace(before, seconds=time.time() - before.started, **changes)
+            if after.state in ENDED:
+                del self._active[id]
+                self._ended.appendleft(after)
+            else:
+                self._active[id] = after
+        self._report()
+
+    def snapshot(self) -> tuple[LiveRequest, ...]:
+        """Newest first; those under way, then those that ended."""
+        now = time.time()
+        with self._lock:
+            active = [replace(one, seconds=now - one.started) for one in reversed(self._active.values())]
+            return (*active, *self._ended)
+
+    def cancel_all(self) -> None:
+        """End all runs within a denoising step."""
+        for request in self.snapshot():
+            if request.state not in ENDED:
+                request.cancel()
+
+    def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call back after each change, in whatever thread it happens; what is returned ends that."""
+        with self._lock:
+            self._callbacks.append(callback)
+
+        def end() -> None:
+            with self._lock, contextlib.suppress(ValueError):
+                self._callbacks.remove(callback)
+
+        return end
+
+    def _report(self) -> None:
+        with self._lock:
+            callbacks = tuple(self._callbacks)
+        for callback in callbacks:
+            callback()

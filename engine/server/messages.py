@@ -1,0 +1,103 @@
+"""A conversation as clients send it, to messages for the chat template."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from engine.errors import SafelightError, quoted
+from engine.files import parse_json
+from engine.server.errors import ApiError
+from engine.server.schemas import ChatMessage, ChatTool, ToolCallSent
+from engine.text.message import Message
+
+
+def read_messages(sent: Sequence[ChatMessage]) -> tuple[Message, ...]:
+    """
+    Raises:
+        ApiError: a part is no text, a call's arguments are no object, or a tool's answer belongs to no call.
+    """
+    found: list[Message] = []
+    names: dict[str, str] = {}  # of the functions called, by the call's id
+    for place, message in enumerate(sent):
+        where = f"messages.{place}"
+        _check_fields(message, where)
+        read: dict[str, Any] = {
+            "role": "system" if message.role == "developer" else message.role,
+            "content": read_content(message.content, where),
+        }
+        if message.tool_calls:
+            read["tool_calls"] = [
+                _read_call(call, f"{where}.tool_calls.{n}") for n, call in enumerate(message.tool_calls)
+            ]
+            names |= {call.id: call.function.name for call in message.tool_calls}
+        thought = message.reasoning_content or message.reasoning
+        if thought:
+            read["reasoning_content"] = thought
+        if message.role == "tool":
+            call = message.tool_call_id
+            if call is None or call not in names:
+                raise ApiError(400, "A tool's message must name a call before it.", param=f"{where}.tool_call_id")
+            read |= {"tool_call_id": call, "name": names[call]}
+        found.append(read)
+    return tuple(found)
+
+
+def read_content(content: str | list[dict[str, Any]] | None, where: str) -> str:
+    """The text of a message, its parts joined by line breaks.
+
+    Raises:
+        ApiError: a part is no text.
+    """
+    if content is None or isinstance(content, str):
+        return content or ""
+    texts = []
+    for place, part in enumerate(content):
+        param = f"{where}.content.{place}"
+        kind = part.get("type")
+        if kind in ("image_url", "input_image", "input_audio", "video_url", "file"):
+            raise ApiError(
+                400, "Images and other files are not served yet; send text.", param=param, code="unsupported_content"
+            )
+        if kind != "text" or not isinstance(part.get("text"), str) or part.keys() - {"type", "text"}:
+            raise ApiError(400, f"A part of a message must be text, not {quoted(kind)}.", param=param)
+        texts.append(part["text"])
+    return "\n".join(texts)
+
+
+def read_tools(tools: Sequence[ChatTool]) -> tuple[Mapping[str, Any], ...]:
+    """The functions for the chat template.
+
+    Raises:
+        ApiError: two have one name.
+    """
+    if len({tool.function.name for tool in tools}) < len(tools):
+        raise ApiError(400, "Two tools have the same name; rename one.", param="tools")
+    return tuple(tool.model_dump(exclude_none=True, exclude={"function": {"strict"}}) for tool in tools)
+
+
+def _check_fields(message: ChatMessage, where: str) -> None:
+    if message.role != "assistant":
+        for name in ("tool_calls", "reasoning", "reasoning_content"):
+            if getattr(message, name):
+                raise ApiError(400, f"Only an assistant's message has {name}.", param=f"{where}.{name}")
+    if message.role != "tool" and message.tool_call_id is not None:
+        raise ApiError(400, "Only a tool's message has a tool_call_id.", param=f"{where}.tool_call_id")
+    if message.role not in ("tool", "assistant") and message.name is not None:
+        raise ApiError(400, "The model is not shown names; put the name into the content.", param=f"{where}.name")
+    if message.content is None and message.role != "assistant":
+        raise ApiError(400, "The content is missing.", param=f"{where}.content")
+    thoughts = {message.reasoning, message.reasoning_content} - {None, ""}
+    if len(thoughts) > 1:
+        raise ApiError(400, "reasoning and reasoning_content contradict each other.", param=f"{where}.reasoning")
+
+
+def _read_call(call: ToolCallSent, where: str) -> dict[str, Any]:
+    text = call.function.arguments or "{}"
+    try:
+        arguments = parse_json(text, "the arguments of a call")
+    except SafelightError as error:
+        raise ApiError(400, f"{error}.", param=f"{where}.function.arguments") from None
+    if not isinstance(arguments, dict):
+        raise ApiError(400, "The arguments of a call must be a JSON object.", param=f"{where}.function.arguments")
+    return {"id": call.id, "type": "function", "function": {"name": call.function.name, "arguments": arguments}}

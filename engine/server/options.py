@@ -1,0 +1,71 @@
+"""Where the server listens, who may ask, and how much."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import secrets
+from dataclasses import dataclass, field
+
+from engine.errors import SafelightError, quoted
+
+_ORIGIN = re.compile(r"https?://[A-Za-z0-9.\-\[\]:]{1,255}")
+_KEY = re.compile(r"[!-~]{1,512}")
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
+
+
+def make_key() -> str:
+    """A new key that nobody can guess."""
+    return secrets.token_urlsafe(24)
+
+
+@dataclass(frozen=True)
+class ServerOptions:
+    """Times are in seconds.
+
+    Args:
+        port: 0 takes a free one.
+        api_key: what every request must show.
+        origins: web pages that may use the server, as ``https://name:port``; those of other origins are refused.
+        hosts: names besides localhost by which the server may be called.
+        most_connections: open at once.
+        most_waiting: requests that wait for their turn; further ones are refused.
+        body_bytes: the largest body of a request.
+        header_seconds, body_seconds: in which a request must have arrived.
+        send_seconds: in which a client must take what is sent.
+        request_seconds: from a request to the end of its answer.
+        comment_seconds: after so long without news a stream says that it is alive.
+        answer_tokens: the longest answer where ``max_tokens`` is not given.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    api_key: str = field(default_factory=make_key, repr=False)
+    origins: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    most_connections: int = 128
+    most_waiting: int = 32
+    body_bytes: int = 2**20
+    header_seconds: float = 10.0
+    body_seconds: float = 30.0
+    send_seconds: float = 30.0
+    request_seconds: float = 1800.0
+    comment_seconds: float = 5.0
+    answer_tokens: int = 4096
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.port <= 65_535:
+            raise SafelightError(f"the port must be from 0 to 65535, not {self.port}")
+        if not _KEY.fullmatch(self.api_key):
+            raise SafelightError("the key must be 1 to 512 characters of ASCII without spaces")
+        for origin in self.origins:
+            if not _ORIGIN.fullmatch(origin):
+                raise SafelightError(f"{quoted(origin)} is no origin; write it as https://name or http://name:port")
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only programs on this machine reach the server."""
+        try:
+            return ipaddress.ip_address(self.host.strip("[]")).is_loopback
+        except ValueError:
+            return self.host == "localhost"

@@ -1,0 +1,141 @@
+"""From a request to a run: its settings, its seed, and whether prompt and answer fit. Slow where it counts tokens."""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
+
+from engine.config import LARGEST_SEED, GenerationConfig
+from engine.errors import SafelightError
+from engine.server.answer import AnswerSettings
+from engine.server.context import ServerContext
+from engine.server.errors import UNSUPPORTED, ApiError
+from engine.server.schemas import SampledRequest
+from engine.server.xargs import apply_xargs, is_read_only
+from engine.service import LoadedModel, RunRequest
+
+LEAST_TEMPERATURE = 0.05
+"""What a temperature of 0 is taken as: a share of the model's own temperatures."""
+
+
+@dataclass(frozen=True, eq=False)
+class RunPlan:
+    """A run that may begin."""
+
+    request: RunRequest
+    settings: AnswerSettings
+    model: LoadedModel
+    name: str  # of the model, as the answer has it
+    has_frames: bool = False
+
+    @property
+    def fingerprint(self) -> str:
+        """What OpenAI calls the system's fingerprint: of the model's files."""
+        return f"safelight-{self.model.fingerprint[:12]}"
+
+    def with_prediction(self, tokens: list[int]) -> Self:
+        """The first canvas begins as these tokens and padding behind them, instead of noise."""
+        config = self.request.config
+        length = config.canvas_length or self.model.canvas_length
+        ends = config.eos_token_ids[:1]
+        guess = tuple(tokens[:length])
+        canvas = (guess + ends + (config.pad_token_id,) * length)[:length]
+        return dataclasses.replace(
+            self,
+            request=dataclasses.replace(self.request, config=config.replace(seed_canvas=canvas)),
+            settings=dataclasses.replace(self.settings, prediction=guess),
+        )
+
+
+def config_of(body: SampledRequest, model: LoadedModel, top_logprobs: int | None) -> GenerationConfig:
+    """The model's settings with what was asked for; without the length.
+
+    Raises:
+        ApiError: a value does not fit the model.
+    """
+    config = model.defaults
+    if body.temperature is not None and body.temperature != 1:
+        share = max(body.temperature, LEAST_TEMPERATURE)
+        config = config.replace(t_max=config.t_max * share, t_min=config.t_min * share)
+    if top_logprobs is not None:
+        config = config.replace(top_k=max(config.top_k, top_logprobs, 1))
+    return apply_xargs(config, body.vllm_xargs or {}, body.logprob_token_ids, model)
+
+
+def plan(
+    context: ServerContext,
+    body: SampledRequest,
+    longest: int | None,
+    top_logprobs: int | None,
+    make_request: Callable[[LoadedModel, dict[str, Any]], RunRequest],
+    settings: AnswerSettings,
+) -> RunPlan:
+    """
+    Args:
+        longest: of the answer in tokens, as asked for.
+        make_request: makes the run's request from these of its fields: config, seed, adapter, keep.
+        settings: of the answer, but for its length and its start.
+
+    Raises:
+        ApiError: the model is another, prompt and answer do not fit, or a value does not fit the model.
+    """
+    model, adapter = context.pick(body.model)
+    if body.diffusion_frames and not model.capabilities.steps:
+        raise ApiError(400, "This model's runs have no steps to show.", param="diffusion_frames", code=UNSUPPORTED)
+    config = config_of(body, model, top_logprobs)
+    seed = secrets.randbelow(LARGEST_SEED) if body.seed is None else body.seed
+    request = make_request(model, {"config": config, "seed": seed, "adapter": adapter})
+    ids = prompt_of(model, request)
+    is_read_only_run = is_read_only(body.vllm_xargs or {})
+    if is_read_only_run:
+        longest = config.max_new_tokens
+    length = _answer_length(longest, model, config, len(ids), context.options.answer_tokens)
+    request = dataclasses.replace(
+        request, config=config.replace(max_new_tokens=length), reserve=min(length, model.context - len(ids))
+    )
+    settings = dataclasses.replace(settings, max_tokens=length, starts_in_thought=_is_in_thought(model, ids))
+    return RunPlan(request, settings, model, body.model or model.name, bool(body.diffusion_frames))
+
+
+def prompt_of(model: LoadedModel, request: RunRequest) -> list[int]:
+    """A request's prompt as tokens.
+
+    Raises:
+        ApiError: the model's template rejects it.
+    """
+    try:
+        return model.prompt_ids(request)
+    except SafelightError as error:
+        raise ApiError(400, f"{error}.", param="messages" if request.kind == "chat" else "prompt") from None
+
+
+def _answer_length(asked: int | None, model: LoadedModel, config: GenerationConfig, prompt: int, most: int) -> int:
+    """How long the answer may become, in tokens."""
+    room = model.context - prompt
+    canvas = config.canvas_length or model.canvas_length
+    if room < max(canvas, asked or 0):
+        raise ApiError(
+            400,
+            f"The prompt takes {prompt} tokens and the answer {max(canvas, asked or 0)}, "
+            f"but the model's context has {model.context}. Shorten the prompt or lower max_tokens.",
+            param="messages" if asked is None or room < canvas else "max_tokens",
+            code="context_length_exceeded",
+        )
+    if asked is not None:
+        return asked
+    if model.traits.taught != "anything":  # it was never taught to write more
+        most = config.max_new_tokens
+    return min(room, max(most, config.max_new_tokens))
+
+
+def _is_in_thought(model: LoadedModel, ids: list[int]) -> bool:
+    """Whether the prompt ends inside a thought."""
+    for token in reversed(ids):
+        if model.is_special(token):
+            mark = model.piece(token)
+            if mark in ("<|channel>", "<channel|>", "<|turn>", "<turn|>"):
+                return mark == "<|channel>"
+    return False

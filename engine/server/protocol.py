@@ -1,0 +1,76 @@
+"""uvicorn's HTTP protocol with bounds on connections and on the time that a request's head may take."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from uvicorn.config import Config
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
+
+from engine.server.errors import ApiError
+from engine.server.options import ServerOptions
+
+
+class BoundedProtocol(H11Protocol):
+    """One connection. uvicorn itself waits for ever for the rest of a head."""
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+        *,
+        options: ServerOptions,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._options = options
+        self._head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        super().connection_made(transport)
+        if len(self.connections) > self._options.most_connections:
+            self._refuse(ApiError(503, "Too many connections are open; try again later."))
+        else:
+            self._watch_head()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._unwatch_head()
+        super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(ApiError(400, msg))
+
+    @property
+    def _is_between_requests(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _watch_head(self) -> None:
+        if not self._is_between_requests or self.transport.is_closing():
+            self._unwatch_head()
+        elif self._head_timer is None:
+            self._head_timer = self.loop.call_later(self._options.header_seconds, self._head_is_late)
+
+    def _unwatch_head(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _head_is_late(self) -> None:
+        self._head_timer = None
+        if self._is_between_requests and not self.transport.is_closing():
+            self._refuse(ApiError(408, "The request did not arrive in time."))
+
+    def _refuse(self, error: ApiError) -> None:
+        """Answer without a request, and close."""
+        body = json.dumps(error.body).encode()
+        head = f"HTTP/1.1 {error.status} Refused\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
+        self.transport.write(head.encode() + b"connection: close\r\n\r\n" + body)
+        self.transport.close()

@@ -1,0 +1,146 @@
+"""A server in a thread of its own."""
+
+from __future__ import annotations
+
+import errno
+import functools
+import socket
+import sys
+import threading
+from typing import Any, cast
+
+import uvicorn
+
+from engine.errors import SafelightError, quoted
+from engine.server.app import build_app
+from engine.server.context import ServerContext
+from engine.server.live import LiveRequests
+from engine.server.options import ServerOptions
+from engine.server.protocol import BoundedProtocol
+from engine.service import Scheduler
+
+GRACE_SECONDS = 3  # for answers under way, once their runs are cancelled
+JOIN_SECONDS = 10.0
+BACKLOG = 128  # connections that the system holds until they are taken
+HEADERS = [
+    ("X-Content-Type-Options", "nosniff"),
+    ("X-Frame-Options", "DENY"),
+    ("Referrer-Policy", "no-referrer"),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+    ("Cache-Control", "no-store"),
+]
+
+
+class _Uvicorn(uvicorn.Server):
+    """Says when it listens."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.listens = threading.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.listens.set()
+
+
+class RunningServer:
+    """Serves a scheduler's model from ``start`` to ``stop``; both from any thread, the scheduler is left alone."""
+
+    def __init__(self, scheduler: Scheduler, options: ServerOptions) -> None:
+        self._context = ServerContext(scheduler, options)
+        self._uvicorn: _Uvicorn | None = None
+        self._thread: threading.Thread | None = None
+        self._url = ""
+
+    @property
+    def url(self) -> str:
+        """Where it listens, ``http://127.0.0.1:port``; empty before the start."""
+        return self._url
+
+    @property
+    def live(self) -> LiveRequests:
+        """What is being answered."""
+        return self._context.live
+
+    @property
+    def is_running(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def start(self) -> None:
+        """Listen; returns once requests are taken.
+
+        Raises:
+            SafelightError: the port is taken or not allowed, or there is no such address.
+        """
+        if self._thread is not None:
+            raise SafelightError("this server has been started already; make a new one")
+        options = self._context.options
+        listener = _listen(options.host, options.port)
+        host, port = listener.getsockname()[:2]
+        reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+        self._url = f"http://[{reached}]:{port}" if ":" in reached else f"http://{reached}:{port}"
+        config = uvicorn.Config(
+            build_app(self._context),
+            http=cast(Any, functools.partial(BoundedProtocol, options=options)),
+            ws="none",
+            loop="asyncio",
+            lifespan="off",
+            log_config=None,
+            log_level="critical",  # others' lines may quote a request
+            access_log=False,
+            server_header=False,
+            headers=HEADERS,
+            proxy_headers=False,
+            timeout_keep_alive=int(options.header_seconds),
+            timeout_graceful_shutdown=GRACE_SECONDS,
+        )
+        server = self._uvicorn = _Uvicorn(config)
+        self._thread = threading.Thread(
+            target=self._serve, args=(server, listener), name="safelight-server", daemon=True
+        )
+        self._thread.start()
+        server.listens.wait()
+
+    def stop(self) -> None:
+        """Cancel the runs, end the streams and the thread; may be called again."""
+        if self._uvicorn is None or self._thread is None:
+            return
+        self._context.is_stopping = True
+        self._context.live.cancel_all()
+        self._uvicorn.should_exit = True
+        self._thread.join(JOIN_SECONDS)
+
+    @staticmethod
+    def _serve(server: _Uvicorn, listener: socket.socket) -> None:
+        try:
+            server.run([listener])
+        finally:
+            listener.close()
+            server.listens.set()  # whoever waits for it is not left waiting
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    name = host.strip("[]")
+    try:
+        family, kind, number, _, address = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)[0]
+    except (OSError, UnicodeError):
+        raise SafelightError(f"{quoted(host)} is no address of this machine; try 127.0.0.1") from None
+    listener = socket.socket(family, kind, number)
+    try:
+        if sys.platform == "win32":
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
+        else:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            raise SafelightError(
+                f"the port {port} is taken by another program; give another one, or 0 for any that is free"
+            ) from None
+        if error.errno == errno.EACCES:
+            raise SafelightError(f"the port {port} may not be used; give one from 1024 on") from None
+        raise SafelightError(f"{quoted(host)} cannot be listened on ({error.strerror}); try 127.0.0.1") from None
+    listener.setblocking(False)
+    return listener

@@ -1,0 +1,177 @@
+"""One request's run: from the scheduler's thread to the server's, paused while the client reads slowly, and ended when
+the client leaves, the time is up, or the server stops."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from types import TracebackType
+from typing import Self
+
+from starlette.types import Receive
+
+from engine.errors import SafelightError
+from engine.server.context import ServerContext
+from engine.server.errors import ApiError, no_model, too_many
+from engine.server.live import LiveRequest, LiveState
+from engine.service import BusyError, RunAdvanced, RunEnded, RunRequest, RunStarted, ServiceReply
+
+MOST_REPLIES = 32  # that a run may be ahead of its client
+
+
+class RunChannel:
+    """An ``Outlet`` whose replies are awaited in an event loop."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._loop, self._wake = asyncio.get_running_loop(), wake
+        self._replies: deque[ServiceReply] = deque()
+        self._arrived = asyncio.Event()
+        self._is_closed = False
+
+    def put(self, reply: ServiceReply) -> None:
+        """From the scheduler's thread."""
+        if not self._is_closed:
+            self._replies.append(reply)
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self._arrived.set)
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._replies) >= MOST_REPLIES
+
+    def close(self) -> None:
+        """Nothing more is wanted."""
+        self._is_closed = True
+        self._replies.clear()
+        self._wake()
+
+    async def get(self) -> ServiceReply:
+        """The next reply."""
+        while not self._replies:
+            self._arrived.clear()
+            if not self._replies:
+                await self._arrived.wait()
+        was_full = self.is_full
+        reply = self._replies.popleft()
+        if was_full:
+            self._wake()
+        return reply
+
+
+class ServedRun:
+    """A run of one request, as an asynchronous context; leaving it ends the run.
+
+    ``failure`` says afterwards why there is no whole answer, None where there is one.
+    """
+
+    def __init__(self, context: ServerContext, request: RunRequest, endpoint: str, model: str) -> None:
+        self._context, self._request = context, request
+        self._endpoint, self._model = endpoint, model
+        self._channel = RunChannel(context.scheduler.wake)
+        self._live: LiveRequest | None = None
+        self._watcher: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_late = self._has_left = False
+        self._state: LiveState = "cancelled"
+        self.failure: ApiError | None = None
+
+    async def __aenter__(self) -> Self:
+        loop, limit = asyncio.get_running_loop(), self._context.options.request_seconds
+        if self._context.scheduler.waiting >= self._context.options.most_waiting:
+            raise too_many("Too many requests wait already; try again later.")
+        try:
+            self._context.scheduler.run(self._request, self._channel)
+        except BusyError as error:
+            raise too_many(f"{error}.") from None
+        except SafelightError as error:
+            raise ApiError(503, f"{error}.") from None
+        self._live = self._context.live.open(self._endpoint, self._model, self._request.cancel)
+        self._timer = loop.call_later(limit, self._expire)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._request.cancel.set()
+        self._channel.close()
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._watcher is not None:
+            self._watcher.cancel()
+        self._note(state=self._state)
+        self._context.metrics.add("request_seconds_count")
+        if self._live is not None:
+            ended = next((one for one in self._context.live.snapshot() if one.id == self._live.id), self._live)
+            self._context.metrics.add("request_seconds_sum", ended.seconds)
+
+    def watch(self, receive: Receive) -> None:
+        """End the run when the client leaves."""
+        self._watcher = asyncio.create_task(self._watch(receive))
+
+    async def _watch(self, receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self._has_left = True
+        self._request.cancel.set()
+
+    def _expire(self) -> None:
+        self._is_late = True
+        self._request.cancel.set()
+
+    def succeed(self) -> None:
+        """What was wanted is there; the rest of the run is not."""
+        self._state = "finished"
+
+    def note_tokens(self, count: int) -> None:
+        """How long the answer is by now."""
+        self._note(tokens=count)
+
+    def _note(self, **changes: object) -> None:
+        if self._live is not None:
+            self._context.live.update(self._live.id, **changes)
+
+    async def replies(self, patience: float | None = None) -> AsyncIterator[RunStarted | RunAdvanced | None]:
+        """The run's replies up to its end; None after each ``patience`` seconds without one."""
+        while True:
+            try:
+                async with asyncio.timeout(patience):
+                    reply = await self._channel.get()
+            except TimeoutError:
+                yield None
+                continue
+            match reply:
+                case RunStarted():
+                    self._note(state="running", trace=reply.trace, prompt_tokens=len(reply.trace.header.prompt_ids))
+                    yield reply
+                case RunAdvanced():
+                    yield reply
+                case RunEnded():
+                    self._end(reply)
+                    return
+
+    def _end(self, reply: RunEnded) -> None:
+        if reply.message:
+            self._state = "failed"
+            self.failure = _in_words(reply.message) if self._context.scheduler.model is not None else no_model()
+        elif self._request.cancel.is_set():
+            self.failure = self._interruption()
+        else:
+            self._state = "finished"
+
+    def _interruption(self) -> ApiError:
+        final = {"x-should-retry": "false"}
+        if self._is_late:
+            self._state = "failed"
+            limit = self._context.options.request_seconds
+            return ApiError(503, f"The answer took longer than {limit:g} seconds.", code="timeout", headers=final)
+        if self._context.is_stopping:
+            return ApiError(503, "The server is stopping.", code="stopping", headers=final)
+        return ApiError(503, "The run was cancelled on the server's side.", code="cancelled", headers=final)
+
+
+def _in_words(message: str) -> ApiError:
+    return ApiError(
+        500, message if message.endswith((".", "!", "?")) else f"{message}.", headers={"x-should-retry": "false"}
+    )

@@ -1,0 +1,269 @@
+"""What requests may hold. A field that is not named here is refused; so is a value that cannot be honoured.
+
+Fields of OpenAI's API that this engine does not have are named with the one value that changes nothing, so that
+clients which always send them are served.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from engine.config import LARGEST_SEED, MOST_POSITIONS, MOST_TOKENS
+from engine.server.errors import UNSUPPORTED, ApiError
+
+MOST_MESSAGES = 2_000
+MOST_TOOLS = 128
+MOST_STOPS = 4
+MOST_TOP_LOGPROBS = 20
+TokenId = Annotated[int, Field(ge=0, le=MOST_TOKENS)]
+Stop = Annotated[str, Field(min_length=1, max_length=256)]
+Count = Annotated[int, Field(ge=1, le=MOST_POSITIONS)]
+
+
+class Strict(BaseModel):
+    """Nothing is converted and nothing unknown is taken."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class NeutralFields(Strict):
+    """A request with fields that are taken at the values that change nothing.
+
+    ``NEUTRAL`` names them with those values, and what a client may do instead.
+    """
+
+    NEUTRAL: ClassVar[dict[str, tuple[tuple[Any, ...], str]]] = {}
+
+    @model_validator(mode="after")
+    def _check_neutral(self) -> Self:
+        for name, (values, instead) in self.NEUTRAL.items():
+            value = getattr(self, name)
+            if value is not None and value not in values:
+                raise ApiError(
+                    400, f"{name} can only be left at its neutral value here: {instead}.", param=name, code=UNSUPPORTED
+                )
+        return self
+
+
+_SAMPLING = "the entropy bound chooses what is kept; leave it out, or use temperature"
+_ONE = "one answer a request is written; ask again with another seed"
+NEUTRAL_SAMPLING: dict[str, tuple[tuple[Any, ...], str]] = {
+    "top_p": ((1, 1.0), _SAMPLING),
+    "top_k": ((0, -1), _SAMPLING),
+    "min_p": ((0, 0.0), _SAMPLING),
+    "typical_p": ((1, 1.0), _SAMPLING),
+    "presence_penalty": ((0, 0.0), _SAMPLING),
+    "frequency_penalty": ((0, 0.0), _SAMPLING),
+    "repetition_penalty": ((1, 1.0), _SAMPLING),
+    "logit_bias": (({},), "ask for other words in the prompt"),
+    "n": ((1,), _ONE),
+    "best_of": ((1,), _ONE),
+    "min_tokens": ((0,), "the model ends its text itself"),
+    "ignore_eos": ((False,), "the model ends its text itself"),
+}
+
+
+class StreamOptions(Strict):
+    """Of a streamed answer."""
+
+    include_usage: bool | None = None
+    include_obfuscation: Literal[False] | None = None
+    continuous_usage_stats: Literal[False] | None = None
+
+
+class SampledRequest(NeutralFields):
+    """What chats and completions have in common."""
+
+    model: str | None = Field(None, max_length=1_000)
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    max_tokens: Count | None = None
+    seed: Annotated[int, Field(ge=0, le=LARGEST_SEED)] | None = None
+    stop: Stop | Annotated[list[Stop], Field(max_length=MOST_STOPS)] | None = None
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    user: str | None = None
+    diffusion_frames: bool | None = None
+    vllm_xargs: dict[str, Any] | None = None
+    logprob_token_ids: Annotated[list[TokenId], Field(min_length=1)] | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    typical_p: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    repetition_penalty: float | None = None
+    logit_bias: dict[str, float] | None = None
+    n: int | None = None
+    best_of: int | None = None
+    min_tokens: int | None = None
+    ignore_eos: bool | None = None
+
+    NEUTRAL = NEUTRAL_SAMPLING
+
+    @model_validator(mode="after")
+    def _check_stream(self) -> Self:
+        if self.stream_options is not None and not self.stream:
+            raise ValueError("stream_options needs stream to be true")
+        if self.diffusion_frames and not self.stream:
+            raise ValueError("diffusion_frames needs stream to be true")
+        return self
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        """The strings that end the answer."""
+        if self.stop is None:
+            return ()
+        return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
+
+    @property
+    def includes_usage(self) -> bool:
+        """Whether a stream is to end with its usage."""
+        return bool(self.stream_options and self.stream_options.include_usage)
+
+
+class TextPart(Strict):
+    """A part of a message."""
+
+    type: Literal["text"]
+    text: str
+
+
+class FunctionCall(Strict):
+    """A call that the model made, as it is sent back to it."""
+
+    name: str = Field(min_length=1, max_length=200)
+    arguments: str
+
+
+class ToolCallSent(Strict):
+    """An entry of an assistant's ``tool_calls``."""
+
+    id: str = Field(max_length=200)
+    type: Literal["function"] = "function"
+    function: FunctionCall
+    index: int | None = None
+
+
+class ChatMessage(Strict):
+    """One message of the conversation. What a client sends back of an answer is taken, too."""
+
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: str | list[dict[str, Any]] | None = None
+    tool_calls: Annotated[list[ToolCallSent], Field(max_length=MOST_TOOLS)] | None = None
+    tool_call_id: str | None = Field(None, max_length=200)
+    name: str | None = Field(None, max_length=200)
+    reasoning: str | None = None
+    reasoning_content: str | None = None
+    refusal: None = None
+    annotations: list[Any] | None = None
+    audio: None = None
+    function_call: None = None
+
+
+class FunctionTool(Strict):
+    """A function that the model may call."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9_.\-]{1,64}$")
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+class ChatTool(Strict):
+    """An entry of ``tools``."""
+
+    type: Literal["function"]
+    function: FunctionTool
+
+
+class TemplateOptions(Strict):
+    """For the chat template."""
+
+    enable_thinking: bool | None = None
+
+
+class Prediction(Strict):
+    """What the answer is expected to be."""
+
+    type: Literal["content"]
+    content: str | list[TextPart]
+
+
+class ChatRequest(SampledRequest):
+    """Body of ``/v1/chat/completions``."""
+
+    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=MOST_MESSAGES)]
+    max_completion_tokens: Count | None = None
+    logprobs: bool | None = None
+    top_logprobs: Annotated[int, Field(ge=0, le=MOST_TOP_LOGPROBS)] | None = None
+    tools: Annotated[list[ChatTool], Field(max_length=MOST_TOOLS)] | None = None
+    tool_choice: Any = None
+    parallel_tool_calls: bool | None = None
+    chat_template_kwargs: TemplateOptions | None = None
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
+    prediction: Prediction | None = None
+    metadata: dict[str, Any] | None = None
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+    store: bool | None = None
+    service_tier: str | None = None
+    modalities: list[str] | None = None
+    response_format: dict[str, Any] | None = None
+
+    NEUTRAL = NEUTRAL_SAMPLING | {
+        "store": ((False,), "answers are not kept for clients; leave it out"),
+        "service_tier": (("auto", "default"), "there is one tier"),
+        "modalities": ((["text"],), "it writes text"),
+        "response_format": (({"type": "text"},), "text is not held to a schema; ask for the format in the prompt"),
+    }
+
+    @model_validator(mode="after")
+    def _check_together(self) -> Self:
+        longest = {self.max_tokens, self.max_completion_tokens} - {None}
+        if len(longest) > 1:
+            raise ValueError("max_tokens and max_completion_tokens contradict each other; give one of them")
+        if self.top_logprobs is not None and not self.logprobs:
+            raise ValueError("top_logprobs needs logprobs to be true")
+        return self
+
+
+class CompletionRequest(SampledRequest):
+    """Body of ``/v1/completions``."""
+
+    prompt: str | list[str] | list[TokenId]
+    logprobs: Annotated[int, Field(ge=0, le=MOST_TOP_LOGPROBS)] | None = None
+    echo: bool | None = None
+    suffix: str | None = None
+
+    NEUTRAL = NEUTRAL_SAMPLING | {
+        "echo": ((False,), "put the prompt before the answer yourself"),
+        "suffix": (("",), "text is written behind the prompt only"),
+    }
+
+
+class TokenizeRequest(Strict):
+    """Body of ``/tokenize``: a text, or a conversation in the model's template."""
+
+    model: str | None = Field(None, max_length=1_000)
+    prompt: str | None = None
+    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=MOST_MESSAGES)] | None = None
+    tools: Annotated[list[ChatTool], Field(max_length=MOST_TOOLS)] | None = None
+    chat_template_kwargs: TemplateOptions | None = None
+    add_special_tokens: bool | None = None
+    add_generation_prompt: Literal[True] | None = None
+    return_token_strs: bool | None = None
+
+    @model_validator(mode="after")
+    def _check_one(self) -> Self:
+        if (self.prompt is None) == (self.messages is None):
+            raise ValueError("give either prompt or messages")
+        return self
+
+
+class DetokenizeRequest(Strict):
+    """Body of ``/detokenize``."""
+
+    model: str | None = Field(None, max_length=1_000)
+    tokens: Annotated[list[TokenId], Field(max_length=100_000)]

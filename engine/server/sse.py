@@ -1,0 +1,55 @@
+"""Server-sent events: one chunk of JSON an event, comments while nothing is new, no waiting for stalled clients."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import Any
+
+from starlette.requests import ClientDisconnect
+from starlette.types import Send
+
+DONE = "[DONE]"
+EVENTS = "text/event-stream; charset=utf-8"
+ALIVE = b": developing\n\n"
+
+
+def event(data: dict[str, Any] | str, name: str | None = None) -> bytes:
+    """One event, named where a name is given."""
+    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    head = "" if name is None else f"event: {name}\n"
+    return f"{head}data: {text}\n\n".encode("utf-8", "replace")
+
+
+async def send_stream(parts: AsyncIterator[bytes], send: Send, seconds: float, kind: str = EVENTS) -> None:
+    """Send the parts of a stream as they come.
+
+    Raises:
+        ClientDisconnect: the client does not take a part within ``seconds``.
+    """
+    headers = [
+        (b"content-type", kind.encode()),
+        (b"x-accel-buffering", b"no"),
+    ]
+
+    async def give(message: dict[str, Any]) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await send(message)
+        except TimeoutError:
+            raise ClientDisconnect from None
+
+    await give({"type": "http.response.start", "status": 200, "headers": headers})
+    async with aclosing(parts):  # type: ignore[type-var]  # an asynchronous generator, always
+        async for part in parts:
+            await give({"type": "http.response.body", "body": part, "more_body": True})
+    await give({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def joined(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """A stream whose first part was taken already."""
+    yield first
+    async for part in rest:
+        yield part

@@ -1,0 +1,62 @@
+"""``/tokenize`` and ``/detokenize``, as vLLM has them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from engine.errors import SafelightError
+from engine.server.bodies import read_body
+from engine.server.context import ServerContext
+from engine.server.errors import ApiError
+from engine.server.messages import read_messages, read_tools
+from engine.server.planning import prompt_of
+from engine.server.schemas import DetokenizeRequest, TokenizeRequest
+from engine.service import RunRequest
+
+
+def routes(context: ServerContext) -> list[Route]:
+    async def tokenize(request: Request) -> Response:
+        body = await read_body(request, context, TokenizeRequest)
+        return JSONResponse(await asyncio.to_thread(_tokenize, context, body))
+
+    async def detokenize(request: Request) -> Response:
+        body = await read_body(request, context, DetokenizeRequest)
+        return JSONResponse(await asyncio.to_thread(_detokenize, context, body))
+
+    return [Route("/tokenize", tokenize, methods=["POST"]), Route("/detokenize", detokenize, methods=["POST"])]
+
+
+def _tokenize(context: ServerContext, body: TokenizeRequest) -> dict[str, Any]:
+    model, _ = context.pick(body.model)
+    if body.messages is not None:
+        options = body.chat_template_kwargs
+        request = RunRequest(
+            "chat",
+            read_messages(body.messages),
+            model.defaults,
+            seed=0,
+            think=bool(options and options.enable_thinking),
+            tools=read_tools(body.tools or ()),
+        )
+        ids = prompt_of(model, request)
+    elif body.add_special_tokens is False:
+        try:
+            ids = model.encode(body.prompt or "")
+        except SafelightError as error:
+            raise ApiError(400, f"{error}.", param="prompt") from None
+    else:
+        ids = prompt_of(model, RunRequest("completion", (), model.defaults, seed=0, text=body.prompt or ""))
+    texts = [model.piece(token) for token in ids] if body.return_token_strs else None
+    return {"count": len(ids), "max_model_len": model.context, "tokens": ids, "token_strs": texts}
+
+
+def _detokenize(context: ServerContext, body: DetokenizeRequest) -> dict[str, Any]:
+    model, _ = context.pick(body.model)
+    if any(token >= model.vocab_size for token in body.tokens):
+        raise ApiError(400, f"The model's vocabulary ends at {model.vocab_size - 1}.", param="tokens")
+    return {"prompt": model.write(body.tokens)}

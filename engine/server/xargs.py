@@ -1,0 +1,110 @@
+"""vLLM's names for what only diffusion models take, in ``vllm_xargs``. Source: vllm/utils/diffusion.py of vLLM 0.33.
+
+Where vLLM draws noise from the whole vocabulary although the tokens are constrained, this engine draws it from the
+allowed ones.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from engine.config import GenerationConfig
+from engine.errors import SafelightError, quoted
+from engine.files import parse_json
+from engine.server.errors import ApiError
+from engine.service import LoadedModel
+
+NAMES = ("seed_canvas", "pinned", "max_steps", "canvas_length", "read_only", "constrained")
+PREFIX = "diffusion_"
+
+
+def apply_xargs(
+    config: GenerationConfig, xargs: Mapping[str, Any], allowed: Sequence[int] | None, model: LoadedModel
+) -> GenerationConfig:
+    """The settings with what ``vllm_xargs`` and ``logprob_token_ids`` ask for.
+
+    Raises:
+        ApiError: an unknown name, or a value that does not fit the model.
+    """
+    unknown = [name for name in xargs if name.removeprefix(PREFIX) not in NAMES or not name.startswith(PREFIX)]
+    if unknown:
+        known = ", ".join(PREFIX + name for name in NAMES)
+        raise ApiError(400, f"vllm_xargs: {quoted(unknown[0])} is not known; there are {known}.", param="vllm_xargs")
+    values = {name.removeprefix(PREFIX): value for name, value in xargs.items()}
+    changes: dict[str, Any] = {}
+    if "max_steps" in values:
+        changes["max_denoising_steps"] = _whole(values, "max_steps", 1, config.max_denoising_steps)
+    length = model.canvas_length
+    if "canvas_length" in values:
+        length = changes["canvas_length"] = _whole(values, "canvas_length", 1, model.canvas_length)
+    if "seed_canvas" in values:
+        seed = _tokens(values, "seed_canvas", model.vocab_size)
+        if len(seed) != length:
+            raise _bad("seed_canvas", f"holds {len(seed)} tokens, and the canvas has {length}")
+        changes["seed_canvas"] = seed
+    if "pinned" in values:
+        if "seed_canvas" not in changes:
+            raise _bad("pinned", "needs diffusion_seed_canvas, whose tokens it holds in place")
+        places = _tokens(values, "pinned", length)
+        changes["pinned"] = tuple((place, changes["seed_canvas"][place]) for place in sorted(set(places)))
+    if _flag(values, "constrained"):
+        if allowed is None:
+            raise _bad("constrained", "needs logprob_token_ids, the tokens that are allowed")
+        if max(allowed) >= model.vocab_size:
+            raise ApiError(400, "logprob_token_ids names a token that the model lacks.", param="logprob_token_ids")
+        changes["allowed_tokens"] = tuple(sorted(set(allowed)))
+    elif allowed is not None:
+        raise ApiError(
+            400,
+            "logprob_token_ids is taken with diffusion_constrained only; use logprobs.",
+            param="logprob_token_ids",
+        )
+    if _flag(values, "read_only"):
+        changes |= {"eos_token_ids": (), "max_new_tokens": length}
+    try:
+        return config.replace(**changes)
+    except SafelightError as error:
+        raise ApiError(400, f"vllm_xargs: {error}.", param="vllm_xargs") from None
+
+
+def is_read_only(xargs: Mapping[str, Any]) -> bool:
+    """Whether one canvas is read, whatever it holds."""
+    return _flag({name.removeprefix(PREFIX): value for name, value in xargs.items()}, "read_only")
+
+
+def _bad(name: str, what: str) -> ApiError:
+    return ApiError(400, f"{PREFIX}{name} {what}.", param=f"vllm_xargs.{PREFIX}{name}")
+
+
+def _whole(values: Mapping[str, Any], name: str, low: int, high: int) -> int:
+    value = values[name]
+    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 10:
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise _bad(name, f"must be a whole number from {low} to {high}, not {quoted(value)}")
+    return value
+
+
+def _flag(values: Mapping[str, Any], name: str) -> bool:
+    value = values.get(name, 0)
+    if value in (0, 1, "0", "1"):
+        return value in (1, "1")
+    raise _bad(name, f"must be 0 or 1, not {quoted(value)}")
+
+
+def _tokens(values: Mapping[str, Any], name: str, below: int) -> tuple[int, ...]:
+    """A list of whole numbers, or its JSON."""
+    value = values[name]
+    if isinstance(value, str):
+        try:
+            value = parse_json(value, PREFIX + name)
+        except SafelightError as error:
+            raise _bad(name, f"is no list ({error})") from None
+    if not isinstance(value, list) or not value:
+        raise _bad(name, "must be a list of whole numbers")
+    for one in value:
+        if isinstance(one, bool) or not isinstance(one, int) or not 0 <= one < below:
+            raise _bad(name, f"must hold whole numbers from 0 to {below - 1}, not {quoted(json.dumps(one)[:40])}")
+    return tuple(value)

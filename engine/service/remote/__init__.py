@@ -1,0 +1,24 @@
+"""Models that another machine runs: any server of OpenAI's kind, vLLM, or another Safelight.
+
+``address`` says where, ``discovery`` what is there, ``backend`` runs it. Sockets are opened by ``engine.hub.wire``.
+"""
+
+from __future__ import annotations
+
+from engine.service.remote.address import RemoteAddress, is_remote
+from engine.service.remote.backend import RemoteBackend
+from engine.service.remote.calls import RemotePatience
+from engine.service.remote.discovery import Reachability, RemoteModel, list_models, probe
+from engine.service.remote.problems import RemoteError
+
+__all__ = [
+    "Reachability",
+    "RemoteAddress",
+    "RemoteBackend",
+    "RemoteError",
+    "RemoteModel",
+    "RemotePatience",
+    "is_remote",
+    "list_models",
+    "probe",
+]

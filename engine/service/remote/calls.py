@@ -1,0 +1,158 @@
+"""Requests to one server: bounded, to its own origin alone, without redirects. Knows no dialect."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.errors import SafelightError, Sentence
+from engine.files import JSON_BYTES, parse_json
+from engine.hub.wire import Exchange
+from engine.service.remote import problems
+from engine.service.remote.address import RemoteAddress
+from engine.service.remote.problems import WIRE_ERRORS, RemoteError
+
+AGENT = "safelight"
+ERROR_BYTES = 2**16  # of an error's body that are read
+LONGEST_KEY = 4_096
+
+Check = Callable[[], None]
+"""Raises whatever is to end the request; called while it is waited for."""
+
+
+@dataclass(frozen=True)
+class RemotePatience:
+    """Seconds."""
+
+    connect: float = 10.0
+    short: float = 15.0  # for an answer that needs no model
+    answer: float = 900.0  # until an answer begins: a long prompt is read, or the server has others before us
+    stall: float = 300.0  # without a byte in the middle of one
+
+
+PATIENCE = RemotePatience()
+
+
+def anywhere(_host: str) -> bool:
+    """No host is refused."""
+    return True
+
+
+def no_check() -> None:
+    """Nothing ends a request early."""
+
+
+@dataclass(frozen=True)
+class Calls:
+    """A server and the key to it. ``is_allowed`` is asked before each request."""
+
+    address: RemoteAddress
+    key: str | None = field(default=None, repr=False)
+    is_allowed: Callable[[str], bool] = anywhere
+    patience: RemotePatience = PATIENCE
+
+    def get(self, url: str, most: int = JSON_BYTES) -> bytes:
+        """The whole body of an answer.
+
+        Raises:
+            RemoteError: there is none.
+        """
+        return self._whole(url, None, most, no_check)
+
+    def get_json(self, url: str) -> Any:
+        """Raises as ``get``, or if it is no JSON."""
+        return self._parse(self.get(url))
+
+    def post_json(self, url: str, body: Any, check: Check = no_check, seconds: float | None = None) -> Any:
+        """The answer, for which so many seconds are waited, or as for any. Raises as ``get_json``."""
+        return self._parse(self._whole(url, body, JSON_BYTES, check, seconds))
+
+    def _parse(self, body: bytes) -> Any:
+        try:
+            return parse_json(body.decode(), "the answer", surrogates=True)
+        except (SafelightError, UnicodeDecodeError):
+            raise problems.strange(self.address) from None
+
+    def _whole(self, url: str, body: Any, most: int, check: Check, seconds: float | None = None) -> bytes:
+        seconds = self.patience.short if seconds is None else seconds
+        ends = time.monotonic() + seconds
+        parts, size = [], 0
+        with self.asking(url, body, "application/json", check, seconds) as answer, self._in_words():
+            for piece in answer.pieces(ends - time.monotonic()):
+                parts.append(piece)
+                size += len(piece)
+                if size > most:
+                    raise RemoteError(
+                        Sentence("The server at {where} sends more than can be read.", where=self.address.origin)
+                    )
+        return b"".join(parts)
+
+    @contextmanager
+    def asking(
+        self, url: str, body: Any, accept: str, check: Check = no_check, seconds: float | None = None
+    ) -> Iterator[Exchange]:
+        """The answer to a GET, or to a POST of ``body`` as JSON, once its head is there and says 200.
+
+        Raises:
+            RemoteError: it does not come, or says something else.
+        """
+        if not self.is_allowed(self.address.host):
+            raise problems.offline(self.address)
+        patience = self.patience
+        with self._in_words():
+            exchange = Exchange(
+                url,
+                self._headers(accept, body is not None),
+                check,
+                seconds=patience.answer if seconds is None else seconds,
+                stall=patience.stall,
+                connect=patience.connect,
+                body=None if body is None else json.dumps(body).encode(),
+                uses_proxies=not self.address.is_near,
+            )
+            exchange.__enter__()
+        try:
+            if exchange.status != 200:
+                raise problems.of_status(exchange.status, self._error_body(exchange), self.address)
+            if exchange.headers.get("Content-Encoding", "identity").lower() != "identity":
+                raise problems.strange(self.address)  # packed, which was not asked for
+            yield exchange
+        finally:
+            exchange.__exit__(None)
+
+    def _error_body(self, answer: Exchange) -> bytes:
+        """The beginning of it, as far as it comes in time."""
+        found = bytearray()
+        try:
+            for piece in answer.pieces(min(self.patience.short, 5.0)):
+                found += piece
+                if len(found) >= ERROR_BYTES:
+                    break
+        except WIRE_ERRORS:
+            pass
+        return bytes(found[:ERROR_BYTES])
+
+    def _headers(self, accept: str, has_body: bool) -> dict[str, str]:
+        sent = {"User-Agent": AGENT, "Accept": accept, "Accept-Encoding": "identity"}
+        if has_body:
+            sent["Content-Type"] = "application/json"
+        if self.key:
+            if len(self.key) > LONGEST_KEY or not self.key.isascii() or not self.key.isprintable() or " " in self.key:
+                raise problems.KeyRefusedError(
+                    Sentence(
+                        "The key of {where} has characters that no key has. Enter it again.", where=self.address.origin
+                    )
+                )
+            sent["Authorization"] = f"Bearer {self.key}"
+        return sent
+
+    @contextmanager
+    def _in_words(self) -> Iterator[None]:
+        try:
+            yield
+        except WIRE_ERRORS as error:
+            raise problems.of_wire(error, self.address) from error

@@ -1,0 +1,250 @@
+"""A chat with a server of OpenAI's kind: what is sent, and what comes back as events of a run without steps.
+
+Only what the server can honour is sent. vLLM refuses a seed for this model, and a temperature other than its own
+(``vllm.utils.diffusion``); it takes the steps of a canvas and its length. Other servers get the seed, which they all
+know, and no more, as some refuse fields that they do not know. The length of the answer is always said.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import numpy as np
+
+from engine.config import MOST_POSITIONS, GenerationConfig
+from engine.errors import SafelightError, Sentence
+from engine.events import Event, GenerationFinished, PrefillFinished, TextArrived
+from engine.files import parse_json
+from engine.hub.wire import Exchange
+from engine.service.remote import problems
+from engine.service.remote.address import RemoteAddress
+from engine.service.remote.discovery import ServerKind
+from engine.service.remote.problems import WIRE_ERRORS, RemoteError
+from engine.service.remote.sse import EventReader
+from engine.service.requests import RunRequest
+from engine.text.message import Message
+
+MOST_TEXT = 2**21  # characters of an answer, its thinking and its tool calls together
+MOST_CALLS = 128  # of tools in one answer
+LARGEST_SEED = 2**31 - 1  # that every server takes
+STREAM, WHOLE = "text/event-stream", "application/json"
+
+Reason = Literal["eos", "length", "cancelled"]
+
+
+def body_of(request: RunRequest, messages: tuple[Message, ...], model: str, kind: ServerKind) -> dict[str, Any]:
+    """The request as it is sent."""
+    config = request.config
+    body: dict[str, Any] = {
+        "model": model,
+        "messages": [plain_message(message) for message in messages],
+        "max_tokens": config.max_new_tokens,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    if kind == "vllm":
+        body["stream_options"]["continuous_usage_stats"] = True
+        body["chat_template_kwargs"] = {"enable_thinking": request.think}
+        if arguments := _vllm_arguments(config):
+            body["vllm_xargs"] = arguments
+    else:
+        body["seed"] = request.seed & LARGEST_SEED
+        if request.think:
+            body["chat_template_kwargs"] = {"enable_thinking": True}
+    if request.tools:
+        body["tools"] = [dict(tool) for tool in request.tools]
+    return body
+
+
+def _vllm_arguments(config: GenerationConfig) -> dict[str, int]:
+    """What of the settings is not as the server would have it by itself."""
+    usual, found = GenerationConfig(), {}
+    if config.max_denoising_steps != usual.max_denoising_steps:
+        found["diffusion_max_steps"] = config.max_denoising_steps
+    if config.canvas_length is not None:
+        found["diffusion_canvas_length"] = config.canvas_length
+    return found
+
+
+def plain_message(message: Message) -> dict[str, Any]:
+    """With the arguments of tool calls as the text that they are on the wire."""
+    sent = dict(message)
+    if calls := sent.get("tool_calls"):
+        sent["tool_calls"] = [
+            {**call, "function": {**call["function"], "arguments": _written(call["function"].get("arguments"))}}
+            for call in calls
+        ]
+    return sent
+
+
+def _written(arguments: Any) -> str:
+    return arguments if isinstance(arguments, str) else json.dumps(arguments or {})
+
+
+class ChatReader:
+    """Chunks of an answer to events. The last is ``GenerationFinished``."""
+
+    def __init__(self, address: RemoteAddress) -> None:
+        self._address = address
+        self._asked = time.monotonic()
+        self._begun: float | None = None  # when the first of the text came
+        self._reason: Reason | None = None
+        self._length = 0  # characters
+        self._counted = self._told = 0  # tokens, and those of them that events had
+        self._has_prompt = self._is_done = self._is_filtered = False
+        self._calls: dict[int, list[str]] = {}  # by its number, a tool's name and its arguments
+
+    def read(self, answer: Exchange) -> Iterator[Event]:
+        """The events of an answer as they come.
+
+        Raises:
+            RemoteError: the answer is none, or breaks off.
+        """
+        kind = answer.headers.get("Content-Type", "").split(";")[0].strip().lower()
+        if kind == WHOLE:  # a server that does not stream
+            yield from self._whole(answer)
+        elif kind == STREAM:
+            yield from self._stream(answer)
+        else:
+            raise problems.strange(self._address)
+        if self._reason is None:
+            raise problems.broken_off()
+        yield from self._rest()
+        yield self.finished(self._reason)
+        if self._is_filtered:
+            raise RemoteError(Sentence("The server's filter ended the answer."))
+
+    def finished(self, reason: Reason) -> GenerationFinished:
+        """The end of the run, now."""
+        seconds = 0.0 if self._begun is None else time.monotonic() - self._begun
+        return GenerationFinished(reason, np.zeros(0, dtype=np.int32), 0, 0, seconds)
+
+    def _stream(self, answer: Exchange) -> Iterator[Event]:
+        reader = EventReader()
+        try:
+            for piece in answer.pieces():
+                for data in reader.feed(piece):
+                    yield from self._data(data)
+                    if self._is_done:
+                        return
+        except WIRE_ERRORS as error:
+            raise problems.in_the_midst(error, self._address) from error
+        for data in reader.finish():
+            yield from self._data(data)
+
+    def _whole(self, answer: Exchange) -> Iterator[Event]:
+        parts, size = [], 0
+        try:
+            for piece in answer.pieces():
+                parts.append(piece)
+                size += len(piece)
+                if size > 8 * MOST_TEXT:
+                    raise problems.strange(self._address)
+        except WIRE_ERRORS as error:
+            raise problems.in_the_midst(error, self._address) from error
+        yield from self._data(b"".join(parts).decode("utf-8", "replace"))
+
+    def _data(self, data: str) -> Iterator[Event]:
+        """The events of one chunk."""
+        if data.strip() == "[DONE]":
+            self._is_done = True
+            return
+        try:
+            raw = parse_json(data, "a part of the answer", surrogates=True)
+        except SafelightError:
+            raw = None
+        if not isinstance(raw, dict):
+            raise RemoteError(
+                Sentence(
+                    "The server at {where} sends what cannot be read. What had come stays.", where=self._address.origin
+                )
+            )
+        if raw.get("error"):
+            said = problems.said_by(raw["error"]) or "?"
+            raise RemoteError(
+                Sentence("The server at {where} ended the answer: {said}", where=self._address.origin, said=said)
+            )
+        yield from self._usage(raw.get("usage"))
+        choices = raw.get("choices")
+        if isinstance(choices, list) and choices and isinstance(choices[0], dict):
+            yield from self._choice(choices[0])
+
+    def _choice(self, raw: dict[str, Any]) -> Iterator[Event]:
+        delta = raw.get("delta") if isinstance(raw.get("delta"), dict) else raw.get("message")
+        if isinstance(delta, dict):
+            # Half of the servers write the one name, half the other, some both.
+            yield from self._text(delta.get("reasoning") or delta.get("reasoning_content"), is_thought=True)
+            yield from self._text(delta.get("content"), is_thought=False)
+            self._note_calls(delta.get("tool_calls"))
+        reason = raw.get("finish_reason")
+        if isinstance(reason, str):
+            self._reason = "length" if reason == "length" else "eos"
+            self._is_filtered = reason == "content_filter"
+
+    def _text(self, text: Any, *, is_thought: bool) -> Iterator[Event]:
+        if not isinstance(text, str) or not text:
+            return
+        self._grow(len(text))
+        if self._begun is None:
+            self._begun = time.monotonic()
+        yield TextArrived(_sound(text), is_thought, self._newly_counted())
+
+    def _grow(self, characters: int) -> None:
+        self._length += characters
+        if self._length > MOST_TEXT:
+            raise RemoteError(
+                Sentence("The answer is longer than {count} characters, the most that is taken.", count=MOST_TEXT)
+            )
+
+    # ---------------------------------------------------------------- figures
+
+    def _usage(self, raw: Any) -> Iterator[Event]:
+        """The figures so far, or all of them at the end."""
+        if not isinstance(raw, dict):
+            return
+        prompt, written = raw.get("prompt_tokens"), raw.get("completion_tokens")
+        if type(written) is int and 0 <= written <= MOST_POSITIONS:
+            self._counted = max(self._counted, written)
+        if type(prompt) is int and 0 <= prompt <= MOST_POSITIONS and not self._has_prompt:
+            self._has_prompt = True
+            details = raw.get("prompt_tokens_details")
+            cached = details.get("cached_tokens") if isinstance(details, dict) else None
+            reused = cached if type(cached) is int and 0 <= cached <= prompt else 0
+            yield PrefillFinished(prompt, reused, (self._begun or time.monotonic()) - self._asked)
+
+    def _newly_counted(self) -> int:
+        """Tokens since the event before."""
+        new, self._told = self._counted - self._told, self._counted
+        return new
+
+    # ---------------------------------------------------------------- tools
+
+    def _note_calls(self, raw: Any) -> None:
+        for place, call in enumerate(raw if isinstance(raw, list) else ()):
+            function = call.get("function") if isinstance(call, dict) else None
+            if not isinstance(function, dict):
+                continue
+            number = call.get("index") if type(call.get("index")) is int else place
+            known = self._calls.setdefault(number, ["", ""])
+            for at, name in enumerate(("name", "arguments")):
+                part = function.get(name)
+                if isinstance(part, str):
+                    self._grow(len(part))
+                    known[at] += part
+            if len(self._calls) > MOST_CALLS:
+                raise RemoteError(Sentence("The answer calls more tools than {count}.", count=MOST_CALLS))
+
+    def _rest(self) -> Iterator[Event]:
+        """The calls of tools, as text, and tokens that came without any."""
+        for name, arguments in self._calls.values():
+            yield TextArrived(_sound(f"\n```\n{name}({arguments})\n```\n"), False, self._newly_counted())
+        if self._counted > self._told:
+            yield TextArrived("", False, self._newly_counted())
+
+
+def _sound(text: str) -> str:
+    """Without halves of characters, which no file takes."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

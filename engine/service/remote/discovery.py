@@ -1,0 +1,109 @@
+"""What a server is, which models it has, and whether it can be reached, in words."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from engine.config import MOST_POSITIONS
+from engine.errors import SafelightError, Sentence
+from engine.service.remote import problems
+from engine.service.remote.address import RemoteAddress
+from engine.service.remote.calls import PATIENCE, Calls, RemotePatience, anywhere
+from engine.service.remote.problems import RemoteError
+
+ServerKind = Literal["safelight", "vllm", "openai"]
+MOST_MODELS = 10_000
+_CONTEXTS = ("max_model_len", "context_length", "max_context_length", "loaded_context_length")
+
+
+@dataclass(frozen=True)
+class RemoteModel:
+    """A model that a server lists."""
+
+    address: RemoteAddress  # with the model's name; ``str`` of it is what it is loaded by
+    kind: ServerKind
+    context: int = 0  # tokens; 0 where the server does not say
+
+    @property
+    def id(self) -> str:
+        return self.address.model
+
+
+@dataclass(frozen=True)
+class Reachability:
+    """Whether a server answers. ``words`` can be translated."""
+
+    is_reachable: bool
+    words: Sentence
+    milliseconds: float = 0.0  # that the answer took
+    models: tuple[RemoteModel, ...] = ()
+    wants_key: bool = False
+
+
+def list_models(
+    address: RemoteAddress,
+    key: str | None = None,
+    *,
+    is_allowed: Callable[[str], bool] = anywhere,
+    patience: RemotePatience = PATIENCE,
+) -> tuple[RemoteModel, ...]:
+    """The models of a server, in its order; asks the network.
+
+    Raises:
+        RemoteError: it cannot be asked, or refuses.
+    """
+    return models_of(Calls(address, key, is_allowed, patience))
+
+
+def probe(
+    address: RemoteAddress,
+    key: str | None = None,
+    *,
+    is_allowed: Callable[[str], bool] = anywhere,
+    patience: RemotePatience = PATIENCE,
+) -> Reachability:
+    """See whether a server answers; asks the network, and never raises for what it finds."""
+    started = time.monotonic()
+    try:
+        models = list_models(address, key, is_allowed=is_allowed, patience=patience)
+    except RemoteError as error:
+        return Reachability(False, error.sentence, wants_key=isinstance(error, problems.KeyRefusedError))
+    spent = 1000 * (time.monotonic() - started)
+    if len(models) == 1:
+        words = Sentence("Reachable, with one model")
+    else:
+        words = Sentence("Reachable, with {count} models", count=len(models))
+    return Reachability(True, words, spent, models)
+
+
+def models_of(calls: Calls) -> tuple[RemoteModel, ...]:
+    """As ``list_models``."""
+    raw = calls.get_json(calls.address.base + "/models")
+    listed = raw.get("data") if isinstance(raw, dict) else None
+    if not isinstance(listed, list) or len(listed) > MOST_MODELS:
+        raise problems.strange(calls.address)
+    found = (_model(one, calls.address) for one in listed)
+    return tuple(model for model in found if model is not None)
+
+
+def _model(raw: Any, address: RemoteAddress) -> RemoteModel | None:
+    """A model of the list; None for what has no usable name."""
+    name = raw.get("id") if isinstance(raw, dict) else None
+    if not isinstance(name, str) or not name:
+        return None
+    try:
+        named = address.with_model(name)
+    except SafelightError:
+        return None
+    owner = raw.get("owned_by")
+    kind: ServerKind = owner if owner in ("safelight", "vllm") else "openai"
+    return RemoteModel(named, kind, _context(raw))
+
+
+def _context(raw: dict[str, Any]) -> int:
+    meta = raw.get("meta")  # llama.cpp's
+    named = [raw.get(name) for name in _CONTEXTS] + ([meta.get("n_ctx")] if isinstance(meta, dict) else [])
+    return next((value for value in named if type(value) is int and 0 < value <= MOST_POSITIONS), 0)

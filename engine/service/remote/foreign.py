@@ -1,0 +1,122 @@
+"""A model on a server of OpenAI's kind: it chats, and that is all that is known of how."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Generator, Iterable, Sequence
+
+from engine.config import GenerationConfig
+from engine.errors import SafelightError, Sentence
+from engine.events import Event, Influence
+from engine.service.capabilities import Capabilities
+from engine.service.remote import chat, counting
+from engine.service.remote.calls import Calls, Check
+from engine.service.remote.discovery import RemoteModel
+from engine.service.remote.problems import RemoteError
+from engine.service.replies import AdapterChanged, LoadedModel
+from engine.service.requests import AdapterRequest, InfluenceRequest, RunRequest
+from engine.text.context_window import fit
+from engine.text.message import Message
+from engine.text.reply import Reply
+from engine.trace.header import ModelIdentity, TraceHeader
+
+CAPABILITIES = Capabilities(parallel_runs=4)
+DEVICE = "remote"
+
+
+class ForeignModel:
+    """A ``Dialect`` that gives text alone. ``model`` is as the server lists it."""
+
+    def __init__(self, calls: Calls, model: RemoteModel, title: str) -> None:
+        self._calls, self._model = calls, model
+        self.loaded = _describe(model, title, functools.partial(counting.count, calls, model.kind))
+
+    def read(self, request: RunRequest, check: Check) -> Generator[TraceHeader | Event, None, None]:
+        if request.kind not in ("chat", "puzzle"):
+            raise RemoteError(Sentence("The server at {where} can only chat.", where=self._calls.address.origin))
+        messages = self._fitting(request, check)
+        yield self._header(request, messages)
+        body = chat.body_of(request, messages, self._model.id, self._model.kind)
+        url = self._calls.address.base + "/chat/completions"
+        reader = chat.ChatReader(self._calls.address)
+        with self._calls.asking(url, body, f"{chat.STREAM}, {chat.WHOLE}", check) as answer:
+            yield from reader.read(answer)
+
+    def _fitting(self, request: RunRequest, check: Check) -> tuple[Message, ...]:
+        """The part of a conversation that fits the context, where that is known."""
+        if not self._model.context or request.kind != "chat":
+            return request.messages
+        count = functools.partial(counting.count, self._calls, self._model.kind, check=check)
+        found = fit(request.messages, count, self._model.context, request.reserve)
+        if isinstance(found.problem, Sentence):
+            raise RemoteError(found.problem)
+        return tuple(dict(message) for message in found.kept)
+
+    def _header(self, request: RunRequest, messages: tuple[Message, ...]) -> TraceHeader:
+        model = self._model
+        told = tuple({name: str(message.get(name, "")) for name in ("role", "content")} for message in messages)
+        return TraceHeader(
+            model=ModelIdentity(model.id, self.loaded.title, str(model.address), device=DEVICE),
+            prompt=told[-1]["content"] if told else request.text,
+            config=request.config,
+            seed=request.seed,
+            messages=told,
+            think=request.think,
+        )
+
+    def count_tokens(self, messages: Sequence[Message]) -> int:
+        return counting.count(self._calls, self._model.kind, messages)
+
+    def set_adapter(self, request: AdapterRequest) -> AdapterChanged:
+        message = Sentence("Adapters are put on by the server itself; choose one of its models instead.")
+        return AdapterChanged(request.path_or_id, message="" if request.path_or_id is None else message)
+
+    def measure(self, _request: InfluenceRequest) -> Influence:
+        raise RemoteError(Sentence("The server at {where} can only chat.", where=self._calls.address.origin))
+
+
+def _describe(model: RemoteModel, title: str, count: functools.partial[int]) -> LoadedModel:
+    return LoadedModel(
+        path_or_id=str(model.address),
+        title=title,
+        name=model.id,
+        defaults=GenerationConfig(eos_token_ids=()),
+        canvas_length=1,
+        parameter_count=0,
+        device=DEVICE,
+        load_seconds=0.0,
+        vocab_size=0,
+        piece=_by_number,
+        is_special=_is_never_special,
+        decode=_nothing,
+        write=_unwritten,
+        count_tokens=count,
+        encode=_no_tokens,
+        prompt_ids=_no_tokens,
+        fingerprint="",
+        context=model.context,
+        kernels="vLLM" if model.kind == "vllm" else "",
+        device_reason=Sentence("on the server {where}", where=model.address.origin),
+        capabilities=CAPABILITIES,
+    )
+
+
+def _by_number(token: int) -> str:
+    return f"<{token}>"
+
+
+def _is_never_special(_token: int) -> bool:
+    return False
+
+
+def _nothing(_ids: Iterable[int]) -> Reply:
+    """Its answers have no tokens."""
+    return Reply("")
+
+
+def _unwritten(_ids: Iterable[int]) -> str:
+    return ""
+
+
+def _no_tokens(_given: object) -> list[int]:
+    raise SafelightError("this model's tokens are not known here: a server runs it and sends text alone")

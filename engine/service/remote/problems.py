@@ -1,0 +1,150 @@
+"""What goes wrong with a server, in sentences that say what to do."""
+
+from __future__ import annotations
+
+import ssl
+from typing import Any
+
+import httpx2
+
+from engine.errors import SafelightError, Sentence, quoted
+from engine.files import parse_json
+from engine.hub.wire import BrokenError
+from engine.service.remote.address import RemoteAddress
+
+WIRE_ERRORS = (httpx2.HTTPError, httpx2.InvalidURL, BrokenError)
+MOST_SAID = 300  # characters of a server's own message
+_FIELDS = ("message", "detail", "msg", "error")
+
+
+class RemoteError(SafelightError):
+    """A server cannot be asked, or refuses; ``sentence`` can be translated."""
+
+    def __init__(self, sentence: Sentence) -> None:
+        super().__init__(sentence)
+        self.sentence = sentence
+
+
+class KeyRefusedError(RemoteError):
+    """The server wants a key, or another one."""
+
+
+def broken_off() -> RemoteError:
+    """A stream that ended before the answer did."""
+    return RemoteError(Sentence("The connection to the server broke off in the middle of the answer. Try again."))
+
+
+def in_the_midst(error: Exception, address: RemoteAddress) -> RemoteError:
+    """The sentence for one of ``WIRE_ERRORS`` after an answer had begun."""
+    if not _is_slow(error):
+        return broken_off()
+    return RemoteError(
+        Sentence("The server at {where} has sent nothing for long. What had come stays.", where=address.origin)
+    )
+
+
+def strange(address: RemoteAddress) -> RemoteError:
+    """An answer that is none."""
+    return RemoteError(
+        Sentence(
+            "What answers at {address} is not a server of OpenAI's kind. Check the address; as a rule it ends with "
+            "/v1.",
+            address=address.base,
+        )
+    )
+
+
+def offline(address: RemoteAddress) -> RemoteError:
+    """An address that is not to be reached."""
+    return RemoteError(
+        Sentence(
+            "The offline switch is on: servers on this computer are reached, {host} is not. Switch it off in the "
+            "settings.",
+            host=address.host,
+        )
+    )
+
+
+def of_wire(error: Exception, address: RemoteAddress) -> RemoteError:
+    """The sentence for one of ``WIRE_ERRORS``, before anything was answered."""
+    where = address.origin
+    if _certificate(error):
+        return RemoteError(
+            Sentence(
+                "The certificate of {where} is not valid or not trusted here. Ask who runs the server, or use http:// "
+                "within your own network.",
+                where=where,
+            )
+        )
+    if isinstance(error, httpx2.ConnectTimeout | httpx2.ConnectError):
+        return RemoteError(
+            Sentence("There is no server at {where}. Check the address, and that the server is running.", where=where)
+        )
+    if _is_slow(error):
+        return RemoteError(Sentence("The server at {where} does not answer in time. Try again later.", where=where))
+    if isinstance(error, httpx2.InvalidURL | httpx2.UnsupportedProtocol):
+        return RemoteError(Sentence("{where} is no valid address. Check it.", where=where))
+    return RemoteError(
+        Sentence("The connection to {where} broke off before it answered. Check that a server runs there.", where=where)
+    )
+
+
+def of_status(status: int, body: bytes, address: RemoteAddress) -> RemoteError:
+    """The sentence for an answer that is not 200."""
+    where, said = address.origin, said_in(body)
+    known = {"where": where, "said": said or str(status), "model": address.model}
+    if status in (401, 403):
+        return KeyRefusedError(Sentence("The server at {where} refuses the key. Enter another one.", where=where))
+    if 300 <= status < 400:
+        return RemoteError(
+            Sentence("{where} sends on to another address, which is not followed. Enter that address.", where=where)
+        )
+    if status == 404 and address.model and said:
+        return RemoteError(Sentence("The server at {where} has no model {model}: {said}", **known))
+    if status in (404, 405):
+        return strange(address)
+    if status == 413:
+        return RemoteError(Sentence("The prompt is larger than {where} takes. Shorten it.", where=where))
+    if status == 429:
+        return RemoteError(Sentence("The server at {where} is busy. Try again in a moment.", where=where))
+    if status == 503:
+        return RemoteError(
+            Sentence("The server at {where} is not ready, its model may still be loading: {said}", **known)
+        )
+    if status < 500:
+        return RemoteError(Sentence("The server at {where} refuses the request: {said}", **known))
+    return RemoteError(Sentence("The server at {where} failed: {said}", **known))
+
+
+def said_in(body: bytes) -> str:
+    """The message in an error's body, in one line and quoted where it is long; empty without one."""
+    try:
+        return said_by(parse_json(body.decode("utf-8", "replace"), "the error", surrogates=True))
+    except SafelightError:
+        return ""
+
+
+def said_by(error: Any) -> str:
+    """The message in an error object: servers have it in ``error.message``, ``error``, ``detail`` or lists of these."""
+    for _ in range(4):
+        if isinstance(error, list) and error:
+            error = error[0]
+        elif isinstance(error, dict):
+            error = next((error[name] for name in _FIELDS if error.get(name)), "")
+    if not isinstance(error, str):
+        return "" if error is None else quoted(error)
+    line = " ".join(error.encode("utf-8", "replace").decode().split())
+    line = "".join(sign if sign.isprintable() else " " for sign in line)
+    return line if len(line) <= MOST_SAID else line[:MOST_SAID] + "…"
+
+
+def _is_slow(error: Exception) -> bool:
+    return isinstance(error, httpx2.TimeoutException) or str(error) == "too slow"
+
+
+def _certificate(error: BaseException | None) -> bool:
+    while error is not None:
+        if isinstance(error, ssl.SSLCertVerificationError) or "CERTIFICATE_VERIFY_FAILED" in str(error):
+            return True
+        error = error.__cause__ or error.__context__
+    return False

@@ -1,0 +1,70 @@
+"""The tags in a model's output, and cutting a text that comes in pieces at them.
+
+A tag is one token, written out: ``<|channel>thought\\n…<channel|>`` is a thought,
+``<|tool_call>call:NAME{…}<tool_call|>`` a tool call, ``<|"|>`` a string's mark in it. ``<think>…</think>`` is a thought
+in letters, as other models write it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+OPEN, CLOSE = "<|channel>", "<channel|>"
+THOUGHT = "thought"
+"""The name of a thought's channel, in a line of its own behind ``OPEN``."""
+THINK, THINK_END = "<think>", "</think>"
+CALL, CALL_END = "<|tool_call>", "<tool_call|>"
+MARK = '<|"|>'
+ENDS = frozenset(("<|turn>", "<turn|>", "<|tool_response>"))
+"""Where generation ends: what comes after is no output."""
+TAGS = (OPEN, CLOSE, THINK, THINK_END, CALL, CALL_END, MARK, *sorted(ENDS),
+        "<tool_response|>", "<|tool>", "<tool|>", "<|think|>")  # fmt: skip
+
+CUT_SHORT = 4
+"""From so many characters on, the beginning of a tag at the very end is a tag that was cut, and not text."""
+
+_TAG = re.compile("(" + "|".join(re.escape(tag) for tag in TAGS) + ")")
+_BEGINNINGS = frozenset(tag[:length] for tag in TAGS for length in range(1, len(tag)))
+_LONGEST = max(len(tag) for tag in TAGS)
+
+
+def beginning(text: str) -> str:
+    """The end of a text that may be the beginning of a tag; empty if it is none."""
+    place = text.rfind("<", max(0, len(text) - _LONGEST + 1))
+    return text[place:] if place >= 0 and text[place:] in _BEGINNINGS else ""
+
+
+def starts_in_thought(prompt: str) -> bool:
+    """Whether a prompt ends inside a thought that it opened, so that what the model writes goes on with it."""
+    is_open, behind = False, 0
+    for found in _TAG.finditer(prompt):
+        tag = found[0]
+        if tag == THINK:
+            line = prompt[max(behind, prompt.rfind("\n", behind, found.start()) + 1) : found.start()]
+            is_open = is_open or not line.strip()
+        elif tag not in (MARK, "<|think|>"):
+            is_open = tag == OPEN
+        behind = found.end()
+    return is_open
+
+
+class TagSplitter:
+    """Cuts a text that comes in pieces at its tags; what may be the beginning of one waits for the next piece."""
+
+    def __init__(self) -> None:
+        self._held = ""
+
+    def feed(self, piece: str) -> Iterator[tuple[str, bool]]:
+        """Texts and tags in order; the second value is true for a tag."""
+        parts = _TAG.split(self._held + piece)
+        self._held = beginning(parts[-1])
+        parts[-1] = parts[-1].removesuffix(self._held)
+        for place, part in enumerate(parts):
+            if part:
+                yield part, place % 2 == 1
+
+    def finish(self) -> str:
+        """The text that still waits, if it is no tag that was cut in the middle."""
+        held, self._held = self._held, ""
+        return held if len(held) < CUT_SHORT else ""

@@ -1,0 +1,178 @@
+"""Tool calls from behind ``<|tool_call>`` on: ``call:NAME{``, the arguments, and what is left up to the end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from engine.text.coercion import ToolSchema
+from engine.text.output_parts import OutputPart, ToolCallArguments, ToolCallStarted
+from engine.text.tool_arguments import ToolArguments
+
+MOST_CALLS = 128
+MOST_CALL = 2**20
+"""Characters of one call's arguments."""
+_MOST_HEAD = 200  # characters up to the bracket that opens the arguments
+_MOST_BEHIND = 200  # characters behind the one that closes them
+
+_NAME = r"(?P<name>[\w./-]{1,128})"
+_HEAD = re.compile(rf'\s*(?P<call>(?:call)?\s*:)?\s*"?{_NAME}"?\s*')
+_HALF_HEAD = re.compile(r"\s*(?:c|ca|cal|call)?\s*(?::.*)?", re.DOTALL)
+_ANOTHER = re.compile(rf"[\s,;)}}\]]*call\s*:\s*{_NAME}\s*(?P<bracket>[{{(])")
+_LEFT_OVER = " \t\n\r,;)}]"
+
+
+class ToolCallReader:
+    """Reads the calls of one output, one after the other: ``begin``, ``add`` until it is over or ends.
+
+    Args:
+        schemas: the JSON schema of each tool's parameters, by its name.
+    """
+
+    def __init__(self, schemas: Mapping[str, Mapping[str, Any]]) -> None:
+        self.is_over = True  # no call is being read
+        self.cut: set[int] = set()  # calls, by index, whose arguments are the beginning of an object only
+        self._schemas = schemas
+        self._calls = 0
+        self._state: Literal["head", "arguments", "behind", "cut"] = "head"
+        self._held: list[str] = []  # a head, or what stands behind the arguments
+        self._room = 0  # characters that may still be held, or that the arguments may still have
+        self._arguments = ToolArguments("{", ToolSchema(None))
+        self._parts: list[OutputPart] = []
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no further call is read."""
+        return self._calls >= MOST_CALLS
+
+    @property
+    def is_in_arguments(self) -> bool:
+        """Whether the text that comes next is of a call's arguments."""
+        return self._state in ("arguments", "cut")
+
+    def take(self) -> list[OutputPart]:
+        """What was read since the last time."""
+        taken, self._parts = self._parts, []
+        return taken
+
+    def begin(self) -> None:
+        """A call begins."""
+        self.is_over = False
+        self._wait("head", _MOST_HEAD)
+
+    def add(self, text: str) -> str:
+        """Read on; returns the content that follows where the call is over, or where there was none."""
+        while text and not self.is_over:
+            match self._state:
+                case "head":
+                    text = self._add_head(text)
+                case "arguments":
+                    text = self._add_arguments(text)
+                case "behind":
+                    text = self._add_behind(text)
+                case "cut":
+                    return ""
+        return text
+
+    def mark(self) -> str:
+        """A string's mark; returns as ``add`` does."""
+        if self._state == "arguments":
+            self._arguments.mark()
+            self._give_arguments()
+            return ""
+        return self.add('"')
+
+    def end(self, *, by_its_tag: bool) -> str:
+        """A tag ends the call, its own or another; returns the content before that tag."""
+        self.is_over = True
+        name = self._name() if self._state == "head" else ""
+        if name:
+            self._begin_arguments(name, "{")
+        if self._state == "arguments":
+            self._arguments.close()
+            self._give_arguments()
+        elif self._state == "head":
+            return self._held_text()
+        return "" if by_its_tag or self._state != "behind" else self._left_behind()
+
+    def finish(self) -> str:
+        """The text has ended; returns the content at its end."""
+        self.is_over = True
+        if self._state == "arguments":
+            self.cut.add(self._calls - 1)
+        elif self._state == "head":
+            return "" if _HALF_HEAD.fullmatch(self._held_text()) else self._held_text()
+        return self._left_behind() if self._state == "behind" else ""
+
+    # ---------------------------------------------------------------- states
+
+    def _add_head(self, text: str) -> str:
+        found = re.search(r"[{(]", text)
+        head = text[: found.start()] if found else text
+        self._hold(head)
+        name = self._name() if found else ""
+        if found and name:
+            self._begin_arguments(name, found[0])
+            return text[found.end() :]
+        self.is_over = found is not None or self._room < 0
+        return self._held_text() + text[len(head) :] if self.is_over else ""
+
+    def _add_arguments(self, text: str) -> str:
+        room = self._room
+        self._room -= len(text)
+        rest = self._arguments.add(text[:room]) + text[room:]
+        self._give_arguments()
+        if self._arguments.is_closed:
+            self._wait("behind", _MOST_BEHIND)
+            return rest
+        if self._arguments.is_too_deep or self._room < 0:
+            self.cut.add(self._calls - 1)
+            self._state = "cut"
+        return ""
+
+    def _add_behind(self, text: str) -> str:
+        room = self._room
+        self._hold(text[:room])
+        another = None if self.is_full else _ANOTHER.match(self._held_text())
+        if another:
+            rest = self._held_text()[another.end() :] + text[room:]
+            self._begin_arguments(another["name"], another["bracket"])
+            return rest
+        self.is_over = len(text) > room
+        return self._left_behind() + text[room:] if self.is_over else ""
+
+    def _wait(self, state: Literal["head", "arguments", "behind"], room: int) -> None:
+        self._state, self._room = state, room
+        self._held.clear()
+
+    def _begin_arguments(self, name: str, bracket: str) -> None:
+        self._wait("arguments", MOST_CALL)
+        self._arguments = ToolArguments(bracket, ToolSchema(self._schemas.get(name)))
+        self._parts.append(ToolCallStarted(self._calls, name))
+        self._calls += 1
+        self._give_arguments()
+
+    def _give_arguments(self) -> None:
+        written = self._arguments.take()
+        if written:
+            self._parts.append(ToolCallArguments(self._calls - 1, written))
+
+    # ---------------------------------------------------------------- what is held
+
+    def _hold(self, text: str) -> None:
+        self._held.append(text)
+        self._room -= len(text)
+
+    def _held_text(self) -> str:
+        return "".join(self._held)
+
+    def _name(self) -> str:
+        """The name in the head; empty if that is none."""
+        found = _HEAD.fullmatch(self._held_text()) if self._room >= 0 else None
+        return found["name"] if found and (found["call"] or found["name"] in self._schemas) else ""
+
+    def _left_behind(self) -> str:
+        """Content behind the arguments: without brackets too many."""
+        held = self._held_text()
+        return held.lstrip(_LEFT_OVER) if held.strip(_LEFT_OVER + '"') else ""

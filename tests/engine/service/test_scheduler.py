@@ -1,0 +1,303 @@
+"""Several runs of one backend at once: order, fairness, cancel, failures. The backend is made of words."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from engine import GenerationConfig
+from engine.service import (
+    AdapterChanged,
+    AdapterRequest,
+    BusyError,
+    Capabilities,
+    LoadRequest,
+    LoadStarted,
+    ModelUnloaded,
+    PassWanted,
+    RunAdvanced,
+    RunEnded,
+    RunRequest,
+    RunSteps,
+    Scheduler,
+    TraceNotKept,
+)
+
+MESSAGES = ({"role": "user", "content": "hello"},)
+TOGETHER = 3
+
+
+def within(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
+    """Wait for something that another thread brings about; False where it does not."""
+    ends = time.monotonic() + seconds
+    while not condition() and time.monotonic() < ends:
+        time.sleep(0.001)
+    return condition()
+
+
+class Worded:
+    """Each run says how often it was taken further, and wants a pass before each time; ``seed`` is how often."""
+
+    capabilities = Capabilities(parallel_runs=TOGETHER)
+
+    def __init__(self) -> None:
+        self.joint: list[tuple[str, ...]] = []  # ids of the runs in each performance
+        self.done: list[str] = []  # what was done while no run was under way
+        self.gate: threading.Semaphore | None = None
+        self.broken: set[str] = set()  # ids of runs whose passes fail
+        self.adapters: set[str | None] = set()
+
+    def load(self, request: LoadRequest, report: Callable[[Any], None]) -> None:
+        self.done.append("load")
+        report(LoadStarted(request.title))
+
+    def unload(self) -> ModelUnloaded:
+        self.done.append("unload")
+        return ModelUnloaded()
+
+    def set_adapter(self, request: AdapterRequest) -> AdapterChanged:
+        self.done.append("adapter")
+        return AdapterChanged(request.path_or_id)
+
+    def measure(self, _request: Any) -> Any:
+        raise NotImplementedError
+
+    def count_tokens(self, messages: Sequence[Any]) -> int:
+        return len(messages)
+
+    def admits(self, request: RunRequest, running: Sequence[RunRequest]) -> bool:
+        return len(running) < TOGETHER and all(other.adapter == request.adapter for other in running)
+
+    def begin(self, request: RunRequest) -> RunSteps:
+        for number in range(request.seed):
+            if request.cancel.is_set():
+                break
+            try:
+                yield PassWanted(request.run_id)
+            except ArithmeticError as error:
+                yield RunEnded(request.run_id, str(error))
+                return
+            yield RunAdvanced(request.run_id, number)  # type: ignore[arg-type]
+        yield RunEnded(request.run_id)
+
+    def perform(self, passes: Sequence[PassWanted]) -> None:
+        if self.gate is not None:
+            self.gate.acquire()
+        self.joint.append(tuple(str(wanted.what) for wanted in passes))
+        for wanted in passes:
+            if wanted.what in self.broken:
+                raise ArithmeticError("it does not add up")
+            wanted.is_done = True
+
+
+class Ear:
+    """An outlet that keeps what it hears."""
+
+    def __init__(self, most: int = 10**9) -> None:
+        self.heard: list[Any] = []
+        self.most = most
+        self.has_ended = threading.Event()
+
+    def put(self, reply: Any) -> None:
+        self.heard.append(reply)
+        if isinstance(reply, RunEnded):
+            self.has_ended.set()
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.heard) >= self.most
+
+    @property
+    def numbers(self) -> list[int]:
+        return [reply.event for reply in self.heard if isinstance(reply, RunAdvanced)]
+
+    @property
+    def end(self) -> RunEnded:
+        assert self.has_ended.wait(10)
+        assert isinstance(self.heard[-1], RunEnded)
+        return self.heard[-1]
+
+
+@pytest.fixture
+def backend() -> Worded:
+    return Worded()
+
+
+@pytest.fixture
+def scheduler(backend: Worded) -> Iterator[Scheduler]:
+    made = Scheduler(backend)
+    yield made
+    if backend.gate is not None:
+        backend.gate.release(10_000)
+    assert made.close()
+
+
+def asked(scheduler: Scheduler, steps: int, *, most: int = 10**9, **options: Any) -> tuple[RunRequest, Ear]:
+    request, ear = RunRequest("chat", MESSAGES, GenerationConfig(), steps, **options), Ear(most)
+    scheduler.run(request, ear)
+    return request, ear
+
+
+def held(backend: Worded, scheduler: Scheduler, *steps: int, **options: Any) -> list[tuple[RunRequest, Ear]]:
+    """Runs that have begun, the first of them in the midst of a pass."""
+    backend.gate = threading.Semaphore(0)
+    found = [asked(scheduler, count, **options) for count in steps]
+    backend.gate.release()
+    assert within(lambda: scheduler.running == min(len(steps), TOGETHER))
+    return found
+
+
+def test_runs_take_their_passes_together_and_each_hears_its_own(backend: Worded, scheduler: Scheduler) -> None:
+    runs = held(backend, scheduler, 4, 2, 3)
+    assert backend.gate is not None
+    backend.gate.release(100)
+    assert [ear.end.run_id for _, ear in runs] == [request.run_id for request, _ in runs]
+    assert [ear.numbers for _, ear in runs] == [[0, 1, 2, 3], [0, 1], [0, 1, 2]]
+    ids = tuple(request.run_id for request, _ in runs)
+    assert ids in backend.joint
+    assert len(backend.joint) < 9  # one by one there would be nine
+
+
+def test_a_run_alone_has_its_passes_to_itself(backend: Worded, scheduler: Scheduler) -> None:
+    request, ear = asked(scheduler, 3)
+    assert ear.end == RunEnded(request.run_id)
+    assert backend.joint == [(request.run_id,)] * 3
+
+
+def test_what_is_not_admitted_waits_and_nobody_overtakes_it(backend: Worded, scheduler: Scheduler) -> None:
+    runs = held(backend, scheduler, 2, 9)
+    other = asked(scheduler, 1, adapter="other")  # cannot share a pass with them
+    same = asked(scheduler, 1)  # could, but came later
+    assert scheduler.waiting == 2
+    assert backend.gate is not None
+    backend.gate.release(100)
+    assert same[1].end
+    order = [ids for ids in backend.joint if other[0].run_id in ids or same[0].run_id in ids]
+    assert order == [(other[0].run_id,), (same[0].run_id,)]
+    assert (
+        backend.joint.index(order[0])
+        == max(place for place, ids in enumerate(backend.joint) if runs[1][0].run_id in ids) + 1
+    )
+
+
+def test_a_run_that_is_cancelled_while_it_waits_ends_at_once(backend: Worded, scheduler: Scheduler) -> None:
+    held(backend, scheduler, 5, 5, 5)
+    request, ear = asked(scheduler, 5)
+    request.cancel.set()
+    scheduler.wake()
+    assert backend.gate is not None
+    backend.gate.release()
+    assert ear.end == RunEnded(request.run_id)
+    assert ear.heard == [RunEnded(request.run_id)]
+    assert scheduler.running == TOGETHER
+
+
+def test_too_many_waiting_are_refused(backend: Worded, scheduler: Scheduler) -> None:
+    held(backend, scheduler, 5, 5, 5)
+    asked(scheduler, 1)
+    with pytest.raises(BusyError, match="1 requests wait already"):
+        scheduler.run(RunRequest("chat", MESSAGES, GenerationConfig(), 1), Ear(), most_waiting=1)
+    assert scheduler.waiting == 1
+
+
+def test_a_failing_pass_is_the_business_of_its_run_alone(backend: Worded, scheduler: Scheduler) -> None:
+    runs = held(backend, scheduler, 4, 4, 4)
+    backend.broken.add(runs[1][0].run_id)
+    assert backend.gate is not None
+    backend.gate.release(100)
+    assert [ear.end.message for _, ear in runs] == ["", "it does not add up", ""]
+    assert [ear.numbers for _, ear in runs][::2] == [[0, 1, 2, 3]] * 2
+
+
+def test_a_backend_that_breaks_down_ends_the_run_and_not_the_thread(backend: Worded, scheduler: Scheduler) -> None:
+    def begin(request: RunRequest) -> RunSteps:
+        yield PassWanted(request.run_id)
+        raise KeyError("a fault")
+
+    for broken in (begin, lambda request: request.undefined):
+        backend.begin = broken  # type: ignore[method-assign, assignment]
+        assert asked(scheduler, 1)[1].end.message.startswith("Something went wrong")
+    del backend.begin  # type: ignore[method-assign]
+    assert asked(scheduler, 1)[1].end.message == ""
+
+
+def test_a_client_that_does_not_listen_holds_up_itself_alone(backend: Worded, scheduler: Scheduler) -> None:
+    slow, deaf = asked(scheduler, 50, most=3)
+    quick = asked(scheduler, 50)[1]
+    assert quick.end.message == ""
+    assert deaf.numbers == [0, 1, 2]
+    deaf.most = 10
+    scheduler.wake()
+    assert within(lambda: len(deaf.heard) == 10)
+    slow.cancel.set()  # it is told that it ends, however full it is
+    scheduler.wake()
+    assert deaf.end == RunEnded(slow.run_id)
+    assert backend.joint
+
+
+def test_a_run_without_passes_lets_others_in_between(backend: Worded, scheduler: Scheduler) -> None:
+    def talk(request: RunRequest) -> RunSteps:
+        for _ in range(1000):
+            yield TraceNotKept("no room")
+        yield RunEnded(request.run_id)
+
+    plain = backend.begin
+    backend.begin = lambda request: talk(request) if request.text else plain(request)  # type: ignore[method-assign]
+    order: list[str] = []
+    endless, brief = Ear(), Ear()
+    for ear, name in ((endless, "endless"), (brief, "brief")):
+        ear.put = lambda reply, name=name, put=ear.put: (  # type: ignore[method-assign]
+            order.append(name) if isinstance(reply, RunEnded) else None,
+            put(reply),
+        )[-1]
+    held(backend, scheduler, 3)  # until both are there
+    scheduler.run(RunRequest("completion", (), GenerationConfig(), 0, text="x"), endless)
+    scheduler.run(RunRequest("chat", MESSAGES, GenerationConfig(), 2), brief)
+    assert backend.gate is not None
+    backend.gate.release(100)
+    assert endless.end
+    assert brief.end
+    assert order == ["brief", "endless"]
+
+
+def test_what_concerns_the_model_waits_for_the_runs_before_it(backend: Worded, scheduler: Scheduler) -> None:
+    (_, ear), *_ = held(backend, scheduler, 3)
+    told = Ear()
+    scheduler.set_adapter(AdapterRequest("some"), told)
+    later = asked(scheduler, 1)[1]
+    assert backend.done == []
+    assert backend.gate is not None
+    backend.gate.release(100)
+    assert later.end
+    assert ear.numbers == [0, 1, 2]
+    assert told.heard == [AdapterChanged("some")]
+
+
+def test_a_load_cancels_what_was_asked_for_before_it(backend: Worded, scheduler: Scheduler) -> None:
+    (_, ear), *_ = held(backend, scheduler, 100)
+    told = Ear()
+    scheduler.load(LoadRequest("there", "There"), told)
+    later = asked(scheduler, 2)[1]
+    assert backend.gate is not None
+    backend.gate.release(100)
+    assert ear.end
+    assert len(ear.numbers) <= 2
+    assert later.end
+    assert later.numbers == [0, 1]
+    assert told.heard == [LoadStarted("There")]
+    assert backend.done == ["load"]
+
+
+def test_closing_ends_all_runs_and_those_that_wait(backend: Worded) -> None:
+    scheduler = Scheduler(backend)
+    ears = [asked(scheduler, 10**9)[1] for _ in range(TOGETHER + 2)]
+    assert within(lambda: scheduler.running == TOGETHER)
+    assert scheduler.close()
+    assert scheduler.close()
+    assert all(ear.end for ear in ears)
+    assert scheduler.running == scheduler.waiting == 0
+    assert asked(scheduler, 1)[1].end  # too late
