@@ -54,6 +54,7 @@ class ServedAnswer:
         self._in_thought = settings.starts_in_thought
         self._in_call = False
         self._chances: list[TokenChance] = []
+        self._content_length = self._told_length = 0  # characters passed on, and of the tokens told of
         self._calls = 0
         self._reason: FinishReason | None = None
         self.tokens: list[int] = []
@@ -97,6 +98,7 @@ class ServedAnswer:
     def take_chances(self) -> list[TokenChance]:
         """The tokens of the content that were added since the last call."""
         taken, self._chances = self._chances, []
+        self._told_length += sum(len(chance.text) for chance in taken)
         return taken
 
     def _add_block(self, event: CanvasCommitted) -> list[OutputPart]:
@@ -149,9 +151,10 @@ class ServedAnswer:
         for part in parts:
             match part:
                 case ContentPart():
-                    passed.append(ContentPart(self._stop.feed(part.text)))
+                    passed.append(self._content(self._stop.feed(part.text)))
                     if self._stop.found is not None:
                         self._reason, self.is_complete = "stop", True
+                        self._drop_chances()
                         return passed
                 case ToolCallStarted():
                     if self._calls and self._settings.one_call:
@@ -162,8 +165,21 @@ class ServedAnswer:
                 case ThoughtPart() | ToolCallArguments():
                     passed.append(part)
         if at_end:
-            passed.append(ContentPart(self._stop.finish()))
+            passed.append(self._content(self._stop.finish()))
         return passed
+
+    def _content(self, text: str) -> ContentPart:
+        self._content_length += len(text)
+        return ContentPart(text)
+
+    def _drop_chances(self) -> None:
+        """Nothing is said of tokens behind the end of the content."""
+        length = self._told_length
+        for place, chance in enumerate(self._chances):
+            if length >= self._content_length:
+                del self._chances[place:]
+                return
+            length += len(chance.text)
 
 
 def merged(parts: Sequence[OutputPart]) -> list[OutputPart]:
