@@ -221,16 +221,15 @@ async function send() {
   if (!prompt || !view.stop.hidden) return;
   begin();
   const body = {
-    model: model?.name,
     messages: [{ role: "user", content: prompt }],
     stream: true,
     stream_options: { include_usage: true },
-    diffusion_frames: true,
   };
   try {
     if (!model) await connect();
     if (!model) return end("");
     body.model = model.name;
+    if (model.capabilities.steps) body.diffusion_frames = true;
     await follow(await asked("/v1/chat/completions", {
       method: "POST",
       headers: { ...headers(), "Content-Type": "application/json" },
