@@ -76,7 +76,10 @@ async function connect() {
   view.model.textContent = model.title;
   view.prompt.placeholder = model.traits.placeholder;
   view.canvas.classList.toggle("words", model.vocab_size > CHARACTERS);
-  if (model.traits.canvas_columns) view.canvas.style.setProperty("--columns", model.traits.canvas_columns);
+  if (model.traits.canvas_columns) {
+    view.canvas.style.setProperty("--columns", model.traits.canvas_columns);
+    view.canvas.style.setProperty("--widest", "2.4em");
+  }
   view.prompt.focus();
 }
 
