@@ -140,6 +140,8 @@ def run(model: str | None = None, seed: int | None = None, ask: str | None = Non
         window.reopening.expect_model(model if ask is None else model or SKILLS)
         window.firstPainted.connect(functools.partial(QTimer.singleShot, 0, window.reopening.load_model))
         window.firstPainted.connect(window.reopening.reopen)
+        if ask is None:
+            window.firstPainted.connect(context.serve)
         collector = CycleCollector(app)
         ending.callback(collector.close)
         window.show()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import engine
+from app.bridge.remote_access import title_of_path
 from app.state.titles import with_adapter
 from app.system.i18n import tr
 from engine import EMBEDDED, SUDOKU, GenerationConfig, SafelightError
@@ -32,8 +33,8 @@ class Contender:
 
 
 def title_of_model(path_or_id: str) -> str:
-    """An embedded model's title, or a folder's name."""
-    return next((known.title for known in EMBEDDED if known.id == path_or_id), Path(path_or_id).name)
+    """An embedded model's title, a folder's name, or where a model is elsewhere."""
+    return next((known.title for known in EMBEDDED if known.id == path_or_id), title_of_path(path_or_id))
 
 
 def adapters() -> tuple[engine.EmbeddedAdapter, ...]:

@@ -7,6 +7,7 @@ from PySide6.QtWidgets import QProgressBar
 
 from app.chat.words import parameters
 from app.context import AppContext
+from app.server.words import status_text
 from app.session.session import title_of
 from app.settings.strip import SettingsStrip
 from app.system import memory_use
@@ -34,6 +35,8 @@ class Indicators(QObject):
         context.settings_changed.connect(strip.refresh)
         context.models_changed.connect(self._offer_models)
         context.offline_changed.connect(self._show_offline)
+        context.server.changed.connect(self._show_server)
+        context.server.requests_changed.connect(self._show_server)
         context.arrived.connect(self._take)
         context.session.path_changed.connect(self._show_run)
         context.session.ended.connect(self._show_run)
@@ -84,6 +87,11 @@ class Indicators(QObject):
     @Slot()
     def _show_offline(self) -> None:
         self._status.show_offline(self._context.preferences.offline)
+
+    @Slot()
+    def _show_server(self) -> None:
+        server = self._context.server
+        self._status.show_server(status_text(server.under_way) if server.is_on else "")
 
     # ---------------------------------------------------------------- figures
 

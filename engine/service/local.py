@@ -213,12 +213,14 @@ class LocalBackend:
                 self._caches.give_back(cache)
 
     def perform(self, passes: Sequence[PassWanted]) -> None:
-        from engine.decoding.generate import perform  # torch
+        from engine.decoding.together import perform_together  # torch
 
-        model = self._require_model()
-        for wanted in passes:
-            perform(model, cast("Pass", wanted.what))
-            wanted.is_done = True
+        whose = {id(wanted.what): wanted for wanted in passes}
+
+        def performed(done: Pass) -> None:
+            whose[id(done)].is_done = True
+
+        perform_together(self._require_model(), [cast("Pass", wanted.what) for wanted in passes], performed)
 
     @staticmethod
     def _fitting(model: Model, request: RunRequest) -> tuple[Message, ...]:
