@@ -9,18 +9,22 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from app.cli import options, running, terminal, window
 from engine import SKILLS, SafelightError, catalog
 
 if TYPE_CHECKING:
     from engine.benchmarks.generation import BenchResult
+    from engine.benchmarks.parallel import ParallelResult
     from engine.benchmarks.step import ShapeResult
 
 EPILOG = """\
 The model's own tasks are run: Sudoku puzzles for the Sudoku model, held-out tasks for the skills model, and
 general questions for any other. The same seed asks the same.
+
+With --parallel N the prompts are answered one at a time, then two and so on up to N at a time, in turn and several
+times over: how much faster several runs at once are than one after the other.
 
 With --shape no model is needed: a model of that shape is made of random packed weights, checked against the plain
 oracle, and 16 forced steps a canvas are timed, with their parts. On a CPU that is one canvas and one step more;
@@ -29,11 +33,13 @@ oracle, and 16 forced steps a canvas are timed, with their parts. On a CPU that 
 examples:
   safelight bench --model safelight-sudoku --runs 20
   safelight bench --json --window
+  safelight bench --parallel 4
   safelight bench --shape 26b-a4b --random-weights --context 1024 --compare transformers
   safelight bench --shape 26b-a4b --random-weights --quantization int4 --context 256 --steps 3 --device cpu
 """
 LAUNCH = "from app.main import measure_first_paint; print(measure_first_paint())"
 LONGEST_LAUNCH = 120.0  # seconds
+RUNS, PARALLEL_RUNS = 10, 16  # prompts, where nothing else is asked
 LEAST_PAUSE = 1.0  # seconds between two lines of progress
 
 
@@ -42,7 +48,16 @@ def add(commands: options.Commands) -> None:
         "bench", help="measure speed and memory", description="Measure speed and memory on this machine.", epilog=EPILOG
     )
     parser.add_argument(
-        "--runs", type=options.number("the runs", 1, 10_000), default=10, metavar="N", help="(default: 10)"
+        "--runs",
+        type=options.number("the runs", 1, 10_000),
+        metavar="N",
+        help="(default: 10; with --parallel 16, or N where that is more)",
+    )
+    parser.add_argument(
+        "--parallel",
+        type=options.number("the runs at once", 1, 64),
+        metavar="N",
+        help="compare up to N runs at once with one after the other",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
     parser.add_argument("--window", action="store_true", help="also time the window from launch to first paint")
@@ -78,13 +93,16 @@ def run(args: argparse.Namespace) -> int:
         names = "--random-weights, --steps, --int8 and --compare"
         raise SafelightError(f"{names} go with --shape; give one, such as --shape 26b-a4b")
     changes = options.sampler_changes(args)
+    if args.parallel is not None:
+        return _run_parallel(args, changes)
     launch = first_paint_seconds() if args.window else None  # before torch fills the memory
     model = running.load(args, SKILLS)
     config = options.settings(model.generation_defaults, changes)
     from engine.benchmarks.generation import measure  # torch
 
-    with terminal.note(f"Running {model.name} {args.runs} times …"):
-        result = measure(model, args.runs, running.seed(args), config)
+    runs = args.runs or RUNS
+    with terminal.note(f"Running {model.name} {runs} times …"):
+        result = measure(model, runs, running.seed(args), config)
     if args.json:
         record = result.as_dict() | running.model_names(model)
         if launch is not None:
@@ -92,6 +110,25 @@ def run(args: argparse.Namespace) -> int:
         running.print_json(record)
     else:
         _print_table(result, launch)
+    return 0
+
+
+def _run_parallel(args: argparse.Namespace, changes: dict[str, Any]) -> int:
+    if args.window:
+        raise SafelightError("--window is timed alone; leave out --parallel")
+    runs = args.runs or max(PARALLEL_RUNS, args.parallel)
+    if runs < args.parallel:
+        raise SafelightError(f"{args.parallel} runs at once need as many prompts; --runs is {runs}")
+    model = running.load(args, SKILLS)
+    config = options.settings(model.generation_defaults, changes)
+    from engine.benchmarks.parallel import measure_parallel  # torch
+
+    with terminal.note(f"Running {model.name}, up to {args.parallel} runs at once …"):
+        result = measure_parallel(model, args.parallel, runs, running.seed(args), config)
+    if args.json:
+        running.print_json(result.as_dict() | running.model_names(model))
+    else:
+        _print_parallel(result)
     return 0
 
 
@@ -229,6 +266,20 @@ def _print_table(result: BenchResult, launch: float | None) -> None:
     if launch is not None:
         rows.append(("launch to first painted window", f"{launch:.2f}", "s"))
     _print_rows(f"{result.model} on {result.device}", rows)
+
+
+def _print_parallel(result: ParallelResult) -> None:
+    columns = ("runs at once", "tokens/s", "steps/s", "seconds a run", "to one at a time")
+    table = terminal.table(f"{result.model} on {result.device}, {result.prompts} prompts", *columns)
+    for row in result.rows:
+        table.add_row(
+            str(row.runs),
+            f"{row.tokens_per_second:.0f}",
+            f"{row.steps_per_second:.0f}",
+            f"{row.run_seconds:.3f}",
+            f"{row.ratio:.2f}×",
+        )
+    terminal.console(sys.stdout).print(table)
 
 
 def _print_rows(title: str, rows: list[tuple[str, str, str]]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
@@ -21,13 +23,18 @@ class Router(nn.Module):
         self.per_expert_scale = nn.Parameter(torch.ones(config.num_experts))
         self.proj = nn.Linear(config.hidden_size, config.num_experts, bias=False)
 
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """x (N, H) -> weights (N, K) fp32 and expert indices (N, K)."""
-        return self.choose(self.norm(x) * self.scale * x.shape[-1] ** -0.5)
+    def forward(self, x: Tensor, apart: Sequence[int] = ()) -> tuple[Tensor, Tensor]:
+        """x (N, H) -> weights (N, K) fp32 and expert indices (N, K).
 
-    def choose(self, scaled: Tensor) -> tuple[Tensor, Tensor]:
+        ``apart``: numbers of rows that are multiplied on their own: on a CPU, a product with few results a row rounds
+        by the number of rows.
+        """
+        return self.choose(self.norm(x) * self.scale * x.shape[-1] ** -0.5, apart)
+
+    def choose(self, scaled: Tensor, apart: Sequence[int] = ()) -> tuple[Tensor, Tensor]:
         """As ``forward``, for inputs already normed and scaled."""
-        scores = self.proj(scaled)
+        parts = torch.split(scaled, list(apart)) if apart else ()
+        scores = torch.cat([self.proj(rows) for rows in parts]) if parts else self.proj(scaled)
         weights, chosen = torch.softmax(scores, dim=-1, dtype=torch.float32).topk(self.top_k, dim=-1)
         weights = weights / weights.sum(dim=-1, keepdim=True)
         return weights * self.per_expert_scale[chosen], chosen

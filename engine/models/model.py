@@ -87,7 +87,7 @@ class Model:
 
     def prefill(self, ids: Tensor | Sequence[int], cache: KVCache) -> Tensor:
         """Causal pass: ids (T,) -> hidden states (T, H); appends to the cache."""
-        self._take_threads()
+        self.take_threads()
         hidden: Tensor = self.network.prefill(torch.as_tensor(ids), cache)
         return hidden
 
@@ -95,11 +95,12 @@ class Model:
         self, canvas: Tensor | Sequence[int], cache: KVCache, self_conditioning_logits: Tensor | None = None
     ) -> Tensor:
         """Bidirectional pass: canvas (C,), logits of the step before (C, V) or None -> (C, V) fp32, soft-capped."""
-        self._take_threads()
+        self.take_threads()
         logits: Tensor = self.network.denoise(torch.as_tensor(canvas), cache, self_conditioning_logits)
         return logits
 
-    def _take_threads(self) -> None:
+    def take_threads(self) -> None:
+        """Let torch take the model's threads in this thread's passes."""
         if self.threads:
             use_threads(self.threads)
 

@@ -11,12 +11,20 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from engine.server import chat, completions, info, tokens
+from engine.server import chat, completions, dialect, info, page, responses, tokens
 from engine.server.context import ServerContext
 from engine.server.errors import ApiError
 from engine.server.security import Gate
 
-ROUTES = (info.routes, chat.routes, completions.routes, tokens.routes)
+ROUTES = (
+    info.routes,
+    chat.routes,
+    completions.routes,
+    responses.routes,
+    tokens.routes,
+    dialect.routes,
+    page.routes,
+)
 SENTENCES = {
     404: "There is nothing at this path; the routes are those of OpenAI's API, under /v1.",
     405: "This path is not asked with that method.",

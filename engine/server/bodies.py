@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect, Request
@@ -22,23 +22,33 @@ async def read_body(request: Request, context: ServerContext, kind: type[Body]) 
     Raises:
         ApiError: it is not JSON, too large, too slow, or not what ``kind`` says; names the field.
     """
-    data = await _read(request, context)
-    try:
-        raw = parse_json(data.decode(), "the body", values=JSON_VALUES)
-    except UnicodeDecodeError as error:
-        raise ApiError(400, f"The body is not UTF-8 text (byte {error.start}).", code="invalid_json") from None
-    except SafelightError as error:
-        raise ApiError(400, f"{error}.", code="invalid_json") from None
-    if not isinstance(raw, dict):
-        raise ApiError(400, "The body must be a JSON object.", code="invalid_json")
+    raw = await read_object(request, context, context.options.body_bytes, JSON_VALUES)
     try:
         return kind.model_validate(raw)
     except ValidationError as error:
         raise in_words(error) from None
 
 
-async def _read(request: Request, context: ServerContext) -> bytes:
-    headers, most = request.headers, context.options.body_bytes
+async def read_object(request: Request, context: ServerContext, most: int, values: int) -> dict[str, Any]:
+    """A JSON object of at most so many bytes and values.
+
+    Raises:
+        ApiError: it is none, too large or too slow.
+    """
+    data = await _read(request, context.options.body_seconds, most)
+    try:
+        raw = parse_json(data.decode(), "the body", values=values)
+    except UnicodeDecodeError as error:
+        raise ApiError(400, f"The body is not UTF-8 text (byte {error.start}).", code="invalid_json") from None
+    except SafelightError as error:
+        raise ApiError(400, f"{error}.", code="invalid_json") from None
+    if not isinstance(raw, dict):
+        raise ApiError(400, "The body must be a JSON object.", code="invalid_json")
+    return raw
+
+
+async def _read(request: Request, seconds: float, most: int) -> bytes:
+    headers = request.headers
     close = {"Connection": "close"}  # what is left of the body is not read
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
@@ -53,7 +63,7 @@ async def _read(request: Request, context: ServerContext) -> bytes:
         raise too_large
     parts, size = [], 0
     try:
-        async with asyncio.timeout(context.options.body_seconds):
+        async with asyncio.timeout(seconds):
             async for part in request.stream():
                 size += len(part)
                 if size > most:

@@ -9,13 +9,14 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
-from engine.events import CanvasCommitted, Event, StepFinished
+from engine.events import CanvasCommitted, Event
 from engine.server.answer import ServedAnswer, merged
 from engine.server.context import ServerContext
 from engine.server.errors import ApiError
+from engine.server.frames import CanvasFrames
 from engine.server.planning import RunPlan
 from engine.server.runs import ServedRun
-from engine.server.sse import ALIVE, send_stream
+from engine.server.sse import ALIVE, joined, send_stream
 from engine.service import RunAdvanced
 from engine.text.output import OutputPart
 
@@ -80,11 +81,11 @@ class RunResponse:
     async def _send_stream(self, run: ServedRun, send: Send) -> None:
         growth = self._stream(run)
         first = await anext(growth)  # what is refused before it begins is refused with a status of its own
-        await send_stream(_joined(first, growth), send, self._context.options.send_seconds)
+        await send_stream(joined(first, growth), send, self._context.options.send_seconds)
 
     async def _stream(self, run: ServedRun) -> AsyncIterator[bytes]:
-        writer, frame = self._writer, self._context.frame if self._plan.has_frames else None
-        is_begun = False
+        writer, plan, is_begun = self._writer, self._plan, False
+        frames = CanvasFrames(plan.model, plan.request.config.max_denoising_steps) if plan.has_frames else None
         try:
             async for event, parts in self._advance(run, self._context.options.comment_seconds):
                 if not is_begun:
@@ -92,8 +93,9 @@ class RunResponse:
                     yield b"".join(writer.begin())
                 if event is None and not parts:
                     yield ALIVE
-                if isinstance(event, StepFinished) and frame is not None:
-                    yield b"".join(writer.add_frame(frame(event, self._plan.model)))
+                frame = frames.fold(event) if frames is not None and event is not None else None
+                if frame is not None:
+                    yield b"".join(writer.add_frame(frame))
                 if parts:
                     yield b"".join(writer.add(parts, self._answer))
             yield b"".join(writer.end(self._answer))
@@ -109,9 +111,3 @@ class RunResponse:
         metrics.add("generated_tokens_total", len(answer.tokens))
         metrics.add("denoising_steps_total", answer.steps)
         metrics.add("canvas_positions_total", answer.positions)
-
-
-async def _joined(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    yield first
-    async for part in rest:
-        yield part

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from engine.config import GenerationConfig
 from engine.errors import SafelightError
-from engine.events import CanvasCommitted, Event
+from engine.events import CanvasCommitted, Event, Influence
 from engine.service.backend import RunSteps
 from engine.service.cache_pool import CachePool
 from engine.service.capabilities import Capabilities
@@ -42,7 +42,6 @@ from engine.trace.recording import Recording, entry_of
 if TYPE_CHECKING:
     import threading
 
-    from engine.decoding.influence import Influence
     from engine.decoding.protocols import Pass
     from engine.layers.kv_cache import KVCache
     from engine.models.model import Model
@@ -214,12 +213,14 @@ class LocalBackend:
                 self._caches.give_back(cache)
 
     def perform(self, passes: Sequence[PassWanted]) -> None:
-        from engine.decoding.generate import perform  # torch
+        from engine.decoding.together import perform_together  # torch
 
-        model = self._require_model()
-        for wanted in passes:
-            perform(model, cast("Pass", wanted.what))
-            wanted.is_done = True
+        whose = {id(wanted.what): wanted for wanted in passes}
+
+        def performed(done: Pass) -> None:
+            whose[id(done)].is_done = True
+
+        perform_together(self._require_model(), [cast("Pass", wanted.what) for wanted in passes], performed)
 
     @staticmethod
     def _fitting(model: Model, request: RunRequest) -> tuple[Message, ...]:

@@ -10,6 +10,7 @@ from engine.layers.attention import Attention, Extend, Reach
 from engine.layers.mlp import GatedMLP
 from engine.layers.moe import Experts, Router
 from engine.layers.norm import RMSNorm
+from engine.layers.segments import Segments
 
 
 class Block(nn.Module):
@@ -42,7 +43,7 @@ class Block(nn.Module):
         x = x + self.post_attention_layernorm(self.self_attn(self.input_layernorm(x), rope, mask, extend, text_rows))
         dense = self.post_feedforward_layernorm_1(self.mlp(self.pre_feedforward_layernorm(x), text_rows))
         tokens = x.reshape(-1, x.shape[-1])  # (B*T, H)
-        weights, chosen = self.router(tokens)
+        weights, chosen = self.router(tokens, mask.rows if isinstance(mask, Segments) else ())
         sparse = self.experts(self.pre_feedforward_layernorm_2(tokens), weights, chosen).view_as(x)
         x = x + self.post_feedforward_layernorm(dense + self.post_feedforward_layernorm_2(sparse))
         if text_rows == 0:

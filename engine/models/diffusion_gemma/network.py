@@ -106,23 +106,15 @@ class DiffusionGemma(nn.Module):
         Raises:
             SafelightError: the sequence would outgrow ``max_position_embeddings``, or an id is outside the vocabulary.
         """
-        ids = self._checked(ids)
+        ids = self.checked_text(ids, cache)
         start, count = cache.length, ids.shape[0]
-        if start + count > self.config.max_position_embeddings:
-            raise SafelightError(
-                f"the text is {start + count} tokens long; this model has {self.config.max_position_embeddings} "
-                "positions. Shorten it"
-            )
         if kernels.run_on(self.device, self.dtype):
             cache.reserve(start + count)
             parts = [self._append(piece, cache) for piece in torch.split(ids, cache.piece)]
             return parts[0] if len(parts) == 1 else torch.cat(parts)
         positions = torch.arange(start, start + count, device=self.device)
         extends = [cache.writer(index) for index in range(len(self.layers))]
-        masks: dict[str, Tensor | Span | None] = {
-            layer.kind: causal_mask(start, count, self._window(layer), self.device)
-            for layer in dict.fromkeys(self.config.layers)
-        }
+        masks = self.causal_masks(start, count)
         hidden = self.run(self.embed(ids)[None], positions, masks, extends, text_rows=count)[0]
         cache.advance(count)
         return hidden
@@ -139,7 +131,7 @@ class DiffusionGemma(nn.Module):
         Returns:
             Soft-capped logits (C, V) in fp32.
         """
-        canvas = self._checked(canvas)
+        canvas = self.checked(canvas)
         positions = torch.arange(cache.length, cache.length + canvas.shape[0], device=self.device)
         soft = None
         if self_conditioning_logits is not None:
@@ -184,6 +176,13 @@ class DiffusionGemma(nn.Module):
         out: Tensor = self.norm(x)
         return out
 
+    def causal_masks(self, start: int, count: int) -> dict[str, Tensor]:
+        """For each kind of layer, what ``count`` tokens behind ``start`` others attend to."""
+        return {
+            layer.kind: causal_mask(start, count, self._window(layer), self.device)
+            for layer in dict.fromkeys(self.config.layers)
+        }
+
     def _append(self, ids: Tensor, cache: KVCache) -> Tensor:
         """``prefill`` by kernels, of one piece: no masks, and keys and values are written and read in their buffers."""
         count, places = ids.shape[0], cache.spans(0, ids.shape[0])
@@ -209,7 +208,25 @@ class DiffusionGemma(nn.Module):
             kept = self._frequencies[layer] = inverse_frequencies(layer).to(self.device)
         return kept
 
-    def _checked(self, ids: Tensor) -> Tensor:
+    def checked_text(self, ids: Tensor, cache: KVCache) -> Tensor:
+        """Token ids (T,) on the device, which can be appended to a cache.
+
+        Raises:
+            SafelightError: as ``prefill``.
+        """
+        ids, most = self.checked(ids), self.config.max_position_embeddings
+        if cache.length + ids.shape[0] > most:
+            raise SafelightError(
+                f"the text is {cache.length + ids.shape[0]} tokens long; this model has {most} positions. Shorten it"
+            )
+        return ids
+
+    def checked(self, ids: Tensor) -> Tensor:
+        """Token ids (T,) on the device.
+
+        Raises:
+            SafelightError: there are none, or one is outside the vocabulary.
+        """
         if ids.dim() != 1 or ids.numel() == 0:
             raise SafelightError(f"expected a non-empty row of token ids, got shape {tuple(ids.shape)}")
         low, high = int(ids.min()), int(ids.max())

@@ -16,12 +16,13 @@ from engine.service.capabilities import Capabilities
 from engine.service.failures import in_words
 from engine.service.recorder import Recorder, RunRecord
 from engine.service.remote.address import RemoteAddress
-from engine.service.remote.calls import PATIENCE, Calls, Patience, anywhere
+from engine.service.remote.calls import PATIENCE, Calls, RemotePatience, anywhere
 from engine.service.remote.dialect import Dialect
 from engine.service.remote.discovery import RemoteModel, models_of
-from engine.service.remote.feed import SLICE_SECONDS, Feed
 from engine.service.remote.foreign import ForeignModel
 from engine.service.remote.problems import RemoteError
+from engine.service.remote.safelight import SafelightModel
+from engine.service.remote.stream import SLICE_SECONDS, BackgroundStream
 from engine.service.replies import (
     AdapterChanged,
     InfluenceMeasured,
@@ -38,6 +39,7 @@ from engine.service.replies import (
 )
 from engine.service.requests import AdapterRequest, InfluenceRequest, LoadRequest, RunRequest
 from engine.text.message import Message
+from engine.text.tokenizer import Tokenizer
 from engine.trace.header import TraceHeader
 from engine.trace.recording import Recording
 
@@ -60,11 +62,12 @@ class RemoteBackend:
         traces: Path | None = None,
         key_of: Callable[[str], str | None] = no_key,
         is_allowed: Callable[[str], bool] = anywhere,
-        patience: Patience = PATIENCE,
+        patience: RemotePatience = PATIENCE,
     ) -> None:
         self._key_of, self._is_allowed, self._patience = key_of, is_allowed, patience
         self._recorder = Recorder(traces)
         self._model: Dialect | None = None
+        self._tokenizers: dict[str, Tokenizer] = {}  # by the fingerprint of their model
         self._news = threading.Condition()
 
     @property
@@ -112,6 +115,8 @@ class RemoteBackend:
                     )
                 )
             found = RemoteModel(address, "openai")
+        if found.kind == "safelight":
+            return SafelightModel(calls, request.title, self._tokenizers)
         return ForeignModel(calls, found, request.title)
 
     def unload(self) -> ModelUnloaded:
@@ -164,9 +169,9 @@ class RemoteBackend:
         yield RunEnded(request.run_id, message, details)
 
     def perform(self, passes: Sequence[PassWanted]) -> None:
-        feeds = [wanted.what for wanted in passes if isinstance(wanted.what, Feed)]
+        streams = [wanted.what for wanted in passes if isinstance(wanted.what, BackgroundStream)]
         with self._news:
-            self._news.wait_for(lambda: any(feed.has_news for feed in feeds), SLICE_SECONDS)
+            self._news.wait_for(lambda: any(stream.has_news for stream in streams), SLICE_SECONDS)
         for wanted in passes:
             wanted.is_done = True
 
@@ -177,22 +182,24 @@ class _Run:
     def __init__(self, request: RunRequest, model: Dialect, recorder: Recorder, news: threading.Condition) -> None:
         self._request, self._model, self._recorder = request, model, recorder
         self._record: RunRecord | None = None
-        self._feed: Feed[TraceHeader | Event] = Feed(lambda check: model.read(request, check), news)
+        self._stream: BackgroundStream[TraceHeader | Event] = BackgroundStream(
+            lambda check: model.read(request, check), news
+        )
 
     def steps(self) -> RunSteps:
         """Its replies but the last."""
-        feed, request = self._feed, self._request
-        while not feed.is_over:
+        stream, request = self._stream, self._request
+        while not stream.is_over:
             if request.cancel.is_set():
-                feed.close()
+                stream.close()
                 if self._record is not None:
                     yield from self._reply(_cancelled(self._record.trace))
                 return
-            items = feed.take()
+            items = stream.take()
             for item in _joined(items):
                 yield from self._reply(item)
-            if not items and not feed.is_over:
-                yield PassWanted(feed)
+            if not items and not stream.is_over:
+                yield PassWanted(stream)
 
     def _reply(self, item: TraceHeader | Event) -> RunSteps:
         if isinstance(item, TraceHeader):
@@ -210,7 +217,7 @@ class _Run:
 
     def end(self, failure: str) -> None:
         """Close the stream and the record."""
-        self._feed.close()
+        self._stream.close()
         if self._record is not None:
             self._record.end(failure)
 

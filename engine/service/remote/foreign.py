@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Generator, Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from engine.config import GenerationConfig
 from engine.errors import SafelightError, Sentence
-from engine.events import Event
+from engine.events import Event, Influence
 from engine.service.capabilities import Capabilities
 from engine.service.remote import chat, counting
 from engine.service.remote.calls import Calls, Check
@@ -20,9 +19,6 @@ from engine.text.context_window import fit
 from engine.text.message import Message
 from engine.text.reply import Reply
 from engine.trace.header import ModelIdentity, TraceHeader
-
-if TYPE_CHECKING:
-    from engine.decoding.influence import Influence
 
 CAPABILITIES = Capabilities(parallel_runs=4)
 DEVICE = "remote"
