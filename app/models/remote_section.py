@@ -186,9 +186,9 @@ class RemoteSection(QWidget):
         server, access = self.servers[base], self._access
 
         def work(_control: Control) -> object:
-            from engine.service.remote import Patience, RemoteAddress, probe  # what speaks HTTP
+            from engine.service.remote import RemoteAddress, RemotePatience, probe  # what speaks HTTP
 
-            patience = Patience(connect=CONNECT_SECONDS, short=ANSWER_SECONDS)
+            patience = RemotePatience(connect=CONNECT_SECONDS, short=ANSWER_SECONDS)
             key = access.key_of(server.origin)
             return probe(RemoteAddress.parse(base), key, is_allowed=access.is_allowed, patience=patience)
 
