@@ -126,6 +126,7 @@ class StatusBar(QWidget):
 
     def _server(self) -> QPushButton:
         made = button("", role="link")
+        made.setAccessibleName(tr("Local server"))
         made.clicked.connect(self.server_asked)
         return made
 
