@@ -78,18 +78,19 @@ class ScriptedEngine(FakeEngine):
         model = super().load_model(path, progress, threads)
         model.tokenizer = LetterTokenizer()
         model.config.canvas_length, model.config.vocab_size, model.config.bos_token_id = CANVAS, 2_000_000, 2
-        model.chat_template.render = lambda told, **_: "".join(message["content"] for message in told)
+        model.chat_template.render = self.render
         return model
 
-    def chat_ids(self, messages: Any, **options: Any) -> list[int]:
-        self.prompts.append([dict(message) for message in messages])
-        self.options.append(options)
+    def render(self, messages: Any, tools: Any = (), **options: Any) -> str:
         text = "".join(message["content"] for message in messages)
-        if options.get("tools") and self.knows_tools:
-            text += json.dumps(options["tools"])
-        if options.get("enable_thinking") and self.knows_thinking:
-            text += "!"
-        return LetterTokenizer().encode(text)
+        if tools and self.knows_tools:
+            text += json.dumps(tools)
+        return text + ("!" if options.get("enable_thinking") and self.knows_thinking else "")
+
+    def chat_ids(self, messages: Any, tools: Any = (), **options: Any) -> list[int]:
+        self.prompts.append([dict(message) for message in messages])
+        self.options.append({**options, "tools": tools} if tools else options)
+        return LetterTokenizer().encode(self.render(messages, tools, **options))
 
     def generate(
         self,
