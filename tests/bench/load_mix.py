@@ -72,7 +72,8 @@ class Mix:
 
     port: int
     key: str
-    paths: frozenset[str]  # that the server has
+    paths: frozenset[str] = frozenset()  # of those that not every version has
+    model: str = "safelight-skills"
 
     def draw(self, random: Random) -> Visit:
         """The next visit: two thirds are sound, and a third of those leave early."""
@@ -161,7 +162,7 @@ def _tokenize(mix: Mix, random: Random) -> Visit:
 
 
 def _look(mix: Mix, random: Random) -> Visit:
-    path = random.choice(("/v1/models", "/v1/models/safelight-skills", "/health", "/metrics"))
+    path = random.choice(("/v1/models", f"/v1/models/{mix.model}", "/health", "/metrics"))
     return Visit("models and metrics", mix.request("GET", path), frozenset({200}))
 
 

@@ -20,7 +20,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http.client import HTTPConnection
 from pathlib import Path
 from random import Random
@@ -104,7 +104,7 @@ def find_stuck(mix: Mix) -> list[str]:
 def has_routes(mix: Mix) -> Mix:
     """With the paths that not every version has."""
     optional = ("/v1/responses",)
-    return Mix(mix.port, mix.key, frozenset(path for path in optional if ask(mix, path, {})[0] != 404))
+    return replace(mix, paths=frozenset(path for path in optional if ask(mix, path, {})[0] != 404))
 
 
 @contextmanager
@@ -124,7 +124,7 @@ def serving(home: Path) -> Iterator[tuple[subprocess.Popen[str], Mix]]:
                 raise SystemExit(f"the server did not start: {complained.read_text()[-2_000:]}")
             time.sleep(0.1)
         told = json.loads(said.read_text())
-        yield process, has_routes(Mix(int(told["url"].rpartition(":")[2]), told["api_key"], frozenset()))
+        yield process, has_routes(Mix(int(told["url"].rpartition(":")[2]), told["api_key"]))
     finally:
         process.terminate()
         process.wait(30)

@@ -15,12 +15,13 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from tests.hostile.kind import Attempt, Kind
 from tests.hostile.server_requests import GOOD, damaged_request
 
 if TYPE_CHECKING:
-    from tests.engine.server.served import Served
+    from engine.service import Scheduler
 
 SECONDS = 8.0  # that an answer may take: those of the server's own limits together, and some
 LIMITS = {"header_seconds": 1.0, "body_seconds": 0.5, "send_seconds": 1.0, "request_seconds": 2.0}
@@ -30,14 +31,15 @@ TIMES = frozenset({"timeout", "cancelled"})  # the codes of a 503 that a long ru
 
 
 class _Complaints(logging.Handler):
-    """Everything that is logged as more than a word in passing, and what threads die of."""
+    """What is logged, but for uvicorn's words on connections that were broken off, and what threads die of."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self.said: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.said.append(logging.Formatter().format(record)[-800:])
+        if record.exc_info or not record.name.startswith("uvicorn"):
+            self.said.append(logging.Formatter().format(record)[-800:])
 
     def take(self) -> list[str]:
         """What came since the last call."""
@@ -49,15 +51,18 @@ _open = contextlib.ExitStack()  # until the process ends
 
 
 @cache
-def _subject() -> tuple[Served, _Complaints]:
-    """A server that runs until this process ends."""
-    from tests.engine.server.served import served
+def _subject() -> tuple[int, Scheduler, _Complaints]:
+    """The port of a server that runs until this process ends, and what is behind it."""
+    from engine.service import LocalBackend
+    from tests.engine.server.served import serving
 
     complaints = _Complaints()
     logging.getLogger().addHandler(complaints)
     threading.excepthook = lambda args: complaints.said.append(f"a thread died of {args.exc_value!r}")
     sys.unraisablehook = lambda args: complaints.said.append(f"nobody could raise {args.exc_value!r}")
-    return _open.enter_context(served(**LIMITS)), complaints
+    served = _open.enter_context(serving(LocalBackend(), "safelight-skills", **LIMITS))
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # usually it says nothing at all
+    return urlsplit(served.server.url).port or 0, served.scheduler, complaints
 
 
 # --- what comes back --------------------------------------------------------------------------------------------------
@@ -98,17 +103,17 @@ def _answer(connection: socket.socket, method: str) -> str:
 
 
 def _make(random: Random, _folder: Path) -> Attempt:
-    here, complaints = _subject()
+    port, scheduler, complaints = _subject()
     from tests.engine.server.served import KEY
 
-    data = damaged_request(random, here.port, KEY)
+    data = damaged_request(random, port, KEY)
     pieces = random.choice((1, 1, 1, 2, 5))
     leaves = random.random() < 0.1
     checks_run = random.random() < 0.1
 
     def attempt() -> None:
         problem = ""
-        with socket.create_connection(("127.0.0.1", here.port), SECONDS) as connection:
+        with socket.create_connection(("127.0.0.1", port), SECONDS) as connection:
             size = max(1, -(-len(data) // pieces))
             with contextlib.suppress(OSError):  # it may refuse before all is sent
                 for start in range(0, len(data), size):
@@ -116,17 +121,17 @@ def _make(random: Random, _folder: Path) -> Attempt:
             if not leaves:
                 problem = _answer(connection, data[:5].decode("latin-1").split(" ")[0])
         assert not problem, problem
-        _check_goes_on(here, KEY, runs=checks_run)
+        _check_goes_on(port, scheduler, KEY, runs=checks_run)
         said = complaints.take()
         assert not said, f"it was logged: {said[0]}"
 
     return attempt
 
 
-def _check_goes_on(here: Served, key: str, *, runs: bool) -> None:
+def _check_goes_on(port: int, scheduler: Scheduler, key: str, *, runs: bool) -> None:
     """No run is left, and the next good request is answered."""
-    _until(lambda: here.scheduler.running == here.scheduler.waiting == 0, "a run is left behind")
-    connection = HTTPConnection("127.0.0.1", here.port, timeout=SECONDS)
+    _until(lambda: scheduler.running == scheduler.waiting == 0, "a run is left behind")
+    connection = HTTPConnection("127.0.0.1", port, timeout=SECONDS)
     path, raw = GOOD[0] if runs else ("/tokenize", {"prompt": "hello"})
     headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
     connection.request("POST", path, json.dumps(raw), headers)
