@@ -119,11 +119,38 @@ class Tour:
         self.shoot("settings", window.dialogs.open_settings)
         self.shoot("palette", window.dialogs.open_palette)
         self.shoot("shortcuts", window.dialogs.open_shortcuts)
+        self.serving()
         load(window, SUDOKU)
         window.conversations.begin()
         self.developing("sudoku", window.pages.chat().page.suggestions.prompts[1])
         self.solving()
         self.inspecting()
+
+    def serving(self) -> None:
+        """The server page: off, how to connect a program, and requests, one of which is held midway."""
+        window, context = self.window, self.window.context
+        window.show_page("server")
+        page = window.pages["server"].page
+        self.shoot("server-off")
+        context.choose_server("server", True)
+        wait_for(lambda: context.server.is_on or bool(context.server.state.problem), "the server")
+        page.show_connecting()
+        self.shoot("server-connect")
+        page.show_requests()
+        for prompt in ("Reverse the word canvas.", "Repeat the word robot."):
+            asked = Client(context.server.state, prompt)
+            wait_for(lambda asked=asked: not asked.is_alive(), "an answer")
+        asked = Client(context.server.state, PROMPT)
+        held = Hold(context.backend.scheduler)
+        wait_for(lambda: any(row.inspect.isEnabled() for row in page.requests.rows.values()), "the run")
+        wait_for(lambda: context.server.under_way == 1, "the last request")
+        running = context.server.requests[0]
+        wait_for(lambda: running.trace is None or len(context.server.requests[0].trace.steps) > 4, "its steps")
+        held.begin()
+        self.shoot("server")
+        held.release()
+        wait_for(lambda: not asked.is_alive(), "the last answer")
+        context.choose_server("server", False)
 
     def solving(self) -> None:
         """The Sudoku page: a puzzle at half of its run and solved, two contenders, the scoreboard."""
