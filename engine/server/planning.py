@@ -16,6 +16,7 @@ from engine.server.errors import UNSUPPORTED, ApiError
 from engine.server.schemas import SampledRequest
 from engine.server.xargs import apply_xargs, is_read_only
 from engine.service import LoadedModel, RunRequest
+from engine.text.tags import starts_in_thought
 
 COLDEST = 0.5
 """Share of the model's own temperatures that a temperature of 0 stands for; 1 stands for the whole.
@@ -87,8 +88,8 @@ def plan(
         ApiError: the model is another, prompt and answer do not fit, or a value does not fit the model.
     """
     model, adapter = context.pick(body.model)
-    if body.diffusion_frames and not model.capabilities.steps:
-        raise ApiError(400, "This model's runs have no steps to show.", param="diffusion_frames", code=UNSUPPORTED)
+    if not model.capabilities.steps:
+        raise ApiError(501, "The loaded model runs on another server; ask that one.", code=UNSUPPORTED)
     config = config_of(body, model, top_logprobs)
     request = make_request(
         model,
@@ -102,7 +103,7 @@ def plan(
     request = dataclasses.replace(
         request, config=config.replace(max_new_tokens=length), reserve=min(length, model.context - len(ids))
     )
-    settings = dataclasses.replace(settings, max_tokens=length, starts_in_thought=_is_in_thought(model, ids))
+    settings = dataclasses.replace(settings, max_tokens=length, starts_in_thought=starts_in_thought(model.write(ids)))
     return RunPlan(request, settings, model, body.model or model.name, bool(body.diffusion_frames))
 
 
@@ -142,13 +143,3 @@ def _answer_length(asked: int | None, model: LoadedModel, config: GenerationConf
     if model.traits.taught != "anything":  # it was never taught to write more
         most = config.max_new_tokens
     return min(room, max(most, config.max_new_tokens))
-
-
-def _is_in_thought(model: LoadedModel, ids: list[int]) -> bool:
-    """Whether the prompt ends inside a thought."""
-    for token in reversed(ids):
-        if model.is_special(token):
-            mark = model.piece(token)
-            if mark in ("<|channel>", "<channel|>", "<|turn>", "<turn|>"):
-                return mark == "<|channel>"
-    return False
