@@ -33,7 +33,7 @@ def server() -> Iterator[Served]:
 def served(server: Served) -> Served:
     fresh = ScriptedEngine()
     engine = server.engine
-    for name in ("says", "steps", "knows_tools", "knows_thinking", "fail_at"):
+    for name in ("says", "steps", "knows_thinking", "fail_at"):
         setattr(engine, name, getattr(fresh, name))
     for seen in (engine.seeds, engine.configs, engine.prompts, engine.options):
         seen.clear()
@@ -119,13 +119,11 @@ def test_half_a_call_is_not_passed_off_as_a_call(served: Served) -> None:
 
 def test_tools_are_shown_only_where_they_may_be_called(served: Served) -> None:
     assert served.chat(tools=TOOLS, tool_choice="none").status_code == 200
-    assert "tools" not in served.engine.options[-1]
+    assert served.engine.options[-1]["tools"] == []
     assert served.refusal(tools=TOOLS, tool_choice="required")[:2] == (400, "tool_choice")
     named = {"type": "function", "function": {"name": "weather"}}
     assert served.refusal(tools=TOOLS, tool_choice=named)[:2] == (400, "tool_choice")
     assert served.refusal(tools=TOOLS * 2)[:2] == (400, "tools")
-    served.engine.knows_tools = False
-    assert served.refusal(tools=TOOLS)[:2] == (400, "tools")
 
 
 def test_a_history_with_calls_reaches_the_template(served: Served) -> None:
