@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from types import TracebackType
 from typing import Self
 
+from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
 from engine.errors import SafelightError
@@ -100,6 +101,8 @@ class ServedRun:
             self._timer.cancel()
         if self._watcher is not None:
             self._watcher.cancel()
+        if isinstance(error, Exception) and not isinstance(error, ApiError | ClientDisconnect):
+            self._state = "failed"
         self._note(state=self._state)
         self._context.metrics.add("request_seconds_count")
         if self._live is not None:
