@@ -40,6 +40,7 @@ class Answer:
     config: GenerationConfig
     model: str = ""  # an embedded one's id or a folder; empty where it is not known
     adapter: str | None = None  # on that model
+    is_text: bool = False  # what runs the model reports no steps
     stats: RunStats = field(init=False)
     status: Status = "waiting"
     text: str = ""
@@ -75,7 +76,7 @@ class Answer:
     def is_plain(self) -> bool:
         """Whether it came as text alone, from a backend that reports no steps."""
         ended = self.status == "done" or bool(self.text)  # a run that was stopped early has no block either
-        return self._draft.is_text or (self.kept is not None and ended and not self.kept.blocks)
+        return self.is_text or (self.kept is not None and ended and not self.kept.blocks)
 
     @property
     def is_active(self) -> bool:
