@@ -33,6 +33,7 @@ from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QApplication
 
 from app.bridge.engine_thread import EngineLink
+from app.bridge.remote_access import RemoteAccess
 from app.context import AppContext
 from app.library import Library
 from app.self_test import SelfTest
@@ -83,13 +84,17 @@ def make_window(
 
 
 def make_context(
-    link: EngineLink, settings: QSettings, seed: int | None = None, library: Library | None = None
+    link: EngineLink,
+    settings: QSettings,
+    seed: int | None = None,
+    library: Library | None = None,
+    remote: RemoteAccess | None = None,
 ) -> AppContext:
-    """The context of the pages, in the user's language; arguments as for ``make_window``."""
+    """The context of the pages, in the user's language; arguments as for ``make_window`` and the context."""
     preferences = read_preferences(settings)
     i18n.use_code(preferences.language)
     places = folders(preferences.data_folder)
-    return AppContext(link, settings, library or open_library(places.data), places, seed)
+    return AppContext(link, settings, library or open_library(places.data), places, seed, remote)
 
 
 def start_log(folder: Path) -> str:

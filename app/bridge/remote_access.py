@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from app.system.i18n import tr
 from app.system.secret import Place, Secret
+from engine.service import LoadedModel
 
 SCHEMES = ("http://", "https://")
 
@@ -49,6 +50,13 @@ class RemoteAccess:
     def _secret(self, origin: str) -> Secret:
         with self._lock:
             return self._secrets.setdefault(origin, Secret(f"key of {origin}"))
+
+
+def only_text(model: LoadedModel) -> str:
+    """Why there is no canvas with a model elsewhere, in a sentence; empty where there is one, or it is here."""
+    if model.capabilities.steps or not is_remote(model.path_or_id):
+        return ""
+    return tr("This remote engine only answers with text.")
 
 
 def is_remote(path_or_id: str) -> bool:

@@ -153,7 +153,7 @@ class InspectorController(QObject):
         """The runs that are in memory: forks, and the answers of the conversation on show; the newest first."""
         answers = [answer.trace for turn in self._context.session.chat.turns for answer in turn.answers.items]
         found = [*self._live.values(), *(trace for trace in answers if trace is not None and trace.events)]
-        keyed = [(trace.header, self._key(trace)) for trace in found]
+        keyed = [(trace.header, self._key(trace)) for trace in found if trace.header.canvas_length]
         return sorted(keyed, key=lambda one: one[0].created, reverse=True)
 
     @Slot(object, bool, int)
@@ -298,10 +298,14 @@ class InspectorController(QObject):
         if key in self._live:
             return self._live[key]
         try:
-            return engine.open_trace(Path(key))
+            found = engine.open_trace(Path(key))
         except SafelightError as error:
             self._context.say(str(error))
             return None
+        if found.header.canvas_length:
+            return found
+        self._context.say(tr("This run has no steps to look at: the server that ran its model sent text alone."))
+        return None
 
 
 def build(context: AppContext) -> InspectorController:

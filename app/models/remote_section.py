@@ -239,7 +239,7 @@ class RemoteSection(QWidget):
                 if ended.result == "session":
                     row.notice.show_message(tr("No keyring works here, so the key is kept until Safelight is closed."))
         elif row is not None:
-            self._took(base, cast(Reachability, ended.result))
+            self._took(base, cast("Reachability", ended.result))
         self._show(base)
 
     def _took(self, base: str, found: Reachability) -> None:

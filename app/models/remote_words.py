@@ -46,8 +46,8 @@ def purpose(found: Reachability | None) -> str:
 
 
 def detail(found: Reachability | None) -> str:
-    """What a test came to, in a sentence; its own words where it failed."""
-    if found is None:
+    """What a test came to, in a sentence, where there is nothing to choose from."""
+    if found is None or found.models:
         return ""
     text = tr(found.words)
     return text if text.endswith(".") else f"{text}."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QObject, QTimer, Slot
 from PySide6.QtWidgets import QProgressBar
 
+from app.bridge.remote_access import is_remote, only_text
 from app.chat.words import parameters
 from app.context import AppContext
 from app.server.words import status_text
@@ -16,6 +17,7 @@ from app.window.statusbar import StatusBar
 from app.window.topbar import TopBar
 from engine.service import AdapterChanged, MemoryUsed, ServiceReply
 
+TEXT_SETTINGS = frozenset({"max_new_tokens", "max_denoising_steps"})  # what a server of text may honour
 MEMORY_MS = 2000  # between two readings of the process's memory
 
 
@@ -62,9 +64,13 @@ class Indicators(QObject):
         model, loading = self._context.model, self._context.loading
         if model is not None:
             self._topbar.show_model(model.path_or_id, model.title)
-            facts = (parameters(model.parameter_count), model.device.upper(), model.adapter_title)
+            size = parameters(model.parameter_count) if model.parameter_count else ""
+            where = tr("remote") if is_remote(model.path_or_id) else model.device.upper()
+            text_alone = tr("text alone") if only_text(model) else ""
+            facts = (size, where, text_alone, model.adapter_title)
             self._topbar.facts.setText(" · ".join(filter(None, facts)))
             self._strip.show_values(model.defaults)
+            self._strip.allow(TEXT_SETTINGS if only_text(model) else None, only_text(model))
             self._status.show_model(title_of(model), model.device, model.threads, model.device_reason, model.kernels)
             return
         self._topbar.show_model(*(("", "") if loading is None else (loading.path_or_id, loading.title)))

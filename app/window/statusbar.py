@@ -88,6 +88,8 @@ def seconds_text(seconds: float) -> str:
 
 def device_text(device: str) -> str:
     """A device's display name."""
+    if device == "remote":
+        return tr("Remote")
     kind, _, number = device.partition(":")
     return "CPU" if kind == "cpu" else f"GPU {number}" if kind == "cuda" and number else "GPU"
 
@@ -125,8 +127,7 @@ class StatusBar(QWidget):
         self._fit_height()
 
     def _server(self) -> QPushButton:
-        made = button("", role="link")
-        made.setAccessibleName(tr("Local server"))
+        made = button("", tr("Local server"), role="link")
         made.clicked.connect(self.server_asked)
         return made
 
@@ -210,7 +211,7 @@ class StatusBar(QWidget):
             self._texts["forward"] = FigureText(
                 tr("{count} tokens per forward", count=count), tr("{count} tok/fwd", count=count)
             )
-        if tokens_per_second is not None:
+        if tokens_per_second:
             self._texts["speed"] = FigureText(tr("{count} tok/s", count=f"{tokens_per_second:,.0f}"))
         self._fit()
 

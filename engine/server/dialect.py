@@ -5,27 +5,23 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import gzip
-from collections.abc import AsyncIterator, Collection
 from functools import lru_cache
 from pathlib import Path
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
 
 from engine.catalog import resolve
 from engine.errors import SafelightError
 from engine.files import read_bytes
 from engine.server.bodies import read_object
 from engine.server.context import ServerContext, adapters_of
+from engine.server.dialect_stream import ReplyStream
 from engine.server.errors import UNSUPPORTED, ApiError, too_many
-from engine.server.runs import RunChannel, ServedRun
-from engine.server.sse import joined, send_stream
-from engine.service import InfluenceMeasured, LoadedModel, RunAdvanced, RunEnded, RunRequest
+from engine.server.runs import RunChannel
+from engine.service import InfluenceMeasured, LoadedModel, RunRequest
 from engine.service.wire import (
-    CONTENT_TYPE,
-    ReplyWriter,
     influence_request_from_json,
     influence_to_json,
     messages_from_json,
@@ -33,7 +29,6 @@ from engine.service.wire import (
     request_from_json,
 )
 from engine.service.wire.fields import fields
-from engine.service.wire.stream import IDLE
 from engine.text.tokenizer_file import FILE_BYTES
 from engine.trace.format import MOST_HEADER, MOST_VALUES
 from engine.trace.recording import Recording
@@ -56,9 +51,9 @@ def routes(context: ServerContext) -> list[Route]:
         raw = await read_object(request, context, BODY_BYTES, MOST_VALUES)
         return JSONResponse({"tokens": await asyncio.to_thread(_count, context, raw)})
 
-    async def run(request: Request) -> _RunStream:
+    async def run(request: Request) -> ReplyStream:
         raw = await read_object(request, context, BODY_BYTES, MOST_VALUES)
-        return _RunStream(context, await asyncio.to_thread(_read_request, context.model, raw))
+        return ReplyStream(context, f"{PREFIX}/run", await asyncio.to_thread(_read_request, context.model, raw))
 
     async def measure(request: Request) -> Response:
         nonlocal measuring
@@ -155,50 +150,6 @@ def _check_source(source: Recording, model: LoadedModel) -> None:
             param="source",
             code="other_model",
         )
-
-
-class _RunStream:
-    """An ASGI application that runs a request and sends its replies."""
-
-    def __init__(self, context: ServerContext, request: RunRequest) -> None:
-        self._context, self._request = context, request
-        self._writer = ReplyWriter()
-        self._marked = frozenset(mark.block for mark in request.marks)
-
-    async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
-        model = self._context.model.name
-        async with ServedRun(self._context, self._request, f"{PREFIX}/run", model) as run:
-            run.watch(receive)
-            try:
-                parts = self._parts(run)
-                first = await anext(parts)  # what cannot begin is refused with a status of its own
-                seconds = self._context.options.send_seconds
-                await send_stream(joined(first, parts), send, seconds, CONTENT_TYPE)
-            except ClientDisconnect:
-                pass
-
-    async def _parts(self, run: ServedRun) -> AsyncIterator[bytes]:
-        is_begun, tokens = False, 0
-        async for reply in run.replies(self._context.options.comment_seconds):
-            is_begun = True
-            if reply is None:
-                yield IDLE
-            elif not isinstance(reply, RunAdvanced):
-                yield self._writer.write(reply)
-            elif self._is_wanted(reply, self._marked):
-                yield self._writer.write(reply)
-                tokens += getattr(reply.event, "text_length", 0)
-                run.note_tokens(tokens)
-        if run.failure is not None and not is_begun:
-            raise run.failure
-        message = "" if run.failure is None else run.failure.message
-        yield self._writer.write(RunEnded(self._request.run_id, message))
-
-    @staticmethod
-    def _is_wanted(reply: RunAdvanced, marked: Collection[int]) -> bool:
-        """Of an infill the blocks that were not marked are with whoever asks."""
-        block = getattr(reply.event, "block_index", None)
-        return not marked or block is None or block in marked
 
 
 # --- influence -------------------------------------------------------------------------------------------------------

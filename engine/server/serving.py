@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
 from engine.events import CanvasCommitted, Event
-from engine.server.answer import ServedAnswer, merged
+from engine.server.answer import ServedAnswer
 from engine.server.context import ServerContext
 from engine.server.errors import ApiError
 from engine.server.frames import CanvasFrames
@@ -19,6 +19,7 @@ from engine.server.runs import ServedRun
 from engine.server.sse import ALIVE, joined, send_stream
 from engine.service import RunAdvanced
 from engine.text.output import OutputPart
+from engine.text.output_parts import joined as joined_parts
 
 
 class AnswerWriter(Protocol):
@@ -52,7 +53,7 @@ class RunResponse:
                     await self._send_stream(run, send)
                 else:
                     parts = [part async for _, found in self._advance(run, None) for part in found]
-                    body = self._writer.whole(merged(parts), self._answer)
+                    body = self._writer.whole(joined_parts(parts), self._answer)
                     await JSONResponse(body)(scope, receive, send)
             except ClientDisconnect:
                 pass  # there is nobody left to tell

@@ -229,7 +229,11 @@ class LocalBackend:
         Counted in the thread of the runs, since an unknown template and tokenizer may be slow.
         """
         context = model.config.max_position_embeddings
-        found = fit(request.messages, lambda messages: count_tokens(model, messages), context, request.reserve)
+
+        def count(messages: Sequence[Message]) -> int:
+            return count_tokens(model, messages, request.tools)
+
+        found = fit(request.messages, count, context, request.reserve)
         if found.problem:
             raise _RefusedError(found.problem)
         return tuple(dict(message) for message in found.kept)

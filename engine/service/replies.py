@@ -46,6 +46,7 @@ class LoadedModel:
     traits: Traits = field(default_factory=Traits)
     reads_system: bool = True  # its template writes the system prompt,
     reads_history: bool = True  # and what was said before the last message
+    reads_tools: bool = False  # and the tools that are offered
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 
 from engine.service.backend import Backend, RunSteps
 from engine.service.capabilities import Capabilities
-from engine.service.remote.address import is_remote
 from engine.service.replies import (
     AdapterChanged,
     InfluenceMeasured,
@@ -17,15 +16,20 @@ from engine.service.replies import (
     ModelUnloaded,
     PassWanted,
 )
-from engine.service.requests import AdapterRequest, InfluenceRequest, LoadRequest, RunRequest
+from engine.service.requests import AdapterRequest, InfluenceRequest, LoadRequest, RunRequest, is_remote
 from engine.text.message import Message
 
 
 class RoutedBackend:
-    """A ``Backend`` of two, of which one has the model: an address is the remote one's, all else the local one's."""
+    """A ``Backend`` of two, of which one has the model: an address is the remote one's, all else the local one's.
 
-    def __init__(self, local: Backend, remote: Backend) -> None:
-        self._local, self._remote = local, remote
+    Args:
+        make_remote: makes the remote one with the first address, so that a start does without what speaks HTTP.
+    """
+
+    def __init__(self, local: Backend, make_remote: Callable[[], Backend]) -> None:
+        self._local, self._make_remote = local, make_remote
+        self._remote: Backend | None = None
         self._present = local
         self._has_model = False
 
@@ -34,7 +38,9 @@ class RoutedBackend:
         return self._present.capabilities
 
     def load(self, request: LoadRequest, report: Callable[[LoadReply], None]) -> None:
-        wanted = self._remote if is_remote(request.path_or_id) else self._local
+        wanted = self._local
+        if is_remote(request.path_or_id):
+            wanted = self._remote = self._remote or self._make_remote()
         is_other = wanted is not self._present
 
         def pass_on(reply: LoadReply) -> None:

@@ -54,8 +54,7 @@ def routes(_context: ServerContext) -> list[Route]:
 
 async def _serve(request: Request) -> Response:
     path = FILES[request.url.path]
-    headers = {"Content-Security-Policy": POLICY, "Cache-Control": "no-cache"}
-    return Response(_read(path), headers=headers, media_type=TYPES[path.suffix])
+    return Response(_read(path), headers={"Content-Security-Policy": POLICY}, media_type=TYPES[path.suffix])
 
 
 @lru_cache(maxsize=len(FILES))

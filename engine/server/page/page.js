@@ -7,6 +7,9 @@ const view = Object.fromEntries(
     "canvas", "blocks", "reply", "thinking", "thought", "answer", "end"].map((name) => [name, byId(name)]),
 );
 const CHARACTERS = 1000; // tokens of a vocabulary whose pieces are about one character long
+const PACE = 60; // milliseconds that a step is shown at least, so that it is seen
+const BEHIND = 50; // frames that wait; beyond, none is held up
+const isStill = matchMedia("(prefers-reduced-motion: reduce)");
 const GONE = "The server cannot be reached. See whether it is still on in Safelight, then try again.";
 
 let model = null;
@@ -73,7 +76,10 @@ async function connect() {
   view.model.textContent = model.title;
   view.prompt.placeholder = model.traits.placeholder;
   view.canvas.classList.toggle("words", model.vocab_size > CHARACTERS);
-  if (model.traits.canvas_columns) view.canvas.style.setProperty("--columns", model.traits.canvas_columns);
+  if (model.traits.canvas_columns) {
+    view.canvas.style.setProperty("--columns", model.traits.canvas_columns);
+    view.canvas.style.setProperty("--widest", "2.4em");
+  }
   view.prompt.focus();
 }
 
@@ -163,7 +169,7 @@ function take(chunk) {
   if (chunk.usage) run.tokens = chunk.usage.completion_tokens;
 }
 
-async function follow(response) {
+async function read(response, chunks) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
@@ -172,11 +178,25 @@ async function follow(response) {
     const parts = (rest + value).split("\n\n");
     rest = parts.pop();
     for (const part of parts) {
-      if (!part.startsWith("data: ")) continue;
       if (part === "data: [DONE]") return;
-      take(JSON.parse(part.slice(6)));
+      if (part.startsWith("data: ")) chunks.push(JSON.parse(part.slice(6)));
     }
   }
+}
+
+async function follow(response) {
+  const chunks = [];
+  let isOver = false;
+  const reading = read(response, chunks).finally(() => { isOver = true; });
+  reading.catch(() => {}); // said below, once what came before it is shown
+  while (!run.stopping.signal.aborted && (chunks.length || !isOver)) {
+    const chunk = chunks.shift();
+    if (chunk) take(chunk);
+    const isHeld = chunk?.type && !isStill.matches && chunks.length < BEHIND;
+    if (!chunk || isHeld) await new Promise((go) => { setTimeout(go, isHeld ? PACE : 10); });
+  }
+  run.stopping.signal.throwIfAborted();
+  await reading;
 }
 
 function begin() {
@@ -204,16 +224,15 @@ async function send() {
   if (!prompt || !view.stop.hidden) return;
   begin();
   const body = {
-    model: model?.name,
     messages: [{ role: "user", content: prompt }],
     stream: true,
     stream_options: { include_usage: true },
-    diffusion_frames: true,
   };
   try {
     if (!model) await connect();
     if (!model) return end("");
     body.model = model.name;
+    if (model.capabilities.steps) body.diffusion_frames = true;
     await follow(await asked("/v1/chat/completions", {
       method: "POST",
       headers: { ...headers(), "Content-Type": "application/json" },

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from engine.service.remote.address import RemoteAddress, is_remote
+from engine.service.remote.address import RemoteAddress
 from engine.service.remote.backend import RemoteBackend
 from engine.service.remote.calls import RemotePatience
 from engine.service.remote.discovery import Reachability, RemoteModel, list_models, probe
@@ -18,7 +18,6 @@ __all__ = [
     "RemoteError",
     "RemoteModel",
     "RemotePatience",
-    "is_remote",
     "list_models",
     "probe",
 ]

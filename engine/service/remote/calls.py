@@ -55,17 +55,17 @@ class Calls:
     is_allowed: Callable[[str], bool] = anywhere
     patience: RemotePatience = PATIENCE
 
-    def get(self, url: str, most: int = JSON_BYTES) -> bytes:
+    def get(self, url: str, check: Check = no_check, most: int = JSON_BYTES) -> bytes:
         """The whole body of an answer.
 
         Raises:
             RemoteError: there is none.
         """
-        return self._whole(url, None, most, no_check)
+        return self._whole(url, None, most, check)
 
-    def get_json(self, url: str) -> Any:
+    def get_json(self, url: str, check: Check = no_check) -> Any:
         """Raises as ``get``, or if it is no JSON."""
-        return self._parse(self.get(url))
+        return self._parse(self.get(url, check))
 
     def post_json(self, url: str, body: Any, check: Check = no_check, seconds: float | None = None) -> Any:
         """The answer, for which so many seconds are waited, or as for any. Raises as ``get_json``."""

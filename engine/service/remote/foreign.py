@@ -58,7 +58,7 @@ class ForeignModel:
         return TraceHeader(
             model=ModelIdentity(model.id, self.loaded.title, str(model.address), device=DEVICE),
             prompt=told[-1]["content"] if told else request.text,
-            config=request.config,
+            config=request.config.replace(canvas_length=None),  # of its canvases nothing is told
             seed=request.seed,
             messages=told,
             think=request.think,

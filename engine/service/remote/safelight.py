@@ -36,17 +36,19 @@ PREFIX = "/safelight/v1"
 class SafelightModel:
     """A ``Dialect`` with all that the server's own backend gives but adapters, which are the server's to choose."""
 
-    def __init__(self, calls: Calls, title: str, tokenizers: dict[str, Tokenizer]) -> None:
+    def __init__(self, calls: Calls, title: str, tokenizers: dict[str, Tokenizer], check: Check) -> None:
         """Ask for the model, and for its tokenizer, unless it is among those that were fetched before.
 
         Raises:
             RemoteError: the server cannot be asked. SafelightError: it answers with something else.
         """
         self._calls = calls
-        told = model_from_json(calls.get_json(self._url("model")), str(calls.address))
+        told = model_from_json(calls.get_json(self._url("model"), check), str(calls.address))
         tokenizer = tokenizers.get(told.fingerprint)
         if tokenizer is None:
-            tokenizer = Tokenizer.from_bytes(calls.get(self._url("tokenizer"), FILE_BYTES), "the server's tokenizer")
+            tokenizer = Tokenizer.from_bytes(
+                calls.get(self._url("tokenizer"), check, FILE_BYTES), "the server's tokenizer"
+            )
             tokenizers.clear()  # one is enough: it is for coming back to a model
             if told.fingerprint:
                 tokenizers[told.fingerprint] = tokenizer

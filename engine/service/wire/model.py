@@ -22,7 +22,7 @@ from engine.trace.header import MOST_NAME, read_config
 DIALECT = 1  # raised by what an older reader must not pass over
 MOST_PARAMETERS, MOST_RUNS = 10**15, 10**6
 _TEXTS = ("title", "name", "device", "fingerprint", "kernels", "device_reason", "adapter_title")
-_FLAGS = ("reads_system", "reads_history")
+_FLAGS = ("reads_system", "reads_history", "reads_tools")
 _REST = ("dialect", "defaults", "canvas_length", "parameter_count", "load_seconds", "vocab_size", "context", "threads")
 _NESTED = ("adapter", "capabilities", "traits")
 _FIELDS = (*_REST, *_TEXTS, *_FLAGS, *_NESTED)
@@ -70,6 +70,7 @@ def model_from_json(raw: Any, path_or_id: str) -> LoadedModel:
         adapter_title=string(raw, "adapter_title", MOST_NAME),
         reads_system=flag(raw, "reads_system"),
         reads_history=flag(raw, "reads_history"),
+        reads_tools=flag(raw, "reads_tools"),
         piece=_by_number,
         is_special=_is_never_special,
         decode=_numbers,

@@ -24,7 +24,7 @@ def load(backend: RoutedBackend, path: str) -> Any:
 
 def test_the_path_says_where_a_model_runs_and_the_other_is_freed() -> None:
     local, remote = FakeEngine(), RemoteBackend(patience=SHORT)
-    backend = RoutedBackend(local, remote)
+    backend = RoutedBackend(local, lambda: remote)
     with serving(v1_models=models("m"), v1_chat_completions=streamed(*words(["from afar"]))) as server:
         assert isinstance(load(backend, "safelight-skills"), ModelLoaded)
         assert backend.capabilities == local.capabilities
@@ -43,7 +43,7 @@ def test_the_path_says_where_a_model_runs_and_the_other_is_freed() -> None:
 
 
 def test_a_load_that_fails_elsewhere_leaves_the_present_model() -> None:
-    backend = RoutedBackend(FakeEngine(), RemoteBackend(patience=SHORT))
+    backend = RoutedBackend(FakeEngine(), lambda: RemoteBackend(patience=SHORT))
     failed = load(backend, "http://127.0.0.1:9#m")
     assert isinstance(failed, LoadFailed)
     assert not failed.kept

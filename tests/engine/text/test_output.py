@@ -288,6 +288,7 @@ def longest_text(value: object) -> int:
     [
         ("", "x"), ("", "<"), ("", " "), ("", "thought"), ("", '<|"|>'), ("", "<|tool_call>"), ("", "<think>"),
         ("<|channel>", " "), ("<|channel>thought\nx", "\n"), ("<|tool_call>", "x"), ("<|tool_call>call:f{", "x"),
+        ("<|tool_call>call:f{a", '<|"|>'),
         ("<|tool_call>call:f{", '<|"|>'), ("<|tool_call>call:f(", "x{"), ("<|tool_call>call:f{a:", "x"),
         ("<|tool_call>call:f{a:", "(,"), ('<|tool_call>call:f{a:"', "\\"), ("<|tool_call>call:f{a:", "[1],"),
         ('<|tool_call>call:weather{days:<|"|>', "1"), ("<|tool_call>call:f{}", "}"), ("<|tool_call>call:f{", "a:1,"),

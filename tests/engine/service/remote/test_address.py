@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from engine.errors import SafelightError
-from engine.service.remote.address import RemoteAddress, is_remote
+from engine.service import is_remote
+from engine.service.remote.address import RemoteAddress
 
 
 @pytest.mark.parametrize(

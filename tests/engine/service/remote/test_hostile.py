@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import ssl
 import threading
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from engine.service import LoadFailed, LoadRequest, RunEnded
+from engine.service import LoadFailed, LoadProgress, LoadRequest, LoadStarted, RunEnded
 from engine.service.backend import run_alone
 from engine.service.remote import RemoteAddress, RemoteBackend, RemotePatience, chat, list_models, probe, problems, sse
 from tests.engine.hub.rude_server import Request
@@ -293,3 +294,16 @@ def test_nothing_of_a_prompt_is_in_an_error() -> None:
     ran = ask(backend, question("my private words"))
     assert ran.ended.message != ""
     assert "private" not in json.dumps([ran.ended.message, ran.ended.details])
+
+
+def test_a_load_is_given_up_while_the_server_keeps_it_waiting() -> None:
+    request, replies = LoadRequest("", "M"), list[Any]()
+
+    def answer(asked: Request) -> None:
+        request.cancel.set()
+        asked.wait(30.0)
+
+    with serving(v1_models=answer) as server:
+        backend = RemoteBackend()
+        backend.load(dataclasses.replace(request, path_or_id=f"{server.endpoint}#m"), replies.append)
+    assert [type(reply) for reply in replies] == [LoadStarted, LoadProgress]

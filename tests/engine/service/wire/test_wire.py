@@ -275,6 +275,7 @@ def some_model() -> dict[str, Any]:
         "adapter": None,
         "reads_system": True,
         "reads_history": False,
+        "reads_tools": True,
         "defaults": dataclasses.asdict(GenerationConfig(eos_token_ids=(1, 2), pinned=((1, 2),))),
         "canvas_length": 64,
         "parameter_count": 10**9,
