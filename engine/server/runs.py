@@ -74,7 +74,7 @@ class ServedRun:
         self._live: LiveRequest | None = None
         self._watcher: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._is_late = self._has_left = False
+        self._is_begun = self._is_late = self._has_left = False
         self._state: LiveState = "cancelled"
         self.failure: ApiError | None = None
 
@@ -146,6 +146,7 @@ class ServedRun:
                 continue
             match reply:
                 case RunStarted():
+                    self._is_begun = True
                     self._note(state="running", trace=reply.trace, prompt_tokens=len(reply.trace.header.prompt_ids))
                     yield reply
                 case RunAdvanced():
@@ -157,7 +158,9 @@ class ServedRun:
     def _end(self, reply: RunEnded) -> None:
         if reply.message:
             self._state = "failed"
-            self.failure = _in_words(reply.message) if self._context.scheduler.model is not None else no_model()
+            is_refused = not self._is_begun and not reply.details  # the request is at fault, not the engine
+            told = _in_words(reply.message, 400 if is_refused else 500)
+            self.failure = told if self._context.scheduler.model is not None else no_model()
         elif self._request.cancel.is_set():
             self.failure = self._interruption()
         else:
@@ -174,7 +177,7 @@ class ServedRun:
         return ApiError(503, "The run was cancelled on the server's side.", code="cancelled", headers=final)
 
 
-def _in_words(message: str) -> ApiError:
+def _in_words(message: str, status: int) -> ApiError:
     return ApiError(
-        500, message if message.endswith((".", "!", "?")) else f"{message}.", headers={"x-should-retry": "false"}
+        status, message if message.endswith((".", "!", "?")) else f"{message}.", headers={"x-should-retry": "false"}
     )
