@@ -183,10 +183,19 @@ def test_while_a_model_loads_the_server_says_so(engine: ScriptedEngine) -> None:
         assert served.http.get("/health").json() == {"status": "ok"}
 
 
-def test_nothing_of_a_prompt_is_written_down(served: Served, capfd: pytest.CaptureFixture[str]) -> None:
+def test_nothing_of_a_prompt_is_written_down(
+    served: Served, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise ValueError("secret words")
+
     served.engine.hold = False
     served.engine.failure, served.engine.fail_at = ValueError("secret words"), 0
     served.http.post(CHAT, json=BODY)
+    monkeypatch.setattr("engine.server.chat.read_messages", fail)
+    assert refused(served.http.post(CHAT, json=BODY))[::2] == (500, "Something went wrong in the server (ValueError).")
     served.http.get("/secret%20words")
     served.http.post(CHAT, json={"secret words": 1})
-    assert "secret" not in "".join(capfd.readouterr())
+    said = "".join(capfd.readouterr())
+    assert "secret" not in said
+    assert "a request failed: ValueError in test_running.py" in said
