@@ -103,6 +103,6 @@ def _place(place: tuple[int | str, ...], raw: Any) -> list[str]:
         try:
             raw = raw[part]
         except (KeyError, IndexError, TypeError):
-            break
+            continue
         known.append(str(part))
     return known
