@@ -43,7 +43,7 @@ class RemoteSection(QWidget):
         self._found: dict[str, Reachability] = {}
         self._loaded: str | None = None
         self._loading: str | None = None
-        self._saves = 0
+        self._saves = self._saved = 0  # of keys: asked for, and done
         self.address = QLineEdit()
         self.address.setMaxLength(LONGEST_ADDRESS)
         self.address.setMinimumWidth(FIELD_WIDTH)
@@ -100,6 +100,11 @@ class RemoteSection(QWidget):
         """The offline switch may have been turned."""
         for base in self.rows:
             self._show(base)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no server is being asked."""
+        return all(self.jobs.phase(base, "probe") is None for base in self.rows) and self._saves == self._saved
 
     def shutdown(self) -> None:
         """End the jobs."""
@@ -229,6 +234,7 @@ class RemoteSection(QWidget):
     @Slot(object)
     def _ended(self, ended: JobEnded) -> None:
         base = ended.key.partition(" ")[0]
+        self._saved += ended.kind == "token"
         row = self.rows.get(base)
         if ended.failure is not None:
             (self.notice if row is None else row.notice).show_message(sentence(str(ended.failure)), ended.details)
