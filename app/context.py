@@ -16,6 +16,8 @@ from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QApplication, QStyle, QWidget
 
 from app.bridge.engine_thread import EngineLink
+from app.bridge.remote_access import RemoteAccess, title_of_path
+from app.bridge.server_link import ServerLink
 from app.design.notice import Notice
 from app.design.tokens import DARKROOM, Theme
 from app.library import Library
@@ -35,7 +37,7 @@ from engine.service import (
     TraceNotKept,
 )
 
-CHAT, INSPECTOR, SUDOKU, MODELS = "chat", "inspector", "sudoku", "models"  # the pages
+CHAT, INSPECTOR, SUDOKU, MODELS, SERVER = "chat", "inspector", "sudoku", "models", "server"  # the pages
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -116,7 +118,9 @@ def platform_reduces_motion() -> bool:
 class AppContext(QObject):
     """One engine with one model at a time, one session, one set of settings. Must be closed before it is destroyed.
 
-    ``seed`` is the fixed seed of this session; None keeps the user's own setting.
+    Args:
+        seed: the fixed seed of this session; None keeps the user's own setting.
+        remote: what the engine asks before it reaches another machine.
     """
 
     arrived = Signal(object)  # list[ServiceReply], already applied to the context
@@ -125,6 +129,7 @@ class AppContext(QObject):
     settings_changed = Signal()  # ``values`` have changed
     theme_changed = Signal()
     offline_changed = Signal()
+    server_chosen = Signal()  # a preference of the local server has changed
     models_changed = Signal()  # ``models`` has changed
     said = Signal(str, str)  # what went wrong in a sentence, and details
     done = Signal(str, str, object)  # what was done in a sentence, the title of what can be done next, and that
@@ -132,13 +137,21 @@ class AppContext(QObject):
     inspect_asked = Signal(object, bool, int)  # a Recording, or the Path of one; whether it is under way; a frame
 
     def __init__(
-        self, backend: EngineLink, settings: QSettings, library: Library, folders: Folders, seed: int | None = None
+        self,
+        backend: EngineLink,
+        settings: QSettings,
+        library: Library,
+        folders: Folders,
+        seed: int | None = None,
+        remote: RemoteAccess | None = None,
     ) -> None:
         super().__init__()
         self.backend, self.settings, self.library, self.folders = backend, settings, library, folders
         self._reduces_motion = platform_reduces_motion()
         self.values = store.read_values(settings, self._reduces_motion)
         self.preferences = store.read_preferences(settings)
+        self.remote = remote or RemoteAccess()
+        self.remote.is_offline = self.preferences.offline
         self._given_seed = seed
         if seed is not None:
             self.values.seed = seed
@@ -158,6 +171,8 @@ class AppContext(QObject):
         self.at_end(self.session.close)
         self.at_end(backend.shutdown)
         self.at_end(self.stop)
+        self.server = ServerLink(backend.scheduler)
+        self.at_end(self.server.close)
         self.session.failed.connect(self.say)
         self.session.ended.connect(self.busy_changed)
         backend.arrived.connect(self.take)
@@ -232,7 +247,7 @@ class AppContext(QObject):
     def title_of(self, path_or_id: str) -> str:
         """A model's title, as it is listed."""
         known = {**dict(self.models), **{model.id: model.title for model in EMBEDDED}}
-        return known.get(path_or_id, Path(path_or_id).name)
+        return known.get(path_or_id) or title_of_path(path_or_id)
 
     @Slot()
     def unload(self) -> None:
@@ -354,7 +369,26 @@ class AppContext(QObject):
         self.apply_values()
 
     def set_offline(self, offline: bool) -> None:
-        """Allow or refuse every use of the network."""
-        self.preferences.offline = offline
+        """Allow or refuse every use of the network; a model elsewhere is let go."""
+        self.preferences.offline = self.remote.is_offline = offline
         store.write_preference(self.settings, self.preferences, "offline")
+        self.server.apply(self.preferences)
         self.offline_changed.emit()
+        used = self.loading.path_or_id if self.loading is not None else self.model and self.model.path_or_id
+        if used and not self.remote.reaches(used):
+            title = self.title_of(used)
+            self.unload()
+            self.say(tr("Offline: {model} is on another machine, so it is unloaded.", model=title))
+
+    @Slot(str, object)
+    def choose_server(self, name: str, value: object) -> None:
+        """Set a preference of the local server, by its name; holds at once."""
+        setattr(self.preferences, name, value)
+        store.write_preference(self.settings, self.preferences, name)
+        self.server.apply(self.preferences)
+        self.server_chosen.emit()
+
+    @Slot()
+    def serve(self) -> None:
+        """Start the local server, if that is the user's choice."""
+        self.server.apply(self.preferences)

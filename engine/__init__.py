@@ -26,6 +26,7 @@ from engine.events import (
     CanvasStarted,
     Event,
     GenerationFinished,
+    Influence,
     PrefillFinished,
     StepFinished,
     TextArrived,
@@ -54,14 +55,13 @@ from engine.trace import (
 if TYPE_CHECKING:
     from engine.adapters.slot import Adapter
     from engine.decoding.generate import fork, generate, infill
-    from engine.decoding.influence import Influence, influence
+    from engine.decoding.influence import influence
     from engine.models.adapting import load_adapter, unload_adapter
     from engine.models.model import Model, load_model
     from engine.training.finetune import train_adapter
 
 _LAZY = {
     "Adapter": "engine.adapters.slot",
-    "Influence": "engine.decoding.influence",
     "Model": "engine.models.model",
     "fork": "engine.decoding.generate",
     "generate": "engine.decoding.generate",

@@ -94,3 +94,15 @@ class GenerationFinished:
 
 
 Event = PrefillFinished | CanvasStarted | StepFinished | CanvasCommitted | TextArrived | GenerationFinished
+
+
+@dataclass(frozen=True, eq=False)
+class Influence:
+    """What changing one token of a canvas did to the distributions of one step. C positions, K likeliest tokens."""
+
+    position: int  # whose token was changed
+    token: int  # what it was changed to
+    kl: NDArray[np.float32]  # (C,) KL(before || after) in nats, at least 0; 0 at ``position``
+    measured: NDArray[np.bool_]  # (C,) True but at ``position``
+    before_top: tuple[Tokens, NDArray[np.float32]]  # (C, K) likeliest tokens and their probabilities
+    after_top: tuple[Tokens, NDArray[np.float32]]

@@ -26,10 +26,12 @@ MODULES_OUT = (
 )  # fmt: skip
 
 # Imported by name or late, so that analysis does not see them. Sub-modules are found for each.
-MODULES_IN = ("app", "engine", "huggingface_hub", "keyring", "mdit_py_plugins", "ziamath", "qtawesome")
+MODULES_IN = (
+    "app", "engine", "huggingface_hub", "keyring", "mdit_py_plugins", "ziamath", "qtawesome", "uvicorn",
+)  # fmt: skip
 
-# Fonts and tables that lie beside a package's code.
-DATA_OF = ("app", "imageio_ffmpeg", "ziamath", "ziafont", "latex2mathml", "qtawesome")
+# Fonts, tables and the server's page, which lie beside a package's code.
+DATA_OF = ("app", "engine", "imageio_ffmpeg", "ziamath", "ziafont", "latex2mathml", "qtawesome")
 
 # Whoever asks importlib.metadata for a version or an entry point.
 METADATA_OF = ("safelight", "triton", "huggingface_hub", "keyring", "hf_xet", "tqdm", "imageio_ffmpeg")

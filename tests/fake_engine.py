@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -57,6 +58,11 @@ class FakeCache:
         return 0
 
 
+def written(messages: Iterable[Any], tools: Iterable[Any] = ()) -> str:
+    """A template that writes everything."""
+    return " ".join([*(message["content"] for message in messages), *map(json.dumps, tools)])
+
+
 class FakeEngine(LocalBackend):
     """A backend whose model is made up.
 
@@ -78,6 +84,7 @@ class FakeEngine(LocalBackend):
         self.seeds: list[int] = []
         self.configs: list[GenerationConfig] = []
         self.prompts: list[list[dict[str, str]]] = []
+        self.offered: list[tuple[Any, ...]] = []  # tools
         self.context = 1000
         self.options: list[dict[str, bool]] = []  # of the chat template
         self.caches: list[object] = []  # handed to each run
@@ -112,13 +119,14 @@ class FakeEngine(LocalBackend):
             threads=threads or 1,
             load_seconds=0.1,
             chat_ids=self.chat_ids,
-            chat_template=SimpleNamespace(render=lambda told: " ".join(message["content"] for message in told)),
+            chat_template=SimpleNamespace(render=written),
             new_cache=FakeCache,
             device_memory=lambda: (3 * 10**8, 8 * 10**9),
         )
 
-    def chat_ids(self, messages: Iterable[dict[str, str]], **options: bool) -> list[int]:
+    def chat_ids(self, messages: Iterable[dict[str, str]], tools: Iterable[Any] = (), **options: bool) -> list[int]:
         self.prompts.append([dict(message) for message in messages])
+        self.offered.append(tuple(tools))
         self.options.append(options)
         if len(self.prompts[-1][-1]["content"]) > 400:
             raise SafelightError("the prompt is 401 tokens long. Shorten the prompt")

@@ -9,6 +9,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Slot
 from PySide6.QtWidgets import QApplication
 
+from app.bridge.remote_access import only_text
 from app.chat.page import ChatPage
 from app.chat.prompts import prepare, prepare_with_files, reading_note, suggestions
 from app.chat.regenerating import Regenerating
@@ -235,7 +236,7 @@ class ChatController(QObject):
         """Say what the model that is there or on its way is for, offer prompts for it, and count by it."""
         model, loading, composer = self._context.model, self._context.loading, self.page.composer
         if model is not None:
-            self._introduce(model.traits)
+            self._introduce(model.traits, only_text(model))
         elif loading is not None:
             self._introduce(catalog.traits(Path(loading.path_or_id).name))
         if model is None:
@@ -261,8 +262,8 @@ class ChatController(QObject):
         if any(isinstance(reply, AdapterChanged) for reply in replies):
             self.show_model()
 
-    def _introduce(self, traits: catalog.Traits) -> None:
-        self.page.introduce(tr(traits.introduction), tr(traits.placeholder))
+    def _introduce(self, traits: catalog.Traits, instead: str = "") -> None:
+        self.page.introduce(instead or tr(traits.introduction), tr(traits.placeholder))
 
     @Slot()
     def show_settings(self) -> None:

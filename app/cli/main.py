@@ -16,12 +16,12 @@ import sys
 import traceback
 from importlib.metadata import PackageNotFoundError, version
 
-from app.cli import bench, doctor, export, generate, plan, quantize, skills, sudoku, terminal, train, window
+from app.cli import bench, doctor, export, generate, plan, quantize, serve, skills, sudoku, terminal, train, window
 from app.cli.options import Parser, number, place
 from engine import SafelightError
 from engine.config import LARGEST_SEED
 
-COMMANDS = (generate, sudoku, skills, train, plan, quantize, bench, doctor, export)  # in the order of --help
+COMMANDS = (generate, sudoku, skills, serve, train, plan, quantize, bench, doctor, export)  # in the order of --help
 DESCRIPTION = """\
 Run diffusion language models on your own machine and watch the text develop.
 Without a command, safelight opens its window."""
@@ -33,6 +33,7 @@ examples:
   safelight sudoku --file puzzles.txt --json            solve them, one JSON object a line
   safelight sudoku --eval --bin easy --count 200        how often the answers are exactly right
   safelight skills --count 20                           the same of small text tasks
+  safelight serve                                       an OpenAI-compatible server on this machine
   safelight train sudoku --out FOLDER                   teach a model Sudoku
   safelight plan 26b-a4b                                how much memory a model takes
   safelight quantize MODEL NEW_FOLDER                   pack a model into 4 bits

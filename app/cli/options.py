@@ -95,7 +95,12 @@ KNOBS = (
 
 
 def add_model(parser: argparse.ArgumentParser, default: str) -> None:
-    """``--model``, ``--adapter``, ``--device``, ``--dtype``, ``--quantization`` and ``--seed``."""
+    """What ``add_loading`` adds, and ``--seed``."""
+    add_seed(add_loading(parser, default))
+
+
+def add_loading(parser: argparse.ArgumentParser, default: str) -> argparse._ArgumentGroup:
+    """``--model``, ``--adapter``, ``--device``, ``--dtype``, ``--quantization`` and ``--threads``; their group."""
     group = parser.add_argument_group("model")
     group.add_argument(
         "--model", type=place, metavar="DIR_OR_ID", help=f"a model folder or an embedded model (default: {default})"
@@ -116,7 +121,7 @@ def add_model(parser: argparse.ArgumentParser, default: str) -> None:
         metavar="N",
         help="threads of the processor (default: 0, one for a small model and all for a large one)",
     )
-    add_seed(group)
+    return group
 
 
 def add_quantization(parser: argparse._ActionsContainer) -> None:

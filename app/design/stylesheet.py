@@ -87,7 +87,7 @@ def stylesheet(theme: Theme, icons: str = "") -> str:
 
 def chrome(theme: Theme, *rules: Rules) -> str:
     """A window's sheet: standard controls, the roles of ``app.design.controls``, its own ``rules``, then the pages'."""
-    own = sized("".join(part(theme) for part in (_roles, *rules, _models, _inspector, _sudoku)))
+    own = sized("".join(part(theme) for part in (_roles, *rules, _models, _server, _inspector, _sudoku)))
     return stylesheet(theme, draw_marks(theme)) + own
 
 
@@ -158,6 +158,19 @@ QProgressBar[role="bar"] {{
     background: {theme.line}; border: none; border-radius: 2px; max-height: 4px; min-height: 4px;
 }}
 QProgressBar[role="bar"]::chunk {{ background: {theme.accent}; border-radius: 2px; }}
+"""
+
+
+def _server(theme: Theme) -> str:
+    """The server page: its requests, and what is to be copied."""
+    return f"""
+QWidget#server QCheckBox {{ padding-left: 0; }}
+QFrame[role="request"] {{ border: none; border-bottom: 1px solid {theme.line}; }}
+QLabel[role="request-title"] {{ font-size: {TEXT_BODY}px; font-weight: 600; }}
+QLabel[role="request-state"] {{ font-size: {TEXT_BODY}px; }}
+QPlainTextEdit[role="code"] {{
+    background: {theme.surface_sunken}; border: 1px solid {theme.line}; border-radius: 6px;
+}}
 """
 
 

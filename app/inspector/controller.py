@@ -9,6 +9,7 @@ from PySide6.QtCore import QObject, Slot
 from PySide6.QtWidgets import QFileDialog
 
 import engine
+from app.bridge.server_link import is_under_way
 from app.context import INSPECTOR, AppContext
 from app.inspector.compare.view import Compare
 from app.inspector.forks.panel import ForkPanel
@@ -26,7 +27,7 @@ from app.system.i18n import tr, trn
 from engine import GalleryTrace, Recording, SafelightError, TraceHeader
 
 if TYPE_CHECKING:
-    pass
+    from engine.server.live import LiveRequest
 
 
 class InspectorController(QObject):
@@ -72,8 +73,9 @@ class InspectorController(QObject):
         self.compare.chosen.connect(self._compare_with)
         self.compare.file_asked.connect(self._ask_other)
         context.session.progressed.connect(self._grow)
-        context.backend.pacing.revealed.connect(page.refresh)
-        context.session.ended.connect(page.run_ended)
+        context.backend.pacing.revealed.connect(self._reveal)
+        context.session.ended.connect(self._answered)
+        context.server.requests_changed.connect(self._grow_served)
         context.settings_changed.connect(self._calm)
         context.theme_changed.connect(self._dress)
 
@@ -151,7 +153,7 @@ class InspectorController(QObject):
         """The runs that are in memory: forks, and the answers of the conversation on show; the newest first."""
         answers = [answer.trace for turn in self._context.session.chat.turns for answer in turn.answers.items]
         found = [*self._live.values(), *(trace for trace in answers if trace is not None and trace.events)]
-        keyed = [(trace.header, self._key(trace)) for trace in found]
+        keyed = [(trace.header, self._key(trace)) for trace in found if trace.header.canvas_length]
         return sorted(keyed, key=lambda one: one[0].created, reverse=True)
 
     @Slot(object, bool, int)
@@ -159,6 +161,8 @@ class InspectorController(QObject):
         """Look into a run, or the file of one, from a frame of it; ``is_live`` where it is still under way."""
         if isinstance(run, Path):
             self.open_key(str(run), place)
+            return
+        if self._refuse_text(run):
             return
         self._context.show_page(INSPECTOR)
         if is_live:
@@ -259,7 +263,31 @@ class InspectorController(QObject):
 
     @Slot()
     def _grow(self) -> None:
-        self.page.refresh(self._context.backend.pacing.share)
+        self._reveal(self._context.backend.pacing.share)
+
+    @Slot(float)
+    def _reveal(self, share: float) -> None:
+        if self._served is None:
+            self.page.refresh(share)
+
+    @Slot()
+    def _answered(self) -> None:
+        if self._served is None:
+            self.page.run_ended()
+
+    @property
+    def _served(self) -> LiveRequest | None:
+        """The request of the local server whose run is on show."""
+        trace = self.page.player.trace
+        return next((one for one in self._context.server.requests if trace is not None and one.trace is trace), None)
+
+    @Slot()
+    def _grow_served(self) -> None:
+        served = self._served
+        if served is not None:
+            self.page.refresh()
+            if not is_under_way(served):
+                self.page.run_ended()
 
     @property
     def is_forking(self) -> bool:
@@ -272,10 +300,18 @@ class InspectorController(QObject):
         if key in self._live:
             return self._live[key]
         try:
-            return engine.open_trace(Path(key))
+            found = engine.open_trace(Path(key))
         except SafelightError as error:
             self._context.say(str(error))
             return None
+        return None if self._refuse_text(found) else found
+
+    def _refuse_text(self, run: Recording) -> bool:
+        """Say why a run is not opened that came as text alone."""
+        if run.header.canvas_length:
+            return False
+        self._context.say(tr("This run has no steps to look at: the server that ran its model sent text alone."))
+        return True
 
 
 def build(context: AppContext) -> InspectorController:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal, Slot
 
 import engine
+from app.bridge.remote_access import only_text
 from app.canvas.words import token_words
 from app.context import AppContext, ModelChoice
 from app.inspector.forks.panel import ForkPanel
@@ -95,7 +96,9 @@ class GoingOn(QObject):
         if not self._has_its_model:
             of = trace.header.model
             return tr("This run is of {model}; load that model to go on from it.", model=of.title or of.name)
-        return "" if can else tr("This cannot be done with {model}.", model=context.model.title)
+        if can:
+            return ""
+        return only_text(context.model) or tr("This cannot be done with {model}.", model=context.model.title)
 
     def needed(self) -> ModelChoice | None:
         """The model to be loaded first, where it is not the loaded one but is here, and nothing is under way."""

@@ -65,7 +65,7 @@ class KeptRuns:
                     self._untold.append(found)
                 left -= read
                 self._remember(path, stamp, found, read)
-            if isinstance(found, TraceHeader):
+            if isinstance(found, TraceHeader) and found.canvas_length:  # else a server sent it as text alone
                 yield found, str(path)
 
     def ancestors(self, of: Iterable[TraceHeader], known: Iterable[str]) -> Iterator[Listed]:

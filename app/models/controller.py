@@ -18,7 +18,9 @@ class ModelsController(QObject):
         super().__init__()
         self._context = context
         self.jobs = Jobs()
-        self.widget = self.page = page = ModelsPage(self.jobs, context.folders.models, context.settings)
+        self.widget = self.page = page = ModelsPage(
+            self.jobs, context.folders.models, context.settings, remote=context.remote
+        )
         context.at_end(page.shutdown)
         page.load_asked.connect(context.load)
         page.unload_asked.connect(context.unload)

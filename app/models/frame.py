@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QFileDialog, QFrame, QHBoxLayout, QScrollArea, QVB
 from app.design.controls import button, chain_tabs, label
 from app.design.notice import Notice
 from app.models.entries import Group
+from app.models.remote_section import RemoteSection
 from app.models.rows import ModelRow
 from app.system.i18n import tr
 
@@ -28,12 +29,17 @@ def group_title(group: Group) -> str:
 
 
 class PageFrame(QScrollArea):
-    """Shows rows under the headings of their groups; a group without rows is hidden."""
+    """Shows rows under the headings of their groups; a group without rows is hidden. ``servers`` come last."""
 
     folder_chosen = Signal(str)
 
-    def __init__(self) -> None:
+    def __init__(self, servers: RemoteSection) -> None:
         super().__init__()
+        self._servers = servers
+        self.add_server = button(
+            tr("Add a remote engine…"), role="plain", tip=tr("Lets a model answer that another program or machine runs")
+        )
+        self.add_server.clicked.connect(self._show_servers)
         self.add = button(tr("Add a folder…"), role="plain", tip=tr("Lists a model folder where it is; copies nothing"))
         self.add.clicked.connect(self._ask_folder)
         self.place = label("", "fact", wrap=True, selectable=True)
@@ -42,6 +48,8 @@ class PageFrame(QScrollArea):
         heading = QHBoxLayout()
         heading.addWidget(label(tr("Models"), "title"))
         heading.addStretch(1)
+        heading.setSpacing(8)
+        heading.addWidget(self.add_server)
         heading.addWidget(self.add)
         inside = QWidget()
         inside.setMaximumWidth(WIDTH)
@@ -60,6 +68,7 @@ class PageFrame(QScrollArea):
             rows.addWidget(label(group_title(group), "group"))
             column.addWidget(box)
             self._groups[group] = (box, rows)
+        column.addWidget(servers)
         column.addStretch(1)
         outside = QWidget()
         centre = QHBoxLayout(outside)
@@ -86,6 +95,11 @@ class PageFrame(QScrollArea):
         for group, (box, _) in self._groups.items():
             box.setVisible(places[group] > 1)
         chain_tabs(self.add, [control for row in rows for control in row.tab_order()])
+
+    @Slot()
+    def _show_servers(self) -> None:
+        self.ensureWidgetVisible(self._servers)
+        self._servers.address.setFocus()
 
     @Slot()
     def _ask_folder(self) -> None:

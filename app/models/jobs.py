@@ -21,7 +21,7 @@ from PySide6.QtCore import QObject, Qt, Signal, Slot
 
 from engine import SafelightError
 
-JobKind = Literal["download", "convert", "verify", "delete", "plan", "token"]
+JobKind = Literal["download", "convert", "verify", "delete", "plan", "token", "probe"]
 HEAVY: tuple[JobKind, ...] = ("download", "convert", "verify")
 Phase = Literal["queued", "running", "pausing", "cancelling"]
 STACK_BYTES = 16 * 2**20  # secondary threads have 0.5 MiB on macOS, too little for tensor libraries

@@ -13,6 +13,7 @@ from PySide6.QtCore import QSettings, Signal, Slot
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QMessageBox, QVBoxLayout, QWidget
 
+from app.bridge.remote_access import RemoteAccess
 from app.models import tasks, words
 from app.models.entries import FOLDERS, PACKED, Action, ModelEntry, actions, entries
 from app.models.frame import PageFrame
@@ -20,6 +21,7 @@ from app.models.jobs import JobEnded, JobProgress, Jobs, ModelJob
 from app.models.local_folders import LocalFolders
 from app.models.memory import MemoryPlans
 from app.models.question import ask
+from app.models.remote_section import RemoteSection
 from app.models.rows import ModelRow, RowState
 from app.models.token_keeper import TokenKeeper
 from app.system.i18n import tr
@@ -37,6 +39,7 @@ class ModelsPage(QWidget):
     Args:
         folder: the data folder of models; created when something is written to it.
         published, endpoint, tokens: other than the usual ones, for tests.
+        remote: what is asked before another machine is reached.
     """
 
     load_asked = Signal(str)  # an embedded model's id or a folder
@@ -52,6 +55,7 @@ class ModelsPage(QWidget):
         published: Sequence[PublishedModel] = PUBLISHED,
         endpoint: str | None = None,
         tokens: Secret | None = None,
+        remote: RemoteAccess | None = None,
     ) -> None:
         super().__init__()
         self.setObjectName("models")
@@ -74,12 +78,17 @@ class ModelsPage(QWidget):
         self._swept = False
         self._question: QMessageBox | None = None
         self.rows: dict[str, ModelRow] = {}
-        self.frame = PageFrame()
+        self._remote = remote or RemoteAccess()
+        self.servers = RemoteSection(settings, self._remote)
+        self.frame = PageFrame(self.servers)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.addWidget(self.frame)
         self.notice = self.frame.notice
         self.frame.folder_chosen.connect(self.add_folder)
+        self.servers.load_asked.connect(self.load_asked)
+        self.servers.unload_asked.connect(self.unload_asked)
+        self.servers.changed.connect(self._offer)
         self._keeper.changed.connect(self._show_all)
         self._keeper.failed.connect(self.notice.show_message)
         jobs.changed.connect(self._job_changed)
@@ -97,12 +106,14 @@ class ModelsPage(QWidget):
         if is_other:
             self._count_all()
         self._show_all()
+        self.servers.show_loaded(path_or_id, loading)
 
     def set_offline(self, offline: bool) -> None:
         """Allow downloads or not; running ones are paused."""
         if offline == self._offline.is_set():
             return
         (self._offline.set if offline else self._offline.clear)()
+        self.servers.refresh()
         if offline:
             for key in self._jobs.heavy_keys:
                 if self._jobs.phase(key, "download") is not None:
@@ -134,7 +145,13 @@ class ModelsPage(QWidget):
         self._arrange()
         self._count_all()
         self._show_all()
+        self._offer()
+
+    @Slot()
+    def _offer(self) -> None:
+        """Say what can be loaded, where that has changed."""
         ready = [(entry.load_id, entry.title) for entry in self._entries.values() if entry.is_ready]
+        ready += self.servers.servers.offers()
         if ready != self._ready:
             self._ready = ready
             self.models_changed.emit(ready)
@@ -147,6 +164,7 @@ class ModelsPage(QWidget):
     def shutdown(self) -> None:
         """End the jobs; downloads and conversions can be resumed next time."""
         self._jobs.shutdown()
+        self.servers.shutdown()
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)

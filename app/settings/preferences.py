@@ -24,6 +24,9 @@ class Preferences:
     data_folder: str = ""
     offline: bool = False
     threads: int = 0
+    server: bool = False
+    server_port: int = 8317
+    server_open: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,6 +115,12 @@ COPY_DIAGNOSTICS = Act(
     "It holds no prompt, no answer and no token.",
     "Copy diagnostics",
 )
+SHOW_SERVER = Act(
+    "show_server",
+    "Local server",
+    "Lets other programs use the loaded model as they would use OpenAI's. Off until you switch it on.",
+    "Open the server's page",
+)
 SHOW_SHORTCUTS = Act("show_shortcuts", "Keyboard", "Every function has a key, or is a word away.", "Show the shortcuts")
 
 SECTIONS = (
@@ -120,10 +129,30 @@ SECTIONS = (
         (THEME, TEXT_PERCENT, Switch("reduced_motion", REDUCED_MOTION, REDUCED_MOTION_EXPLANATION), LANGUAGE),
     ),
     PreferenceSection("Canvas", (VIEW, LAYER, PACE)),
-    PreferenceSection("Engine", (THREADS,)),
+    PreferenceSection("Engine", (THREADS, SHOW_SERVER)),
     PreferenceSection("Storage and privacy", (DATA_FOLDER, OFFLINE)),
     PreferenceSection("Help", (SHOW_SHORTCUTS, OPEN_LOGS, COPY_DIAGNOSTICS)),
 )
+
+SERVER_SWITCH = Switch(
+    "server", "Serve the loaded model", "Starts with Safelight from now on. Every request must show the key."
+)
+SERVER_PORT = Setting(
+    "server_port",
+    "Port",
+    "",
+    "Part of the address. 0 takes a free one, another at each start.",
+    0,
+    65_535,
+    1,
+)
+SERVER_OPEN = Switch(
+    "server_open",
+    "Reachable from other machines",
+    "Off: only programs on this computer reach the server.",
+)
+ELSEWHERE = (SERVER_SWITCH, SERVER_PORT, SERVER_OPEN)
+"""Preferences whose controls are on a page and not in the dialog."""
 
 
 def listed(preferences: Preferences, values: SettingsValues) -> list[tuple[str, str]]:

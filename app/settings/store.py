@@ -8,7 +8,7 @@ from pathlib import Path
 from PySide6.QtCore import QSettings
 
 from app.settings.file import user_settings
-from app.settings.preferences import SECTIONS, THEME, Folder, Preference, Preferences, Switch
+from app.settings.preferences import ELSEWHERE, SECTIONS, THEME, Folder, Preference, Preferences, Switch
 from app.settings.spec import LAYER, PACE, SAMPLER, Choice, Setting
 from app.settings.values import SettingsValues
 from app.system.i18n import tr
@@ -22,6 +22,9 @@ KEYS = {
     "data_folder": "app/data_folder",
     "offline": "app/offline",
     "threads": "engine/threads",
+    "server": "server/on",
+    "server_port": "server/port",
+    "server_open": "server/open",
 }
 LONGEST_PATH = 4096  # characters
 
@@ -98,11 +101,10 @@ def _write(settings: QSettings, key: str, value: object) -> None:
 def read_preferences(settings: QSettings) -> Preferences:
     """The stored preferences; defaults for missing or unreadable ones."""
     found = Preferences()
-    for section in SECTIONS:
-        for item in section.items:
-            value = _stored(settings, item) if item.name in KEYS else None
-            if value is not None:
-                setattr(found, item.name, value)
+    for item in (*(item for section in SECTIONS for item in section.items), *ELSEWHERE):
+        value = _stored(settings, item) if item.name in KEYS else None
+        if value is not None:
+            setattr(found, item.name, value)
     return found
 
 

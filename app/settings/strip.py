@@ -54,6 +54,10 @@ class SettingsStrip(QWidget):
         self._column.addWidget(label(tr("Sampler"), "title"))
         self._column.addWidget(self.reset)
         self._column.addWidget(self.problem)
+        self.refusal = label("", "remark", wrap=True)
+        self.refusal.setAccessibleName(tr("Why settings are not offered"))
+        self.refusal.hide()
+        self._column.addWidget(self.refusal)
         for setting in SAMPLER:
             self.boxes[setting.name] = self._add_number(setting)
         self.seed = SeedBox()
@@ -145,6 +149,13 @@ class SettingsStrip(QWidget):
         self.reduced_motion.setChecked(self._values.reduced_motion)
         self._filling = False
         self._show_state()
+
+    def allow(self, names: frozenset[str] | None, reason: str = "") -> None:
+        """Offer these settings of the sampler alone, None for all; ``reason`` says why not the others."""
+        for name, box in self.boxes.items():
+            box.setEnabled(names is None or name in names)
+        self.refusal.setText(reason)
+        self.refusal.setVisible(bool(reason))
 
     @Slot()
     def refresh(self) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import engine
+from app.bridge.remote_access import only_text, title_of_path
 from app.state.titles import with_adapter
 from app.system.i18n import tr
 from engine import EMBEDDED, SUDOKU, GenerationConfig, SafelightError
@@ -32,8 +33,8 @@ class Contender:
 
 
 def title_of_model(path_or_id: str) -> str:
-    """An embedded model's title, or a folder's name."""
-    return next((known.title for known in EMBEDDED if known.id == path_or_id), Path(path_or_id).name)
+    """An embedded model's title, a folder's name, or where a model is elsewhere."""
+    return next((known.title for known in EMBEDDED if known.id == path_or_id), title_of_path(path_or_id))
 
 
 def adapters() -> tuple[engine.EmbeddedAdapter, ...]:
@@ -82,7 +83,9 @@ def usual_pair(offered: list[Contender]) -> tuple[Contender, Contender]:
 def obstacle(model: LoadedModel) -> str:
     """Why a model cannot be given a puzzle, in a sentence; empty if it can."""
     if not model.capabilities.steps:
-        return tr("{model} tells no denoising steps, which a board is drawn from.", model=model.title)
+        return only_text(model) or tr(
+            "{model} tells no denoising steps, which a board is drawn from.", model=model.title
+        )
     if model.canvas_length < ANSWER_TOKENS:
         return tr(
             "{model} cannot write a board: its canvas holds {length} tokens, and a board takes {needed}.",

@@ -6,7 +6,7 @@ from PySide6.QtCore import QObject, QUrl, Signal, Slot
 from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QDialog, QFileDialog, QWidget
 
-from app.context import CHAT, AppContext
+from app.context import CHAT, SERVER, AppContext
 from app.design.action import Actions
 from app.design.fonts import sized
 from app.design.stylesheet import Rules
@@ -50,7 +50,7 @@ class Dialogs(QObject):
         context = self._context
         opened = SettingsDialog(context.preferences, context.values, context.settings, self._parent)
         opened.changed.connect(self._preference_changed)
-        opened.act_requested.connect(lambda name: opened.say(name, self.act(name)))
+        opened.act_requested.connect(lambda name: opened.say(name, self.act(name, opened)))
         self._dress(opened, style)
         opened.open()
         opened.show_setting(name)
@@ -103,8 +103,8 @@ class Dialogs(QObject):
             case _ if hasattr(context.values, name):
                 context.apply_values()
 
-    def act(self, name: str) -> str:
-        """Run the act of a settings button; returns the result in a sentence."""
+    def act(self, name: str, dialog: QDialog | None = None) -> str:
+        """Run the act of a settings button in ``dialog``; returns the result in a sentence."""
         match name:
             case "open_logs":
                 try:
@@ -116,6 +116,10 @@ class Dialogs(QObject):
             case "copy_diagnostics":
                 QGuiApplication.clipboard().setText(self.diagnostics())
                 return tr("Copied")
+            case "show_server":
+                if dialog is not None:
+                    dialog.accept()
+                self._context.show_page(SERVER)
             case "show_shortcuts":
                 self.open_shortcuts()
         return ""

@@ -5,16 +5,19 @@ from __future__ import annotations
 from PySide6.QtCore import QObject, QTimer, Slot
 from PySide6.QtWidgets import QProgressBar
 
+from app.bridge.remote_access import only_text
 from app.chat.words import parameters
 from app.context import AppContext
+from app.server.words import status_text
 from app.session.session import title_of
 from app.settings.strip import SettingsStrip
 from app.system import memory_use
 from app.system.i18n import tr
 from app.window.statusbar import StatusBar
 from app.window.topbar import TopBar
-from engine.service import AdapterChanged, MemoryUsed, ServiceReply
+from engine.service import AdapterChanged, MemoryUsed, ServiceReply, is_remote
 
+TEXT_SETTINGS = frozenset({"max_new_tokens", "max_denoising_steps"})  # what a server of text may honour
 MEMORY_MS = 2000  # between two readings of the process's memory
 
 
@@ -34,6 +37,8 @@ class Indicators(QObject):
         context.settings_changed.connect(strip.refresh)
         context.models_changed.connect(self._offer_models)
         context.offline_changed.connect(self._show_offline)
+        context.server.changed.connect(self._show_server)
+        context.server.requests_changed.connect(self._show_server)
         context.arrived.connect(self._take)
         context.session.path_changed.connect(self._show_run)
         context.session.ended.connect(self._show_run)
@@ -59,9 +64,13 @@ class Indicators(QObject):
         model, loading = self._context.model, self._context.loading
         if model is not None:
             self._topbar.show_model(model.path_or_id, model.title)
-            facts = (parameters(model.parameter_count), model.device.upper(), model.adapter_title)
+            size = parameters(model.parameter_count) if model.parameter_count else ""
+            where = tr("remote") if is_remote(model.path_or_id) else model.device.upper()
+            text_alone = tr("text alone") if only_text(model) else ""
+            facts = (size, where, text_alone, model.adapter_title)
             self._topbar.facts.setText(" · ".join(filter(None, facts)))
             self._strip.show_values(model.defaults)
+            self._strip.allow(TEXT_SETTINGS if only_text(model) else None, only_text(model))
             self._status.show_model(title_of(model), model.device, model.threads, model.device_reason, model.kernels)
             return
         self._topbar.show_model(*(("", "") if loading is None else (loading.path_or_id, loading.title)))
@@ -84,6 +93,11 @@ class Indicators(QObject):
     @Slot()
     def _show_offline(self) -> None:
         self._status.show_offline(self._context.preferences.offline)
+
+    @Slot()
+    def _show_server(self) -> None:
+        server = self._context.server
+        self._status.show_server(status_text(server.under_way) if server.is_on else "")
 
     # ---------------------------------------------------------------- figures
 

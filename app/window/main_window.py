@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QCloseEvent, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QVBoxLayout, QWidget
 
-from app.context import CHAT, AppContext
+from app.context import CHAT, SERVER, AppContext
 from app.design import icons
 from app.design.controls import Hairline
 from app.design.focus_rings import FocusRings
@@ -119,6 +119,7 @@ class MainWindow(QMainWindow):
         self.sidebar.opened.connect(self._show_chat)
         self.sidebar.new_asked.connect(self._show_chat)
         self.strip.changed.connect(context.apply_values)
+        self.status.server_asked.connect(self._show_server)
         self.dialogs.sampler_asked.connect(self._show_sampler)
         self.appearance.changed.connect(self._dress)
 
@@ -149,6 +150,10 @@ class MainWindow(QMainWindow):
     @Slot()
     def _show_chat(self) -> None:
         self.show_page(CHAT)
+
+    @Slot()
+    def _show_server(self) -> None:
+        self.show_page(SERVER)
 
     @Slot(bool)
     def _toggle_sidebar(self, is_open: bool) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from PySide6.QtCore import QObject, Slot
 from PySide6.QtWidgets import QStackedWidget
 
-from app.context import CHAT, INSPECTOR, MODELS, SUDOKU, AppContext, Lazy, Page
+from app.context import CHAT, INSPECTOR, MODELS, SERVER, SUDOKU, AppContext, Lazy, Page
 from app.design.action import Action
 from engine import Recording
 
@@ -60,6 +60,7 @@ PAGES = (
     PageEntry(INSPECTOR, "Inspector", "See how an answer came about", "Go to the inspector", "Ctrl+2"),
     PageEntry(SUDOKU, "Sudoku", "Watch a model solve a puzzle", "Go to Sudoku", "Ctrl+3"),
     PageEntry(MODELS, "Models", "Download, convert and load models", "Go to the models", "Ctrl+4"),
+    PageEntry(SERVER, "Server", "Let other programs use the model", "Go to the server", "Ctrl+5"),
 )
 """All pages, in the order of the top bar."""
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from PySide6.QtCore import QEvent, QSize, Qt, QTimer, Slot
+from PySide6.QtCore import QEvent, QSize, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QLayout, QSizePolicy, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QLayout, QPushButton, QSizePolicy, QWidget
 
-from app.design.controls import label
+from app.design.controls import button, label
 from app.design.fonts import TEXT_SMALL, px
 from app.design.tokens import Theme
 from app.state.run.stats import RunStats
@@ -45,6 +45,7 @@ FIELDS = (
     Field("memory", "Memory", "Memory this program takes, of the machine's.", 4),
     Field("device_memory", "Graphics memory", "Memory in use on the graphics card, of all it has.", 3),
     Field("model", "Model", "The model that answers.", 1),
+    Field("server", "Local server", "Other programs can use the model. Opens the server's page.", 6),
     Field("steps", "Steps", "Denoising steps of this answer so far, over all its blocks.", 6),
     Field("pace", "Time per block", "Seconds that a block of the canvas takes, however much text it holds.", 7),
     Field("forward", "Tokens per forward", "Tokens of text that each denoising step came to, on average.", 8),
@@ -72,6 +73,8 @@ def style(theme: Theme) -> str:
     return f"""
 QWidget#statusbar {{ background: {theme.surface}; border-top: 1px solid {theme.line}; }}
 QWidget#statusbar QLabel {{ font-size: {TEXT_SMALL}px; color: {theme.faint_ink}; }}
+QWidget#statusbar QPushButton {{ font-size: {TEXT_SMALL}px; min-height: 0; padding: 0; border: none; }}
+QWidget#statusbar QPushButton:hover, QWidget#statusbar QPushButton[ring="true"] {{ color: {theme.ink}; }}
 QWidget#statusbar QLabel#offline, QWidget#statusbar QLabel#unsaved {{ color: {theme.ink}; font-weight: 600; }}
 """
 
@@ -85,6 +88,8 @@ def seconds_text(seconds: float) -> str:
 
 def device_text(device: str) -> str:
     """A device's display name."""
+    if device == "remote":
+        return tr("Remote")
     kind, _, number = device.partition(":")
     return "CPU" if kind == "cpu" else f"GPU {number}" if kind == "cuda" and number else "GPU"
 
@@ -92,13 +97,15 @@ def device_text(device: str) -> str:
 class StatusBar(QWidget):
     """``show_*`` set figures; None removes them. In a narrow window they are shortened or hidden."""
 
+    server_asked = Signal()
+
     def __init__(self) -> None:
         super().__init__()
         self.setObjectName("statusbar")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setAccessibleName(tr("Status"))
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.labels: dict[str, QLabel] = {}
+        self.labels: dict[str, QLabel | QPushButton] = {}
         self._device_tip = ""
         self._texts = dict.fromkeys((field.name for field in FIELDS), NOTHING)
         row = QHBoxLayout(self)
@@ -106,7 +113,7 @@ class StatusBar(QWidget):
         row.setSpacing(GAP)
         row.setSizeConstraint(QLayout.SizeConstraint.SetNoConstraint)  # the window may be narrower than the texts
         for field in FIELDS:
-            made = label()
+            made = self._server() if field.name == "server" else label()
             made.setObjectName(field.name)
             made.setToolTip(tr(field.meaning))
             made.hide()
@@ -119,7 +126,16 @@ class StatusBar(QWidget):
         self._saved.timeout.connect(self._forget_saved)
         self._fit_height()
 
+    def _server(self) -> QPushButton:
+        made = button("", tr("Local server"), role="link")
+        made.clicked.connect(self.server_asked)
+        return made
+
     # ---------------------------------------------------------------- what is shown
+
+    def show_server(self, text: str) -> None:
+        """Show that the local server is on; nothing for an empty text."""
+        self._set_text("server", FigureText(text) if text else NOTHING)
 
     def show_offline(self, is_offline: bool) -> None:
         """Show whether the network is switched off."""
@@ -195,7 +211,7 @@ class StatusBar(QWidget):
             self._texts["forward"] = FigureText(
                 tr("{count} tokens per forward", count=count), tr("{count} tok/fwd", count=count)
             )
-        if tokens_per_second is not None:
+        if tokens_per_second:
             self._texts["speed"] = FigureText(tr("{count} tok/s", count=f"{tokens_per_second:,.0f}"))
         self._fit()
 

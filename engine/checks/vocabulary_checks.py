@@ -26,20 +26,29 @@ def vocabulary_check(
     pinned: Tensor | None = None,
     rough: tuple[float, float] = (0.02, 0.05),
     activations: Activations = BF16,
+    canvases: int = 1,
 ) -> OracleCheck:
     """``vocabulary_stage``: hidden (C, H), a packed table (V, H). The oracle rounds ``activations``, too.
 
     In bf16 two tokens may be nearly tied: ``rough`` are the shares of best tokens and of draws that may differ.
+    Of several ``canvases`` each has some of the rows, in turn, and a temperature and a draw of its own.
     """
     device = hidden.device
+    canvas = torch.arange(len(hidden), device=device) % canvases
 
-    def work(stage: Stage, hidden: Tensor, table: Packed, step: int = 3) -> Work:
+    def knobs(step: int, shift: int) -> dict[str, Tensor]:
+        if canvases == 1:
+            temperature, draw = torch.tensor([0.6], device=device), torch.tensor([(1 << 40) + 7, step], device=device)
+            return {"temperature": temperature, "draw": draw}
+        own, place = canvas.roll(shift), torch.arange(len(hidden), device=device) // canvases
+        return {"temperature": 0.5 + 0.1 * own, "draw": torch.stack([(1 << 40) + own, step + own, place], dim=1)}
+
+    def work(stage: Stage, hidden: Tensor, table: Packed, step: int = 3, shift: int = 0) -> Work:
         def outputs() -> Outputs:
             found = stage(
                 hidden,
                 table,
-                temperature=torch.tensor([0.6], device=device),
-                draw=torch.tensor([(1 << 40) + 7, step], device=device),
+                **knobs(step, shift),
                 cap=CAP,
                 embed_scale=hidden.shape[1] ** 0.5,
                 forbidden=forbidden,
@@ -59,6 +68,7 @@ def vocabulary_check(
 
     states = hidden.float()
     is_rough = hidden.dtype == torch.bfloat16
+    other_run = work(plain.vocabulary_stage, states, table, shift=1)
     return OracleCheck(
         run=work(run, hidden, table),
         oracle=work(plain.vocabulary_stage, states, table),
@@ -66,6 +76,7 @@ def vocabulary_check(
             "the neighbouring tokens' scales": work(plain.vocabulary_stage, states, other_scales(table)),
             "the neighbouring position": work(plain.vocabulary_stage, states.roll(1, 0), table),
             "another step's draw": work(plain.vocabulary_stage, states, table, step=4),
+            **({"another run's settings": other_run} if canvases > 1 else {}),
         },
         tolerances=(
             *(rough if is_rough else (EXACT, EXACT)),

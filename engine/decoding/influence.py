@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -19,22 +18,11 @@ from engine.decoding.prefill import prefill, reuse_prefix
 from engine.decoding.protocols import BlockDenoiser
 from engine.decoding.sampler import non_finite, to_host
 from engine.errors import SafelightError
+from engine.events import Influence
 from engine.layers.kv_cache import KVCache
 from engine.types import Row, Tokens
 
 ROWS = 16  # of a canvas whose distributions are held in float64 at once
-
-
-@dataclass(frozen=True, eq=False)
-class Influence:
-    """What changing one token of a canvas did to the distributions of one step. C positions, K likeliest tokens."""
-
-    position: int  # whose token was changed
-    token: int  # what it was changed to
-    kl: NDArray[np.float32]  # (C,) KL(before || after) in nats, at least 0; 0 at ``position``
-    measured: NDArray[np.bool_]  # (C,) True but at ``position``
-    before_top: tuple[Tokens, NDArray[np.float32]]  # (C, K) likeliest tokens and their probabilities
-    after_top: tuple[Tokens, NDArray[np.float32]]
 
 
 @torch.inference_mode()

@@ -278,13 +278,13 @@ class StepProgram:
     def best(self, raw: Tensor, start: int) -> tuple[Tensor, Tensor]:
         """The highest of raw logits (C, V') of one piece of the vocabulary (C, K at most), and their tokens."""
         if self.forbidden is not None:
-            raw = raw.masked_fill(self.forbidden[start : start + TOP_PIECE], -torch.inf)
+            raw = raw.masked_fill(self.forbidden[start : start + raw.shape[1]], -torch.inf)
         values, ids = raw.topk(min(self.top_ids.shape[1], raw.shape[1]), dim=-1)
         return values, ids + start
 
-    def raw(self, hidden: Tensor, start: int) -> Tensor:
-        """The raw logits (M, TOP_PIECE at most) of hidden states (M, H) for one piece of the vocabulary."""
-        piece = self._rows(start, TOP_PIECE)
+    def raw(self, hidden: Tensor, start: int, count: int) -> Tensor:
+        """The raw logits (M, count at most) of hidden states (M, H) for one piece of the vocabulary."""
+        piece = self._rows(start, count)
         product = kernels.linear_int8 if self.activations.head else kernels.linear
         return F.linear(hidden, piece) if isinstance(piece, Tensor) else product(hidden, piece)
 
@@ -300,7 +300,7 @@ class StepProgram:
         assert self.hidden is not None, "no step was taken"
         cap, size = self.network.config.final_logit_softcapping, self.network.config.vocab_size
         hidden = self.hidden[positions]
-        raw = torch.cat([self.raw(hidden, start) for start in range(0, size, TOP_PIECE)], dim=1).float()
+        raw = torch.cat([self.raw(hidden, start, TOP_PIECE) for start in range(0, size, TOP_PIECE)], dim=1).float()
         logits = torch.tanh(raw / cap) * cap / self.temperature(self.step - 1)
         if self.forbidden is not None:
             logits = logits.masked_fill(self.forbidden, -torch.inf)
@@ -405,13 +405,16 @@ class StepProgram:
 def tell_likeliest(programs: Sequence[StepProgram], hidden: Tensor, logsumexps: Sequence[Tensor]) -> None:
     """Top k in a second walk over the table, a piece at a time, for programs of one network that tell them.
 
+    A piece's logits take no more for several than for one.
+
     Args:
         hidden: the rows (C, H) of each program, one after the other. logsumexps: (C,) of each.
     """
     lengths = [program.length for program in programs]
+    piece = TOP_PIECE >> (len(programs) - 1).bit_length()
     found: list[list[tuple[Tensor, Tensor]]] = [[] for _ in programs]
-    for start in range(0, programs[0].network.config.vocab_size, TOP_PIECE):
-        raw = programs[0].raw(hidden, start)
+    for start in range(0, programs[0].network.config.vocab_size, piece):
+        raw = programs[0].raw(hidden, start, piece)
         for program, own, best in zip(programs, torch.split(raw, lengths), found, strict=True):
             best.append(program.best(own, start))
     for program, best, logsumexp in zip(programs, found, logsumexps, strict=True):

@@ -136,12 +136,13 @@ def linear_shapes(config: ModelConfig) -> list[tuple[int, int]]:
 def _vocabulary(shape: CheckShape) -> Iterator[Named]:
     config, device = shape.config, shape.device
 
-    def make(is_restricted: bool, activations: Activations = BF16) -> OracleCheck:
+    def make(is_restricted: bool, activations: Activations = BF16, canvases: int = 1) -> OracleCheck:
         table = packed(config.vocab_size, config.hidden_size, scheme=INT8, device=device, seed=1)
         table.scales.mul_(2.0)  # entropies of about 7 nats, as in the middle of a run
         hidden = shape.normal(shape.canvas, config.hidden_size, seed=2)
         if not is_restricted:
-            return vocabulary_check(vocabulary.vocabulary_stage, hidden, table, activations=activations)
+            stage = vocabulary.vocabulary_stage
+            return vocabulary_check(stage, hidden, table, activations=activations, canvases=canvases)
         forbidden = torch.arange(config.vocab_size, device=device) % 3 == 1
         pinned = torch.full((shape.canvas,), -1, dtype=torch.int32, device=device)
         pinned[1], pinned[5] = 7, config.vocab_size - 1
@@ -150,3 +151,4 @@ def _vocabulary(shape: CheckShape) -> Iterator[Named]:
     for name, is_restricted in (("vocabulary stage", False), ("vocabulary stage, tokens pinned and forbidden", True)):
         yield name, partial(make, is_restricted)
     yield "vocabulary stage, int8 activations", partial(make, False, Activations(head=True, soft=True))
+    yield "vocabulary stage, several runs", partial(make, False, canvases=3)

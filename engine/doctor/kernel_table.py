@@ -196,11 +196,14 @@ def _vocabulary(capability: int) -> list[Build]:
     }  # fmt: skip
     # Rows of the table are loaded in pieces of 16 bytes, ahead of their use.
     rows = CodeBudget(spill_bytes=40, matrix_units="H", loads_in_flight=1, ptx_without=("ld.global.b8",))
+    score = shape | block | bf16 | {"HAS_SCALES": True, "HAS_FORBIDDEN": True, "hidden_scales_ptr": None}
     return [
-        Build(
-            "vocabulary", "score", capability, vocabulary.score_kernel,
-            shape | block | bf16 | {"HAS_SCALES": True, "HAS_FORBIDDEN": True, "hidden_scales_ptr": None}, AHEAD,
-            stages=vocabulary.STAGES,
+        *(
+            Build(
+                "vocabulary", f"score{note}", capability, vocabulary.score_kernel, score | {"EACH": each}, AHEAD,
+                stages=vocabulary.STAGES,
+            )
+            for note, each in (("", False), (" several runs", True))
         ),
         Build(
             "vocabulary", "embed", capability, vocabulary.embed_kernel, shape | block | bf16 | more, rows,
@@ -229,7 +232,7 @@ def _int8(capability: int) -> list[Build]:
         ),
     ]  # fmt: skip
     shape = {"V": VOCABULARY, "K": HIDDEN, "CHUNK": PROCESSORS * TILE_TOKENS}
-    head = {"HAS_SCALES": True, "HAS_FORBIDDEN": True}
+    head = {"HAS_SCALES": True, "HAS_FORBIDDEN": True, "EACH": False}
     soft = {"units_ptr": None} if capability == 90 else {}
     weights = {} if soft else {"weights_ptr": "i8"}
     score = replace(loop, spill_bytes={89: 80, 90: 40}.get(capability, 0))  # outside the loop

@@ -19,6 +19,8 @@ from engine.config import GenerationConfig, ModelConfig
 from engine.decoding import sampling
 from engine.decoding.generate import complete
 from engine.decoding.prefill import commit
+from engine.decoding.protocols import LaunchStep
+from engine.decoding.step_batch import launch_together
 from engine.decoding.step_program import StepFacts, StepProgram
 from engine.doctor import interpreter
 from engine.doctor.reporter import Found, Reporter
@@ -35,6 +37,7 @@ ROOM = 4  # canvases that a cache has room for after the context
 SEED = 11
 AGAIN = 20  # repeated runs of the same canvas, on a card
 BITS, ROUNDING = 0.0, 1e-4  # nats that entropies may differ by
+APART = 0.05  # nats by which a run's entropies may differ, on average, from those of the run in one pass with another
 
 
 def run(reporter: Reporter, device: str, quick: bool) -> None:
@@ -54,7 +57,9 @@ def run(reporter: Reporter, device: str, quick: bool) -> None:
         how = "graph against eager" if place.type == "cuda" else "fused kernels against the plain path"
         reporter.check(f"steps, {how}", ways.alike)
         reporter.check(f"a step that commits, {how}", partial(ways.alike, commits=True))
+        reporter.check(f"a step of two runs, {how}", ways.joint)
         if place.type == "cuda":
+            reporter.check("a step of two runs against each alone", ways.apart)
             reporter.check("after the cache's buffers moved", partial(ways.alike, canvases=3 * ROOM))
             if not quick:
                 reporter.check(f"the same canvas {AGAIN} times", ways.repeated)
@@ -96,6 +101,43 @@ class _Comparison:
             found += self.steps_of(program, self.canvas(seed=3), None)
         return found
 
+    def joint(self) -> Found:
+        """Whether both ways agree on steps of two runs in one pass.
+
+        On a CPU the plain way is each run by itself. On a card both are joint: runs by themselves round differently.
+        """
+        on_card = self.network.device.type == "cuda"
+        plain, fast = self.steps_of_two(False, together=on_card), self.steps_of_two(True, together=True)
+        if not all(step.finite for step in plain + fast):
+            return False, "logits are not finite"
+        differing = _first_difference(plain, fast, self.tolerance)
+        return differing is None, differing or f"alike in {len(fast)} steps"
+
+    def apart(self) -> Found:
+        """Entropies of a first step of two runs in one pass, against those of each by itself."""
+        ways = (self.steps_of_two(False, together) for together in (False, True))
+        gaps = [(one.entropy - other.entropy).abs().mean() for one, other in zip(*ways, strict=True)][:2]
+        gap = float(torch.stack(gaps).max())
+        return gap < APART, f"{gap:.3f} nats apart on average"
+
+    def steps_of_two(self, is_fast: bool, together: bool) -> list[StepFacts]:
+        """The steps of two runs in turn: the first commits a canvas, the second has another draw and other settings."""
+        held = [self.program(is_fast) for _ in range(2)]  # with their caches, which programs do not keep alive
+        programs = [program for program, _ in held]
+        programs[1].seed(SEED + 1)
+        settings = [self.settings(bound) for bound in (2.0, 1.0)]
+        for program, config, committed in zip(programs, settings, (self.canvas(seed=2), None), strict=True):
+            program.begin(self.canvas(seed=program.commits + 4), None, config, committed)
+        found = []
+        for step in range(self.steps):
+            launches = [LaunchStep(program, step) for program in programs]
+            for group in [launches] if together else [[launch] for launch in launches]:
+                launch_together(group, captures=is_fast)
+            if step == 0:
+                programs[0].cache.advance(programs[0].length)
+            found += [_copied(program.collect(step)) for program in programs]
+        return found
+
     def repeated(self) -> Found:
         """Whether replays of one canvas give the same bits."""
         program, _cache = self.program(True)
@@ -133,20 +175,25 @@ class _Comparison:
 
     def steps_of(self, program: StepProgram, canvas: Tensor, committed: Tensor | None) -> list[StepFacts]:
         """The facts of each step of one canvas."""
-        settings = GenerationConfig(max_denoising_steps=self.steps, entropy_bound=2.0, confidence_threshold=0.0)
-        program.begin(canvas, None, settings, committed)
+        program.begin(canvas, None, self.settings(), committed)
         found = []
         for step in range(self.steps):
             program.launch(step)
             if step == 0 and committed is not None:
                 program.cache.advance(len(committed))
-            facts = program.collect(step)
-            found.append(StepFacts._make(part.clone() if isinstance(part, Tensor) else part for part in facts))
+            found.append(_copied(program.collect(step)))
         return found
+
+    def settings(self, entropy_bound: float = 2.0) -> GenerationConfig:
+        return GenerationConfig(max_denoising_steps=self.steps, entropy_bound=entropy_bound, confidence_threshold=0.0)
 
     def canvas(self, seed: int = 1) -> Tensor:
         device, config = self.network.device, self.network.config
         return torch.randint(config.vocab_size, (config.canvas_length,), generator=draws(device, seed), device=device)
+
+
+def _copied(facts: StepFacts) -> StepFacts:
+    return StepFacts._make(part.clone() if isinstance(part, Tensor) else part for part in facts)
 
 
 def _first_difference(one: list[StepFacts], other: list[StepFacts], tolerance: float) -> str | None:

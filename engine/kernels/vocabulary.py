@@ -95,11 +95,8 @@ def score_kernel(
         scales = tl.load(scales_ptr + row)
         logits *= scales[None, :]
     # cap * tanh(logit / cap) / temperature, in units of log 2
-    if EACH:
-        stretch = (cap * LOG2E / tl.load(temperature_ptr + near))[:, None]
-    else:
-        stretch = cap * LOG2E / tl.load(temperature_ptr)
-    logits = (2.0 / (1.0 + tl.exp2(logits * (-2.0 * LOG2E / cap))) - 1.0) * stretch
+    temperature = tl.load(temperature_ptr + near)[:, None] if EACH else tl.load(temperature_ptr)
+    logits = (2.0 / (1.0 + tl.exp2(logits * (-2.0 * LOG2E / cap))) - 1.0) * (cap * LOG2E / temperature)
     allowed = token < V
     if HAS_FORBIDDEN:
         allowed = allowed & (tl.load(forbidden_ptr + row) == 0)

@@ -118,12 +118,15 @@ def parts(build: Build, config: ModelConfig, mode: Mode, context: int) -> dict[s
     }
 
 
-def kernel_pass(config: ModelConfig, mode: Mode, tokens: int) -> int:
-    """The most that a pass by kernels holds, whatever lies before it: of its experts, or of its attention layers."""
+def kernel_pass(config: ModelConfig, mode: Mode, tokens: int, is_joint: bool = False) -> int:
+    """The most that a pass by kernels holds, whatever lies before it: of its experts, or of its attention layers.
+
+    is_joint: of several runs, whose projected rows are copied out and attended ones back.
+    """
     hidden = config.hidden_size
     experts = HELD_ROWS * hidden + config.top_k_experts * (config.moe_intermediate_size + hidden)
     heads = config.num_attention_heads * max(layer.head_dim for layer in config.layers)
-    attention = 6 * hidden + 4 * heads  # queries as projected, turned, attended; keys and values
+    attention = 6 * hidden + (7 if is_joint else 4) * heads  # queries as projected, turned, attended; keys and values
     return tokens * mode.dtype.itemsize * max(experts, attention)
 
 
@@ -132,12 +135,17 @@ def step_memory(config: ModelConfig, mode: Mode) -> int:
 
     That is a pass of two canvases, one to be committed, or the vocabulary stage, or its logits for a top k.
     """
+    soft = config.canvas_length * config.hidden_size * mode.dtype.itemsize
+    return LIBRARIES + soft + max(kernel_pass(config, mode, 2 * config.canvas_length), kernel_stage(config, mode))
+
+
+def kernel_stage(config: ModelConfig, mode: Mode, canvases: int = 1) -> int:
+    """The most that the vocabulary stage by kernels holds, or the logits of a piece of the vocabulary for a top k."""
     d, length, hidden = mode.dtype.itemsize, config.canvas_length, config.hidden_size
-    soft = length * hidden * d
     statistics = length * config.vocab_size // 128 * 7 * 4  # of each tile of tokens
     stage = statistics + 8 * 4 * length * hidden  # a chunk's weights, sums of the soft embedding
-    top = length * min(TOP_PIECE, config.vocab_size) * 2 * d + 4 * soft  # logits, and without forbidden tokens
-    return LIBRARIES + soft + max(kernel_pass(config, mode, 2 * length), stage, top)
+    top = length * min(TOP_PIECE, config.vocab_size) * 2 * d  # logits, and without forbidden tokens
+    return max(canvases * stage, top + 4 * canvases * length * hidden * d)
 
 
 def reserve(config: ModelConfig, mode: Mode, held: int, context: int) -> int:
@@ -163,9 +171,17 @@ def segments(config: ModelConfig, held: int) -> int:
 
 def layer_pass(config: ModelConfig, mode: Mode, context: int) -> int:
     """The most that a plain denoising or causal pass holds: of its attention layers, or of its experts."""
-    d = mode.dtype.itemsize
     canvas = config.canvas_length * (2 if mode.is_program else 1)  # one is committed with the next
     tokens = max(canvas, min(PIECE, context))
+    return rows_pass(config, mode, context, tokens, tokens)
+
+
+def rows_pass(config: ModelConfig, mode: Mode, context: int, rows: int, tokens: int) -> int:
+    """The most that a plain pass of so many rows holds, of which ``tokens`` look at one text.
+
+    Where they are not all, as in a pass of several runs, those of each are copied out and back.
+    """
+    d = mode.dtype.itemsize
     sliding = min(context, config.sliding_window - 1) + tokens
     full = context + config.canvas_length
     masks = tokens * (full + sliding)  # one of each kind, a byte a pair, in a causal pass
@@ -176,39 +192,43 @@ def layer_pass(config: ModelConfig, mode: Mode, context: int) -> int:
         copies = heads if heads > own and not mode.on_cpu else 0
         if mode.on_cpu and d == 2:
             copies += copies or own  # the CPU's kernel reorders keys and values of 16 bits
-        queries, keys = tokens * heads * layer.head_dim, tokens * own * layer.head_dim
+        queries, keys = rows * heads * layer.head_dim, rows * own * layer.head_dim
         turning = queries * max(5 * d, d + 12)  # terms of RoPE, or of the norm in fp32
+        copied = 2 * queries * d if rows > tokens else 0
         bias = tokens * looked_at * d  # the mask as numbers
         unpacking = _unpacking(mode, mode.precision.attention, heads * layer.head_dim * config.hidden_size)
-        looking = 2 * copies * looked_at * layer.head_dim * d + 3 * queries * d + max(bias, unpacking)
+        looking = 2 * copies * looked_at * layer.head_dim * d + 3 * queries * d + copied + max(bias, unpacking)
         return 2 * keys * d + max(turning, looking)
 
     inner = 4 * config.moe_intermediate_size * d
     if not mode.precision.is_packed and config.runs_all_experts:
-        experts = tokens * config.num_experts * inner
+        experts = rows * config.num_experts * inner
     else:
-        experts = tokens * (inner + 2 * config.hidden_size * d)
+        experts = rows * (inner + 2 * config.hidden_size * d)
         unpacked = _unpacking(mode, mode.precision.experts, 2 * config.moe_intermediate_size * config.hidden_size)
-        if mode.on_cpu and mode.precision.is_packed and tokens * config.top_k_experts >= cpu.LEAST_PAIRS:
-            experts += available_threads() * (unpacked + 4 * tokens * config.hidden_size)  # each has a sum of its own
+        if mode.on_cpu and mode.precision.is_packed and rows * config.top_k_experts >= cpu.LEAST_PAIRS:
+            experts += available_threads() * (unpacked + 4 * rows * config.hidden_size)  # each has a sum of its own
         else:
             experts += unpacked
-    stream = 3 * tokens * config.hidden_size * max(d, 4)  # residual stream, its norm in fp32, a branch's result
+    stream = 3 * rows * config.hidden_size * max(d, 4)  # residual stream, its norm in fp32, a branch's result
     return stream + masks + max(*map(attention, set(config.layers)), experts)
 
 
-def vocabulary_stage(config: ModelConfig, mode: Mode) -> tuple[int, int]:
+def vocabulary_stage(config: ModelConfig, mode: Mode, canvases: int = 1) -> tuple[int, int]:
     """What stays from step to step, and the peak of head, sampler and soft embedding, on the plain path.
+
+    canvases: of programs in one pass.
 
     The conditioning logits stay (C V d). The soft embedding has them as fp32 probabilities and in the
     model's type beside an unpacked piece of the table; the sampler has ``SAMPLER`` fp32 buffers.
     """
-    rows = config.canvas_length * config.hidden_size
+    positions = canvases * config.canvas_length
+    rows = positions * config.hidden_size
     if mode.is_program:
         piece = min(cpu_vocabulary.PIECE, config.vocab_size)
         table = piece * config.hidden_size * cpu.number(mode.dtype).itemsize
         threads = min(available_threads(), -(-config.vocab_size // piece))
-        return 4 * rows, 2 * 4 * rows + threads * (2 * 4 * rows + table + LOGITS * 4 * config.canvas_length * piece)
+        return 4 * rows, 2 * 4 * rows + threads * (2 * 4 * rows + table + LOGITS * 4 * positions * piece)
     d, wide = mode.dtype.itemsize, config.canvas_length * config.vocab_size
     soft = 4 * wide + (d * wide if d < 4 else 0)
     soft += _unpacking(mode, mode.precision.embedding, config.vocab_size * config.hidden_size)

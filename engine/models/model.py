@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -133,15 +133,18 @@ class Model:
         why = kernels.why_plain(self.device) or "the kernels compute in bfloat16"
         return Sentence("plain torch: {reason}", reason=why)
 
-    def chat_ids(self, messages: Sequence[Message], **options: Any) -> list[int]:
+    def chat_ids(
+        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = (), **options: Any
+    ) -> list[int]:
         """Token ids of a conversation up to where the model's answer begins.
 
         Raises:
-            SafelightError: there is no message, the last one is blank, or the chat template refuses them.
+            SafelightError: there is no message, the last one is blank and no tool's result, or the chat template
+                refuses them.
         """
-        if not messages or not messages[-1]["content"].strip():
+        if not messages or not (messages[-1]["content"].strip() or messages[-1]["role"] == "tool"):
             raise SafelightError("the prompt is empty; write something first")
-        return self.tokenizer.encode(self.chat_template.render(messages, **options))
+        return self.tokenizer.encode(self.chat_template.render(messages, tools, **options))
 
 
 def load_model(

@@ -11,10 +11,10 @@ from engine.server.logprobs import TokenChance, chances
 from engine.server.stopping import StopFinder
 from engine.service import LoadedModel
 from engine.text.output import ContentPart, OutputParser, OutputPart, ThoughtPart, ToolCallArguments, ToolCallStarted
+from engine.text.output_parts import joined
+from engine.text.tags import CALL, CALL_END, CLOSE, OPEN, TAGS
 
 FinishReason = Literal["stop", "length", "tool_calls"]
-GRAMMAR = ("<|channel>", "<channel|>", "<|tool_call>", "<tool_call|>", '<|"|>')
-"""Special tokens that say how an answer is divided; others are no part of its text."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,7 @@ class ServedAnswer:
         self._in_thought = settings.starts_in_thought
         self._in_call = False
         self._chances: list[TokenChance] = []
+        self._content_length = self._told_length = 0  # characters passed on, and of the tokens told of
         self._calls = 0
         self._reason: FinishReason | None = None
         self.tokens: list[int] = []
@@ -66,7 +67,9 @@ class ServedAnswer:
     @property
     def finish_reason(self) -> FinishReason:
         """Why the answer ended."""
-        if self._calls and self._reason in (None, "stop"):
+        if self._parser.cut_calls:
+            return "length"  # so that nobody acts on half a call
+        if self._calls and self._reason != "length":
             return "tool_calls"
         return self._reason or "stop"
 
@@ -91,12 +94,14 @@ class ServedAnswer:
 
     def finish(self) -> list[OutputPart]:
         """What was held back, at the end of the run."""
-        parts = [] if self.is_complete and self._stop.found else self._divide("", at_end=True)
-        return merged(parts)
+        if self._reason == "stop":
+            return []  # nothing is wanted of what follows
+        return self._divide(self._text()[len(self._written) :], at_end=True)
 
     def take_chances(self) -> list[TokenChance]:
         """The tokens of the content that were added since the last call."""
         taken, self._chances = self._chances, []
+        self._told_length += sum(len(chance.text) for chance in taken)
         return taken
 
     def _add_block(self, event: CanvasCommitted) -> list[OutputPart]:
@@ -111,16 +116,18 @@ class ServedAnswer:
             self._reason, self.is_complete = "length", True
         self.tokens += tokens
         self._note_tokens(tokens)
-        text = self._model.write([token for token in self.tokens if self._is_text(token)])
-        if not self.is_complete:
-            text = text.rstrip("\N{REPLACEMENT CHARACTER}")  # a character's first bytes; the others come
+        text = self._text().rstrip("\N{REPLACEMENT CHARACTER}")  # a character's first bytes; the others may come
         fresh, self._written = text[len(self._written) :], text
-        return merged(self._divide(fresh, at_end=False))
+        return self._divide(fresh, at_end=False)
+
+    def _text(self) -> str:
+        """All tokens written out, with what divides the answer and no other marks."""
+        return self._model.write([token for token in self.tokens if self._is_text(token)])
 
     def _is_text(self, token: int) -> bool:
         if not self._model.is_special(token):
             return True
-        return not self._settings.is_raw and self._model.piece(token) in GRAMMAR
+        return not self._settings.is_raw and self._model.piece(token) in TAGS
 
     def _note_tokens(self, tokens: Sequence[int]) -> None:
         """Count thoughts, and keep what is known of the tokens of the content."""
@@ -130,56 +137,49 @@ class ServedAnswer:
             known = chances(tokens, self._last_step, told, self._model)
         for token, chance in zip(tokens, known, strict=True):
             mark = self._model.piece(token) if self._model.is_special(token) else ""
-            if mark in ("<|channel>", "<channel|>"):
-                self._in_thought = mark == "<|channel>"
-            elif mark in ("<|tool_call>", "<tool_call|>"):
-                self._in_call = mark == "<|tool_call>"
+            if mark in (OPEN, CLOSE):
+                self._in_thought = mark == OPEN
+            elif mark in (CALL, CALL_END):
+                self._in_call = mark == CALL
             is_content = not (self._in_thought or self._in_call)
-            self.reasoning_tokens += self._in_thought or mark == "<channel|>"
+            self.reasoning_tokens += self._in_thought or mark == CLOSE
             if chance is not None and is_content and not mark:
                 self._chances.append(chance)
 
     def _divide(self, text: str, *, at_end: bool) -> list[OutputPart]:
-        parts: list[OutputPart]
-        if self._settings.is_raw:
-            parts = [ContentPart(text)]
-        else:
+        parts: list[OutputPart] = [ContentPart(text)]
+        if not self._settings.is_raw:
             parts = self._parser.feed(text) + (self._parser.finish() if at_end else [])
         passed: list[OutputPart] = []
         for part in parts:
             match part:
                 case ContentPart():
-                    passed.append(ContentPart(self._stop.feed(part.text)))
+                    passed.append(self._content(self._stop.feed(part.text)))
                     if self._stop.found is not None:
                         self._reason, self.is_complete = "stop", True
-                        return passed
+                        self._drop_chances()
+                        break
                 case ToolCallStarted():
                     if self._calls and self._settings.one_call:
                         self._reason, self.is_complete = "stop", True
-                        return passed
+                        break
                     self._calls += 1
                     passed.append(part)
                 case ThoughtPart() | ToolCallArguments():
                     passed.append(part)
-        if at_end:
-            passed.append(ContentPart(self._stop.finish()))
-        return passed
+        if at_end and self._stop.found is None:
+            passed.append(self._content(self._stop.finish()))
+        return joined(part for part in passed if part != ContentPart(""))
 
+    def _content(self, text: str) -> ContentPart:
+        self._content_length += len(text)
+        return ContentPart(text)
 
-def merged(parts: Sequence[OutputPart]) -> list[OutputPart]:
-    """Neighbours of a kind as one, without empty ones."""
-    merged: list[OutputPart] = []
-    for part in parts:
-        last = merged[-1] if merged else None
-        match part, last:
-            case (ContentPart(text=""), _) | (ThoughtPart(text=""), _):
-                pass
-            case ContentPart(), ContentPart():
-                merged[-1] = ContentPart(last.text + part.text)
-            case ThoughtPart(), ThoughtPart():
-                merged[-1] = ThoughtPart(last.text + part.text)
-            case ToolCallArguments(), ToolCallArguments() if part.index == last.index:
-                merged[-1] = ToolCallArguments(part.index, last.json_fragment + part.json_fragment)
-            case _:
-                merged.append(part)
-    return merged
+    def _drop_chances(self) -> None:
+        """Nothing is said of tokens behind the end of the content."""
+        length = self._told_length
+        for place, chance in enumerate(self._chances):
+            if length >= self._content_length:
+                del self._chances[place:]
+                return
+            length += len(chance.text)

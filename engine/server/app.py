@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import traceback
+from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -11,12 +13,20 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from engine.server import chat, completions, info, tokens
+from engine.server import chat, completions, dialect, info, page, responses, tokens
 from engine.server.context import ServerContext
 from engine.server.errors import ApiError
 from engine.server.security import Gate
 
-ROUTES = (info.routes, chat.routes, completions.routes, tokens.routes)
+ROUTES = (
+    info.routes,
+    chat.routes,
+    completions.routes,
+    responses.routes,
+    tokens.routes,
+    dialect.routes,
+    page.routes,
+)
 SENTENCES = {
     404: "There is nothing at this path; the routes are those of OpenAI's API, under /v1.",
     405: "This path is not asked with that method.",
@@ -46,7 +56,10 @@ async def _refuse_by_status(_request: Request, error: Exception) -> Response:
     return ApiError(error.status_code, said, headers=error.headers).response
 
 
-async def _fail(_request: Request, error: Exception) -> Response:
+async def _fail(request: Request, error: Exception) -> Response:
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    name = f"{type(error).__name__} in {Path(place.filename).name}:{place.lineno}"  # its message may quote a prompt
+    log.error("%s failed: %s", request.scope.get("path"), name)
     return ApiError(500, f"Something went wrong in the server ({type(error).__name__}).").response
 
 

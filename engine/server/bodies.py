@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect, Request
@@ -14,6 +14,7 @@ from engine.server.context import ServerContext
 from engine.server.errors import ApiError
 
 JSON_VALUES = 100_000
+MOST_ERRORS = 50  # of a request that are looked at
 Body = TypeVar("Body", bound=BaseModel)
 
 
@@ -22,23 +23,33 @@ async def read_body(request: Request, context: ServerContext, kind: type[Body]) 
     Raises:
         ApiError: it is not JSON, too large, too slow, or not what ``kind`` says; names the field.
     """
-    data = await _read(request, context)
+    raw = await read_object(request, context, context.options.body_bytes, JSON_VALUES)
     try:
-        raw = parse_json(data.decode(), "the body", values=JSON_VALUES)
+        return kind.model_validate(raw)
+    except ValidationError as error:
+        raise in_words(error, raw) from None
+
+
+async def read_object(request: Request, context: ServerContext, most: int, values: int) -> dict[str, Any]:
+    """A JSON object of at most so many bytes and values.
+
+    Raises:
+        ApiError: it is none, too large or too slow.
+    """
+    data = await _read(request, context.options.body_seconds, most)
+    try:
+        raw = parse_json(data.decode(), "the body", values=values)
     except UnicodeDecodeError as error:
         raise ApiError(400, f"The body is not UTF-8 text (byte {error.start}).", code="invalid_json") from None
     except SafelightError as error:
         raise ApiError(400, f"{error}.", code="invalid_json") from None
     if not isinstance(raw, dict):
         raise ApiError(400, "The body must be a JSON object.", code="invalid_json")
-    try:
-        return kind.model_validate(raw)
-    except ValidationError as error:
-        raise in_words(error) from None
+    return raw
 
 
-async def _read(request: Request, context: ServerContext) -> bytes:
-    headers, most = request.headers, context.options.body_bytes
+async def _read(request: Request, seconds: float, most: int) -> bytes:
+    headers = request.headers
     close = {"Connection": "close"}  # what is left of the body is not read
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
@@ -53,7 +64,7 @@ async def _read(request: Request, context: ServerContext) -> bytes:
         raise too_large
     parts, size = [], 0
     try:
-        async with asyncio.timeout(context.options.body_seconds):
+        async with asyncio.timeout(seconds):
             async for part in request.stream():
                 size += len(part)
                 if size > most:
@@ -66,11 +77,12 @@ async def _read(request: Request, context: ServerContext) -> bytes:
     return b"".join(parts)
 
 
-def in_words(error: ValidationError) -> ApiError:
-    """The first thing that is wrong, with its field."""
-    first = error.errors(include_url=False, include_context=False)[0]
-    field = ".".join(str(part) for part in first["loc"])
-    kind = first["type"]
+def in_words(error: ValidationError, raw: dict[str, Any]) -> ApiError:
+    """What is wrong, with its field: of several the one that stands deepest, where fields may be of several types."""
+    found = error.errors(include_url=False, include_context=False, include_input=False)[:MOST_ERRORS]
+    first = max(found, key=lambda one: len(_place(one["loc"], raw)))
+    kind, known = first["type"], _place(first["loc"], raw)
+    field = ".".join([*known, str(first["loc"][-1])] if kind == "missing" else known)
     if kind == "extra_forbidden":
         return ApiError(
             400,
@@ -82,3 +94,15 @@ def in_words(error: ValidationError) -> ApiError:
         return ApiError(400, f"The field {quoted(field)} is missing.", param=field, code="missing_required_parameter")
     said = str(first["msg"]).removeprefix("Value error, ").rstrip(".")
     return ApiError(400, f"{field or 'The body'}: {said}.", param=field[:200] or None, code="invalid_value")
+
+
+def _place(place: tuple[int | str, ...], raw: Any) -> list[str]:
+    """Where it stands in the request, without the names of the types that were tried there."""
+    known: list[str] = []
+    for part in place:
+        try:
+            raw = raw[part]
+        except (KeyError, IndexError, TypeError):
+            break
+        known.append(str(part))
+    return known

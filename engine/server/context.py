@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from engine.catalog import ADAPTERS
 from engine.errors import quoted
-from engine.events import StepFinished
 from engine.server.errors import ApiError, loading, no_model
 from engine.server.live import LiveRequests
 from engine.server.metrics import Metrics
 from engine.server.options import ServerOptions
 from engine.service import LoadedModel, Scheduler
-
-FrameWriter = Callable[[StepFinished, LoadedModel], dict[str, Any]]
-"""A denoising step as the fields of a chunk, for clients that ask for ``diffusion_frames``."""
 
 
 @dataclass(eq=False)
@@ -28,7 +22,6 @@ class ServerContext:
     options: ServerOptions
     live: LiveRequests = field(default_factory=LiveRequests)
     metrics: Metrics = field(default_factory=Metrics)
-    frame: FrameWriter | None = None
     started: float = field(default_factory=time.time)
     is_stopping: bool = False
 

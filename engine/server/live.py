@@ -16,6 +16,7 @@ from engine.trace.recording import Recording
 LiveState = Literal["waiting", "running", "finished", "failed", "cancelled"]
 ENDED: tuple[LiveState, ...] = ("finished", "failed", "cancelled")
 MOST_ENDED = 50  # that stay on the list
+MOST_EVENTS = 2_000  # of the traces of those that ended; older traces are let go. A large model's step takes 20 kB
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class LiveRequest:
     prompt_tokens: int = 0
     tokens: int = 0  # of the answer so far
     seconds: float = 0.0  # from the request to now, or to its end
-    trace: Recording | None = field(default=None, compare=False, repr=False)
+    trace: Recording | None = field(default=None, compare=False, repr=False)  # None too where it was let go
     stop: threading.Event = field(default_factory=threading.Event, compare=False, repr=False)
 
     def cancel(self) -> None:
@@ -65,9 +66,17 @@ class LiveRequests:
             if after.state in ENDED:
                 del self._active[id]
                 self._ended.appendleft(after)
+                self._let_go_of_traces()
             else:
                 self._active[id] = after
         self._report()
+
+    def _let_go_of_traces(self) -> None:
+        events = 0
+        for place, request in enumerate(self._ended):
+            events += len(request.trace.entries) if request.trace is not None else 0
+            if place and events > MOST_EVENTS and request.trace is not None:
+                self._ended[place] = replace(request, trace=None)
 
     def snapshot(self) -> tuple[LiveRequest, ...]:
         """Newest first; those under way, then those that ended."""

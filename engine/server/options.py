@@ -36,6 +36,7 @@ class ServerOptions:
         request_seconds: from a request to the end of its answer.
         comment_seconds: after so long without news a stream says that it is alive.
         answer_tokens: the longest answer where ``max_tokens`` is not given.
+        keeps_traces: runs are stored as files, where the backend stores files.
     """
 
     host: str = "127.0.0.1"
@@ -52,6 +53,7 @@ class ServerOptions:
     request_seconds: float = 1800.0
     comment_seconds: float = 5.0
     answer_tokens: int = 4096
+    keeps_traces: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 65_535:

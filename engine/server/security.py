@@ -14,10 +14,11 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from engine.server import page
 from engine.server.errors import ApiError
 from engine.server.options import LOOPBACK_NAMES, ServerOptions
 
-PUBLIC_PATHS = frozenset({"/", "/health", "/v1/health"})  # which say nothing of anybody
+PUBLIC_PATHS = frozenset({*page.FILES, "/health", "/v1/health"})  # which say nothing of anybody
 PREFLIGHT_SECONDS = "600"
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
 

@@ -9,15 +9,17 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
-from engine.events import CanvasCommitted, Event, StepFinished
-from engine.server.answer import ServedAnswer, merged
+from engine.events import CanvasCommitted, Event
+from engine.server.answer import ServedAnswer
 from engine.server.context import ServerContext
 from engine.server.errors import ApiError
+from engine.server.frames import CanvasFrames
 from engine.server.planning import RunPlan
 from engine.server.runs import ServedRun
-from engine.server.sse import ALIVE, send_stream
+from engine.server.sse import ALIVE, joined, send_stream
 from engine.service import RunAdvanced
 from engine.text.output import OutputPart
+from engine.text.output_parts import joined as joined_parts
 
 
 class AnswerWriter(Protocol):
@@ -51,7 +53,7 @@ class RunResponse:
                     await self._send_stream(run, send)
                 else:
                     parts = [part async for _, found in self._advance(run, None) for part in found]
-                    body = self._writer.whole(merged(parts), self._answer)
+                    body = self._writer.whole(joined_parts(parts), self._answer)
                     await JSONResponse(body)(scope, receive, send)
             except ClientDisconnect:
                 pass  # there is nobody left to tell
@@ -64,6 +66,8 @@ class RunResponse:
         """A run's events, each with what it adds to the answer; None when it starts and while nothing is new."""
         async for reply in run.replies(patience):
             if not isinstance(reply, RunAdvanced):
+                if reply is not None and reply.trace.header.model.fingerprint != self._plan.model.fingerprint:
+                    raise ApiError(503, "Another model was loaded meanwhile; ask again.", code="other_model")
                 yield None, []
                 continue
             parts = self._answer.fold(reply.event)
@@ -80,11 +84,11 @@ class RunResponse:
     async def _send_stream(self, run: ServedRun, send: Send) -> None:
         growth = self._stream(run)
         first = await anext(growth)  # what is refused before it begins is refused with a status of its own
-        await send_stream(_joined(first, growth), send, self._context.options.send_seconds)
+        await send_stream(joined(first, growth), send, self._context.options.send_seconds)
 
     async def _stream(self, run: ServedRun) -> AsyncIterator[bytes]:
-        writer, frame = self._writer, self._context.frame if self._plan.has_frames else None
-        is_begun = False
+        writer, plan, is_begun = self._writer, self._plan, False
+        frames = CanvasFrames(plan.model, plan.request.config.max_denoising_steps) if plan.has_frames else None
         try:
             async for event, parts in self._advance(run, self._context.options.comment_seconds):
                 if not is_begun:
@@ -92,8 +96,9 @@ class RunResponse:
                     yield b"".join(writer.begin())
                 if event is None and not parts:
                     yield ALIVE
-                if isinstance(event, StepFinished) and frame is not None:
-                    yield b"".join(writer.add_frame(frame(event, self._plan.model)))
+                frame = frames.fold(event) if frames is not None and event is not None else None
+                if frame is not None:
+                    yield b"".join(writer.add_frame(frame))
                 if parts:
                     yield b"".join(writer.add(parts, self._answer))
             yield b"".join(writer.end(self._answer))
@@ -109,9 +114,3 @@ class RunResponse:
         metrics.add("generated_tokens_total", len(answer.tokens))
         metrics.add("denoising_steps_total", answer.steps)
         metrics.add("canvas_positions_total", answer.positions)
-
-
-async def _joined(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    yield first
-    async for part in rest:
-        yield part

@@ -12,6 +12,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Send
 
 DONE = "[DONE]"
+EVENTS = "text/event-stream; charset=utf-8"
 ALIVE = b": developing\n\n"
 
 
@@ -22,14 +23,14 @@ def event(data: dict[str, Any] | str, name: str | None = None) -> bytes:
     return f"{head}data: {text}\n\n".encode("utf-8", "replace")
 
 
-async def send_stream(parts: AsyncIterator[bytes], send: Send, seconds: float) -> None:
+async def send_stream(parts: AsyncIterator[bytes], send: Send, seconds: float, kind: str = EVENTS) -> None:
     """Send the parts of a stream as they come.
 
     Raises:
         ClientDisconnect: the client does not take a part within ``seconds``.
     """
     headers = [
-        (b"content-type", b"text/event-stream; charset=utf-8"),
+        (b"content-type", kind.encode()),
         (b"x-accel-buffering", b"no"),
     ]
 
@@ -45,3 +46,10 @@ async def send_stream(parts: AsyncIterator[bytes], send: Send, seconds: float) -
         async for part in parts:
             await give({"type": "http.response.body", "body": part, "more_body": True})
     await give({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def joined(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """A stream whose first part was taken already."""
+    yield first
+    async for part in rest:
+        yield part

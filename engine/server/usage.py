@@ -25,7 +25,7 @@ def usage_of(answer: ServedAnswer, plan: RunPlan) -> dict[str, Any]:
 
 
 def timings_of(answer: ServedAnswer) -> dict[str, Any]:
-    """llama-server's ``timings``, with what diffusion adds; times are of the engine, in milliseconds."""
+    """llama-server's ``timings``, with what Unsloth's server adds; times are of the engine, in milliseconds."""
     fresh, written = answer.prompt_tokens - answer.cached_tokens, len(answer.tokens)
     return {
         "cache_n": answer.cached_tokens,
@@ -38,6 +38,11 @@ def timings_of(answer: ServedAnswer) -> dict[str, Any]:
         "diffusion": True,
         "diffusion_blocks": answer.blocks,
         "diffusion_steps": answer.steps,
+        "diffusion_canvas": answer.positions // max(answer.steps, 1),
+        "diffusion_prompt_n": answer.prompt_tokens,
+        "diffusion_decode_ms": 1000 * answer.seconds,
+        "diffusion_output_tok_s": _rate(written, answer.seconds),
+        "diffusion_steps_per_second": _rate(answer.steps, answer.seconds),
     }
 
 

@@ -27,7 +27,8 @@ from engine.service.replies import (
     ServiceReply,
     TraceNotKept,
 )
-from engine.service.requests import AdapterRequest, InfluenceRequest, LoadRequest, RunKind, RunRequest
+from engine.service.requests import AdapterRequest, InfluenceRequest, LoadRequest, RunKind, RunRequest, is_remote
+from engine.service.routing import RoutedBackend
 from engine.service.scheduler import BusyError, Outlet, Scheduler
 
 __all__ = [
@@ -50,6 +51,7 @@ __all__ = [
     "ModelUnloaded",
     "Outlet",
     "PassWanted",
+    "RoutedBackend",
     "RunAdvanced",
     "RunEnded",
     "RunKind",
@@ -60,5 +62,6 @@ __all__ = [
     "Scheduler",
     "ServiceReply",
     "TraceNotKept",
+    "is_remote",
     "run_alone",
 ]

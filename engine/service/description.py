@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from engine import catalog
 from engine.errors import SafelightError
@@ -46,6 +46,7 @@ def describe(model: Model, request: LoadRequest, identity: ModelIdentity, capabi
         capabilities=capabilities,
         traits=catalog.traits(model.name),
         reads_system=_reads(model, [_SYSTEM, _QUESTION], _SYSTEM),
+        reads_tools=_reads_tools(model),
         reads_history=_reads(model, [_QUESTION, _ANSWER, _NEXT], _QUESTION),
     )
 
@@ -53,6 +54,10 @@ def describe(model: Model, request: LoadRequest, identity: ModelIdentity, capabi
 _SYSTEM = {"role": "system", "content": "4f1c"}
 _QUESTION, _NEXT = {"role": "user", "content": "9a7e"}, {"role": "user", "content": "c3d5"}
 _ANSWER = {"role": "assistant", "content": "2b68"}
+_TOOL: Mapping[str, Any] = {
+    "type": "function",
+    "function": {"name": "d7e1", "description": "-", "parameters": {"type": "object", "properties": {}}},
+}
 
 
 def _reads(model: Model, messages: Sequence[Message], wanted: Message) -> bool:
@@ -63,9 +68,17 @@ def _reads(model: Model, messages: Sequence[Message], wanted: Message) -> bool:
         return True
 
 
-def count_tokens(model: Model, messages: Sequence[Message]) -> int:
+def _reads_tools(model: Model) -> bool:
+    """Whether the model's template writes the tools that are offered."""
+    try:
+        return _TOOL["function"]["name"] in model.chat_template.render([_QUESTION], [_TOOL])
+    except SafelightError:
+        return False
+
+
+def count_tokens(model: Model, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> int:
     """Number of tokens of a conversation in the model's template."""
-    return model.tokenizer.count(model.chat_template.render(messages))
+    return model.tokenizer.count(model.chat_template.render(messages, tools))
 
 
 def prompt_ids(model: Model, request: RunRequest) -> list[int]:
@@ -80,5 +93,4 @@ def prompt_ids(model: Model, request: RunRequest) -> list[int]:
     if request.kind == "completion":
         ids, first = model.tokenizer.encode(request.text), model.config.bos_token_id
         return ids if ids[:1] == [first] else [first, *ids]
-    tools = {"tools": list(request.tools)} if request.tools else {}
-    return model.chat_ids(request.messages, enable_thinking=request.think, **tools)
+    return model.chat_ids(request.messages, request.tools, enable_thinking=request.think)

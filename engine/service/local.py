@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from engine.config import GenerationConfig
 from engine.errors import SafelightError
-from engine.events import CanvasCommitted, Event
+from engine.events import CanvasCommitted, Event, Influence
 from engine.service.backend import RunSteps
 from engine.service.cache_pool import CachePool
 from engine.service.capabilities import Capabilities
@@ -42,7 +42,6 @@ from engine.trace.recording import Recording, entry_of
 if TYPE_CHECKING:
     import threading
 
-    from engine.decoding.influence import Influence
     from engine.decoding.protocols import Pass
     from engine.layers.kv_cache import KVCache
     from engine.models.model import Model
@@ -230,7 +229,11 @@ class LocalBackend:
         Counted in the thread of the runs, since an unknown template and tokenizer may be slow.
         """
         context = model.config.max_position_embeddings
-        found = fit(request.messages, lambda messages: count_tokens(model, messages), context, request.reserve)
+
+        def count(messages: Sequence[Message]) -> int:
+            return count_tokens(model, messages, request.tools)
+
+        found = fit(request.messages, count, context, request.reserve)
         if found.problem:
             raise _RefusedError(found.problem)
         return tuple(dict(message) for message in found.kept)

@@ -38,6 +38,11 @@ def reporting_candidates(config: GenerationConfig) -> GenerationConfig:
     return config if config.top_k >= TOP_K else config.replace(top_k=TOP_K)
 
 
+def _question(messages: Sequence[Message]) -> str:
+    """What the user said last; the last message where no user said anything."""
+    return str(next((each for each in reversed(messages) if each["role"] == "user"), messages[-1])["content"])
+
+
 class Recorder:
     """Begins the records of runs, in one thread.
 
@@ -76,10 +81,10 @@ class Recorder:
         if request.source is None:
             header = TraceHeader(
                 model=self._model or ModelIdentity(""),
-                prompt=messages[-1]["content"] if messages else request.text,
+                prompt=_question(messages) if messages else request.text,
                 config=reporting_candidates(request.config),
                 seed=request.seed,
-                messages=messages,
+                messages=tuple({"role": message["role"], "content": message["content"]} for message in messages),
                 prompt_ids=prompt_ids,
                 think=request.think,
             )

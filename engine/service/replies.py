@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from engine.catalog import Traits
 from engine.config import GenerationConfig
-from engine.events import Event
+from engine.events import Event, Influence
 from engine.service.capabilities import Capabilities
 from engine.service.requests import InfluenceRequest, RunRequest
 from engine.text.message import Message
 from engine.text.reply import Reply
 from engine.trace.recording import Recording
-
-if TYPE_CHECKING:
-    from engine.decoding.influence import Influence
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +46,7 @@ class LoadedModel:
     traits: Traits = field(default_factory=Traits)
     reads_system: bool = True  # its template writes the system prompt,
     reads_history: bool = True  # and what was said before the last message
+    reads_tools: bool = False  # and the tools that are offered
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,13 @@ from engine.text.message import Message
 from engine.trace.header import new_id
 from engine.trace.recording import Recording
 
+SCHEMES = ("http://", "https://")
 RunKind = Literal["chat", "completion", "puzzle", "fork", "infill"]
+
+
+def is_remote(path_or_id: str) -> bool:
+    """Whether a model's path or id is the address of one that another machine runs."""
+    return path_or_id.startswith(SCHEMES)
 
 
 @dataclass(frozen=True)

@@ -227,15 +227,18 @@ class Scheduler:
     # ---------------------------------------------------------------- the thread
 
     def _serve(self) -> None:
-        while True:
-            self._admit()
-            runs = list(self._active)
-            for run in runs:
-                self._take_further(run)
-            passes = [run for run in self._active if run.wanted is not None and not run.is_paused]
-            self._perform(passes)
-            if not passes and not self._wait(runs):
-                return
+        while self._wait(can_go_on=self._turn()):
+            pass
+
+    def _turn(self) -> bool:
+        """Take all runs one pass further; whether one of them can go on at once. While it waits, nothing is held."""
+        self._admit()
+        runs = list(self._active)
+        for run in runs:
+            self._take_further(run)
+        passes = [run for run in self._active if run.wanted is not None and not run.is_paused]
+        self._perform(passes)
+        return bool(passes) or any(run in self._active and not run.is_paused for run in runs)
 
     def _admit(self) -> None:
         """Begin what waits, in order."""
@@ -321,12 +324,11 @@ class Scheduler:
         if run.steps is not None:
             self._resume(run, functools.partial(run.steps.throw, error))  # it reports what failed
 
-    def _wait(self, runs: Sequence[_Run]) -> bool:
+    def _wait(self, *, can_go_on: bool) -> bool:
         """Wait where there is nothing to do; False to end the thread."""
         with self._changed:
             if self._is_closing and not self._active and not self._waiting:
                 return False
-            can_go_on = any(run in self._active and not run.is_paused for run in runs)
             if not (can_go_on or self._has_news or self._is_closing):
                 self._changed.wait(POLL_SECONDS if self._active or self._waiting else None)
             self._has_news = False

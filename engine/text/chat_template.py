@@ -11,9 +11,16 @@ from engine.files import read_json, read_text
 from engine.text.message import Message
 from engine.text.template_budget import TemplateBudget
 from engine.text.template_compiling import MOST_SOURCE, compile_template, render
+from engine.text.template_values import TemplateValues
 
-STEPS, STEPS_PER_MESSAGE, STEPS_PER_CHARACTER = 500_000, 3_000, 4
-"""What a rendering may take. Published templates take about 150 a message, and a third of one a character."""
+STEPS, STEPS_PER_MESSAGE, STEPS_PER_VALUE, STEPS_PER_CHARACTER = 500_000, 3_000, 100, 4
+"""What a rendering may take. Published templates take about 150 a message, 60 a value of a tool, and a third of one a
+character."""
+
+MOST_VALUES, MOST_CHARACTERS = 500_000, 2**28
+"""Of all messages; far more than any context has."""
+MOST_TOOL_VALUES, MOST_TOOL_CHARACTERS = 20_000, 2**20
+"""Of all tools; those of a hundred tools have a tenth of it."""
 
 LARGEST, LARGEST_PER_CHARACTER = 2**20, 8
 """Items and characters of the largest value that a rendering may make."""
@@ -47,22 +54,31 @@ class ChatTemplate:
                 tokens[name] = token
         return ChatTemplate(source, tokens)
 
-    def render(self, messages: Sequence[Message], **options: Any) -> str:
+    def render(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = (), **options: Any) -> str:
         """The prompt text up to where the model's turn begins.
 
-        The budget grows with the messages; a template that needs more is refused.
+        The budget grows with what is handed over; a template that needs more is refused.
 
         Args:
             messages: oldest first.
+            tools: functions that the model may call, as OpenAI describes them.
             options: passed to the template, ``enable_thinking`` for instance.
 
         Raises:
-            SafelightError: the template refuses these messages, or takes too much.
+            SafelightError: the template refuses these messages, or takes too much; or they, or the tools, are out of
+                bounds.
         """
-        characters = sum(len(text) for message in messages for text in message.values())
+        said = TemplateValues("the messages", MOST_VALUES, MOST_CHARACTERS)
+        offered = TemplateValues("the tools", MOST_TOOL_VALUES, MOST_TOOL_CHARACTERS)
+        values = {"messages": said.copied(messages), "add_generation_prompt": True}
+        if tools:
+            values["tools"] = offered.copied(tools)
+        characters = said.characters + offered.characters
         budget = TemplateBudget(
-            STEPS + STEPS_PER_MESSAGE * len(messages) + STEPS_PER_CHARACTER * characters,
+            STEPS
+            + STEPS_PER_MESSAGE * len(messages)
+            + STEPS_PER_VALUE * (said.values + offered.values)
+            + STEPS_PER_CHARACTER * characters,
             LARGEST + LARGEST_PER_CHARACTER * characters,
         )
-        values = {"messages": [dict(message) for message in messages], "add_generation_prompt": True}
         return render(self._template, budget, {**values, **self._tokens, **options})

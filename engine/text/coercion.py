@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 MOST_DIGITS = 300  # of a number; what is longer is a string
@@ -43,9 +43,10 @@ class ToolSchema:
         for schema in self._all():
             said = schema.get("type")
             names.update(name.lower() for name in _listed(said) if isinstance(name, str))
-            values = [*_listed(schema.get("enum")), *([schema["const"]] if "const" in schema else [])]
             if said is None:
-                names.update(_type_of(value) for value in values[:_MOST_SCHEMAS])
+                names.update(_type_of(value) for value in _listed(schema.get("enum"))[:_MOST_SCHEMAS])
+            if said is None and "const" in schema:
+                names.add(_type_of(schema["const"]))
         return frozenset(names)
 
     def takes_strings(self) -> bool:
@@ -75,8 +76,8 @@ class ToolSchema:
         return found
 
 
-def _listed(value: object) -> list[Any]:
-    return list(value) if isinstance(value, list | tuple) else [] if value is None else [value]
+def _listed(value: object) -> Sequence[Any]:
+    return value if isinstance(value, list | tuple) else () if value is None else (value,)
 
 
 def _type_of(value: object) -> str:

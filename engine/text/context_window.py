@@ -31,7 +31,8 @@ class Fit:
 def fit(messages: Sequence[Message], count: Count, limit: int, reserve: int) -> Fit:
     """Leave out the oldest turns until the rest and the answer fit.
 
-    System messages at the front and the last message always stay. A turn is a user's message with its answers.
+    System messages at the front and everything from the last user's message on always stay, so that a tool's result
+    keeps its call. A turn is a user's message with its answers.
     ``count`` is called once when everything fits, and about log2(turns) + 2 times when it does not.
     """
     if not messages:
@@ -40,7 +41,7 @@ def fit(messages: Sequence[Message], count: Count, limit: int, reserve: int) -> 
     room = limit - reserve
 
     def without(dropped: int) -> tuple[Message, ...]:
-        return (*head, *(message for turn in turns[dropped:] for message in turn), last)
+        return (*head, *(message for turn in turns[dropped:] for message in turn), *last)
 
     tokens = count(without(0))
     if tokens <= room:
@@ -60,16 +61,18 @@ def fit(messages: Sequence[Message], count: Count, limit: int, reserve: int) -> 
     return Fit(without(enough), enough, tokens, limit, reserve)
 
 
-def _split(messages: Sequence[Message]) -> tuple[list[Message], list[list[Message]], Message]:
-    """System messages at the front, the turns in between, the last message."""
-    earlier = list(messages[:-1])
+def _split(messages: Sequence[Message]) -> tuple[list[Message], list[list[Message]], Sequence[Message]]:
+    """System messages at the front, the turns in between, the last turn."""
+    users = [place for place, message in enumerate(messages) if message["role"] == "user"]
+    end = users[-1] if users else len(messages) - 1
+    earlier = list(messages[:end])
     begin = next((place for place, message in enumerate(earlier) if message["role"] != "system"), len(earlier))
     turns: list[list[Message]] = []
     for message in earlier[begin:]:
         if message["role"] == "user" or not turns:
             turns.append([])
         turns[-1].append(message)
-    return earlier[:begin], turns, messages[-1]
+    return earlier[:begin], turns, messages[end:]
 
 
 def _problem(tokens: int, limit: int, reserve: int) -> str:

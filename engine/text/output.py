@@ -31,7 +31,7 @@ from engine.text.output_parts import (
     joined,
 )
 from engine.text.running_text import RunningText, ThoughtText
-from engine.text.tags import CALL, CALL_END, CLOSE, ENDS, MARK, OPEN, THINK, THINK_END, TagSplitter
+from engine.text.tags import CALL, CALL_END, CLOSE, ENDS, MARK, OPEN, THINK, THINK_END, THOUGHT, TagSplitter
 from engine.text.tool_call import ToolCallReader
 
 __all__ = [
@@ -43,7 +43,7 @@ Schemas = Mapping[str, Mapping[str, Any]]
 """The JSON schema of each tool's parameters, by its name; says what values without marks are."""
 
 _NONE: Schemas = MappingProxyType({})
-_THOUGHT = "thought\n"
+_BEGINS_THOUGHT = f"{THOUGHT}\n"
 _MOST_START = 64  # characters of white space before it
 
 
@@ -111,10 +111,10 @@ class OutputParser:
         text, self._start = self._start + text, ""
         body = text.lstrip()
         if len(text) - len(body) <= _MOST_START:
-            if body.startswith(_THOUGHT):
+            if body.startswith(_BEGINS_THOUGHT):
                 self._begin_thought(named=False, takes_think_end=True)
-                return body[len(_THOUGHT) :]
-            if _THOUGHT.startswith(body):
+                return body[len(_BEGINS_THOUGHT) :]
+            if _BEGINS_THOUGHT.startswith(body):
                 self._start = text
                 return ""
         self._state = "content"
@@ -149,6 +149,8 @@ class OutputParser:
                 return self._content.is_at_line_start
             case "thought":
                 return self._thought.is_at_line_start or (tag == THINK_END and self._takes_think_end)
+            case "call":
+                return not self._call.is_in_arguments
         return False
 
     def _take_mark(self) -> None:
@@ -173,7 +175,7 @@ class OutputParser:
     def _leave(self, tag: str) -> None:
         """A tag ends what is open, or the end of the text; content comes next."""
         if self._state == "start":
-            start = "" if tag == CLOSE and self._start.strip() == _THOUGHT.strip() else self._start
+            start = "" if tag == CLOSE and self._start.strip() == THOUGHT else self._start
             self._start = ""
             self._give(ContentPart(self._content.add(start)))
         elif self._state == "thought":

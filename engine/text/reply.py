@@ -1,40 +1,54 @@
-"""Splits an answer's tokens into text and thinking. Knows no network.
-
-Thinking is between the tokens that open and close a channel named "thought". Source: the released checkpoint's
-chat template.
-"""
+"""An answer's tokens to what is shown of it: text and thinking. Knows no network."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
+
+from engine.text.output import ContentPart, OutputParser, ThoughtPart, ToolCallArguments, ToolCallStarted
+from engine.text.output_parts import joined
+from engine.text.tags import CALL, CALL_END, CLOSE, MARK, OPEN
 
 if TYPE_CHECKING:
     from engine.text.tokenizer import Tokenizer
 
-OPEN, CLOSE = "<|channel>", "<channel|>"
-THOUGHT = "thought"
+_IN_LETTERS = re.compile(r"\A\s*thought\n|</?think>")  # a thought without a token of its own
 
 
 class Reply(NamedTuple):
-    """An answer for display."""
+    """An answer for display. A call of a tool is a line of its text."""
 
     text: str
     thinking: str = ""
 
 
 def read_reply(tokenizer: Tokenizer, ids: Iterable[int]) -> Reply:
-    """Split an answer's tokens. The content of a channel that is still open is thinking."""
-    opening, closing = tokenizer.token_id(OPEN), tokenizer.token_id(CLOSE)
-    text: list[int] = []
-    thinking: list[int] = []
-    inside = False
-    for token in (int(token) for token in ids):
-        if token == opening:
-            inside = True
-        elif token == closing:
-            inside = False
-        else:
-            (thinking if inside else text).append(token)
-    thought = tokenizer.decode(thinking).removeprefix(THOUGHT).strip() if thinking else ""
-    return Reply(tokenizer.decode(text), thought)
+    """Split an answer's tokens. The content of a thought that is still open is thinking.
+
+    Only the tokens of thoughts and calls count among special tokens: an answer's end is known before.
+    """
+    tokens = [int(token) for token in ids]
+    tags = {tokenizer.token_id(tag) for tag in (OPEN, CLOSE, CALL, CALL_END, MARK)}
+    if tags.isdisjoint(tokens):
+        written = tokenizer.decode(tokens)
+        if not _IN_LETTERS.search(written):  # as most answers, which are read at each redrawing
+            return Reply(written)
+    else:
+        kept = [token for token in tokens if token in tags or not tokenizer.is_special(token)]
+        written = tokenizer.decode(kept, skip_special=False)
+    parser = OutputParser()
+    text: list[str] = []
+    thinking: list[str] = []
+    for part in joined([*parser.feed(written), *parser.finish()]):
+        match part:
+            case ContentPart(piece):
+                text.append(piece)
+            case ThoughtPart(piece):
+                thinking.append(piece)
+            case ToolCallStarted(_, name):
+                gap = "\n" if text and not text[-1].endswith("\n") else ""
+                text.append(f"{gap}call {name}")
+            case ToolCallArguments(index, arguments):
+                text.append(f"({arguments}{'…' if index in parser.cut_calls else ''})\n")
+    return Reply("".join(text), "".join(thinking))

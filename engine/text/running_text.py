@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from engine.text.tags import beginning
+from engine.text.tags import THOUGHT, beginning
 
 _TAIL = 32  # characters that are remembered of what was given out; more than any tag has
-_NAME = "thought"
 
 
 class RunningText:
@@ -91,11 +90,11 @@ class ThoughtText:
         """What to give out of the next piece."""
         if self._start is not None:
             text = (self._start + text).lstrip()
-            if _NAME.startswith(text):
+            if THOUGHT.startswith(text):
                 self._start = text
                 return ""
-            if text.startswith(_NAME) and text[len(_NAME)].isspace():
-                text = text[len(_NAME) :]
+            if text.startswith(THOUGHT) and text[len(THOUGHT)].isspace():
+                text = text[len(THOUGHT) :]
             self._start = None
         return self._spaced(self._text.add(text))
 
@@ -106,7 +105,7 @@ class ThoughtText:
     def end(self) -> str:
         """What still waits when the thought ends."""
         start, self._start = self._start, None
-        return self._spaced(self._text.add(start)) if start and start != _NAME else ""
+        return self._spaced(self._text.add(start)) if start and start != THOUGHT else ""
 
     def _spaced(self, text: str) -> str:
         body = text.rstrip()

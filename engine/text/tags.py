@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterator
 
 OPEN, CLOSE = "<|channel>", "<channel|>"
+THOUGHT = "thought"
+"""The name of a thought's channel, in a line of its own behind ``OPEN``."""
 THINK, THINK_END = "<think>", "</think>"
 CALL, CALL_END = "<|tool_call>", "<tool_call|>"
 MARK = '<|"|>'

@@ -11,7 +11,7 @@ from tokenizers import Encoding
 from tokenizers import Tokenizer as FastTokenizer
 
 from engine.errors import SafelightError, quoted
-from engine.text.tokenizer_file import read_tokenizer_file
+from engine.text.tokenizer_file import read_tokenizer_file, reduced
 
 MOST_CHARACTERS = 2**21  # encoded at once; each may become a token of 200 bytes
 MOST_ID = 2**32 - 1
@@ -36,6 +36,13 @@ class Tokenizer:
         data = read_tokenizer_file(path)
         with _in_words(f"{path} is damaged; download it again"):
             return Tokenizer(FastTokenizer.from_buffer(data))
+
+    @staticmethod
+    def from_bytes(data: bytes, name: str) -> Tokenizer:
+        """As ``from_folder``, of what the file holds; ``name`` says in messages what it is."""
+        found = reduced(data, name)
+        with _in_words(f"{name} is damaged; ask for it again"):
+            return Tokenizer(FastTokenizer.from_buffer(found))
 
     @property
     def vocab_size(self) -> int:

@@ -45,6 +45,11 @@ def read_tokenizer_file(path: Path) -> bytes:
         raise SafelightError(f"{path} is missing; download the model again") from None
     except OSError as error:
         raise SafelightError(f"{path} cannot be read: {error.strerror or error}") from error
+    return reduced(data, str(path))
+
+
+def reduced(data: bytes, name: str) -> bytes:
+    """As ``read_tokenizer_file``, of what such a file holds; ``name`` is for messages."""
     bulk: list[bytes] = []
 
     def keep(found: re.Match[bytes]) -> bytes:
@@ -54,14 +59,14 @@ def read_tokenizer_file(path: Path) -> bytes:
     try:
         outline = _BULK.sub(keep, data).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise SafelightError(f"{path} is damaged: it is not UTF-8 text (byte {error.start})") from error
-    raw = parse_json(outline, str(path))
+        raise SafelightError(f"{name} is damaged: it is not UTF-8 text (byte {error.start})") from error
+    raw = parse_json(outline, name)
     try:
         return _rebuilt(raw, bulk)
     except SafelightError as error:
-        raise SafelightError(f"{path} {error}") from error
+        raise SafelightError(f"{name} {error}") from error
     except (TypeError, ValueError, KeyError, AttributeError, IndexError, RecursionError) as error:
-        raise SafelightError(f"{path} is damaged ({type(error).__name__}: {error}); download it again") from error
+        raise SafelightError(f"{name} is damaged ({type(error).__name__}: {error}); download it again") from error
 
 
 def _rebuilt(raw: Any, bulk: list[bytes]) -> bytes:

@@ -40,6 +40,7 @@ class ToolArguments:
         self._levels = [(opener, schema)]  # what is open: the bracket, and the schema of what is inside
         self._state: _State = "key"
         self._held: list[str] = []  # of a key, or of a value that is not given out before its end
+        self._has_text = False  # what is held is more than white space
         self._key = ""
         self._schema = schema  # of the value that comes next, or is being read
         self._inner = 0  # brackets that are open in a bare text
@@ -61,8 +62,8 @@ class ToolArguments:
     def mark(self) -> None:
         """A string's mark."""
         match self._state:
-            case "key" if not self._held_text():
-                self._held.clear()
+            case "key" if not self._has_text:
+                self._clear()
                 self._state = "marked key"
             case "marked key":
                 self._state = "behind key"
@@ -119,7 +120,7 @@ class ToolArguments:
             self._key = _without_quotes(self._held_text())
             self._schema = schema.member(self._key)
             self._state = "value"
-        elif sign == "{" and opener == "(" and not self._held_text():
+        elif sign == "{" and opener == "(" and not self._has_text:
             self._levels[-1] = (sign, schema)  # call:NAME({…})
         elif sign == ",":
             self._next()
@@ -175,6 +176,7 @@ class ToolArguments:
     def _hold(self, text: str) -> None:
         if self._state not in ("behind key", "behind value"):
             self._held.append(text)
+            self._has_text = self._has_text or bool(text.strip())
 
     def _hold_until(self, ends: re.Pattern[str], text: str, place: int) -> tuple[str, int]:
         """Hold the text before the next sign; returns that sign, empty where none comes, and the place behind it."""
@@ -185,6 +187,10 @@ class ToolArguments:
         self._hold(text[place : found.start()])
         return found[0], found.end()
 
+    def _clear(self) -> None:
+        self._held.clear()
+        self._has_text = False
+
     def _held_text(self) -> str:
         return "".join(self._held).strip()
 
@@ -193,7 +199,7 @@ class ToolArguments:
     def _next(self) -> None:
         """An entry or an item may begin."""
         opener, schema = self._levels[-1]
-        self._held.clear()
+        self._clear()
         if opener == "[":
             self._key, self._schema, self._state = "", schema, "value"
         else:
@@ -202,7 +208,7 @@ class ToolArguments:
     def _begin(self, state: _State) -> None:
         """A value begins."""
         self._json.begin(self._key)
-        self._held.clear()
+        self._clear()
         self._state = state
 
     def _end_value(self) -> None:
@@ -218,7 +224,7 @@ class ToolArguments:
             self._json.write(json.dumps(_without_escapes(held), ensure_ascii=False))
         else:
             self._json.write(coerced(_without_escapes(held).strip(), self._schema.types()))
-        self._held.clear()
+        self._clear()
         self._state = "behind value"
 
     def _push(self, opener: str) -> None:

@@ -46,6 +46,11 @@ class ToolCallReader:
         """Whether no further call is read."""
         return self._calls >= MOST_CALLS
 
+    @property
+    def is_in_arguments(self) -> bool:
+        """Whether the text that comes next is of a call's arguments."""
+        return self._state in ("arguments", "cut")
+
     def take(self) -> list[OutputPart]:
         """What was read since the last time."""
         taken, self._parts = self._parts, []

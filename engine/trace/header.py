@@ -131,12 +131,12 @@ class TraceHeader:
         model, parent = raw.get("model"), raw.get("parent")
         if not isinstance(model, dict) or not isinstance(parent, dict | None):
             raise PayloadError("its header lacks the model")
-        config, unknown = _read_config(raw.get("config"))
+        config, unknown = read_config(raw.get("config"))
         header = TraceHeader(
             model=ModelIdentity(
                 canvas_length=whole(model, "canvas_length", 0, MOST_POSITIONS),
                 vocab_size=whole(model, "vocab_size", 0, MOST_TOKENS),
-                eos_token_ids=_tokens(model, "eos_token_ids"),
+                eos_token_ids=read_tokens(model, "eos_token_ids"),
                 **{name: text(model, name, MOST_NAME) for name in MODEL_TEXTS},
                 **{name: text(model, name, MOST_NAME) for name in LATER_TEXTS if name in model},
             ),
@@ -144,11 +144,11 @@ class TraceHeader:
             config=config,
             seed=whole(raw, "seed", 0, 2**63 - 1),
             messages=_read_messages(raw.get("messages")),
-            prompt_ids=_tokens(raw, "prompt_ids"),
+            prompt_ids=read_tokens(raw, "prompt_ids"),
             think=raw.get("think") is True,
             parent=None if parent is None else Parent(_id(parent), *(whole(parent, of, 0) for of in ("block", "step"))),
-            changes=_read_changes(raw.get("changes", [])),
-            marks=_marks(raw.get("marks", [])),
+            changes=read_changes(raw.get("changes", [])),
+            marks=read_marks(raw.get("marks", [])),
             id=_id(raw),
             created=text(raw, "created", MOST_NAME),
             app_version=text(raw, "app_version", MOST_NAME),
@@ -205,7 +205,7 @@ def _id(raw: Mapping[str, Any]) -> str:
     return value
 
 
-def _tokens(raw: Mapping[str, Any], name: str) -> tuple[int, ...]:
+def read_tokens(raw: Mapping[str, Any], name: str) -> tuple[int, ...]:
     value = raw.get(name)
     if not isinstance(value, list) or len(value) > MOST_ANSWER or not all(map(_is_token, value)):
         raise PayloadError(f"its {name} are no tokens")
@@ -221,7 +221,7 @@ def _are_cells(pairs: Iterable[tuple[int, int]]) -> bool:
     return all(position < MOST_POSITIONS and token < MOST_TOKENS for position, token in pairs)
 
 
-def _marks(raw: Any) -> tuple[Mark, ...]:
+def read_marks(raw: Any) -> tuple[Mark, ...]:
     try:
         marks = tuple(Mark(one["block"], one["start"], one["stop"]) for one in raw)
     except (SafelightError, TypeError, KeyError) as error:
@@ -241,7 +241,7 @@ def _read_messages(raw: Any) -> tuple[dict[str, str], ...]:
     return tuple({"role": text(message, "role"), "content": text(message, "content")} for message in raw)
 
 
-def _read_changes(raw: Any) -> tuple[Fork, ...]:
+def read_changes(raw: Any) -> tuple[Fork, ...]:
     if not isinstance(raw, list):
         raise PayloadError("its changes are none")
     try:
@@ -259,8 +259,12 @@ def _read_changes(raw: Any) -> tuple[Fork, ...]:
     return changes
 
 
-def _read_config(raw: Any) -> tuple[GenerationConfig, tuple[str, ...]]:
-    """The settings that this version knows, and the names of others."""
+def read_config(raw: Any) -> tuple[GenerationConfig, tuple[str, ...]]:
+    """The settings that this version knows, and the names of others.
+
+    Raises:
+        PayloadError: they are none.
+    """
     if not isinstance(raw, dict):
         raise PayloadError("its settings are missing")
     known = {setting.name: setting.default for setting in dataclasses.fields(GenerationConfig)}

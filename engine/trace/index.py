@@ -154,14 +154,14 @@ class Order:
     def __init__(self, is_fork: bool) -> None:
         self._is_fork = is_fork
         self._block, self._step = -1, -1
-        self._is_open = self._is_read = False
+        self._is_open = self._is_read = self._is_text = False
         self.is_over = False
 
     def allows(self, kind: bytes, block: int, step: int) -> bool:
         """Whether an event's record, or FAIL, may come next; if so it has come."""
         if kind == b"CANV":
             next_one = block > self._block if self._is_fork else block == self._block + 1
-            fits = not self._is_open and step == -1 and next_one
+            fits = not (self._is_open or self._is_text) and step == -1 and next_one
             self._block, self._step, self._is_open = block, -1, True
         elif kind == b"STEP":
             fits = self._is_open and block == self._block and step == self._step + 1
@@ -171,6 +171,7 @@ class Order:
             self._is_open = False
         elif kind == b"PART":
             fits = block == step == self._block == -1
+            self._is_text = True
         else:
             fits = block == step == -1 and (kind != b"PREF" or not (self._is_open or self._is_read))
             self._is_read = True

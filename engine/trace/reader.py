@@ -240,12 +240,11 @@ class TraceFile(Recording):
 
     def _unfinished(self, found: Reply) -> Reply:
         """With what the file has no text of: a block at which it ends, token by token, or what had arrived."""
-        kinds = {entry.kind for entry in self.entries[-1:]}
         draft = Draft(self.config.eos_token_ids)
-        if "step" in kinds:
-            draft.fold(self.event(-1))
-        elif "text" in kinds:
+        if any(entry.kind == "text" for entry in self.entries):
             draft = Draft.of(self.events)
+        elif self.entries and self.entries[-1].kind == "step":
+            draft.fold(self.event(-1))
 
         def decode(tokens: Iterable[int]) -> Reply:
             return Reply("".join(self.piece(token) for token in tokens if not self.is_special(token)))

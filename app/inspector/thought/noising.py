@@ -16,7 +16,7 @@ from app.state.run.settling import RunOrder
 from app.system.i18n import tr, trn
 from engine import Recording, SafelightError
 from engine.service import RunEnded, RunRequest, RunStarted, ServiceReply
-from engine.text.reply import CLOSE, OPEN
+from engine.text.tags import CLOSE, OPEN
 
 
 class Noising(QObject):

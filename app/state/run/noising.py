@@ -9,7 +9,7 @@ import numpy as np
 from app.state.run.canvas import Tokens
 from app.state.run.settling import RunOrder, thinking
 from engine import Fork, SafelightError
-from engine.text.reply import THOUGHT
+from engine.text.tags import THOUGHT
 
 Piece = Callable[[int], str]
 MOST_DRAWS = 1_000

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from app.state.run.canvas import Mask, Tokens
 from app.state.run.replay import BlockRecord, Floats, Frame
-from engine.text.reply import CLOSE, OPEN
+from engine.text.tags import CLOSE, OPEN
 
 DOUBT_NATS = 0.5
 """A position is in doubt whose entropy at the block's last step is this much, or more."""

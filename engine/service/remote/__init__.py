@@ -5,20 +5,19 @@
 
 from __future__ import annotations
 
-from engine.service.remote.address import RemoteAddress, is_remote
+from engine.service.remote.address import RemoteAddress
 from engine.service.remote.backend import RemoteBackend
-from engine.service.remote.calls import Patience
+from engine.service.remote.calls import RemotePatience
 from engine.service.remote.discovery import Reachability, RemoteModel, list_models, probe
 from engine.service.remote.problems import RemoteError
 
 __all__ = [
-    "Patience",
     "Reachability",
     "RemoteAddress",
     "RemoteBackend",
     "RemoteError",
     "RemoteModel",
-    "is_remote",
+    "RemotePatience",
     "list_models",
     "probe",
 ]

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from engine.errors import SafelightError, quoted
+from engine.service.requests import is_remote
 
-SCHEMES = ("http://", "https://")
 LONGEST = 2_048  # characters of an address
 LONGEST_MODEL = 512  # characters of a model's name
 PREFIX = "/v1"  # where none is given
@@ -33,7 +33,7 @@ class RemoteAddress:
             SafelightError: it is no such address; what is wrong with it, in one sentence.
         """
         text = text.strip()
-        if not text.startswith(SCHEMES):
+        if not is_remote(text):
             raise SafelightError(
                 f"a server's address begins with http:// or https://, as http://127.0.0.1:8000, not {quoted(text)}"
             )
@@ -85,11 +85,6 @@ class RemoteAddress:
     def is_near(self) -> bool:
         """Whether it is on this machine."""
         return is_loopback(self.host)
-
-
-def is_remote(path_or_id: str) -> bool:
-    """Whether a model's path or id is an address."""
-    return path_or_id.startswith(SCHEMES)
 
 
 def is_loopback(host: str) -> bool:

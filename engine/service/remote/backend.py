@@ -7,21 +7,20 @@ import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from engine.errors import SafelightError, Sentence
-from engine.events import Event, GenerationFinished, TextArrived
 from engine.service.backend import RunSteps
 from engine.service.capabilities import Capabilities
 from engine.service.failures import in_words
-from engine.service.recorder import Recorder, RunRecord
+from engine.service.recorder import Recorder
 from engine.service.remote.address import RemoteAddress
-from engine.service.remote.calls import PATIENCE, Calls, Patience, anywhere
+from engine.service.remote.calls import PATIENCE, Calls, RemotePatience, anywhere
 from engine.service.remote.dialect import Dialect
 from engine.service.remote.discovery import RemoteModel, models_of
-from engine.service.remote.feed import SLICE_SECONDS, Feed
 from engine.service.remote.foreign import ForeignModel
 from engine.service.remote.problems import RemoteError
+from engine.service.remote.run import RemoteRun
+from engine.service.remote.safelight import SafelightModel
+from engine.service.remote.stream import SLICE_SECONDS, BackgroundStream, GivenUpError
 from engine.service.replies import (
     AdapterChanged,
     InfluenceMeasured,
@@ -32,14 +31,11 @@ from engine.service.replies import (
     ModelLoaded,
     ModelUnloaded,
     PassWanted,
-    RunAdvanced,
     RunEnded,
-    RunStarted,
 )
 from engine.service.requests import AdapterRequest, InfluenceRequest, LoadRequest, RunRequest
 from engine.text.message import Message
-from engine.trace.header import TraceHeader
-from engine.trace.recording import Recording
+from engine.text.tokenizer import Tokenizer
 
 
 def no_key(_origin: str) -> None:
@@ -60,11 +56,12 @@ class RemoteBackend:
         traces: Path | None = None,
         key_of: Callable[[str], str | None] = no_key,
         is_allowed: Callable[[str], bool] = anywhere,
-        patience: Patience = PATIENCE,
+        patience: RemotePatience = PATIENCE,
     ) -> None:
         self._key_of, self._is_allowed, self._patience = key_of, is_allowed, patience
         self._recorder = Recorder(traces)
         self._model: Dialect | None = None
+        self._tokenizers: dict[str, Tokenizer] = {}  # by the fingerprint of their model
         self._news = threading.Condition()
 
     @property
@@ -80,10 +77,11 @@ class RemoteBackend:
         report(LoadProgress("Asking the server", 0.0))
         try:
             model = self._found(request)
+        except GivenUpError:
+            return
         except Exception as error:  # whatever the libraries raise
-            if not request.cancel.is_set():
-                message, details = _explained(error)
-                report(LoadFailed(request.path_or_id, message, details, kept=self._model is not None))
+            message, details = _explained(error)
+            report(LoadFailed(request.path_or_id, message, details, kept=self._model is not None))
             return
         if request.cancel.is_set():
             return
@@ -98,7 +96,12 @@ class RemoteBackend:
         if not address.model:
             raise RemoteError(Sentence("The address names no model. Choose one that the server lists."))
         calls = Calls(address, self._key_of(address.origin), self._is_allowed, self._patience)
-        listed = models_of(calls)
+
+        def check() -> None:
+            if request.cancel.is_set():
+                raise GivenUpError
+
+        listed = models_of(calls, check)
         found = next((model for model in listed if model.id == address.model), None)
         if found is None:
             if listed and listed[0].kind != "openai":  # others serve what they do not list
@@ -112,6 +115,8 @@ class RemoteBackend:
                     )
                 )
             found = RemoteModel(address, "openai")
+        if found.kind == "safelight":
+            return SafelightModel(calls, request.title, self._tokenizers, check)
         return ForeignModel(calls, found, request.title)
 
     def unload(self) -> ModelUnloaded:
@@ -148,9 +153,9 @@ class RemoteBackend:
             yield RunEnded(request.run_id)
             return
         message = details = ""
-        run: _Run | None = None
+        run: RemoteRun | None = None
         try:
-            run = _Run(request, self._require_model(), self._recorder, self._news)
+            run = RemoteRun(request, self._require_model(), self._recorder, self._news)
             yield from run.steps()
         except GeneratorExit:
             if run is not None:
@@ -164,55 +169,11 @@ class RemoteBackend:
         yield RunEnded(request.run_id, message, details)
 
     def perform(self, passes: Sequence[PassWanted]) -> None:
-        feeds = [wanted.what for wanted in passes if isinstance(wanted.what, Feed)]
+        streams = [wanted.what for wanted in passes if isinstance(wanted.what, BackgroundStream)]
         with self._news:
-            self._news.wait_for(lambda: any(feed.has_news for feed in feeds), SLICE_SECONDS)
+            self._news.wait_for(lambda: any(stream.has_news for stream in streams), SLICE_SECONDS)
         for wanted in passes:
             wanted.is_done = True
-
-
-class _Run:
-    """One run: its stream, and its record once it has begun."""
-
-    def __init__(self, request: RunRequest, model: Dialect, recorder: Recorder, news: threading.Condition) -> None:
-        self._request, self._model, self._recorder = request, model, recorder
-        self._record: RunRecord | None = None
-        self._feed: Feed[TraceHeader | Event] = Feed(lambda check: model.read(request, check), news)
-
-    def steps(self) -> RunSteps:
-        """Its replies but the last."""
-        feed, request = self._feed, self._request
-        while not feed.is_over:
-            if request.cancel.is_set():
-                feed.close()
-                if self._record is not None:
-                    yield from self._reply(_cancelled(self._record.trace))
-                return
-            items = feed.take()
-            for item in _joined(items):
-                yield from self._reply(item)
-            if not items and not feed.is_over:
-                yield PassWanted(feed)
-
-    def _reply(self, item: TraceHeader | Event) -> RunSteps:
-        if isinstance(item, TraceHeader):
-            model = self._model.loaded
-            keep = self._request.keep
-            self._record = self._recorder.open(item, model.piece, model.is_special, model.decode, keep=keep)
-            if self._request.changes and self._request.source is not None:
-                self._record.copy(self._request.source, self._request.departure.block)
-            yield from self._recorder.take_warnings()
-            yield RunStarted(self._request.run_id, self._record.trace)
-        elif self._record is not None:
-            self._record.append(item)
-            yield from self._recorder.take_warnings()
-            yield RunAdvanced(self._request.run_id, item)
-
-    def end(self, failure: str) -> None:
-        """Close the stream and the record."""
-        self._feed.close()
-        if self._record is not None:
-            self._record.end(failure)
 
 
 def _explained(error: Exception) -> tuple[str, str]:
@@ -222,24 +183,3 @@ def _explained(error: Exception) -> tuple[str, str]:
     if isinstance(error, SafelightError):
         return str(error), ""
     return in_words(error), "".join(traceback.format_exception(error))
-
-
-def _joined(items: Sequence[TraceHeader | Event]) -> Sequence[TraceHeader | Event]:
-    """Texts that came together as one, so that a fast server does not make a trace of single letters."""
-    joined: list[TraceHeader | Event] = []
-    for item in items:
-        last = joined[-1] if joined else None
-        if isinstance(item, TextArrived) and isinstance(last, TextArrived) and item.is_thought == last.is_thought:
-            joined[-1] = TextArrived(last.text + item.text, last.is_thought, last.counted + item.counted)
-        else:
-            joined.append(item)
-    return joined
-
-
-def _cancelled(trace: Recording) -> GenerationFinished:
-    """The end of a run that was stopped here: what it had committed stands."""
-    committed = trace.committed
-    rows = [event.tokens[: event.text_length] for event in committed]
-    tokens = np.concatenate(rows) if rows else np.zeros(0, dtype=np.int32)
-    steps = trace.steps
-    return GenerationFinished("cancelled", tokens, len(committed), len(steps), sum(step.seconds for step in steps))

@@ -25,16 +25,17 @@ Check = Callable[[], None]
 
 
 @dataclass(frozen=True)
-class Patience:
+class RemotePatience:
     """Seconds."""
 
     connect: float = 10.0
     short: float = 15.0  # for an answer that needs no model
+    measure: float = 60.0  # for one that needs a pass; nothing else is done meanwhile
     answer: float = 900.0  # until an answer begins: a long prompt is read, or the server has others before us
     stall: float = 300.0  # without a byte in the middle of one
 
 
-PATIENCE = Patience()
+PATIENCE = RemotePatience()
 
 
 def anywhere(_host: str) -> bool:
@@ -53,23 +54,23 @@ class Calls:
     address: RemoteAddress
     key: str | None = field(default=None, repr=False)
     is_allowed: Callable[[str], bool] = anywhere
-    patience: Patience = PATIENCE
+    patience: RemotePatience = PATIENCE
 
-    def get(self, url: str, most: int = JSON_BYTES) -> bytes:
+    def get(self, url: str, check: Check = no_check, most: int = JSON_BYTES) -> bytes:
         """The whole body of an answer.
 
         Raises:
             RemoteError: there is none.
         """
-        return self._whole(url, None, "application/json", most, no_check)
+        return self._whole(url, None, most, check)
 
-    def get_json(self, url: str) -> Any:
+    def get_json(self, url: str, check: Check = no_check) -> Any:
         """Raises as ``get``, or if it is no JSON."""
-        return self._parse(self.get(url))
+        return self._parse(self.get(url, check))
 
-    def post_json(self, url: str, body: Any, check: Check = no_check, most: int = JSON_BYTES) -> Any:
-        """Raises as ``get_json``."""
-        return self._parse(self._whole(url, body, "application/json", most, check))
+    def post_json(self, url: str, body: Any, check: Check = no_check, seconds: float | None = None) -> Any:
+        """The answer, for which so many seconds are waited, or as for any. Raises as ``get_json``."""
+        return self._parse(self._whole(url, body, JSON_BYTES, check, seconds))
 
     def _parse(self, body: bytes) -> Any:
         try:
@@ -77,19 +78,11 @@ class Calls:
         except (SafelightError, UnicodeDecodeError):
             raise problems.strange(self.address) from None
 
-    def _whole(self, url: str, body: Any, accept: str, most: int, check: Check) -> bytes:
-        ends = time.monotonic() + self.patience.short
-        with self.asking(url, body, accept, check, self.patience.short) as answer:
-            return self.body_of(answer, most, ends)
-
-    def body_of(self, answer: Exchange, most: int, ends: float) -> bytes:
-        """All of an answer's body, which must be there in time.
-
-        Raises:
-            RemoteError: it is larger, or breaks off.
-        """
+    def _whole(self, url: str, body: Any, most: int, check: Check, seconds: float | None = None) -> bytes:
+        seconds = self.patience.short if seconds is None else seconds
+        ends = time.monotonic() + seconds
         parts, size = [], 0
-        with self._in_words():
+        with self.asking(url, body, "application/json", check, seconds) as answer, self._in_words():
             for piece in answer.pieces(ends - time.monotonic()):
                 parts.append(piece)
                 size += len(piece)

@@ -18,7 +18,7 @@ from engine.config import MOST_POSITIONS, GenerationConfig
 from engine.errors import SafelightError, Sentence
 from engine.events import Event, GenerationFinished, PrefillFinished, TextArrived
 from engine.files import parse_json
-from engine.hub.wire import BrokenError, Exchange
+from engine.hub.wire import Exchange
 from engine.service.remote import problems
 from engine.service.remote.address import RemoteAddress
 from engine.service.remote.discovery import ServerKind
@@ -130,17 +130,8 @@ class ChatReader:
                     yield from self._data(data)
                     if self._is_done:
                         return
-        except BrokenError as error:
-            if str(error) == "too slow":
-                raise RemoteError(
-                    Sentence(
-                        "The server at {where} has sent nothing for long. What had come stays.",
-                        where=self._address.origin,
-                    )
-                ) from error
-            raise problems.broken_off() from error
         except WIRE_ERRORS as error:
-            raise problems.broken_off() from error
+            raise problems.in_the_midst(error, self._address) from error
         for data in reader.finish():
             yield from self._data(data)
 
@@ -153,7 +144,7 @@ class ChatReader:
                 if size > 8 * MOST_TEXT:
                     raise problems.strange(self._address)
         except WIRE_ERRORS as error:
-            raise problems.broken_off() from error
+            raise problems.in_the_midst(error, self._address) from error
         yield from self._data(b"".join(parts).decode("utf-8", "replace"))
 
     def _data(self, data: str) -> Iterator[Event]:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from engine.events import Event
+from engine.events import Event, Influence
 from engine.service.remote.calls import Check
 from engine.service.replies import AdapterChanged, LoadedModel
 from engine.service.requests import AdapterRequest, InfluenceRequest, RunRequest
 from engine.text.message import Message
 from engine.trace.header import TraceHeader
-
-if TYPE_CHECKING:
-    from engine.decoding.influence import Influence
 
 
 class Dialect(Protocol):

@@ -11,7 +11,7 @@ from engine.config import MOST_POSITIONS
 from engine.errors import SafelightError, Sentence
 from engine.service.remote import problems
 from engine.service.remote.address import RemoteAddress
-from engine.service.remote.calls import PATIENCE, Calls, Patience, anywhere
+from engine.service.remote.calls import PATIENCE, Calls, Check, RemotePatience, anywhere, no_check
 from engine.service.remote.problems import RemoteError
 
 ServerKind = Literal["safelight", "vllm", "openai"]
@@ -48,7 +48,7 @@ def list_models(
     key: str | None = None,
     *,
     is_allowed: Callable[[str], bool] = anywhere,
-    patience: Patience = PATIENCE,
+    patience: RemotePatience = PATIENCE,
 ) -> tuple[RemoteModel, ...]:
     """The models of a server, in its order; asks the network.
 
@@ -63,7 +63,7 @@ def probe(
     key: str | None = None,
     *,
     is_allowed: Callable[[str], bool] = anywhere,
-    patience: Patience = PATIENCE,
+    patience: RemotePatience = PATIENCE,
 ) -> Reachability:
     """See whether a server answers; asks the network, and never raises for what it finds."""
     started = time.monotonic()
@@ -79,9 +79,9 @@ def probe(
     return Reachability(True, words, spent, models)
 
 
-def models_of(calls: Calls) -> tuple[RemoteModel, ...]:
+def models_of(calls: Calls, check: Check = no_check) -> tuple[RemoteModel, ...]:
     """As ``list_models``."""
-    raw = calls.get_json(calls.address.base + "/models")
+    raw = calls.get_json(calls.address.base + "/models", check)
     listed = raw.get("data") if isinstance(raw, dict) else None
     if not isinstance(listed, list) or len(listed) > MOST_MODELS:
         raise problems.strange(calls.address)

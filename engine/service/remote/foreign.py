@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Generator, Iterable, Sequence
-from typing import TYPE_CHECKING
 
+from engine.catalog import Traits
 from engine.config import GenerationConfig
 from engine.errors import SafelightError, Sentence
-from engine.events import Event
+from engine.events import Event, Influence
 from engine.service.capabilities import Capabilities
 from engine.service.remote import chat, counting
 from engine.service.remote.calls import Calls, Check
@@ -21,11 +21,9 @@ from engine.text.message import Message
 from engine.text.reply import Reply
 from engine.trace.header import ModelIdentity, TraceHeader
 
-if TYPE_CHECKING:
-    from engine.decoding.influence import Influence
-
 CAPABILITIES = Capabilities(parallel_runs=4)
 DEVICE = "remote"
+TRAITS = Traits(introduction="Another machine runs this model, and sends its answers as text.")
 
 
 class ForeignModel:
@@ -62,7 +60,7 @@ class ForeignModel:
         return TraceHeader(
             model=ModelIdentity(model.id, self.loaded.title, str(model.address), device=DEVICE),
             prompt=told[-1]["content"] if told else request.text,
-            config=request.config,
+            config=request.config.replace(canvas_length=None),  # of its canvases nothing is told
             seed=request.seed,
             messages=told,
             think=request.think,
@@ -102,6 +100,7 @@ def _describe(model: RemoteModel, title: str, count: functools.partial[int]) -> 
         kernels="vLLM" if model.kind == "vllm" else "",
         device_reason=Sentence("on the server {where}", where=model.address.origin),
         capabilities=CAPABILITIES,
+        traits=TRAITS,
     )
 
 

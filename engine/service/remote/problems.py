@@ -34,6 +34,15 @@ def broken_off() -> RemoteError:
     return RemoteError(Sentence("The connection to the server broke off in the middle of the answer. Try again."))
 
 
+def in_the_midst(error: Exception, address: RemoteAddress) -> RemoteError:
+    """The sentence for one of ``WIRE_ERRORS`` after an answer had begun."""
+    if not _is_slow(error):
+        return broken_off()
+    return RemoteError(
+        Sentence("The server at {where} has sent nothing for long. What had come stays.", where=address.origin)
+    )
+
+
 def strange(address: RemoteAddress) -> RemoteError:
     """An answer that is none."""
     return RemoteError(
@@ -71,7 +80,7 @@ def of_wire(error: Exception, address: RemoteAddress) -> RemoteError:
         return RemoteError(
             Sentence("There is no server at {where}. Check the address, and that the server is running.", where=where)
         )
-    if isinstance(error, httpx2.TimeoutException) or str(error) == "too slow":
+    if _is_slow(error):
         return RemoteError(Sentence("The server at {where} does not answer in time. Try again later.", where=where))
     if isinstance(error, httpx2.InvalidURL | httpx2.UnsupportedProtocol):
         return RemoteError(Sentence("{where} is no valid address. Check it.", where=where))
@@ -127,6 +136,10 @@ def said_by(error: Any) -> str:
     line = " ".join(error.encode("utf-8", "replace").decode().split())
     line = "".join(sign if sign.isprintable() else " " for sign in line)
     return line if len(line) <= MOST_SAID else line[:MOST_SAID] + "…"
+
+
+def _is_slow(error: Exception) -> bool:
+    return isinstance(error, httpx2.TimeoutException) or str(error) == "too slow"
 
 
 def _certificate(error: BaseException | None) -> bool:

@@ -28,7 +28,7 @@ class Browser:
         flags = [
             *("--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", "--no-first-run"),
             *("--disable-dev-shm-usage", "--disable-background-networking", f"--user-data-dir={folder}"),
-            "--host-resolver-rules=MAP * ~NOTFOUND",
+            "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
         ]
         # The browser reads its orders from descriptor 3 and answers on 4.
         shell = f'exec "$@" 3<&{there} 4>&{here}'

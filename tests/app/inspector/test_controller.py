@@ -16,6 +16,7 @@ import engine
 from app.context import INSPECTOR, AppContext
 from app.inspector import run_catalog
 from app.inspector.controller import InspectorController, build
+from engine.events import TextArrived
 from engine.trace import read_header
 from tests.engine.traces import header, made_up, write
 
@@ -123,3 +124,11 @@ def test_the_thread_that_reads_ends_with_the_app(context: AppContext, open_inspe
     open_inspector()
     context.close()
     assert all(thread.name != "safelight-runs" for thread in threading.enumerate())
+
+
+def test_a_run_that_came_as_text_alone_is_not_opened(context: AppContext, open_inspector: Open) -> None:
+    inspector, said = open_inspector(), list[str]()
+    context.said.connect(lambda text, _: said.append(text))
+    inspector.open_key(str(write(context.folders.traces / "text.sltrace", [TextArrived("Hello")], header(0, 0))))
+    assert inspector.page.player.trace is None
+    assert said == ["This run has no steps to look at: the server that ran its model sent text alone."]

@@ -15,6 +15,7 @@ from pytestqt.qtbot import QtBot
 
 from app.inspector import run_catalog
 from app.inspector.run_catalog import KeptRuns, RunCatalog
+from engine.events import TextArrived
 from engine.trace import TraceError, read_header
 from engine.trace.format import frame, opening
 from tests.engine.traces import header, made_up, write
@@ -194,3 +195,10 @@ def test_closing_ends_the_thread_in_the_middle_of_a_look(
     assert not catalog.is_alive
     catalog.look()
     assert not catalog.is_alive
+
+
+def test_a_run_that_came_as_text_alone_is_not_offered(tmp_path: Path) -> None:
+    kept(tmp_path, "one")
+    write(tmp_path / "text.sltrace", [TextArrived("Hello")], header(0, 0))
+    assert read_header(tmp_path / "text.sltrace")[0].canvas_length == 0
+    assert names(KeptRuns(tmp_path)) == ["one"]

@@ -90,4 +90,4 @@ def test_what_is_no_token_is_not_kept() -> None:
 
     for token in ("hf_ü", "a b", "a\nb"):
         with pytest.raises(SafelightError, match="This is no access token"):
-            do(tasks.keep_token(Never(), token))
+            do(tasks.keep_token(Never("a name"), token))

@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 
 from app.settings import store
 from app.settings.dialog import SettingsDialog
-from app.settings.preferences import SECTIONS, Act, Preferences
+from app.settings.preferences import ELSEWHERE, SECTIONS, Act, Preferences
 from app.settings.strip import SettingsStrip
 from app.settings.values import SettingsValues
 from app.state.run.pace import FULL_SPEED
@@ -54,6 +54,7 @@ def opened(qtbot: QtBot, settings: QSettings) -> Opened:
 
 def test_every_declared_name_has_a_home() -> None:
     names = [item.name for section in SECTIONS for item in section.items if not isinstance(item, Act)]
+    names += [item.name for item in ELSEWHERE]
     assert len(set(names)) == len(names)
     assert {name for name in names if name in store.KEYS} == {field.name for field in fields(Preferences)}
     assert all(hasattr(SettingsValues(), name) for name in names if name not in store.KEYS)

@@ -68,6 +68,7 @@ def test_every_word_on_screen_can_be_translated(
             "kB",
             "s",
             "hf_",
+            "http://127.0.0.1:8000",
         ]
         data += ["Scroll Left", "Scroll Right"]  # Qt's own catalogue has these
         page = window.pages.chat().page

@@ -28,6 +28,7 @@ def bar(qtbot: QtBot) -> StatusBar:
 def fill(bar: StatusBar) -> None:
     bar.show_unsaved("the disk is full")
     bar.show_offline(True)
+    bar.show_server("Server on · 2 requests")
     bar.show_model("DiffusionGemma 26B-A4B in four bits", "cuda:0")
     bar.show_memory(2_100_000_000, 64_000_000_000, "cpu")
     bar.show_memory(17_600_000_000, 140_000_000_000, "cuda:0")
@@ -43,6 +44,7 @@ def test_every_number_has_its_unit(bar: StatusBar) -> None:
         "memory": "2.1 GB of 64.0 GB",
         "device_memory": "GPU 17.6 GB of 140 GB",
         "model": "DiffusionGemma 26B-A4B in four bits",
+        "server": "Server on · 2 requests",
         "steps": "57 steps",
         "pace": "0.42 s per block",
         "forward": "9.8 tokens per forward",
@@ -76,6 +78,7 @@ def test_nothing_known_shows_nothing(bar: StatusBar) -> None:
     bar._saved.timeout.emit()
     bar.show_unsaved("")
     bar.show_offline(False)
+    bar.show_server("")
     bar.show_run(None)
     bar.show_model(None)
     assert [name for name, label in bar.labels.items() if label.isVisible()] == ["memory"]

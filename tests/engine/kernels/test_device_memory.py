@@ -7,10 +7,12 @@ import torch
 from torch import Tensor
 
 from engine import catalog
+from engine.decoding.step_batch import JointStep
 from engine.decoding.step_launches import empty
 from engine.decoding.step_program import StepProgram
 from engine.layers.kv_cache import KERNEL_PIECE, KVCache
 from engine.memory import footprint
+from engine.memory.several import joint_workspace, program_bytes
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.registry import config_in
 from engine.quant import PRECISIONS
@@ -90,6 +92,29 @@ def test_a_step_takes_what_the_plan_says(network: DiffusionGemma) -> None:
         program.run_step(commits=True)
     found = memory.peak + sum(part.nbytes for part in own)
     assert found <= plan_of(CONTEXT)["workspace"] - footprint.LIBRARIES <= 1.05 * found
+
+
+@torch.inference_mode()
+def test_a_pass_of_several_runs_takes_what_is_said(network: DiffusionGemma) -> None:
+    """All of which commit a canvas, or none, as in a graph; with all that may be asked of them."""
+    mode, runs = footprint.Mode(torch.bfloat16, PRECISIONS["int4"], False, True), 4
+    network.fused()
+    caches = [network.new_cache() for _ in range(runs)]
+    for cache in caches:
+        cache.reserve(CONTEXT + CANVAS)
+        fill(cache, CONTEXT - CANVAS)
+    programs = [StepProgram(network, cache, CANVAS, top_k=8) for cache in caches]
+    own = [part for program in programs for part in vars(program).values() if isinstance(part, Tensor)]
+    for count in (2, runs):
+        found = 0
+        for commits in (True, False):
+            with Memory([*held_by(network, *caches), *own]) as memory:
+                JointStep(programs[:count], [commits] * count).run()
+            found += memory.peak
+        assert found <= joint_workspace(CONFIG, mode, CONTEXT, count) <= 1.05 * found
+    held = sum(part.nbytes for part in [*own, *(span for program in programs for span in program.spans.values())])
+    held += sum(program.soft.nbytes for program in programs)  # what a step predicted from, once one is taken
+    assert held == runs * program_bytes(CONFIG, mode, top_k=8)
 
 
 @torch.inference_mode()

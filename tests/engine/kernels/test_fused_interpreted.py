@@ -11,6 +11,8 @@ from torch import Tensor
 from engine import kernels
 from engine.adapters.targets import attach
 from engine.config import GenerationConfig
+from engine.decoding.protocols import LaunchStep
+from engine.decoding.step_batch import launch_together
 from engine.decoding.step_program import StepFacts, StepProgram
 from engine.kernels.launches import counting
 from engine.kernels.table import AMPERE
@@ -69,14 +71,14 @@ def test_fused_layers(length: int, text: int, quantization: str) -> None:
             torch.testing.assert_close(new[:, :, written], old[:, :, written], atol=2e-5, rtol=1e-5)
 
 
-def program_on(made: DiffusionGemma) -> tuple[StepProgram, KVCache]:
+def program_on(made: DiffusionGemma, seed: int = 3, commits: bool = True) -> tuple[StepProgram, KVCache]:
     """A program that is to commit a canvas with its first step, and its cache, which it does not keep alive."""
     cache = made.new_cache()
     cache.reserve(30 + 2 * CANVAS)
-    made.prefill(tokens(30), cache)
+    made.prefill(tokens(27 + seed), cache)
     program = StepProgram(made, cache, CANVAS)
-    program.seed(3)
-    program.begin(tokens(CANVAS, seed=1), None, GenerationConfig(), tokens(CANVAS, seed=2))
+    program.seed(seed)
+    program.begin(tokens(CANVAS, seed=1), None, GenerationConfig(), tokens(CANVAS, seed=2) if commits else None)
     return program, cache
 
 
@@ -117,6 +119,32 @@ def test_a_step_that_commits(quantization: str, adapted: bool, monkeypatch: pyte
     linears = 0 if quantization == "none" else 3 + 7 + 6 if adapted else 2 + 4 + 4
     assert found["linear_w8a16_kernel"] == 2 * linears
     assert found["router_kernel"] == found["merge_norm_kernel"] == 2 * len(made.layers)
+    assert found["settle_kernel"] == 2
+
+
+@torch.inference_mode()
+def test_steps_of_two_runs_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of which commits a canvas, against each of them taken plainly and alone; weights are read once for both."""
+    made = packed()
+    attach(made, random_adapters(made))
+
+    def two() -> list[tuple[StepProgram, KVCache]]:
+        return [program_on(made), program_on(made, seed=7, commits=False)]
+
+    alone, joint = two(), two()
+    wanted = [steps(program, 1) for program, _ in alone]
+    fused = FusedLayers(made)
+    for program, _ in joint:
+        program.fused = fused
+    monkeypatch.setattr(kernels, "capability", lambda _: AMPERE)
+    with counting() as found:
+        launch_together([LaunchStep(program, 0) for program, _ in joint])
+    for (program, _), facts in zip(joint, wanted, strict=True):
+        assert_alike([program.collect(0)], facts)
+    assert found["linear_w8a16_kernel"] == 3 + 7 + 6
+    assert found["router_kernel"] == found["merge_norm_kernel"] == len(made.layers)
+    assert found["score_kernel"] == found["merge_kernel"] == 1
+    assert found["attention_kernel"] == found["head_norm_rope_kernel"] == 2 * len(made.layers)
     assert found["settle_kernel"] == 2
 
 

@@ -14,6 +14,7 @@ import triton.language as tl
 from engine import catalog
 from engine.benchmarks import step
 from engine.config import GenerationConfig
+from engine.decoding.step_batch import JointStep
 from engine.decoding.step_launches import StepLaunches, empty, step_launches
 from engine.decoding.step_program import TOP_PIECE, StepProgram
 from engine.doctor.budgets import MOST_LAUNCHES
@@ -85,6 +86,43 @@ def test_the_bench_takes_a_fused_step_apart() -> None:
     assert launches.pop("vocabulary") > 32
     assert launches == {"attention": 2 * 5, "dense": 2 * 3, "experts": 2 * 4, "sampler": 3}
     assert "attention" not in vars(program.fused)
+
+
+@torch.inference_mode()
+def test_a_step_of_four_runs_reads_weights_once() -> None:
+    """What depends on a run's cache, its random streams or its settings is launched for each, all else once."""
+    config = dataclasses.replace(REAL, layers=REAL.layers[4:6])
+    network, cache = empty(config, PRECISIONS["int4"])
+    programs = [StepProgram(network, cache, config.canvas_length) for _ in range(4)]
+    step = JointStep(programs, [False] * 4)
+    for _ in range(2):  # what the first step makes once is no part of a step
+        with counting() as found:
+            step.run()
+    once = (
+        "linear_w8a16",
+        "router",
+        "group",
+        "gate_up",
+        "down",
+        "add_norm",
+        "merge_norm",
+        "embed_rows",
+        "norm",
+        "merge",
+    )
+    each = ("attention", "join", "head_norm_rope", "settle", "rope")
+    with counting() as alone:
+        programs[0].run_step()
+    for name in once:
+        assert found[f"{name}_kernel"] == alone[f"{name}_kernel"] > 0, name
+    for name in each:
+        assert found[f"{name}_kernel"] == 4 * alone[f"{name}_kernel"] > 0, name
+    walks = [sum(counts[f"{name}_kernel"] for name in ("score", "embed")) for counts in (found, alone)]  # in chunks
+    assert (found.total() - walks[0]) - (alone.total() - walks[1]) <= 3 * 30
+    commits = JointStep(programs, [True, False, True, False])
+    with counting() as found:
+        commits.run()
+    assert found["linear_w8a16_kernel"] == alone["linear_w8a16_kernel"]
 
 
 EVENLY = -1

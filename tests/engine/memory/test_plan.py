@@ -16,6 +16,9 @@ from torch.profiler import ProfilerActivity, profile
 from engine import GenerationConfig, SafelightError, catalog, kernels
 from engine.config import LayerConfig, ModelConfig
 from engine.decoding.generate import generate
+from engine.decoding.protocols import LaunchStep
+from engine.decoding.step_batch import launch_together
+from engine.decoding.step_program import StepProgram
 from engine.files import read_json
 from engine.layers.kv_cache import cache_bytes
 from engine.layers.packed_linear import install
@@ -23,6 +26,7 @@ from engine.memory import footprint
 from engine.memory import plan as planning
 from engine.memory.device import choose
 from engine.memory.plan import require_room
+from engine.memory.several import further_run, joint_workspace, program_bytes
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.folder import plan, quantize
 from engine.models.registry import config_in
@@ -272,14 +276,7 @@ class ByProgram:
 
 def measured_peak(config: ModelConfig, precision: Precision, dtype: torch.dtype, context: int) -> int:
     """The most bytes that a run holds at once besides weights and cache."""
-    with torch.device("meta"):
-        made = DiffusionGemma(config)
-        install(made, precision, dtype)
-    made = made.to_empty(device="cpu").requires_grad_(False)
-    for parameter in made.parameters():
-        parameter.data = torch.full_like(parameter, 0.01, dtype=dtype)
-    for buffer in made.buffers():
-        buffer.fill_(0 if buffer.is_floating_point() else 1)
+    made = zeroed(config, precision, dtype)
     cache = made.new_cache()
     cache.reserve(context + 2 * config.canvas_length)
     settings = GenerationConfig(
@@ -289,6 +286,23 @@ def measured_peak(config: ModelConfig, precision: Precision, dtype: torch.dtype,
         model: Any = ByProgram(made) if precision.is_packed and dtype == torch.bfloat16 else made
         for _ in generate(model, torch.zeros(context, dtype=torch.long), settings, cache=cache):
             pass
+    return peak_of(profiled)
+
+
+def zeroed(config: ModelConfig, precision: Precision, dtype: torch.dtype) -> DiffusionGemma:
+    with torch.device("meta"):
+        made = DiffusionGemma(config)
+        install(made, precision, dtype)
+    made = made.to_empty(device="cpu").requires_grad_(False)
+    for parameter in made.parameters():
+        parameter.data = torch.full_like(parameter, 0.01, dtype=dtype)
+    for buffer in made.buffers():
+        buffer.fill_(0 if buffer.is_floating_point() else 1)
+    return made
+
+
+def peak_of(profiled: Any) -> int:
+    """The most bytes that were held at once."""
     events = [event for event in profiled.profiler.kineto_results.events() if event.name() == "[memory]"]
     held = peak = 0
     for event in sorted(events, key=lambda event: event.start_ns()):
@@ -320,6 +334,36 @@ def test_activations_and_workspace_cover_what_a_run_holds(
     parts = footprint.parts(DiffusionGemma, config, mode, context)
     peak = measured_peak(config, PRECISIONS[precision], dtype, context)
     assert 0.99 * peak <= parts["activations"] + parts["workspace"] <= 1.4 * peak
+
+
+@torch.inference_mode()
+def test_what_a_further_run_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pass of three runs that commit, against what is said of it; and the run's own cache and program."""
+    monkeypatch.setattr(footprint, "available_threads", lambda: 1)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    mode, context, canvas = footprint.Mode(torch.bfloat16, PRECISIONS["int4"], True, False), 500, MIDDLE.canvas_length
+    made = zeroed(MIDDLE, PRECISIONS["int4"], torch.bfloat16)
+    caches = [made.new_cache() for _ in range(3)]
+    programs = []
+    for cache in caches:
+        cache.reserve(context + canvas)
+        made.prefill(torch.zeros(context - canvas, dtype=torch.long), cache)
+        programs.append(StepProgram(made, cache, canvas))
+        ids = torch.zeros(canvas, dtype=torch.long)
+        programs[-1].begin(ids, None, GenerationConfig(), ids)
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
+        launch_together([LaunchStep(program, 0) for program in programs])
+    peak = peak_of(profiled)
+    assert 0.99 * peak <= joint_workspace(MIDDLE, mode, context, 3) <= 1.5 * peak
+    own = [part for part in vars(programs[0]).values() if isinstance(part, torch.Tensor)]
+    held = sum(part.nbytes for part in [*own, *programs[0].spans.values()])
+    assert held == program_bytes(MIDDLE, mode)
+    assert [joint_workspace(MIDDLE, mode, context, runs) for runs in (0, 1)] == [0, 0]
+    further = [further_run(MIDDLE, mode, context, running) for running in (1, 2)]
+    assert further[1] == caches[0].nbytes + held + joint_workspace(MIDDLE, mode, context, 3) - joint_workspace(
+        MIDDLE, mode, context, 2
+    )
+    assert caches[0].nbytes + held <= further[0] <= further[1]
 
 
 # --- choosing and advising -----------------------------------------------------------------------------------------

@@ -270,6 +270,27 @@ def test_a_chat_leaves_out_the_turns_that_do_not_fit(fake: FakeEngine) -> None:
     assert trace.header.messages == (*told, last)
 
 
+def test_a_chat_with_tools_hands_them_to_the_template_and_records_what_was_said(fake: FakeEngine) -> None:
+    question = {"role": "user", "content": "How cold?"}
+    call = {"role": "assistant", "content": "", "reasoning_content": "hm", "tool_calls": [{"function": {"name": "f"}}]}
+    result = {"role": "tool", "content": "3", "name": "f", "tool_call_id": "1"}
+    tool = {"type": "function", "function": {"name": "f", "description": "word " * 100}}
+    trace = trace_of(
+        list(run_alone(fake, RunRequest("chat", (question, call, result), fake.defaults, 0, tools=(tool,))))
+    )
+    assert (fake.prompts[-1], fake.offered[-1]) == ([question, call, result], (tool,))
+    assert trace.header.messages == (question, {"role": "assistant", "content": ""}, {"role": "tool", "content": "3"})
+    assert trace.header.prompt == "How cold?"
+    long = {"type": "function", "function": {"name": "f", "description": "word " * 2000}}
+    found = ended(fake, RunRequest("chat", (question,), fake.defaults, 0, reserve=8, tools=(long,)))
+    assert "Shorten the prompt" in found.message
+
+
+def test_a_model_says_whether_it_reads_tools(fake: FakeEngine, skills: LocalBackend) -> None:
+    told = [reply for backend in (fake, skills) for reply in loaded(backend) if isinstance(reply, ModelLoaded)]
+    assert [reply.model.reads_tools for reply in told] == [True, False]
+
+
 def test_a_prompt_that_does_not_fit_is_refused_in_a_sentence_that_can_be_translated(fake: FakeEngine) -> None:
     found = ended(fake, chat(fake.defaults, reserve=1000))
     assert "Lower “New tokens at most”" in found.message

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -290,6 +291,14 @@ def test_a_load_cancels_what_was_asked_for_before_it(backend: Worded, scheduler:
     assert later.numbers == [0, 1]
     assert told.heard == [LoadStarted("There")]
     assert backend.done == ["load"]
+
+
+def test_nothing_is_kept_of_runs_that_ended(scheduler: Scheduler) -> None:
+    request, ear = asked(scheduler, 3)
+    assert ear.end
+    ends = weakref.ref(request), weakref.ref(ear)
+    del request, ear
+    assert within(lambda: [end() for end in ends] == [None, None])
 
 
 def test_closing_ends_all_runs_and_those_that_wait(backend: Worded) -> None:

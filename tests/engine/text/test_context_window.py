@@ -81,3 +81,13 @@ def test_odd_orders_lose_nothing() -> None:
     assert fit(odd, Counter(), 1000, 0).kept == tuple(odd)
     assert fit(odd, Counter(), 22, 0).kept == tuple(odd[1:])
     assert fit([], Counter(), 10, 0) == Fit((), 0, 0, 10, 0)
+
+
+def test_a_tools_result_keeps_its_call_and_its_question() -> None:
+    called = {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": {}}}]}
+    result = {"role": "tool", "content": "3 degrees", "name": "f"}
+    asked = [*conversation(3), called, result, called, result]
+    found = fit(asked, Counter(), 22, 0)
+    assert found.kept == tuple(asked[-5:])
+    assert found.dropped_turns == 3
+    assert fit(asked, Counter(), 5, 0).problem

@@ -12,11 +12,11 @@ from engine.config import GenerationConfig
 from engine.events import GenerationFinished, PrefillFinished, TextArrived
 from engine.service import LoadRequest, ModelLoaded, RunAdvanced, RunEnded, RunReply, RunRequest, RunStarted
 from engine.service.backend import run_alone
-from engine.service.remote import Patience, RemoteBackend
+from engine.service.remote import RemoteBackend, RemotePatience
 from engine.trace.recording import Recording
 from tests.engine.hub.rude_server import Request, Rude, answering
 
-SHORT = Patience(connect=5.0, short=5.0, answer=5.0, stall=5.0)
+SHORT = RemotePatience(connect=5.0, short=5.0, answer=5.0, stall=5.0)
 SSE = ("Content-Type: text/event-stream",)
 JSON = ("Content-Type: application/json",)
 

@@ -20,7 +20,7 @@ class GivenUpError(Exception):
     """Raised inside a stream that nobody takes from any more."""
 
 
-class Feed(Generic[T]):
+class BackgroundStream(Generic[T]):
     """Items of an iterator that another thread goes through.
 
     Args:

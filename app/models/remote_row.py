@@ -1,0 +1,176 @@
+"""The row of one server elsewhere: what it is, whether it answers, its models, its key. Shows state, emits wishes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLineEdit, QVBoxLayout, QWidget
+
+from app.design.controls import FlowLayout, FocusGroup, button, label, restyle
+from app.design.notice import Notice
+from app.settings.fields import ChoiceBox
+from app.system.i18n import tr
+
+LONGEST_KEY = 4096
+FIELD_WIDTH = 240
+LEAST_CHOICE = 20  # characters
+
+
+@dataclass(frozen=True)
+class RemoteState:
+    """What a row shows."""
+
+    status: str = ""
+    purpose: str = ""
+    detail: str = ""
+    models: Sequence[str] = ()
+    model: str = ""  # the chosen one
+    is_loaded: bool = False
+    is_loading: bool = False
+    is_trying: bool = False
+    has_key: bool = False
+    wants_key: bool = False
+    blocked: str = ""  # why it cannot be asked now
+
+
+class RemoteRow(QFrame):
+    """Its wishes are for the server of ``base``."""
+
+    load_asked = Signal(str)  # a model's name
+    unload_asked = Signal()
+    test_asked = Signal()
+    remove_asked = Signal()
+    model_chosen = Signal(str)
+    key_given = Signal(str)  # empty: forget it
+
+    def __init__(self, base: str) -> None:
+        super().__init__()
+        self.setProperty("role", "model")
+        self.setAccessibleName(base)
+        self._base = base
+        self.title = label(base, "model-title", wrap=True, selectable=True)
+        self.status = label("", "fact")
+        self.purpose = label("", "fact", wrap=True)
+        self.detail = label("", "fact", wrap=True)
+        self.notice = Notice()
+        self.models = ChoiceBox()
+        self.models.setMinimumContentsLength(LEAST_CHOICE)
+        self.models.setAccessibleName(tr("Model of {server}", server=base))
+        self.load = button(tr("Load"), role="plain", tip=tr("Lets this model answer in place of the one that does now"))
+        self.unload = button(tr("Unload"), role="plain", tip=tr("Nothing answers then; the server goes on"))
+        self.test = button(tr("Test"), tip=tr("Asks the server which models it has"))
+        self.key = button(tr("Key…"), tip=tr("The key that the server wants to see"))
+        self.remove = button(tr("Remove from the list"), tip=tr("The server itself goes on"))
+        self.key.setCheckable(True)
+        self.key_field = QLineEdit()
+        self.key_field.setEchoMode(QLineEdit.EchoMode.Password)
+        self.key_field.setMaxLength(LONGEST_KEY)
+        self.key_field.setFixedWidth(FIELD_WIDTH)
+        self.key_field.setAccessibleName(tr("Key of {server}", server=base))
+        self.save_key = button(tr("Save the key"), role="plain")
+        self.forget_key = button(tr("Forget the key"))
+        for made in (self.load, self.unload, self.test, self.key, self.remove, self.save_key, self.forget_key):
+            made.setAccessibleName(f"{made.text().rstrip('…')}: {base}")
+        self._acts = FocusGroup(self.load, self.unload, self.test)
+        self._lay_out()
+        self._connect()
+        self._show_key_strip()
+
+    def _lay_out(self) -> None:
+        heading = QHBoxLayout()
+        heading.setSpacing(16)
+        heading.addWidget(self.title, 1)
+        heading.addWidget(self.status, 0, Qt.AlignmentFlag.AlignTop)
+        self._key_strip, strip = QWidget(), QWidget()
+        keys, flow = FlowLayout(self._key_strip, gap=16), FlowLayout(strip, gap=16)
+        acts, key_acts = self.tab_order()[:6], self.tab_order()[6:]
+        for act in acts:
+            flow.addWidget(act)
+        for act in key_acts:
+            keys.addWidget(act)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(20, 16, 20, 16)
+        column.setSpacing(4)
+        column.addLayout(heading)
+        for part in (self.purpose, self.detail, self.notice):
+            column.addWidget(part)
+        column.addSpacing(4)
+        column.addWidget(strip)
+        column.addWidget(self._key_strip)
+
+    def _connect(self) -> None:
+        self.load.clicked.connect(self._load)
+        self.unload.clicked.connect(self.unload_asked)
+        self.test.clicked.connect(self.test_asked)
+        self.remove.clicked.connect(self.remove_asked)
+        self.key.toggled.connect(self._show_key_strip)
+        self.save_key.clicked.connect(self._save)
+        self.key_field.returnPressed.connect(self._save)
+        self.key_field.textChanged.connect(self._show_key_strip)
+        self.forget_key.clicked.connect(self._forget)
+        self.models.activated.connect(self._choose)
+
+    def show_state(self, state: RemoteState) -> None:
+        """Show everything again."""
+        self.status.setText(state.status)
+        self.setAccessibleDescription(f"{state.status}. {state.detail}")
+        for widget, text in ((self.purpose, state.purpose), (self.detail, state.detail)):
+            widget.setText(text)
+            widget.setVisible(bool(text))
+        names = list(state.models) or ([state.model] if state.model else [])
+        if names != [self.models.itemText(place) for place in range(self.models.count())]:
+            self.models.clear()
+            self.models.addItems(names)
+        self.models.setCurrentIndex(max(0, names.index(state.model)) if state.model in names else 0)
+        self.models.setVisible(bool(names))
+        is_held = state.is_loaded or state.is_loading
+        with self._acts:
+            self.load.setVisible(bool(names) and not is_held)
+            self.unload.setVisible(is_held)
+            self.unload.setText(tr("Stop loading") if state.is_loading else tr("Unload"))
+            self.unload.setAccessibleName(f"{self.unload.text()}: {self._base}")
+            for made in (self.load, self.test):
+                made.setEnabled(not state.blocked and not (made is self.test and state.is_trying))
+            self.remove.setEnabled(not is_held)
+        self.load.setToolTip(state.blocked or self.load.accessibleDescription())
+        self.remove.setToolTip(tr("Unload it first") if is_held else self.remove.accessibleDescription())
+        self.forget_key.setVisible(state.has_key)
+        self.key_field.setPlaceholderText(tr("A key is kept") if state.has_key else tr("Key"))
+        if state.wants_key and not self.key.isChecked():
+            self.key.setChecked(True)
+        if self.property("loaded") != state.is_loaded:
+            restyle(self, "loaded", state.is_loaded)
+
+    def tab_order(self) -> tuple[QWidget, ...]:
+        """The focusable widgets, in order."""
+        acts = (self.models, self.load, self.unload, self.test, self.key, self.remove)
+        return (*acts, self.key_field, self.save_key, self.forget_key)
+
+    @Slot()
+    def _show_key_strip(self) -> None:
+        self._key_strip.setVisible(self.key.isChecked())
+        self.save_key.setEnabled(bool(self.key_field.text().strip()))
+
+    @Slot()
+    def _load(self) -> None:
+        self.load_asked.emit(self.models.currentText())
+
+    @Slot(int)
+    def _choose(self, _index: int) -> None:
+        self.model_chosen.emit(self.models.currentText())
+
+    @Slot()
+    def _save(self) -> None:
+        key = self.key_field.text().strip()
+        if key:
+            self.key_field.clear()
+            self.key.setChecked(False)
+            self.key_given.emit(key)
+
+    @Slot()
+    def _forget(self) -> None:
+        self.key_field.clear()
+        self.key.setChecked(False)
+        self.key_given.emit("")

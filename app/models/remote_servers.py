@@ -1,0 +1,111 @@
+"""The servers elsewhere that the user listed, kept in the settings. Knows no widgets, asks no network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from PySide6.QtCore import QSettings
+
+from app.bridge.remote_access import RemoteAccess, remote_title
+from engine import SafelightError
+from engine.service import is_remote
+
+SERVERS, KEYED = "remote/servers", "remote/keyed"
+MOST = 50  # servers on the list
+LONGEST = 2600  # characters of an address with a model
+
+
+@dataclass(frozen=True)
+class RemoteServer:
+    """A server by its ``base``, as "http://host:port/v1", and the model of it that was chosen last, if any."""
+
+    base: str
+    model: str = ""
+
+    @staticmethod
+    def parse(text: str) -> RemoteServer:
+        """What somebody typed; without a scheme it is taken for http.
+
+        Raises:
+            SafelightError: it is no address.
+        """
+        from engine.service.remote import RemoteAddress  # what speaks HTTP, which the page does without at first
+
+        address = RemoteAddress.parse(text if "://" in text else f"http://{text}")
+        return RemoteServer(address.base, address.model)
+
+    @property
+    def path(self) -> str:
+        """What loads its model."""
+        return f"{self.base}#{self.model}"
+
+    @property
+    def origin(self) -> str:
+        """What has the key."""
+        scheme, _, rest = self.base.partition("://")
+        return f"{scheme}://{rest.partition('/')[0]}"
+
+    @property
+    def name(self) -> str:
+        """Its host and port."""
+        return self.origin.partition("://")[2]
+
+
+class RemoteServers:
+    """In the order in which they were added."""
+
+    def __init__(self, settings: QSettings, access: RemoteAccess) -> None:
+        self._settings, self._access = settings, access
+        found = (RemoteServer(*text.partition("#")[::2]) for text in self._list(SERVERS)[:MOST])
+        self._servers = {server.base: server for server in found if is_remote(server.base)}
+        access.keyed = frozenset(self._list(KEYED))
+
+    def all(self) -> tuple[RemoteServer, ...]:
+        """Every server on the list."""
+        return tuple(self._servers.values())
+
+    def __getitem__(self, base: str) -> RemoteServer:
+        return self._servers[base]
+
+    def __contains__(self, base: str) -> bool:
+        return base in self._servers
+
+    def add(self, server: RemoteServer) -> None:
+        """Put a server on the list; one that is there keeps its model unless another is named.
+
+        Raises:
+            SafelightError: the list is full.
+        """
+        if server.base not in self and len(self._servers) >= MOST:
+            raise SafelightError(f"{MOST} servers are listed already; remove one first")
+        if server.model or server.base not in self:
+            self._servers[server.base] = server
+            self._write()
+
+    def choose(self, base: str, model: str) -> None:
+        """Choose a model of a server."""
+        self._servers[base] = replace(self._servers[base], model=model)
+        self._write()
+
+    def remove(self, base: str) -> None:
+        """Take a server off the list; its key is removed by whoever may wait for the keyring."""
+        self._servers.pop(base, None)
+        self._write()
+
+    def note_keys(self) -> None:
+        """Remember which servers have a key; never the key itself."""
+        self._settings.setValue(KEYED, sorted(self._access.keyed))
+
+    def offers(self) -> list[tuple[str, str]]:
+        """What can be loaded, with titles."""
+        return [(server.path, remote_title(server.path)) for server in self.all() if server.model]
+
+    def _list(self, key: str) -> list[str]:
+        raw = self._settings.value(key, [])
+        listed = [raw] if isinstance(raw, str) else raw if isinstance(raw, list) else []  # a list of one is a string
+        texts = (str(text) for text in listed)
+        return [text for text in texts if text.isprintable() and 0 < len(text) <= LONGEST]
+
+    def _write(self) -> None:
+        listed = [server.path if server.model else server.base for server in self.all()]
+        self._settings.setValue(SERVERS, listed)

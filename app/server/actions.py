@@ -1,0 +1,44 @@
+"""What can be done with the local server, by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtGui import QGuiApplication
+
+from app.bridge.server_link import is_under_way
+from app.context import AppContext, Lazy
+from app.design.action import Action
+from app.system.i18n import tr
+
+if TYPE_CHECKING:
+    from app.server.controller import ServerController
+
+
+def actions(context: AppContext, _page: Lazy[ServerController]) -> list[Action]:
+    """The switch, the address, and the end of all requests."""
+    section, server = tr("Server"), context.server
+
+    def switch() -> None:
+        context.choose_server("server", not context.preferences.server)
+
+    def copy() -> None:
+        QGuiApplication.clipboard().setText(server.state.url)
+
+    def stop() -> None:
+        for request in server.requests:
+            if is_under_way(request):
+                request.cancel()
+        context.backend.scheduler.wake()
+
+    def is_on() -> str:
+        return "" if server.is_on else tr("The server is off")
+
+    def answers() -> str:
+        return "" if server.under_way else tr("No request is under way")
+
+    return [
+        Action("serve", tr("Switch the server on or off"), section, switch),
+        Action("copy-address", tr("Copy the server's address"), section, copy, enabled=is_on),
+        Action("stop-requests", tr("Stop all requests of the server"), section, stop, enabled=answers),
+    ]

@@ -1,0 +1,68 @@
+"""How other programs are connected: a text to copy for each."""
+
+from __future__ import annotations
+
+import functools
+
+from PySide6.QtCore import Qt, Slot
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+
+from app.design.controls import FlowLayout, button, label
+from app.server.copying import CodeBox, CopyButton
+from app.server.snippets import Access, snippets
+from app.system.i18n import tr
+
+
+class ConnectPanel(QWidget):
+    """Shows one program's text at a time; copies it with the key, which it shows only where it may be seen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setAccessibleName(tr("Connect a program"))
+        self._snippets = snippets()
+        self._place = 0
+        self._access, self._shows_key = Access("", "", ""), False
+        self.buttons: list[QPushButton] = []
+        strip = QWidget()
+        flow = FlowLayout(strip, gap=8)
+        for place, snippet in enumerate(self._snippets):
+            made = button(snippet.title, tr("Connect {program}", program=snippet.title), role="chip")
+            made.setCheckable(True)  # in no group, of which Tab would reach one alone
+            made.clicked.connect(functools.partial(self._choose, place))
+            flow.addWidget(made)
+            self.buttons.append(made)
+        self.hint = label("", "fact", wrap=True)
+        self.code = CodeBox(tr("What to enter there"))
+        self.copy = CopyButton(tr("Copy what to enter there"), self.text, role="plain")
+        above = QHBoxLayout()
+        above.setSpacing(16)
+        above.addWidget(self.hint, 1)
+        above.addWidget(self.copy, 0, Qt.AlignmentFlag.AlignBottom)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(8)
+        column.addWidget(strip)
+        column.addLayout(above)
+        column.addWidget(self.code)
+        self._choose(0)
+
+    def text(self) -> str:
+        """What is copied, with the key."""
+        return self._snippets[self._place].text(self._access)
+
+    def show_access(self, access: Access, *, shows_key: bool) -> None:
+        """Show it with this address, key and model."""
+        self._access, self._shows_key = access, shows_key
+        self._show()
+
+    def _choose(self, place: int, _checked: bool = False) -> None:
+        self._place = place
+        for at, made in enumerate(self.buttons):
+            made.setChecked(at == place)
+        self._show()
+
+    @Slot()
+    def _show(self) -> None:
+        snippet = self._snippets[self._place]
+        self.hint.setText(snippet.hint)
+        self.code.show_code(snippet.text(self._access if self._shows_key else self._access.masked))

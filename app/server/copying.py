@@ -1,0 +1,77 @@
+"""A button that copies a text and says so for a moment; a read-only box of code with one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QEvent, QTimer, Slot
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QFrame, QPlainTextEdit, QPushButton, QSizePolicy
+
+from app.design.controls import restyle
+from app.design.fonts import TEXT_SMALL, canvas_font
+from app.design.text_field import LONGEST
+from app.system.i18n import tr
+
+COPIED_MS = 2000
+LINES = (4, 14)  # of a box, at least and at most; a longer text scrolls
+
+
+class CopyButton(QPushButton):
+    """``text_of`` is asked when it is pressed."""
+
+    def __init__(self, name: str, text_of: Callable[[], str], role: str = "link") -> None:
+        super().__init__(tr("Copy"))
+        self._text_of = text_of
+        self.setAccessibleName(name)
+        self.setToolTip(name)
+        self.setProperty("role", role)
+        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
+        self._back = QTimer(self)
+        self._back.setSingleShot(True)
+        self._back.timeout.connect(self._restore)
+        self.clicked.connect(self._copy)
+
+    @Slot()
+    def _copy(self) -> None:
+        QGuiApplication.clipboard().setText(self._text_of())
+        self.setText(tr("Copied"))
+        self._back.start(COPIED_MS)
+
+    @Slot()
+    def _restore(self) -> None:
+        self.setText(tr("Copy"))
+
+
+class CodeBox(QPlainTextEdit):
+    """As high as its text, within bounds."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.setReadOnly(True)
+        self.setAccessibleName(name)
+        self.setTabChangesFocus(True)
+        self.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        restyle(self, "role", "code")
+
+    def show_code(self, text: str) -> None:
+        """Show a text in place of what is there; where it is the same, a selection in it stays."""
+        if text[:LONGEST] != self.toPlainText():
+            self.setPlainText(text[:LONGEST])
+        self._fit()
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() in (QEvent.Type.FontChange, QEvent.Type.StyleChange):
+            self._fit()
+
+    def _fit(self) -> None:
+        font = canvas_font(TEXT_SMALL + 1)
+        if self.document().defaultFont() != font:
+            self.document().setDefaultFont(font)
+        lines = min(max(self.blockCount(), LINES[0]), LINES[1])
+        edges = 2 * round(self.document().documentMargin()) + 28  # with a bar beneath
+        height = lines * self.fontMetrics().lineSpacing() + edges
+        if self.height() != height or self.minimumHeight() != height:
+            self.setFixedHeight(height)

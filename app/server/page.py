@@ -1,0 +1,88 @@
+"""The server page: the switch and what others need, then their requests or how to connect them."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Slot
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QScrollArea, QVBoxLayout, QWidget
+
+from app.design.controls import button, label
+from app.design.notice import Notice
+from app.server.access import AccessCard
+from app.server.connect import ConnectPanel
+from app.server.requests import RequestList
+from app.system.i18n import tr
+
+WIDTH = 880  # maximum, in pixels, so that lines stay readable
+
+
+class ServerPage(QScrollArea):
+    """Lays out its parts, which are told what to show."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("server")
+        self.setAccessibleName(tr("Server"))
+        self.card, self.requests, self.connect_panel = AccessCard(), RequestList(), ConnectPanel()
+        self.notice = Notice()
+        self.requests_tab = self._tab(tr("Requests"), tr("Show the requests"))
+        self.connect_tab = self._tab(tr("Connect a program"), tr("Show how to connect a program"))
+        self.requests_tab.clicked.connect(self.show_requests)
+        self.connect_tab.clicked.connect(self.show_connecting)
+        self.requests.connect_asked.connect(self.show_connecting)
+        self._lay_out()
+        self.show_requests()
+
+    @staticmethod
+    def _tab(text: str, name: str) -> QPushButton:
+        made = button(text, name)
+        made.setCheckable(True)  # in no group, of which Tab would reach one alone
+        return made
+
+    def _lay_out(self) -> None:
+        tabs = QHBoxLayout()
+        tabs.setSpacing(24)
+        for tab in (self.requests_tab, self.connect_tab):
+            tabs.addWidget(tab)
+        tabs.addStretch(1)
+        inside = QWidget()
+        inside.setMaximumWidth(WIDTH)
+        column = QVBoxLayout(inside)
+        column.setContentsMargins(32, 24, 32, 32)
+        column.setSpacing(8)
+        column.addWidget(label(tr("Server"), "title"))
+        purpose = tr("Other programs can use the loaded model through an address, as they would use OpenAI's.")
+        column.addWidget(label(purpose, "fact", wrap=True))
+        column.addWidget(self.notice)
+        column.addSpacing(8)
+        column.addWidget(self.card)
+        column.addSpacing(16)
+        column.addLayout(tabs)
+        column.addWidget(self.requests)
+        column.addWidget(self.connect_panel)
+        column.addStretch(1)
+        outside = QWidget()
+        centre = QHBoxLayout(outside)
+        centre.setContentsMargins(0, 0, 0, 0)
+        centre.addStretch(1)
+        centre.addWidget(inside, 1000)
+        centre.addStretch(1)
+        self.setWidgetResizable(True)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setWidget(outside)
+
+    @Slot()
+    def show_requests(self) -> None:
+        """Show the requests beneath the card."""
+        self._show(is_connecting=False)
+
+    @Slot()
+    def show_connecting(self) -> None:
+        """Show how to connect a program beneath the card."""
+        self._show(is_connecting=True)
+
+    def _show(self, *, is_connecting: bool) -> None:
+        self.requests_tab.setChecked(not is_connecting)
+        self.connect_tab.setChecked(is_connecting)
+        self.requests.setVisible(not is_connecting)
+        self.connect_panel.setVisible(is_connecting)

@@ -1,0 +1,151 @@
+"""The requests that the server answers, the newest first, each with what can be done with it. Knows no server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
+
+from app.bridge.server_link import is_under_way
+from app.design.controls import FocusGroup, button, label
+from app.server import words
+from app.system.i18n import tr
+
+if TYPE_CHECKING:
+    from engine.server.live import LiveRequest
+
+MOST_ROWS = 100  # further requests wait for a row
+
+
+class RequestRow(QFrame):
+    """One request."""
+
+    inspect_asked = Signal(object)  # LiveRequest
+    stop_asked = Signal(object)
+
+    def __init__(self, request: LiveRequest) -> None:
+        super().__init__()
+        self.setProperty("role", "request")
+        self.request = request
+        self.state = label("", "request-state")
+        self.title = label(words.endpoint_name(request.endpoint), "request-title")
+        self.title.setToolTip(request.endpoint)
+        self.time = label(words.clock(request), "fact")
+        self.facts = label("", "fact", wrap=True)
+        self.inspect = button(tr("Inspect"))
+        self.stop = button(tr("Stop"))
+        self._acts = FocusGroup(self.inspect, self.stop)
+        self.inspect.clicked.connect(self._inspect)
+        self.stop.clicked.connect(self._stop)
+        head = QHBoxLayout()
+        head.setSpacing(12)
+        head.addWidget(self.title)
+        head.addWidget(self.state, 1)
+        head.addWidget(self.time)
+        said = QVBoxLayout()
+        said.setSpacing(2)
+        said.addLayout(head)
+        said.addWidget(self.facts)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 8, 0, 8)
+        row.setSpacing(16)
+        row.addLayout(said, 1)
+        for made in (self.stop, self.inspect):
+            row.addWidget(made, 0, Qt.AlignmentFlag.AlignVCenter)
+        self.show_request(request)
+
+    def show_request(self, request: LiveRequest) -> None:
+        """Show how the request stands now."""
+        self.request = request
+        state, facts = words.request_state(request), words.request_facts(request)
+        if (state, facts) != (self.state.text(), self.facts.text()):
+            self.state.setText(state)
+            self.facts.setText(facts)
+            self.setAccessibleName(f"{self.title.text()}, {self.time.text()}, {state}, {facts}")
+        which = f"{self.title.text()}, {self.time.text()}"
+        with self._acts:
+            self.stop.setVisible(is_under_way(request))
+            self.stop.setAccessibleName(tr("Stop: {request}", request=which))
+            can = request.trace is not None and request.trace.header.canvas_length > 0
+            self.inspect.setEnabled(can)
+            self.inspect.setAccessibleName(tr("Inspect: {request}", request=which))
+            why = tr("Shows how the answer comes about") if can else self._uninspected()
+            self.inspect.setToolTip(why)
+            self.inspect.setAccessibleDescription(why)
+
+    def _uninspected(self) -> str:
+        if self.request.trace is not None:
+            return tr("The server that runs the model sends text alone, so there is nothing to look at")
+        if is_under_way(self.request):
+            return tr("Its run has not begun yet")
+        return tr("It ended before a run began, so there is nothing to look at")
+
+    @Slot()
+    def _inspect(self) -> None:
+        self.inspect_asked.emit(self.request)
+
+    @Slot()
+    def _stop(self) -> None:
+        self.stop_asked.emit(self.request)
+
+
+class RequestList(QWidget):
+    """Rows come and go with the requests; without any, it teaches how to send one."""
+
+    inspect_asked = Signal(object)  # LiveRequest
+    stop_asked = Signal(object)
+    connect_asked = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setAccessibleName(tr("Requests"))
+        self.rows: dict[str, RequestRow] = {}
+        self.empty = QWidget()
+        self.lesson = label("", "fact", wrap=True)
+        self.connect_button = button(tr("Connect a program"), role="plain")
+        self.connect_button.clicked.connect(self.connect_asked)
+        inside = QVBoxLayout(self.empty)
+        inside.setContentsMargins(0, 8, 0, 8)
+        inside.setSpacing(12)
+        inside.addWidget(self.lesson)
+        inside.addWidget(self.connect_button)
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.setSpacing(0)
+        self._column.addWidget(self.empty)
+        self.teach(is_on=False)
+
+    def teach(self, *, is_on: bool) -> None:
+        """Say how the first request is sent."""
+        begin = "" if is_on else tr("Switch the server on. ")
+        self.lesson.setText(
+            begin
+            + tr(
+                "Enter the address and the key in a program of yours, or copy a command into a terminal. Each request "
+                "is listed here while it is answered, and can be watched in the inspector."
+            )
+        )
+
+    def show_requests(self, requests: Sequence[LiveRequest]) -> None:
+        """Show these, newest first."""
+        shown = requests[:MOST_ROWS]
+        for gone in self.rows.keys() - {request.id for request in shown}:
+            row = self.rows.pop(gone)
+            self._column.removeWidget(row)
+            row.hide()
+            row.deleteLater()
+        for place, request in enumerate(shown):
+            row = self.rows.get(request.id) or self._add(request)
+            if self._column.indexOf(row) != place + 1:
+                self._column.insertWidget(place + 1, row)
+            if row.request != request or row.request.trace is not request.trace:
+                row.show_request(request)
+        self.empty.setVisible(not shown)
+
+    def _add(self, request: LiveRequest) -> RequestRow:
+        row = self.rows[request.id] = RequestRow(request)
+        row.inspect_asked.connect(self.inspect_asked)
+        row.stop_asked.connect(self.stop_asked)
+        return row

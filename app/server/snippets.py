@@ -1,0 +1,92 @@
+"""What to enter in other programs so that they use the server, ready to be copied. Knows no Qt."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from app.system.i18n import tr
+
+PROMPT = "Count from 4 to 43."  # every model that comes with the app answers it
+MASK = "•" * 8
+
+
+@dataclass(frozen=True)
+class Access:
+    """What a program must know. ``url`` ends in ``/v1``."""
+
+    url: str
+    key: str
+    model: str
+
+    @property
+    def masked(self) -> Access:
+        """The same with a key that may be seen."""
+        return Access(self.url, MASK, self.model)
+
+
+@dataclass(frozen=True)
+class Snippet:
+    """One program's. ``hint`` says where the text goes."""
+
+    title: str
+    hint: str
+    text: Callable[[Access], str]
+
+
+def snippets() -> tuple[Snippet, ...]:
+    """All of them, in the user's language; programs and what they read stay as they are."""
+    return (
+        Snippet("curl", tr("In a terminal: asks once and prints the answer."), _curl),
+        Snippet("Python", tr("With OpenAI's own package: pip install openai."), _python),
+        Snippet(
+            "Open WebUI",
+            tr(
+                "Admin Settings, Connections, OpenAI, Add New Connection. In a container on this computer, the "
+                "address's host is host.docker.internal, and the switch above for other machines must be on."
+            ),
+            _open_webui,
+        ),
+        Snippet("Continue", tr("In config.yaml, for the editors VS Code and JetBrains."), _continue),
+    )
+
+
+def _curl(access: Access) -> str:
+    model = json.dumps(access.model).replace("'", "'\\''")
+    return (
+        f"curl {access.url}/chat/completions \\\n"
+        f'  -H "Authorization: Bearer {access.key}" \\\n'
+        '  -H "Content-Type: application/json" \\\n'
+        f"""  -d '{{"model": {model},\n       "messages": [{{"role": "user", "content": "{PROMPT}"}}]}}'"""
+    )
+
+
+def _python(access: Access) -> str:
+    return (
+        "from openai import OpenAI\n\n"
+        f"client = OpenAI(base_url={json.dumps(access.url)}, api_key={json.dumps(access.key, ensure_ascii=False)})\n"
+        "answer = client.chat.completions.create(\n"
+        f"    model={json.dumps(access.model)},\n"
+        f'    messages=[{{"role": "user", "content": "{PROMPT}"}}],\n'
+        ")\n"
+        "print(answer.choices[0].message.content)"
+    )
+
+
+def _open_webui(access: Access) -> str:
+    return f"URL: {access.url}\nAPI Key: {access.key}\nModel IDs: {access.model}"
+
+
+def _continue(access: Access) -> str:
+    return (
+        "name: Safelight\n"
+        "version: 0.0.1\n"
+        "schema: v1\n"
+        "models:\n"
+        f"  - name: {json.dumps(access.model)}\n"
+        "    provider: openai\n"
+        f"    model: {json.dumps(access.model)}\n"
+        f"    apiBase: {access.url}\n"
+        f"    apiKey: {access.key}"
+    )

@@ -1,0 +1,93 @@
+"""The sentences of the server page. Knows no Qt."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from app.system.i18n import tr, trn
+
+if TYPE_CHECKING:
+    from app.bridge.server_link import ServerState
+    from engine.server.live import LiveRequest
+
+
+def state_line(state: ServerState) -> str:
+    """Whether the server is on."""
+    return {"off": tr("○ Off"), "starting": tr("○ Starting…"), "on": tr("● On")}[state.phase]
+
+
+def served_line(*, is_on: bool, model: str, loading: str) -> str:
+    """Which model answers; ``loading`` is a sentence about one that is being loaded."""
+    if loading:
+        return tr("{loading}. Until then, requests are answered with “loading”.", loading=loading)
+    if not model:
+        return tr("No model is loaded. Choose one at the top; until then, requests are refused.")
+    if is_on:
+        return tr("{model} answers. Requests share it with this window, several at once.", model=model)
+    return tr("{model} would answer.", model=model)
+
+
+def reach_line(*, is_open: bool, offline: bool) -> str:
+    """Who can reach the server, where that needs a word."""
+    if offline:
+        return tr("The offline switch is on: the server is reached from this computer only.")
+    if is_open:
+        return tr(
+            "⚠ Every machine in your network that has the key can use the model. Nothing is encrypted on the way: keep "
+            "this on only in a network that you trust."
+        )
+    return ""
+
+
+def key_line(state: ServerState) -> str:
+    """Where the key is kept."""
+    if not state.key:
+        return tr("Made when the server is first switched on, and kept in the system's keyring.")
+    if state.key_place == "session":
+        return tr("No keyring works here, so this key is good until Safelight is closed.")
+    return tr("Kept in the system's keyring. Give it only to programs that may use the model.")
+
+
+def endpoint_name(endpoint: str) -> str:
+    """What a request asks for."""
+    known = {
+        "/v1/chat/completions": tr("Chat"),
+        "/v1/completions": tr("Completion"),
+        "/v1/responses": tr("Response"),
+    }
+    return known.get(endpoint, endpoint)
+
+
+def request_state(request: LiveRequest) -> str:
+    """How far a request is, with a mark of its own."""
+    return {
+        "waiting": tr("○ Waiting"),
+        "running": tr("● Running"),
+        "finished": tr("✓ Finished"),
+        "failed": tr("✕ Failed"),
+        "cancelled": tr("– Cancelled"),
+    }[request.state]
+
+
+def request_facts(request: LiveRequest) -> str:
+    """A request's figures in one line."""
+    parts = [request.model]
+    if request.prompt_tokens:
+        parts.append(trn("{count} prompt token", "{count} prompt tokens", request.prompt_tokens))
+    if request.tokens or request.state != "waiting":
+        parts.append(trn("{count} answer token", "{count} answer tokens", request.tokens))
+    parts.append(tr("{count} s", count=f"{request.seconds:.1f}"))
+    return " · ".join(part for part in parts if part)
+
+
+def clock(request: LiveRequest) -> str:
+    """When a request came."""
+    return time.strftime("%H:%M:%S", time.localtime(request.started))
+
+
+def status_text(under_way: int) -> str:
+    """For the status bar, while the server is on."""
+    if not under_way:
+        return tr("Server on")
+    return trn("Server on · {count} request", "Server on · {count} requests", under_way)

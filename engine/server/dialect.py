@@ -1,0 +1,179 @@
+"""``/safelight/v1``: what another Safelight asks beyond OpenAI's API. ``engine.service.wire`` says in what words."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import gzip
+from functools import lru_cache
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from engine.catalog import resolve
+from engine.errors import SafelightError
+from engine.files import read_bytes
+from engine.server.bodies import read_object
+from engine.server.context import ServerContext, adapters_of
+from engine.server.dialect_stream import ReplyStream
+from engine.server.errors import UNSUPPORTED, ApiError, too_many
+from engine.server.runs import RunChannel
+from engine.service import InfluenceMeasured, LoadedModel, RunRequest
+from engine.service.wire import (
+    influence_request_from_json,
+    influence_to_json,
+    messages_from_json,
+    model_to_json,
+    request_from_json,
+)
+from engine.service.wire.fields import fields
+from engine.text.tokenizer_file import FILE_BYTES
+from engine.trace.format import MOST_HEADER, MOST_VALUES
+from engine.trace.recording import Recording
+
+PREFIX = "/safelight/v1"
+BODY_BYTES = 2 * MOST_HEADER  # a long prompt as tokens takes more than other requests may
+MOST_MEASUREMENTS = 4  # that wait
+
+
+def routes(context: ServerContext) -> list[Route]:
+    measuring = 0
+
+    async def model(_request: Request) -> Response:
+        return JSONResponse(model_to_json(_as_served(context.model)))
+
+    async def tokenizer(request: Request) -> Response:
+        return await asyncio.to_thread(_tokenizer, context.model, request)
+
+    async def count(request: Request) -> Response:
+        raw = await read_object(request, context, BODY_BYTES, MOST_VALUES)
+        return JSONResponse({"tokens": await asyncio.to_thread(_count, context, raw)})
+
+    async def run(request: Request) -> ReplyStream:
+        raw = await read_object(request, context, BODY_BYTES, MOST_VALUES)
+        return ReplyStream(context, f"{PREFIX}/run", await asyncio.to_thread(_read_request, context.model, raw))
+
+    async def measure(request: Request) -> Response:
+        nonlocal measuring
+        raw = await read_object(request, context, BODY_BYTES, MOST_VALUES)
+        if measuring >= MOST_MEASUREMENTS:
+            raise too_many("Too many measurements wait already; try again later.")
+        measuring += 1
+        try:
+            return await _measure(context, raw)
+        finally:
+            measuring -= 1
+
+    return [
+        Route(f"{PREFIX}/model", model),
+        Route(f"{PREFIX}/tokenizer", tokenizer),
+        Route(f"{PREFIX}/tokens/count", count, methods=["POST"]),
+        Route(f"{PREFIX}/run", run, methods=["POST"]),
+        Route(f"{PREFIX}/measure", measure, methods=["POST"]),
+    ]
+
+
+# --- the model -------------------------------------------------------------------------------------------------------
+
+
+def _as_served(model: LoadedModel) -> LoadedModel:
+    """The model as others see it: its adapter is this machine's to choose, and where that lies is nobody's business."""
+    adapter = None if model.adapter is None else Path(model.adapter).name
+    return dataclasses.replace(
+        model, adapter=adapter, capabilities=dataclasses.replace(model.capabilities, adapters=False)
+    )
+
+
+def _tokenizer(model: LoadedModel, request: Request) -> Response:
+    tag = f'"{model.fingerprint}"'
+    if model.fingerprint and request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers={"ETag": tag})
+    try:
+        data = _packed(resolve(model.path_or_id) / "tokenizer.json", model.fingerprint)
+    except (SafelightError, OSError):
+        raise ApiError(404, "The tokenizer of this model cannot be had here.") from None
+    headers = {"ETag": tag, "Vary": "Accept-Encoding"}
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        return Response(data, headers=headers | {"Content-Encoding": "gzip"}, media_type="application/json")
+    return Response(gzip.decompress(data), headers=headers, media_type="application/json")
+
+
+@lru_cache(maxsize=1)
+def _packed(path: Path, _fingerprint: str) -> bytes:
+    return gzip.compress(read_bytes(path, FILE_BYTES), 6, mtime=0)
+
+
+def _count(context: ServerContext, raw: object) -> int:
+    try:
+        messages = messages_from_json(fields(raw, "the body", ("messages",), ("messages",))["messages"])
+        return context.scheduler.count_tokens(messages)
+    except SafelightError as error:
+        raise ApiError(400, f"{error}.", param="messages") from None
+
+
+# --- runs ------------------------------------------------------------------------------------------------------------
+
+
+def _read_request(model: LoadedModel, raw: object) -> RunRequest:
+    try:
+        request = request_from_json(raw)
+    except SafelightError as error:
+        raise ApiError(400, f"{error}.", code="invalid_value") from None
+    able = model.capabilities
+    if (request.kind == "fork" and not able.forks) or (request.kind == "infill" and not able.infill):
+        raise ApiError(400, f"This model's runs cannot be gone on from by {request.kind}.", code=UNSUPPORTED)
+    if request.source is not None:
+        _check_source(request.source, model)
+    adapter = request.adapter
+    if adapter and model.adapter and adapter == Path(model.adapter).name:
+        adapter = None  # the one that is on it
+    elif adapter and adapter not in adapters_of(model):
+        raise ApiError(400, "That adapter is not on the server; leave it out, or give an empty text.", param="adapter")
+    return dataclasses.replace(request, adapter=adapter, keep=False)
+
+
+def _check_source(source: Recording, model: LoadedModel) -> None:
+    """
+    Raises:
+        ApiError: the run is of another model than the one that is loaded.
+    """
+    made_by = source.header.model
+    is_known = bool(made_by.fingerprint and model.fingerprint)
+    fits = source.header.canvas_length == (source.config.canvas_length or model.canvas_length)
+    largest = max((int(event.tokens.max(initial=0)) for event in source.committed), default=0)
+    if (is_known and made_by.fingerprint != model.fingerprint) or not fits or largest >= model.vocab_size:
+        raise ApiError(
+            400,
+            f"That run is not one of the model {model.title}, which is loaded here.",
+            param="source",
+            code="other_model",
+        )
+
+
+# --- influence -------------------------------------------------------------------------------------------------------
+
+
+async def _measure(context: ServerContext, raw: object) -> Response:
+    model = context.model
+    try:
+        request = influence_request_from_json(raw)
+    except SafelightError as error:
+        raise ApiError(400, f"{error}.", code="invalid_value") from None
+    if not model.capabilities.influence:
+        raise ApiError(400, "This model's influence cannot be measured.", code=UNSUPPORTED)
+    _check_source(request.trace, model)
+    channel = RunChannel(context.scheduler.wake)
+    context.scheduler.measure(request, channel)
+    try:
+        async with asyncio.timeout(context.options.request_seconds):
+            reply = await channel.get()
+    except TimeoutError:
+        raise ApiError(503, "The measurement's turn did not come in time; try again later.", code="timeout") from None
+    finally:
+        channel.close()
+    if not isinstance(reply, InfluenceMeasured) or reply.found is None:
+        said = reply.message if isinstance(reply, InfluenceMeasured) else "It could not be measured"
+        raise ApiError(400, f"{said.rstrip('.')}.", param="canvas")
+    return JSONResponse(influence_to_json(reply.found))

@@ -1,0 +1,280 @@
+// One prompt, one answer, and the canvas while it develops. Talks to the server that it came from, and to nobody else.
+"use strict";
+
+const byId = (name) => document.getElementById(name);
+const view = Object.fromEntries(
+  ["model", "access", "key", "ask", "prompt", "noise", "send", "stop", "problem", "development", "place", "count",
+    "canvas", "blocks", "reply", "thinking", "thought", "answer", "end"].map((name) => [name, byId(name)]),
+);
+const CHARACTERS = 1000; // tokens of a vocabulary whose pieces are about one character long
+const PACE = 60; // milliseconds that a step is shown at least, so that it is seen
+const BEHIND = 50; // frames that wait; beyond, none is held up
+const isStill = matchMedia("(prefers-reduced-motion: reduce)");
+const GONE = "The server cannot be reached. See whether it is still on in Safelight, then try again.";
+
+let model = null;
+let run = null; // the one under way
+
+// --- the key -------------------------------------------------------------------------------------------------------
+
+function takeKeyFromAddress() {
+  const given = new URLSearchParams(location.hash.slice(1)).get("key");
+  if (given) {
+    sessionStorage.setItem("key", given);
+    history.replaceState(null, "", location.pathname); // it is not to stand in the address, or in bookmarks
+  }
+}
+
+function headers() {
+  return { Authorization: `Bearer ${sessionStorage.getItem("key") || ""}` };
+}
+
+function askForKey() {
+  sessionStorage.removeItem("key");
+  view.access.hidden = false;
+  view.ask.hidden = true;
+  view.key.focus();
+}
+
+// --- what is said --------------------------------------------------------------------------------------------------
+
+function complain(sentence) {
+  view.problem.textContent = sentence;
+  view.problem.hidden = !sentence;
+}
+
+class Refusal extends Error {}
+
+async function asked(path, options) {
+  let response;
+  try {
+    response = await fetch(path, options);
+  } catch (error) {
+    throw error.name === "AbortError" ? error : new Refusal(GONE);
+  }
+  if (response.ok) return response;
+  if (response.status === 401) {
+    askForKey();
+    throw new Refusal("That is not this server’s key. Copy it from Safelight once more.");
+  }
+  const said = await response.json().catch(() => null);
+  throw new Refusal(said?.error?.message || `The server answered with ${response.status}. Try again.`);
+}
+
+// --- the model -----------------------------------------------------------------------------------------------------
+
+async function connect() {
+  complain("");
+  if (!sessionStorage.getItem("key")) return askForKey();
+  view.access.hidden = true;
+  view.ask.hidden = false;
+  try {
+    model = await (await asked("/safelight/v1/model", { headers: headers() })).json();
+  } catch (error) {
+    return complain(error.message);
+  }
+  view.model.textContent = model.title;
+  view.prompt.placeholder = model.traits.placeholder;
+  view.canvas.classList.toggle("words", model.vocab_size > CHARACTERS);
+  if (model.traits.canvas_columns) {
+    view.canvas.style.setProperty("--columns", model.traits.canvas_columns);
+    view.canvas.style.setProperty("--widest", "2.4em");
+  }
+  view.prompt.focus();
+}
+
+// --- the canvas ----------------------------------------------------------------------------------------------------
+
+function written(piece) {
+  if (!piece) return "·"; // a control token has no text
+  if (piece === "\n") return "↵";
+  return piece.trim() || " ";
+}
+
+function paint() {
+  const { frame, pieces } = run;
+  run.isPainting = false;
+  if (!frame) return;
+  const isCommitted = frame.committed;
+  const accepted = new Set(frame.accepted);
+  const settled = new Set(frame.settled);
+  const remelted = new Set(frame.remelted);
+  while (view.canvas.children.length > frame.ids.length) view.canvas.lastChild.remove();
+  while (view.canvas.children.length < frame.ids.length) view.canvas.append(document.createElement("span"));
+  frame.ids.forEach((token, position) => {
+    const cell = view.canvas.children[position];
+    let state = view.noise.checked || frame.step === 0 ? "noise" : "candidate";
+    if (accepted.has(position)) state = "accepted";
+    if (settled.has(position)) state = "settled";
+    if (remelted.has(position)) state = "remelted";
+    const isThere = view.noise.checked || accepted.has(position) || isCommitted;
+    const piece = pieces[isThere ? token : frame.draft[position]];
+    const text = isCommitted && !settled.has(position) ? "·" : written(piece);
+    if (text === "·" && !piece && state !== "remelted") state = "padding";
+    if (isCommitted && !settled.has(position)) state = "padding";
+    if (cell.textContent !== text) cell.textContent = text;
+    if (cell.dataset.state !== state) {
+      const isFresh = state === "accepted" || state === "remelted";
+      cell.dataset.state = state;
+      cell.className = isFresh ? `${state} fresh` : state;
+    }
+  });
+  const steps = frame.step === 0 ? "noise" : `step ${frame.step} of at most ${frame.total}`;
+  view.place.textContent = isCommitted
+    ? `Block ${frame.block} · committed after ${counted(frame.step, "step")}`
+    : `Block ${frame.block} · ${steps}`;
+  view.count.textContent = isCommitted ? "" : `${accepted.size} of ${frame.ids.length} accepted`;
+  view.canvas.setAttribute("aria-label", `Canvas. ${view.place.textContent}. ${view.count.textContent}`.trim());
+}
+
+function repaint() {
+  if (!run || run.isPainting) return;
+  run.isPainting = true;
+  requestAnimationFrame(paint);
+}
+
+function counted(number, word) {
+  return `${number} ${word}${number === 1 ? "" : "s"}`;
+}
+
+function addBlock(frame) {
+  const item = document.createElement("li");
+  item.textContent = `Block ${frame.block} · ${counted(frame.step, "step")}`;
+  view.blocks.append(item);
+}
+
+// --- one answer ----------------------------------------------------------------------------------------------------
+
+function take(chunk) {
+  if (chunk.error) throw new Refusal(chunk.error.message);
+  if (chunk.type === "diffusion_frame") {
+    Object.assign(run.pieces, chunk.pieces);
+    run.frame = chunk;
+    run.steps += chunk.step > 0 && !chunk.committed ? 1 : 0;
+    view.development.hidden = false;
+    if (chunk.committed) addBlock(chunk);
+    return repaint();
+  }
+  const choice = chunk.choices?.[0];
+  const thought = choice?.delta?.reasoning_content;
+  if (thought) {
+    view.thinking.hidden = false;
+    view.thought.textContent += thought;
+  }
+  if (choice?.delta?.content) view.answer.textContent += choice.delta.content;
+  if (thought || choice?.delta?.content) {
+    view.reply.hidden = false;
+  }
+  if (choice?.finish_reason) run.reason = choice.finish_reason;
+  if (chunk.usage) run.tokens = chunk.usage.completion_tokens;
+}
+
+async function read(response, chunks) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) throw new Refusal("The connection broke off before the answer had ended. Try again.");
+    const parts = (rest + value).split("\n\n");
+    rest = parts.pop();
+    for (const part of parts) {
+      if (part === "data: [DONE]") return;
+      if (part.startsWith("data: ")) chunks.push(JSON.parse(part.slice(6)));
+    }
+  }
+}
+
+async function follow(response) {
+  const chunks = [];
+  let isOver = false;
+  const reading = read(response, chunks).finally(() => { isOver = true; });
+  reading.catch(() => {}); // said below, once what came before it is shown
+  while (!run.stopping.signal.aborted && (chunks.length || !isOver)) {
+    const chunk = chunks.shift();
+    if (chunk) take(chunk);
+    const isHeld = chunk?.type && !isStill.matches && chunks.length < BEHIND;
+    if (!chunk || isHeld) await new Promise((go) => { setTimeout(go, isHeld ? PACE : 10); });
+  }
+  run.stopping.signal.throwIfAborted();
+  await reading;
+}
+
+function begin() {
+  run = { pieces: {}, frame: null, isPainting: false, steps: 0, tokens: null, reason: null,
+    stopping: new AbortController() };
+  complain("");
+  for (const part of [view.answer, view.thought, view.end, view.blocks, view.canvas]) part.replaceChildren();
+  for (const part of [view.development, view.reply, view.thinking]) part.hidden = true;
+  view.place.textContent = view.count.textContent = "";
+  view.send.hidden = true;
+  view.stop.hidden = false;
+  view.end.textContent = "";
+}
+
+function end(sentence) {
+  view.send.hidden = false;
+  view.stop.hidden = true;
+  view.end.textContent = sentence;
+  view.reply.hidden = !sentence && !view.answer.textContent;
+  document.documentElement.dataset.runs = Number(document.documentElement.dataset.runs || 0) + 1;
+}
+
+async function send() {
+  const prompt = view.prompt.value.trim();
+  if (!prompt || !view.stop.hidden) return;
+  begin();
+  const body = {
+    messages: [{ role: "user", content: prompt }],
+    stream: true,
+    stream_options: { include_usage: true },
+  };
+  try {
+    if (!model) await connect();
+    if (!model) return end("");
+    body.model = model.name;
+    if (model.capabilities.steps) body.diffusion_frames = true;
+    await follow(await asked("/v1/chat/completions", {
+      method: "POST",
+      headers: { ...headers(), "Content-Type": "application/json" },
+      body: JSON.stringify(body),
+      signal: run.stopping.signal,
+    }));
+    const tokens = run.tokens === null ? "" : `${counted(run.tokens, "token")} in `;
+    const cut = run.reason === "length" ? " The answer was cut at its longest length." : "";
+    end(`${tokens}${counted(run.steps, "step")}.${cut}`);
+  } catch (error) {
+    if (error.name === "AbortError") return end(`Stopped after ${counted(run.steps, "step")}.`);
+    complain(error instanceof Refusal ? error.message : GONE);
+    end("");
+  }
+}
+
+// --- controls ------------------------------------------------------------------------------------------------------
+
+view.access.addEventListener("submit", (event) => {
+  event.preventDefault();
+  sessionStorage.setItem("key", view.key.value.trim());
+  view.key.value = "";
+  connect();
+});
+view.ask.addEventListener("submit", (event) => {
+  event.preventDefault();
+  send();
+});
+view.prompt.addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+    event.preventDefault();
+    send();
+  }
+});
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && !view.stop.hidden) run.stopping.abort();
+});
+view.stop.addEventListener("click", () => {
+  run.stopping.abort();
+  view.prompt.focus();
+});
+view.noise.addEventListener("change", repaint);
+
+takeKeyFromAddress();
+connect().finally(() => { document.documentElement.dataset.ready = "true"; });

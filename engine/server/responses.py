@@ -1,0 +1,162 @@
+"""``/v1/responses``, without a memory: a chat in other words, and its answer as items."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from starlette.requests import Request
+from starlette.routing import Route
+
+from engine.server.answer import ServedAnswer
+from engine.server.bodies import read_body
+from engine.server.chat import plan_chat
+from engine.server.context import ServerContext
+from engine.server.errors import ApiError
+from engine.server.planning import RunPlan
+from engine.server.responses_items import GrowingItem, ItemKind, Told
+from engine.server.responses_request import ResponsesRequest, chat_of, renamed
+from engine.server.serving import RunResponse
+from engine.server.sse import event
+from engine.server.usage import usage_of
+from engine.text.output import ContentPart, OutputPart, ThoughtPart, ToolCallArguments, ToolCallStarted
+
+PATH = "/v1/responses"
+
+
+def routes(context: ServerContext) -> list[Route]:
+    async def respond(request: Request) -> RunResponse:
+        body = await read_body(request, context, ResponsesRequest)
+        found = await asyncio.to_thread(_plan, context, body)
+        return RunResponse(context, found, ResponsesWriter(found, body), PATH, is_streamed=bool(body.stream))
+
+    return [Route(PATH, respond, methods=["POST"])]
+
+
+def _plan(context: ServerContext, body: ResponsesRequest) -> RunPlan:
+    chat = chat_of(body)
+    try:
+        return plan_chat(context, chat)
+    except ApiError as error:
+        raise renamed(error) from None
+
+
+class ResponsesWriter:
+    """An answer as responses write it."""
+
+    def __init__(self, plan: RunPlan, body: ResponsesRequest) -> None:
+        self._plan, self._body = plan, body
+        self._created = time.time()
+        self._items: list[GrowingItem] = []
+        self._sequence = 0
+
+    def begin(self) -> Iterator[bytes]:
+        yield self._told("created", {"response": self._response("in_progress")})
+        yield self._told("in_progress", {"response": self._response("in_progress")})
+
+    def add(self, parts: Sequence[OutputPart], answer: ServedAnswer) -> Iterator[bytes]:  # noqa: ARG002 - as all writers
+        yield from self._all(self._grow(parts))
+
+    def add_frame(self, frame: dict[str, Any]) -> Iterator[bytes]:  # noqa: ARG002 - as all writers
+        """Nothing: a response has no place for them."""
+        yield from ()
+
+    def end(self, answer: ServedAnswer) -> Iterator[bytes]:
+        status = self._status(answer)
+        if not self._items:
+            yield from self._all(self._open("message"))
+        yield from self._all(self._items[-1].end(status))
+        yield self._told(status, {"response": self._response(status, answer)})
+
+    def fail(self, error: ApiError) -> Iterator[bytes]:
+        failed = self._response("failed") | {"error": {"code": "server_error", "message": error.message}}
+        yield self._told("failed", {"response": failed})
+
+    def whole(self, parts: Sequence[OutputPart], answer: ServedAnswer) -> dict[str, Any]:
+        for _ in self._grow(parts):
+            pass
+        if not self._items:
+            self._items.append(GrowingItem("message", 0))
+        return self._response(self._status(answer), answer)
+
+    @staticmethod
+    def _status(answer: ServedAnswer) -> str:
+        return "incomplete" if answer.finish_reason == "length" else "completed"
+
+    def _grow(self, parts: Iterable[OutputPart]) -> Iterator[Told]:
+        for part in parts:
+            match part:
+                case ThoughtPart(text):
+                    yield from self._continue("reasoning", text)
+                case ContentPart(text):
+                    yield from self._continue("message", text)
+                case ToolCallStarted(_, name):
+                    yield from self._open("function_call", name)
+                case ToolCallArguments(_, fragment):
+                    yield from self._items[-1].add(fragment)
+
+    def _continue(self, kind: ItemKind, text: str) -> Iterator[Told]:
+        if not self._items or self._items[-1].kind != kind:
+            yield from self._open(kind)
+        yield from self._items[-1].add(text)
+
+    def _open(self, kind: ItemKind, name: str = "") -> Iterator[Told]:
+        if self._items:
+            yield from self._items[-1].end()
+        self._items.append(GrowingItem(kind, len(self._items), name))
+        yield from self._items[-1].begin()
+
+    def _all(self, told: Iterable[Told]) -> Iterator[bytes]:
+        for kind, fields in told:
+            yield self._told(kind, fields)
+
+    def _told(self, kind: str, fields: dict[str, Any]) -> bytes:
+        name = f"response.{kind}"
+        data = {"type": name, "sequence_number": self._sequence, **fields}
+        self._sequence += 1
+        return event(data, name)
+
+    def _response(self, status: str, answer: ServedAnswer | None = None) -> dict[str, Any]:
+        body, last = self._body, len(self._items) - 1
+        is_over = answer is not None
+        output = [item.json("completed" if item.index < last else status) for item in self._items] if is_over else []
+        return {
+            "id": f"resp_{self._plan.request.run_id}",
+            "object": "response",
+            "created_at": self._created,
+            "completed_at": time.time() if status == "completed" else None,
+            "status": status,
+            "background": False,
+            "error": None,
+            "incomplete_details": {"reason": "max_output_tokens"} if status == "incomplete" else None,
+            "instructions": body.instructions,
+            "max_output_tokens": body.max_output_tokens,
+            "model": self._plan.name,
+            "output": output,
+            "parallel_tool_calls": body.parallel_tool_calls is not False,
+            "previous_response_id": None,
+            "reasoning": {"effort": body.reasoning.effort if body.reasoning is not None else None, "summary": None},
+            "store": False,
+            "temperature": body.temperature,
+            "text": {"format": {"type": "text"}},
+            "tool_choice": body.tool_choice or "auto",
+            "tools": [tool.model_dump() for tool in body.tools or ()],
+            "top_p": 1.0,
+            "truncation": "disabled",
+            "metadata": body.metadata or {},
+            "seed": self._plan.request.seed,  # our own: repeats the answer
+            "usage": None if answer is None else self._usage(answer),
+        }
+
+    def _usage(self, answer: ServedAnswer) -> dict[str, Any]:
+        usage = usage_of(answer, self._plan)
+        thoughts = usage["completion_tokens_details"]["reasoning_tokens"]
+        return {
+            "input_tokens": usage["prompt_tokens"],
+            "input_tokens_details": {"cached_tokens": answer.cached_tokens, "cache_write_tokens": 0},
+            "output_tokens": usage["completion_tokens"],
+            "output_tokens_details": {"reasoning_tokens": thoughts},
+            "total_tokens": usage["total_tokens"],
+        }

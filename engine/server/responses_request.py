@@ -1,0 +1,202 @@
+"""The body of ``/v1/responses``, and the chat that it comes to. Nothing is kept: the input is the whole of it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError
+
+from engine.config import MOST_POSITIONS
+from engine.server.bodies import in_words
+from engine.server.errors import ApiError
+from engine.server.schemas import MOST_MESSAGES, MOST_TOOLS, ChatRequest, NeutralFields, StreamOptions, Strict
+
+_STATELESS = "answers are not kept; send the whole conversation as input"
+_PARTS = {"input_text": "text", "output_text": "text", "text": "text"}
+_ANNOTATED = {"type", "text", "annotations", "logprobs"}  # an answer's part as clients send it back
+
+
+class ResponseTool(Strict):
+    """A function that the model may call."""
+
+    type: Literal["function"]
+    name: str
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+class ReasoningOptions(Strict):
+    """Whether the model thinks first; a thought is sent whole, so a summary of it is not made."""
+
+    effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
+    summary: None = None
+    generate_summary: None = None
+
+
+class ResponsesRequest(NeutralFields):
+    """What may be asked for."""
+
+    input: str | Annotated[list[dict[str, Any]], Field(min_length=1, max_length=MOST_MESSAGES)]
+    model: str | None = Field(None, max_length=1_000)
+    instructions: str | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    max_output_tokens: Annotated[int, Field(ge=1, le=MOST_POSITIONS)] | None = None
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    seed: int | None = None
+    tools: Annotated[list[ResponseTool], Field(max_length=MOST_TOOLS)] | None = None
+    tool_choice: Any = None
+    parallel_tool_calls: bool | None = None
+    reasoning: ReasoningOptions | None = None
+    metadata: dict[str, str] | None = None
+    user: str | None = None
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+    store: bool | None = None
+    previous_response_id: str | None = None
+    conversation: Any = None
+    background: bool | None = None
+    include: list[str] | None = None
+    truncation: str | None = None
+    service_tier: str | None = None
+    text: dict[str, Any] | None = None
+    top_p: float | None = None
+    top_logprobs: int | None = None
+    max_tool_calls: int | None = None
+    prompt: Any = None
+
+    NEUTRAL = {  # noqa: RUF012 - the base class says that it is the class's
+        "store": ((False,), _STATELESS),
+        "previous_response_id": ((), _STATELESS),
+        "conversation": ((), _STATELESS),
+        "background": ((False,), "wait for the answer, or stream it"),
+        "include": (([],), "there is nothing to include"),
+        "truncation": (("disabled",), "shorten the input yourself"),
+        "service_tier": (("auto", "default"), "there is one tier"),
+        "text": (({"format": {"type": "text"}}, {}), "text is not held to a schema; ask for the format in the prompt"),
+        "top_p": ((1, 1.0), "the entropy bound chooses what is kept; use temperature"),
+        "top_logprobs": ((0,), "ask /v1/chat/completions for them"),
+        "max_tool_calls": ((), "every call is sent to you"),
+        "prompt": ((), "put the prompt into input"),
+    }
+
+
+def chat_of(body: ResponsesRequest) -> ChatRequest:
+    """The same request as a chat.
+
+    Raises:
+        ApiError: an item of the input is not one that the model can be shown.
+    """
+    asked: dict[str, Any] = {
+        "model": body.model,
+        "messages": _messages(body),
+        "max_completion_tokens": body.max_output_tokens,
+        "temperature": body.temperature,
+        "seed": body.seed,
+        "tools": [_tool(tool) for tool in body.tools or ()] or None,
+        "tool_choice": body.tool_choice,
+        "parallel_tool_calls": body.parallel_tool_calls,
+        "reasoning_effort": body.reasoning.effort if body.reasoning is not None else None,
+    }
+    try:
+        return ChatRequest.model_validate(asked)
+    except ValidationError as error:
+        raise renamed(in_words(error, asked)) from None
+
+
+def renamed(error: ApiError) -> ApiError:
+    """A refusal of the chat, with the field as it is called here."""
+    if error.param is not None:
+        head, dot, rest = error.param.partition(".")
+        names = {"messages": "input", "max_completion_tokens": "max_output_tokens", "max_tokens": "max_output_tokens"}
+        error.message = error.message.replace("max_tokens", "max_output_tokens")
+        name = names.get(head, "reasoning.effort" if head == "reasoning_effort" else head)
+        error.param = name if name == "input" else f"{name}{dot}{rest}"  # the messages are not numbered as the items
+    return error
+
+
+def _tool(tool: ResponseTool) -> dict[str, Any]:
+    function = tool.model_dump(exclude={"type"}, exclude_none=True)
+    return {"type": "function", "function": function}
+
+
+def _messages(body: ResponsesRequest) -> list[dict[str, Any]]:
+    """Messages in order. What the model wrote in one turn, thought, text and calls, is one message."""
+    found: list[dict[str, Any]] = []
+    if body.instructions:
+        found.append({"role": "system", "content": body.instructions})
+    if isinstance(body.input, str):
+        return [*found, {"role": "user", "content": body.input}]
+    for place, item in enumerate(body.input):
+        where = f"input.{place}"
+        match item.get("type", "message"):
+            case "message":
+                message = _message(item, where)
+            case "function_call":
+                message = _call(item, where)
+            case "function_call_output":
+                call = _text(item, "call_id", where)
+                message = {"role": "tool", "tool_call_id": call, "content": _content(item.get("output"), where)}
+            case "reasoning":
+                thought = _content(item.get("content") or item.get("summary") or "", where, "reasoning_text")
+                message = {"role": "assistant", "reasoning_content": thought}
+            case kind:
+                raise ApiError(400, f"An item of type {str(kind)[:60]!r} cannot be read here.", param=f"{where}.type")
+        last = found[-1] if found else None
+        if message["role"] == "assistant" and last is not None and _goes_on(last, message):
+            last |= {**message, "tool_calls": [*last.get("tool_calls", ()), *message.get("tool_calls", ())] or None}
+        else:
+            found.append(message)
+    return found
+
+
+def _goes_on(last: dict[str, Any], message: dict[str, Any]) -> bool:
+    """Whether the model wrote both in one turn."""
+    if last["role"] != "assistant":
+        return False
+    if "tool_calls" in message:
+        return True
+    return not last.get("tool_calls") and not (message.keys() & last.keys() - {"role"})
+
+
+def _message(item: dict[str, Any], where: str) -> dict[str, Any]:
+    known = {"type", "role", "content", "id", "status", "phase"}
+    for name in item:
+        if name not in known:
+            raise ApiError(400, "This field of a message is not known here.", param=f"{where}.{str(name)[:100]}")
+    return {"role": _text(item, "role", where), "content": _content(item.get("content"), where)}
+
+
+def _call(item: dict[str, Any], where: str) -> dict[str, Any]:
+    function = {"name": _text(item, "name", where), "arguments": _text(item, "arguments", where)}
+    call = {"id": _text(item, "call_id", where), "type": "function", "function": function}
+    return {"role": "assistant", "tool_calls": [call]}
+
+
+def _text(item: dict[str, Any], name: str, where: str) -> str:
+    value = item.get(name)
+    if not isinstance(value, str):
+        raise ApiError(400, f"{name} must be a text.", param=f"{where}.{name}")
+    return value
+
+
+def _content(content: Any, where: str, other: str = "input_text") -> str:
+    """The text of a content that is one, or a list of parts."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        raise ApiError(400, "The content must be a text, or a list of texts.", param=f"{where}.content")
+    texts = []
+    for place, part in enumerate(content):
+        kinds = (*_PARTS, other, "summary_text")
+        is_text = isinstance(part, dict) and part.get("type") in kinds and isinstance(part.get("text"), str)
+        if not is_text or part.keys() - _ANNOTATED:
+            raise ApiError(
+                400,
+                "Images and other files are not served yet; send text.",
+                param=f"{where}.content.{place}",
+                code="unsupported_content",
+            )
+        texts.append(part["text"])
+    return "\n".join(texts)

@@ -1,0 +1,85 @@
+"""One run of a remote model: what its server sends, recorded here and handed on as replies."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+
+from engine.events import Event, GenerationFinished, TextArrived
+from engine.service.backend import RunSteps
+from engine.service.recorder import Recorder, RunRecord
+from engine.service.remote.dialect import Dialect
+from engine.service.remote.stream import BackgroundStream
+from engine.service.replies import PassWanted, RunAdvanced, RunStarted
+from engine.service.requests import RunRequest
+from engine.trace.header import TraceHeader
+from engine.trace.recording import Recording
+
+
+class RemoteRun:
+    """One run: its stream, and its record once it has begun."""
+
+    def __init__(self, request: RunRequest, model: Dialect, recorder: Recorder, news: threading.Condition) -> None:
+        self._request, self._model, self._recorder = request, model, recorder
+        self._record: RunRecord | None = None
+        self._stream: BackgroundStream[TraceHeader | Event] = BackgroundStream(
+            lambda check: model.read(request, check), news
+        )
+
+    def steps(self) -> RunSteps:
+        """Its replies but the last."""
+        stream, request = self._stream, self._request
+        while not stream.is_over:
+            if request.cancel.is_set():
+                stream.close()
+                if self._record is not None:
+                    yield from self._reply(_cancelled(self._record.trace))
+                return
+            items = stream.take()
+            for item in _joined(items):
+                yield from self._reply(item)
+            if not items and not stream.is_over:
+                yield PassWanted(stream)
+
+    def _reply(self, item: TraceHeader | Event) -> RunSteps:
+        if isinstance(item, TraceHeader):
+            model = self._model.loaded
+            keep = self._request.keep
+            self._record = self._recorder.open(item, model.piece, model.is_special, model.decode, keep=keep)
+            if self._request.changes and self._request.source is not None:
+                self._record.copy(self._request.source, self._request.departure.block)
+            yield from self._recorder.take_warnings()
+            yield RunStarted(self._request.run_id, self._record.trace)
+        elif self._record is not None:
+            self._record.append(item)
+            yield from self._recorder.take_warnings()
+            yield RunAdvanced(self._request.run_id, item)
+
+    def end(self, failure: str) -> None:
+        """Close the stream and the record."""
+        self._stream.close()
+        if self._record is not None:
+            self._record.end(failure)
+
+
+def _joined(items: Sequence[TraceHeader | Event]) -> Sequence[TraceHeader | Event]:
+    """Texts that came together as one, so that a fast server does not make a trace of single letters."""
+    joined: list[TraceHeader | Event] = []
+    for item in items:
+        last = joined[-1] if joined else None
+        if isinstance(item, TextArrived) and isinstance(last, TextArrived) and item.is_thought == last.is_thought:
+            joined[-1] = TextArrived(last.text + item.text, last.is_thought, last.counted + item.counted)
+        else:
+            joined.append(item)
+    return joined
+
+
+def _cancelled(trace: Recording) -> GenerationFinished:
+    """The end of a run that was stopped here: what it had committed stands."""
+    committed = trace.committed
+    rows = [event.tokens[: event.text_length] for event in committed]
+    tokens = np.concatenate(rows) if rows else np.zeros(0, dtype=np.int32)
+    steps = trace.steps
+    return GenerationFinished("cancelled", tokens, len(committed), len(steps), sum(step.seconds for step in steps))

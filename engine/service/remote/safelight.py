@@ -1,0 +1,142 @@
+"""A model on another Safelight: its runs come with their steps, and can be forked, infilled and measured."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Generator, Iterator, Sequence
+
+from engine.errors import SafelightError, Sentence
+from engine.events import Event, Influence
+from engine.service.local import with_unmarked
+from engine.service.remote import problems
+from engine.service.remote.calls import Calls, Check
+from engine.service.remote.problems import WIRE_ERRORS, RemoteError
+from engine.service.replies import AdapterChanged, LoadedModel
+from engine.service.requests import AdapterRequest, InfluenceRequest, RunRequest
+from engine.service.wire import (
+    CONTENT_TYPE,
+    Ended,
+    ReplyReader,
+    influence_from_json,
+    influence_request_to_json,
+    model_from_json,
+    request_to_json,
+)
+from engine.text.message import Message
+from engine.text.reply import read_reply
+from engine.text.tokenizer import Tokenizer
+from engine.text.tokenizer_file import FILE_BYTES
+from engine.trace.format import MOST_ANSWER
+from engine.trace.header import TraceHeader
+
+PREFIX = "/safelight/v1"
+
+
+class SafelightModel:
+    """A ``Dialect`` with all that the server's own backend gives but adapters, which are the server's to choose."""
+
+    def __init__(self, calls: Calls, title: str, tokenizers: dict[str, Tokenizer], check: Check) -> None:
+        """Ask for the model, and for its tokenizer, unless it is among those that were fetched before.
+
+        Raises:
+            RemoteError: the server cannot be asked. SafelightError: it answers with something else.
+        """
+        self._calls = calls
+        told = model_from_json(calls.get_json(self._url("model"), check), str(calls.address))
+        tokenizer = tokenizers.get(told.fingerprint)
+        if tokenizer is None:
+            tokenizer = Tokenizer.from_bytes(
+                calls.get(self._url("tokenizer"), check, FILE_BYTES), "the server's tokenizer"
+            )
+            tokenizers.clear()  # one is enough: it is for coming back to a model
+            if told.fingerprint:
+                tokenizers[told.fingerprint] = tokenizer
+        self.loaded = self._with_tokens(told, tokenizer, title)
+
+    def _url(self, route: str) -> str:
+        return f"{self._calls.address.root}{PREFIX}/{route}"
+
+    def _with_tokens(self, told: LoadedModel, tokenizer: Tokenizer, title: str) -> LoadedModel:
+        return dataclasses.replace(
+            told,
+            title=title or told.title,
+            device_reason=Sentence("on the server {where}", where=self._calls.address.origin),
+            piece=tokenizer.piece,
+            is_special=tokenizer.is_special,
+            decode=functools.partial(read_reply, tokenizer),
+            write=functools.partial(tokenizer.decode, skip_special=False),
+            encode=tokenizer.encode,
+            count_tokens=self.count_tokens,
+            prompt_ids=_no_prompt,
+        )
+
+    # ---------------------------------------------------------------- runs
+
+    def read(self, request: RunRequest, check: Check) -> Generator[TraceHeader | Event, None, None]:
+        body = request_to_json(request)
+        with self._calls.asking(self._url("run"), body, CONTENT_TYPE, check) as answer:
+            if answer.headers.get("Content-Type", "").split(";")[0] != CONTENT_TYPE:
+                raise problems.strange(self._calls.address)
+            parts = self._parts(answer.pieces())
+            header = next(parts, None)
+            if not isinstance(header, TraceHeader):
+                raise problems.broken_off()
+            yield self._our(header)
+            events = (part for part in parts if not isinstance(part, TraceHeader))
+            if request.kind == "infill" and request.source is not None:
+                marked = {mark.block for mark in request.marks}
+                yield from (
+                    event for event in with_unmarked(events, request.source, marked) if isinstance(event, Event)
+                )
+            else:
+                yield from events
+
+    def _parts(self, pieces: Iterator[bytes]) -> Iterator[TraceHeader | Event]:
+        """What the stream holds, until it says that the run is over.
+
+        Raises:
+            SafelightError: the run failed, or the stream is none, or breaks off.
+        """
+        reader = ReplyReader()
+        try:
+            for piece in pieces:
+                for part in reader.feed(piece):
+                    if not isinstance(part, Ended):
+                        yield part
+                    elif part.message:
+                        raise SafelightError(part.message)
+                    else:
+                        return
+        except WIRE_ERRORS as error:
+            raise problems.in_the_midst(error, self._calls.address) from error
+        raise problems.broken_off()
+
+    def _our(self, header: TraceHeader) -> TraceHeader:
+        """The header of a run as it is recorded here: its own id, and where its model is."""
+        model = dataclasses.replace(header.model, path=str(self._calls.address))
+        return dataclasses.replace(header, model=model, **TraceHeader.fresh())
+
+    # ---------------------------------------------------------------- the rest
+
+    def count_tokens(self, messages: Sequence[Message]) -> int:
+        body = {"messages": [dict(message) for message in messages]}
+        raw = self._calls.post_json(self._url("tokens/count"), body)
+        found = raw.get("tokens") if isinstance(raw, dict) else None
+        if type(found) is not int or not 0 <= found <= MOST_ANSWER:
+            raise problems.strange(self._calls.address)
+        return found
+
+    def measure(self, request: InfluenceRequest, /) -> Influence:
+        body, seconds = influence_request_to_json(request), self._calls.patience.measure
+        return influence_from_json(self._calls.post_json(self._url("measure"), body, seconds=seconds))
+
+    def set_adapter(self, request: AdapterRequest) -> AdapterChanged:
+        if request.path_or_id == self.loaded.adapter:
+            return AdapterChanged(request.path_or_id, self.loaded.adapter_title)
+        message = Sentence("Adapters are put on by the server itself; choose one of its models instead.")
+        return AdapterChanged(request.path_or_id, message=message)
+
+
+def _no_prompt(_request: RunRequest) -> list[int]:
+    raise RemoteError(Sentence("The prompt's tokens are known to the server alone."))

@@ -1,0 +1,51 @@
+"""One Safelight to another: a run's request, its replies, the model and measurements as bytes, and back, bit for bit.
+
+All of it is pure data and comes from a stranger: every function that reads raises one ``SafelightError`` for whatever
+is not as documented, before memory is taken for it. What goes in as JSON was parsed by ``engine.files.parse_json``.
+A server speaks it under these paths (``engine/server/dialect.py``):
+
+    GET   /safelight/v1/model          the loaded model (``model``)
+    GET   /safelight/v1/tokenizer      its tokenizer.json as it is, packed where gzip is accepted; the ETag is the
+                                       model's fingerprint. ``Tokenizer.from_folder`` reads it, within its bounds
+    POST  /safelight/v1/tokens/count   {"messages": …} to {"tokens": …}
+    POST  /safelight/v1/run            a request (``request``) to a stream of replies, framed and checked as in a trace
+                                       file (``stream``); who leaves cancels the run within a step
+    POST  /safelight/v1/measure        influence (``measurement``)
+
+A recorded run that is gone on from is sent as its header and its committed canvases (``source``); whoever asks has the
+rest. What is refused before it begins is an error object as in OpenAI's API, with a status of its own.
+"""
+
+from __future__ import annotations
+
+from engine.service.wire.measurement import (
+    influence_from_json,
+    influence_request_from_json,
+    influence_request_to_json,
+    influence_to_json,
+)
+from engine.service.wire.model import DIALECT, model_from_json, model_to_json
+from engine.service.wire.request import messages_from_json, request_from_json, request_to_json
+from engine.service.wire.source import source_from_json, source_to_json
+from engine.service.wire.stream import CONTENT_TYPE, Ended, ReplyReader, ReplyWriter, decode_event, encode_event
+
+__all__ = [
+    "CONTENT_TYPE",
+    "DIALECT",
+    "Ended",
+    "ReplyReader",
+    "ReplyWriter",
+    "decode_event",
+    "encode_event",
+    "influence_from_json",
+    "influence_request_from_json",
+    "influence_request_to_json",
+    "influence_to_json",
+    "messages_from_json",
+    "model_from_json",
+    "model_to_json",
+    "request_from_json",
+    "request_to_json",
+    "source_from_json",
+    "source_to_json",
+]

@@ -1,0 +1,83 @@
+"""Fields of an object from a stranger, each checked as it is taken; those left over are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from engine.config import check_real, check_whole
+from engine.errors import SafelightError, quoted
+from engine.trace.format import MOST_TOKENS, PayloadError
+
+
+@contextmanager
+def reading(what: str) -> Iterator[None]:
+    """Turn a payload's error into a sentence that names what was read."""
+    try:
+        yield
+    except PayloadError as error:
+        raise SafelightError(f"{what} cannot be read: {error}") from None
+
+
+def fields(raw: Any, what: str, known: Collection[str] | None, needed: Collection[str] = ()) -> Mapping[str, Any]:
+    """An object with no other fields than those known; None lets any through.
+
+    Raises:
+        SafelightError: it is none, or has another field, or lacks one.
+    """
+    if not isinstance(raw, Mapping):
+        raise SafelightError(f"{what} must be an object, not {quoted(raw)}")
+    for name in raw:
+        if known is not None and name not in known:
+            raise SafelightError(f"{what} has a field {quoted(name)} that is not known; leave it out")
+    for name in needed:
+        if name not in raw:
+            raise SafelightError(f"{what} lacks the field {name!r}")
+    return raw
+
+
+def whole(raw: Mapping[str, Any], name: str, low: int, high: int, default: int | None = None) -> int:
+    """A whole number within bounds."""
+    value: Any = raw.get(name, default)
+    check_whole(name, value, low, high)
+    return int(value)
+
+
+def real(raw: Mapping[str, Any], name: str, low: float = 0.0) -> float:
+    """A finite number from ``low``."""
+    value: Any = raw.get(name)
+    check_real(name, value, low)
+    return float(value)
+
+
+def flag(raw: Mapping[str, Any], name: str, default: bool = False) -> bool:
+    """True or false."""
+    value = raw.get(name, default)
+    if not isinstance(value, bool):
+        raise SafelightError(f"{name} must be true or false, not {quoted(value)}")
+    return value
+
+
+def string(raw: Mapping[str, Any], name: str, most: int, default: str | None = "") -> str:
+    """A text of at most so many characters."""
+    value = raw.get(name, default)
+    if not isinstance(value, str) or len(value) > most:
+        raise SafelightError(f"{name} must be a text of at most {most:,} characters, not {quoted(value)}")
+    return value
+
+
+def items(raw: Mapping[str, Any], name: str, most: int) -> list[Any]:
+    """A list of at most so many values; empty where there is none."""
+    value: Any = raw.get(name, [])
+    if not isinstance(value, list) or len(value) > most:
+        raise SafelightError(f"{name} must be a list of at most {most:,}, not {quoted(value)}")
+    return list(value)
+
+
+def tokens(raw: Mapping[str, Any], name: str, most: int) -> list[int]:
+    """A list of at most so many token ids."""
+    value = items(raw, name, most)
+    if not all(type(token) is int and 0 <= token < MOST_TOKENS for token in value):
+        raise SafelightError(f"{name} must be token ids")
+    return value

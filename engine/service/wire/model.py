@@ -1,0 +1,123 @@
+"""The loaded model as JSON: a ``LoadedModel``'s plain facts by their names, and the dialect's number.
+
+What needs the model's tokenizer is not in it: whoever reads the description fetches the tokenizer, too, and puts the
+functions in with ``dataclasses.replace``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Any, NoReturn, get_args
+
+from engine.catalog import PromptFormat, Taught, Traits
+from engine.config import MOST_CANVAS, MOST_POSITIONS, MOST_THREADS, MOST_TOKENS
+from engine.errors import SafelightError
+from engine.service.capabilities import Capabilities
+from engine.service.replies import LoadedModel
+from engine.service.wire.fields import fields, flag, reading, real, string, whole
+from engine.text.reply import Reply
+from engine.trace.header import MOST_NAME, read_config
+
+DIALECT = 1  # raised by what an older reader must not pass over
+MOST_PARAMETERS, MOST_RUNS = 10**15, 10**6
+_TEXTS = ("title", "name", "device", "fingerprint", "kernels", "device_reason", "adapter_title")
+_FLAGS = ("reads_system", "reads_history", "reads_tools")
+_REST = ("dialect", "defaults", "canvas_length", "parameter_count", "load_seconds", "vocab_size", "context", "threads")
+_NESTED = ("adapter", "capabilities", "traits")
+_FIELDS = (*_REST, *_TEXTS, *_FLAGS, *_NESTED)
+
+
+def model_to_json(model: LoadedModel) -> dict[str, Any]:
+    """The facts; not where its files lie."""
+    plain = {name: getattr(model, name) for name in (*_REST[2:], *_TEXTS, *_FLAGS, "adapter")}
+    nested = {name: dataclasses.asdict(getattr(model, name)) for name in ("defaults", "capabilities", "traits")}
+    return {"dialect": DIALECT, **plain, **nested}
+
+
+def model_from_json(raw: Any, path_or_id: str) -> LoadedModel:
+    """The model with functions that know no tokenizer: tokens are numbers, and to encode or to count is refused.
+
+    Fields that are not known are passed over: a newer server says more of its model.
+
+    Raises:
+        SafelightError: it is none, or of a newer dialect.
+    """
+    raw = fields(raw, "the model", None, ("dialect",))
+    if raw["dialect"] != DIALECT:
+        raise SafelightError("the server speaks another dialect of Safelight's; update both")
+    raw = fields(raw, "the model", None, _FIELDS)
+    with reading("the model"):
+        defaults, _ = read_config(raw["defaults"])
+    return LoadedModel(
+        path_or_id=path_or_id,
+        defaults=defaults,
+        canvas_length=whole(raw, "canvas_length", 1, MOST_CANVAS),
+        parameter_count=whole(raw, "parameter_count", 0, MOST_PARAMETERS),
+        load_seconds=real(raw, "load_seconds"),
+        vocab_size=whole(raw, "vocab_size", 1, MOST_TOKENS),
+        context=whole(raw, "context", 1, MOST_POSITIONS),
+        threads=whole(raw, "threads", 0, MOST_THREADS),
+        adapter=None if raw["adapter"] is None else string(raw, "adapter", MOST_NAME),
+        capabilities=_capabilities(raw["capabilities"]),
+        traits=_traits(raw["traits"]),
+        title=string(raw, "title", MOST_NAME),
+        name=string(raw, "name", MOST_NAME),
+        device=string(raw, "device", MOST_NAME),
+        fingerprint=string(raw, "fingerprint", MOST_NAME),
+        kernels=string(raw, "kernels", MOST_NAME),
+        device_reason=string(raw, "device_reason", MOST_NAME),
+        adapter_title=string(raw, "adapter_title", MOST_NAME),
+        reads_system=flag(raw, "reads_system"),
+        reads_history=flag(raw, "reads_history"),
+        reads_tools=flag(raw, "reads_tools"),
+        piece=_by_number,
+        is_special=_is_never_special,
+        decode=_numbers,
+        write=_written,
+        encode=_refuse,
+        count_tokens=_refuse,
+        prompt_ids=_refuse,
+    )
+
+
+def _capabilities(raw: Any) -> Capabilities:
+    names = [field.name for field in dataclasses.fields(Capabilities)]
+    known = {name: raw[name] for name in names if name in fields(raw, "capabilities", None)}
+    runs = whole(known, "parallel_runs", 1, MOST_RUNS, 1)
+    return Capabilities(**{name: flag(known, name) for name in names if name != "parallel_runs"}, parallel_runs=runs)
+
+
+def _traits(raw: Any) -> Traits:
+    names = [field.name for field in dataclasses.fields(Traits)]
+    raw = fields(raw, "traits", None, names)
+    columns = raw["canvas_columns"]
+    if raw["prompt_format"] not in get_args(PromptFormat) or raw["taught"] not in get_args(Taught):
+        raise SafelightError("the model's traits are not known here; update Safelight")
+    return Traits(
+        raw["prompt_format"],
+        raw["taught"],
+        None if columns is None else whole(raw, "canvas_columns", 1, MOST_CANVAS),
+        string(raw, "introduction", MOST_NAME),
+        string(raw, "placeholder", MOST_NAME),
+    )
+
+
+def _by_number(token: int) -> str:
+    return f"<{token}>"
+
+
+def _is_never_special(_token: int) -> bool:
+    return False
+
+
+def _written(ids: Iterable[int]) -> str:
+    return "".join(_by_number(int(token)) for token in ids)
+
+
+def _numbers(ids: Iterable[int]) -> Reply:
+    return Reply(_written(ids))
+
+
+def _refuse(_given: object) -> NoReturn:
+    raise SafelightError("the model's tokenizer has not been fetched from the server; connect again")

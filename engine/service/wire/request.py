@@ -1,0 +1,145 @@
+"""A run's request as JSON. ``kind`` says which fields it has; a field that is not of its kind is refused.
+
+    chat, puzzle   messages, config, seed, think, reserve, tools, adapter
+    completion     text, config, seed, adapter
+    fork           source, changes, adapter; the rest is the source's
+    infill         source, marks, seed, adapter
+
+``config`` has a ``GenerationConfig``'s fields; those left out have its defaults. ``changes`` and ``marks`` are as in a
+trace's header, ``messages`` and ``tools`` as chat templates take them. ``adapter`` is null for whichever is attached,
+an empty text for none. The run's id and whether its trace is kept are the receiver's to choose; the end of the
+connection cancels.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from engine.config import LARGEST_SEED, MOST_POSITIONS
+from engine.errors import SafelightError, quoted
+from engine.service.requests import RunKind, RunRequest
+from engine.service.wire.fields import fields, flag, items, reading, string, whole
+from engine.service.wire.source import source_from_json, source_to_json
+from engine.text.message import Message
+from engine.trace.header import MOST_NAME, read_changes, read_config, read_marks
+
+MOST_MESSAGES, MOST_TOOLS, MOST_CHANGES = 4_096, 256, 4_096
+MOST_CHARACTERS = 2**21  # of a message: what a tokenizer reads at once
+_CHAT = ("kind", "messages", "config", "seed", "think", "reserve", "tools", "adapter")
+_FIELDS: dict[RunKind, tuple[str, ...]] = {
+    "chat": _CHAT,
+    "puzzle": _CHAT,
+    "completion": ("kind", "text", "config", "seed", "adapter"),
+    "fork": ("kind", "source", "changes", "adapter"),
+    "infill": ("kind", "source", "marks", "seed", "adapter"),
+}
+_NEEDED: dict[RunKind, tuple[str, ...]] = {
+    "chat": ("messages", "config", "seed"),
+    "puzzle": ("messages", "config", "seed"),
+    "completion": ("text", "config", "seed"),
+    "fork": ("source", "changes"),
+    "infill": ("source", "marks", "seed"),
+}
+_MESSAGE = ("role", "content", "tool_calls", "reasoning_content", "name", "tool_call_id")
+
+
+def request_to_json(request: RunRequest) -> dict[str, Any]:
+    """What ``request_from_json`` makes the same run of, bit for bit.
+
+    Raises:
+        SafelightError: its source cannot be gone on from elsewhere.
+    """
+    whole_request: dict[str, Any] = {
+        "kind": request.kind,
+        "messages": [dict(message) for message in request.messages],
+        "text": request.text,
+        "config": dataclasses.asdict(request.config),
+        "seed": request.seed,
+        "think": request.think,
+        "reserve": request.reserve,
+        "tools": [dict(tool) for tool in request.tools],
+        "adapter": request.adapter,
+        "source": None if request.source is None else source_to_json(request.source),
+        "changes": [dataclasses.asdict(change) for change in request.changes],
+        "marks": [dataclasses.asdict(mark) for mark in request.marks],
+    }
+    return {name: whole_request[name] for name in _FIELDS[request.kind]}
+
+
+def request_from_json(raw: Any) -> RunRequest:
+    """A request with an id and a cancel flag of its own. Whether it fits the model is not looked at.
+
+    Raises:
+        SafelightError: it is none; the sentence names the field.
+    """
+    kind = _kind(raw)
+    raw = fields(raw, f"a run of kind {kind}", _FIELDS[kind], _NEEDED[kind])
+    adapter = raw.get("adapter")
+    if adapter is not None:
+        adapter = string(raw, "adapter", MOST_NAME)
+    with reading("the run"):
+        if kind == "fork":
+            return dataclasses.replace(_fork(raw), adapter=adapter)
+        seed = whole(raw, "seed", 0, LARGEST_SEED)
+        if kind == "infill":
+            marks = read_marks(items(raw, "marks", MOST_CHANGES))
+            if not marks:
+                raise SafelightError("an infill's marks are empty; mark at least one span")
+            return dataclasses.replace(RunRequest.infill(source_from_json(raw["source"]), marks, seed), adapter=adapter)
+        config, unknown = read_config(raw["config"])
+    if unknown:
+        raise SafelightError(f"the settings {quoted(', '.join(unknown), 200)} are not known here; leave them out")
+    messages = () if kind == "completion" else messages_from_json(raw["messages"])
+    tools = items(raw, "tools", MOST_TOOLS)
+    if not all(isinstance(tool, dict) for tool in tools):
+        raise SafelightError("tools must be a list of objects")
+    return RunRequest(
+        kind,
+        messages,
+        config,
+        seed,
+        think=flag(raw, "think"),
+        reserve=whole(raw, "reserve", 0, MOST_POSITIONS, 0),
+        tools=tuple(tools),
+        text=string(raw, "text", MOST_CHARACTERS),
+        adapter=adapter,
+    )
+
+
+def messages_from_json(raw: Any) -> tuple[Message, ...]:
+    """A conversation.
+
+    Raises:
+        SafelightError: it is none.
+    """
+    messages = tuple(_message(message) for message in items({"messages": raw}, "messages", MOST_MESSAGES))
+    if not messages:
+        raise SafelightError("a conversation needs at least one message")
+    return messages
+
+
+def _kind(raw: Any) -> RunKind:
+    given = raw.get("kind") if isinstance(raw, dict) else None
+    for kind in _FIELDS:
+        if given == kind:
+            return kind
+    raise SafelightError(f"a run's kind must be one of {', '.join(_FIELDS)}, not {quoted(given)}")
+
+
+def _fork(raw: Any) -> RunRequest:
+    changes = read_changes(items(raw, "changes", MOST_CHANGES))
+    if not changes:
+        raise SafelightError("a fork's changes are empty; change something")
+    return RunRequest.fork(source_from_json(raw["source"]), changes)
+
+
+def _message(raw: Any) -> Message:
+    raw = fields(raw, "a message", _MESSAGE, ("role", "content"))
+    for name in raw:
+        if name == "tool_calls":
+            if not all(isinstance(call, dict) for call in items(raw, name, MOST_TOOLS)):
+                raise SafelightError("a message's tool_calls must be a list of objects")
+        else:
+            string(raw, name, MOST_CHARACTERS)
+    return dict(raw)

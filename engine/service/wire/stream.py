@@ -1,0 +1,159 @@
+"""The replies of a run as a stream of bytes: records as in a trace file (``engine.trace.format``), one after another.
+
+    HEAD   the run began; its header, JSON (``engine.trace.header``); first
+    PREF, CANV, STEP, COMM, PART, DONE   the run's events (``engine.trace.codec``), in order, each as it happens
+    IDLE   nothing: the run waits, or a step takes long
+    ENDS   the run is over, JSON: {"message": why it failed, or ""}; last, also of a run that never began
+
+Of a fork there are the events from the changed block on, of an infill those of the marked blocks: whoever asked has the
+others. A stream without ENDS was broken off. A record of an unknown kind is skipped.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+
+from engine.errors import SafelightError
+from engine.events import Event
+from engine.service.replies import RunAdvanced, RunEnded, RunReply, RunStarted
+from engine.trace.codec import Codec
+from engine.trace.format import HEAD, MOST_HEADER, MOST_WHY, Head, PayloadError, RecordBudget, frame, read_head, unpack
+from engine.trace.header import TraceHeader, read_object, text
+from engine.trace.index import KINDS, SLACK, Order
+
+CONTENT_TYPE = "application/vnd.safelight.run"
+IDLE = frame(b"IDLE", b"")
+MOST_MESSAGE = 2_000  # characters of why a run failed
+MOST_UNKNOWN = 2**20  # bytes of a record of an unknown kind
+_BEGIN, _END = b"HEAD", b"ENDS"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The last of a run's replies; ``message`` says why it failed, empty if it did not."""
+
+    message: str = ""
+
+
+def encode_event(codec: Codec, event: Event) -> bytes:
+    """An event's record; ``codec`` is of the run's header.
+
+    Raises:
+        ValueError: an array has another size than the canvas.
+    """
+    return frame(*codec.encode(event))
+
+
+def decode_event(codec: Codec, record: bytes) -> Event:
+    """The event of one whole record.
+
+    Raises:
+        SafelightError: it is none.
+    """
+    head = read_head(record[: HEAD.size], HEAD.size) if len(record) >= HEAD.size else None
+    if head is None or head.kind not in KINDS:
+        raise SafelightError("this is not a record of an event")
+    try:
+        payload = unpack(head, record[HEAD.size :], codec.most[head.kind])
+        return codec.decode(head.kind, payload, head.block, head.step)
+    except PayloadError as error:
+        raise SafelightError(f"an event of the run cannot be read: {error}") from None
+
+
+class ReplyWriter:
+    """Replies of one run to bytes; ``b""`` for those that concern the machine and not the run."""
+
+    def __init__(self) -> None:
+        self._codec: Codec | None = None
+
+    def write(self, reply: RunReply) -> bytes:
+        """A reply's record. Where the model lies on the machine stays there."""
+        match reply:
+            case RunStarted():
+                header = reply.trace.header
+                header = dataclasses.replace(header, model=dataclasses.replace(header.model, path=""))
+                self._codec = Codec(header.canvas_length, header.model.vocab_size)
+                return frame(_BEGIN, header.to_json())
+            case RunAdvanced() if self._codec is not None:
+                return encode_event(self._codec, reply.event)
+            case RunEnded():
+                return frame(_END, json.dumps({"message": str(reply.message)[:MOST_MESSAGE]}).encode())
+        return b""
+
+
+class ReplyReader:
+    """Replies of one run from bytes in pieces of any size."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+        self._budget = RecordBudget()
+        self._order = Order(is_fork=True)  # which may leave out blocks
+        self._codec: Codec | None = None
+        self.is_over = False
+
+    def feed(self, data: bytes) -> list[TraceHeader | Event | Ended]:
+        """What is complete now, in order: the header first, ``Ended`` last.
+
+        Raises:
+            SafelightError: this is not the stream of a run.
+        """
+        self._bytes += data
+        found: list[TraceHeader | Event | Ended] = []
+        place = 0
+        try:
+            while len(self._bytes) - place >= HEAD.size:
+                head = read_head(bytes(self._bytes[place : place + HEAD.size]), place + HEAD.size)
+                if head is None:
+                    raise PayloadError("its checksum is wrong")
+                self._check(head)
+                if len(self._bytes) < head.end:
+                    break
+                part = self._part(head, bytes(self._bytes[head.start : head.end]))
+                found += [] if part is None else [part]
+                place = head.end
+            if self.is_over and len(self._bytes) > place:
+                raise PayloadError("it goes on behind its end")
+        except PayloadError as error:
+            raise SafelightError(f"the server's answer cannot be read: {error}; try again") from None
+        del self._bytes[:place]
+        return found
+
+    def finish(self) -> None:
+        """See that the stream is whole.
+
+        Raises:
+            SafelightError: the connection ended before the run did.
+        """
+        if not self.is_over:
+            raise SafelightError("the connection to the server broke off before the run had ended; try again")
+
+    def _most(self, kind: bytes) -> int:
+        own = {_BEGIN: MOST_HEADER, _END: MOST_WHY}
+        return own.get(kind) or (self._codec.most.get(kind, MOST_UNKNOWN) if self._codec is not None else MOST_UNKNOWN)
+
+    def _check(self, head: Head) -> None:
+        """Before its payload is waited for."""
+        most = self._most(head.kind)
+        if self.is_over or max(head.size, head.stored - SLACK) > most:
+            raise PayloadError("a record is larger than anything of its kind, or behind the end")
+
+    def _part(self, head: Head, stored: bytes) -> TraceHeader | Event | Ended | None:
+        if not self._budget.allows(head.kind, head.size, head.block, head.step):
+            raise PayloadError("it is longer than a run can be")
+        payload = unpack(head, stored, self._most(head.kind))
+        if head.kind == _BEGIN:
+            if self._codec is not None:
+                raise PayloadError("the run begins twice")
+            header, _ = TraceHeader.from_json(payload)
+            self._codec = Codec(header.canvas_length, header.model.vocab_size)
+            return header
+        if head.kind == _END:
+            self.is_over = True
+            return Ended(text(read_object(payload), "message", MOST_MESSAGE))
+        if head.kind not in KINDS:
+            return None
+        if self._codec is None or self._order.is_over or not self._order.allows(head.kind, head.block, head.step):
+            raise PayloadError("an event is out of its order")
+        return self._codec.decode(head.kind, payload, head.block, head.step)

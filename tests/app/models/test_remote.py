@@ -1,0 +1,200 @@
+"""Servers elsewhere on the models page of the real window, with made-up ones on the loopback interface."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import keyring
+import pytest
+from PySide6.QtCore import QSettings
+from pytestqt.qtbot import QtBot
+
+from app.bridge.engine_thread import EngineLink
+from app.bridge.remote_access import RemoteAccess
+from app.context import MODELS, SUDOKU
+from app.main import make_context
+from app.models.remote_section import RemoteSection
+from app.window.main_window import MainWindow
+from engine.service.remote import RemoteBackend
+from tests.app.system.test_secret import Working
+from tests.engine.hub.rude_server import Request, Rude
+from tests.engine.service.remote.servers import chunk, in_json, models, serving, streamed
+
+Open = Callable[[], MainWindow]
+KEY = "a-key"
+
+
+@pytest.fixture(autouse=True)
+def vault() -> Iterator[Working]:
+    """The system's keyring."""
+    before, found = keyring.get_keyring(), Working()
+    keyring.set_keyring(found)
+    yield found
+    keyring.set_keyring(before)
+
+
+def guarded(answer: Callable[[Request], None]) -> Callable[[Request], None]:
+    """Asks for the key first."""
+
+    def check(request: Request) -> None:
+        has_key = request.headers.get("authorization") == f"Bearer {KEY}"
+        (answer if has_key else in_json({"error": {"message": "no"}}, "401 Unauthorized"))(request)
+
+    return check
+
+
+@pytest.fixture
+def server() -> Iterator[Rude]:
+    said = (chunk({"role": "assistant", "content": ""}), chunk({"content": "A canvas settles."}), chunk({}, "stop"))
+    with serving(v1_models=models("org/small", "org/large"), v1_chat_completions=streamed(*said)) as running:
+        yield running
+
+
+@pytest.fixture
+def open_window(qtbot: QtBot, settings: QSettings) -> Iterator[Open]:
+    opened: list[MainWindow] = []
+
+    def open_one() -> MainWindow:
+        access = RemoteAccess()
+        link = EngineLink(RemoteBackend(key_of=access.key_of, is_allowed=access.is_allowed))
+        window = MainWindow(make_context(link, settings, remote=access))
+        qtbot.addWidget(window)
+        opened.append(window)
+        window.show()
+        window.show_page(MODELS)
+        return window
+
+    yield open_one
+    for window in opened:
+        window.close()
+
+
+def section_of(window: MainWindow) -> RemoteSection:
+    return window.pages.models().page.servers
+
+
+def add(qtbot: QtBot, window: MainWindow, address: str, key: str = "") -> Any:
+    """The row of a server that was added and has been asked."""
+    section = section_of(window)
+    known = set(section.rows)
+    section.address.setText(address)
+    section.key.setText(key)
+    section.add_button.click()
+    (base,) = set(section.rows) - known
+    qtbot.waitUntil(lambda: base in section._found, timeout=20_000)
+    return section.rows[base]
+
+
+def load(qtbot: QtBot, window: MainWindow, row: Any) -> None:
+    row.load.click()
+    qtbot.waitUntil(lambda: window.context.model is not None)
+
+
+def test_a_server_is_added_tested_loaded_and_chatted_with(
+    qtbot: QtBot, open_window: Open, server: Rude, settings: QSettings
+) -> None:
+    window = open_window()
+    row = add(qtbot, window, server.endpoint)
+    assert row.status.text().startswith("✓ Reachable in ")
+    assert "text alone" in row.purpose.text()
+    assert [row.models.itemText(place) for place in range(row.models.count())] == ["org/small", "org/large"]
+    load(qtbot, window, row)
+    host = server.endpoint.partition("://")[2]
+    assert (row.status.text(), row.load.isVisible(), row.unload.isVisible()) == ("● Loaded", False, True)
+    assert window.topbar.chooser.currentText() == f"small at {host}"
+    assert window.topbar.facts.text() == "remote · text alone"
+    assert window.status.text("device") == "Remote"
+    context = window.context
+    assert context.model is not None
+    context.session.ask("How?", (), context.model)
+    qtbot.waitUntil(lambda: context.session.active is None)
+    (turn,) = context.session.chat.turns
+    assert (turn.answer.text, turn.answer.status, turn.answer.has_trace) == ("A canvas settles.", "done", False)
+    row.unload.click()
+    qtbot.waitUntil(lambda: context.model is None)
+    again = section_of(open_window())
+    assert [found.models.currentText() for found in again.rows.values()] == ["org/small"]
+    (found,) = again.rows.values()
+    found.remove.click()
+    assert not again.rows
+    assert not settings.value("remote/servers")
+
+
+def test_what_only_a_canvas_allows_is_off_and_says_why(qtbot: QtBot, open_window: Open, server: Rude) -> None:
+    window = open_window()
+    load(qtbot, window, add(qtbot, window, server.endpoint))
+    why = "This remote engine only answers with text."
+    assert [name for name, box in window.strip.boxes.items() if box.isEnabled()] == [
+        "max_denoising_steps",
+        "max_new_tokens",
+    ]
+    assert window.strip.refusal.text() == why
+    window.show_page(SUDOKU)
+    column = window.pages["sudoku"].page.one.column
+    assert (column.reason.text(), column.adapter.isEnabled()) == (why, False)
+    context = window.context
+    assert context.model is not None
+    context.session.ask("How?", (), context.model)
+    qtbot.waitUntil(lambda: context.session.active is None)
+    trace = context.session.chat.turns[0].answer.trace
+    assert trace is not None
+    context.inspect(trace)
+    assert "sent text alone" in window.notices.notice.message.text()
+
+
+def test_a_key_is_asked_for_kept_and_forgotten(qtbot: QtBot, open_window: Open, vault: Working) -> None:
+    with serving(v1_models=guarded(models("m"))) as server:
+        window = open_window()
+        row = add(qtbot, window, server.endpoint)
+        assert row.status.text() == "✕ Wants a key"
+        assert row.key_field.isVisible()
+        row.key_field.setText(KEY)
+        row.save_key.click()
+        qtbot.waitUntil(lambda: row.status.text().startswith("✓ Reachable"))
+        assert list(vault.kept.values()) == [KEY]
+        row.key.setChecked(True)
+        row.forget_key.click()
+        qtbot.waitUntil(lambda: row.status.text() == "✕ Wants a key")
+        assert not vault.kept
+        row.remove.click()
+        row = add(qtbot, window, server.endpoint, KEY)
+        assert row.status.text().startswith("✓ Reachable")
+        load(qtbot, window, row)
+
+
+def test_what_is_no_address_is_said(open_window: Open) -> None:
+    section = section_of(open_window())
+    for address in ("ftp://somewhere", "http://", "http://a b", "http://user:word@host"):
+        section.notice.hide()
+        section.address.setText(address)
+        section.add_button.click()
+        assert section.notice.isVisible()
+        assert section.notice.message.text()[0].isupper()
+        assert (section.address.text(), len(section.rows)) == (address, 0)
+
+
+def test_offline_only_this_machine_is_asked(qtbot: QtBot, open_window: Open, server: Rude) -> None:
+    window = open_window()
+    window.context.set_offline(True)
+    near = add(qtbot, window, server.endpoint)
+    assert near.status.text().startswith("✓ Reachable")
+    far = add(qtbot, window, "http://elsewhere.invalid:8000")
+    assert far.status.text() == "✕ Not reachable"
+    assert "offline switch is on" in far.detail.text()
+    assert not far.test.isEnabled()
+    load(qtbot, window, near)
+    window.context.set_offline(False)
+    assert far.test.isEnabled()
+    assert window.context.model is not None
+
+
+def test_a_model_elsewhere_is_let_go_offline(
+    qtbot: QtBot, open_window: Open, monkeypatch: pytest.MonkeyPatch, server: Rude
+) -> None:
+    window = open_window()
+    load(qtbot, window, add(qtbot, window, server.endpoint))
+    monkeypatch.setattr("engine.service.remote.address.is_loopback", lambda _host: False)
+    window.context.set_offline(True)
+    qtbot.waitUntil(lambda: window.context.model is None)
+    assert "is on another machine" in window.notices.notice.message.text()

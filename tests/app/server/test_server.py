@@ -1,0 +1,212 @@
+"""The server page on the real window, with a stand-in engine and real requests over the loopback interface."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import keyring
+import pytest
+from PySide6.QtCore import QSettings
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from app.context import INSPECTOR, SERVER
+from app.server.snippets import MASK
+from app.settings.dialog import SettingsDialog
+from app.window.main_window import MainWindow
+from tests.app.system.test_secret import Absent, Working
+from tests.fake_engine import FakeEngine
+
+Open = Callable[..., MainWindow]
+JSON = {"Content-Type": "application/json"}
+
+
+@pytest.fixture(autouse=True)
+def vault() -> Iterator[Working]:
+    """The system's keyring."""
+    before, found = keyring.get_keyring(), Working()
+    keyring.set_keyring(found)
+    yield found
+    keyring.set_keyring(before)
+
+
+def page_of(window: MainWindow) -> Any:
+    window.show_page(SERVER)
+    return window.pages[SERVER].widget
+
+
+def switch_on(qtbot: QtBot, window: MainWindow) -> Any:
+    """The page, with the server on at a free port."""
+    page = page_of(window)
+    page.card.port.setValue(0)
+    page.card.switch.click()
+    qtbot.waitUntil(lambda: window.context.server.is_on)
+    return page
+
+
+class Asking:
+    """A client in a thread of its own; its answer once it is there."""
+
+    def __init__(self, window: MainWindow, key: str | None = None) -> None:
+        state = window.context.server.state
+        self.status, self.body = 0, b""
+        self._thread = threading.Thread(target=self._ask, args=(state.url, key or state.key))
+        self._thread.start()
+
+    def _ask(self, url: str, key: str) -> None:
+        host, _, path = url.removeprefix("http://").partition("/")
+        connection = http.client.HTTPConnection(host, timeout=10)
+        said = json.dumps({"model": "safelight-skills", "messages": [{"role": "user", "content": "hello"}]})
+        connection.request("POST", f"/{path}/chat/completions", said, {**JSON, "Authorization": f"Bearer {key}"})
+        answer = connection.getresponse()
+        self.status, self.body = answer.status, answer.read()
+        connection.close()
+
+    @property
+    def is_over(self) -> bool:
+        return not self._thread.is_alive()
+
+
+def test_a_request_is_listed_while_it_runs_and_followed_in_the_inspector(
+    qtbot: QtBot, open_window: Open, fake: FakeEngine
+) -> None:
+    window = open_window()
+    page = switch_on(qtbot, window)
+    assert window.status.text("server") == "Server on"
+    assert page.requests.empty.isVisible()
+    fake.hold = True
+    asked = Asking(window)
+    fake.gate.release()
+    qtbot.waitUntil(lambda: any(row.inspect.isEnabled() for row in page.requests.rows.values()))
+    (row,) = page.requests.rows.values()
+    assert (row.title.text(), row.state.text(), row.stop.isVisible()) == ("Chat", "● Running", True)
+    assert window.status.text("server") == "Server on · 1 request"
+    row.inspect.click()
+    inspected = window.pages.inspector().page
+    assert window.pages.stack.currentWidget() is inspected
+    assert inspected.player.trace is row.request.trace
+    fake.gate.release(2)
+    qtbot.waitUntil(lambda: asked.is_over)
+    assert (asked.status, b"choices" in asked.body) == (200, True)
+    qtbot.waitUntil(lambda: row.state.text() == "✓ Finished")
+    assert not row.stop.isVisibleTo(page)
+    assert len(inspected.player.replay.frames) == 5  # noise, three steps, the end
+    assert window.status.text("server") == "Server on"
+
+
+def test_a_request_is_stopped_and_the_window_chats_meanwhile(qtbot: QtBot, open_window: Open, fake: FakeEngine) -> None:
+    window = open_window()
+    page = switch_on(qtbot, window)
+    fake.hold = True
+    asked = Asking(window)
+    qtbot.waitUntil(lambda: any(row.inspect.isEnabled() for row in page.requests.rows.values()))
+    (row,) = page.requests.rows.values()
+    row.stop.click()
+    fake.gate.release(100)
+    qtbot.waitUntil(lambda: asked.is_over)
+    assert asked.status == 503
+    qtbot.waitUntil(lambda: row.state.text() == "– Cancelled")
+    context = window.context
+    assert context.model is not None
+    context.session.ask("hello", (), context.model)
+    qtbot.waitUntil(lambda: context.session.active is None)
+    assert context.session.chat.turns[0].answer.status == "done"
+
+
+def test_another_model_ends_what_is_asked_of_this_one(qtbot: QtBot, open_window: Open, fake: FakeEngine) -> None:
+    window = open_window()
+    page = switch_on(qtbot, window)
+    assert page.card.served.text().startswith("Safelight Skills answers.")
+    fake.hold = True
+    asked = Asking(window)
+    qtbot.waitUntil(lambda: bool(page.requests.rows))
+    window.context.unload()
+    fake.gate.release(100)
+    qtbot.waitUntil(lambda: asked.is_over)
+    assert asked.status == 503
+    qtbot.waitUntil(lambda: window.context.model is None)
+    assert page.card.served.text().startswith("No model is loaded.")
+
+
+def test_a_port_that_is_taken_is_said(qtbot: QtBot, open_window: Open) -> None:
+    window = open_window()
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        page = page_of(window)
+        page.card.port.setValue(other.getsockname()[1])
+        page.card.switch.click()
+        qtbot.waitUntil(lambda: page.notice.isVisible())
+        assert "is taken by another program" in page.notice.message.text()
+        assert (page.card.status.text(), window.status.text("server")) == ("○ Off", "")
+    page.card.port.setValue(0)
+    qtbot.waitUntil(lambda: window.context.server.is_on)
+    assert not page.notice.isVisible()
+
+
+def test_the_key_is_kept_shown_and_renewed(qtbot: QtBot, open_window: Open, vault: Working) -> None:
+    window = open_window()
+    page = switch_on(qtbot, window)
+    (key,) = vault.kept.values()
+    assert page.card.key.displayText() != key
+    page.card.copy_key.click()
+    assert QGuiApplication.clipboard().text() == key
+    page.show_connecting()
+    assert MASK in page.connect_panel.code.toPlainText()
+    assert key in page.connect_panel.text()
+    page.card.show_key.click()
+    assert page.card.key.displayText() == key
+    assert key in page.connect_panel.code.toPlainText()
+    page.card.new_key.click()
+    qtbot.waitUntil(lambda: window.context.server.is_on)
+    assert window.context.server.state.key not in ("", key)
+    asked = Asking(window, key)
+    qtbot.waitUntil(lambda: asked.is_over)
+    assert asked.status == 401
+
+
+def test_it_starts_with_the_app_where_it_was_on(qtbot: QtBot, open_window: Open, settings: QSettings) -> None:
+    settings.setValue("server/on", True)
+    settings.setValue("server/port", 0)
+    keyring.set_keyring(Absent())
+    window = open_window()
+    window.context.serve()
+    qtbot.waitUntil(lambda: window.context.server.is_on)
+    page = page_of(window)
+    assert page.card.switch.isChecked()
+    assert "good until Safelight is closed" in page.card.key_note.text()
+    page.card.switch.click()
+    qtbot.waitUntil(lambda: not window.context.server.is_on)
+    assert settings.value("server/on") in (None, False)
+
+
+def test_offline_it_stays_on_this_machine(qtbot: QtBot, open_window: Open) -> None:
+    window = open_window()
+    page = switch_on(qtbot, window)
+    assert not page.card.reach.isVisible()
+    page.card.open.click()
+    qtbot.waitUntil(lambda: window.context.server.is_on and window.context.server.state.is_open)
+    assert "trust" in page.card.reach.text()
+    window.context.set_offline(True)
+    qtbot.waitUntil(lambda: window.context.server.is_on and not window.context.server.state.is_open)
+    assert window.context.server.state.url.startswith("http://127.0.0.1:")
+    assert "offline switch is on" in page.card.reach.text()
+    assert not page.card.open.isEnabled()
+
+
+def test_the_settings_lead_to_it(qtbot: QtBot, open_window: Open) -> None:
+    window = open_window()
+    window.dialogs.open_setting("show_server")
+    opened = QApplication.activeModalWidget()
+    assert isinstance(opened, SettingsDialog)
+    opened.controls["show_server"].click()
+    assert window.pages.stack.currentWidget() is page_of(window)
+    assert not opened.isVisible()
+    window.show_page(INSPECTOR)
+    window.actions_by_name.run("serve")
+    qtbot.waitUntil(lambda: window.context.server.state.phase != "starting")
+    window.actions_by_name.run("serve")

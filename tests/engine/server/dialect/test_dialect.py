@@ -1,0 +1,221 @@
+"""Another Safelight gets from the server what it would have from the engine itself."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine import (
+    CanvasCommitted,
+    Event,
+    Fork,
+    GenerationConfig,
+    Influence,
+    Mark,
+    SafelightError,
+    StepFinished,
+    TraceHeader,
+)
+from engine.service import (
+    InfluenceMeasured,
+    InfluenceRequest,
+    RunAdvanced,
+    RunEnded,
+    RunRequest,
+    RunStarted,
+)
+from engine.service.wire import (
+    CONTENT_TYPE,
+    Ended,
+    ReplyReader,
+    influence_from_json,
+    influence_request_to_json,
+    model_from_json,
+    model_to_json,
+    request_to_json,
+)
+from engine.text.reply import read_reply
+from engine.text.tokenizer import Tokenizer
+from engine.trace.recording import Recording
+from tests.engine.server.served import Arrivals, Served, within
+from tests.engine.traces import bits
+
+QUICK = GenerationConfig(max_new_tokens=128, eos_token_ids=(1, 8), top_k=8)
+PROMPT = ({"role": "user", "content": "Count from 3 to 40."},)
+
+
+def here(served: Served, request: RunRequest) -> tuple[Recording, list[Event]]:
+    """A run without the server in between."""
+    outlet = Arrivals()
+    served.scheduler.run(request, outlet)
+    outlet.wait_for(RunEnded)
+    trace = next(reply.trace for reply in outlet.replies if isinstance(reply, RunStarted))
+    return trace, [reply.event for reply in outlet.replies if isinstance(reply, RunAdvanced)]
+
+
+def there(served: Served, request: RunRequest | dict[str, Any]) -> list[TraceHeader | Event | Ended]:
+    """The same through it."""
+    reader = ReplyReader()
+    body = request_to_json(request) if isinstance(request, RunRequest) else request
+    with served.http.stream("POST", "/safelight/v1/run", json=body) as response:
+        assert response.headers["content-type"] == CONTENT_TYPE
+        found = [part for data in response.iter_raw() for part in reader.feed(data)]
+    reader.finish()
+    return found
+
+
+def timeless(event: Any) -> list[Any]:
+    """An event but for how long it took, and what was in a cache."""
+    zero = {"seconds": 0.0, "reused_tokens": 0}
+    names = {field.name for field in dataclasses.fields(event)}
+    return bits(dataclasses.replace(event, **{name: value for name, value in zero.items() if name in names}))
+
+
+@pytest.fixture(scope="module")
+def source(served: Served) -> Recording:
+    return here(served, RunRequest("chat", PROMPT, QUICK, 3, keep=False))[0]
+
+
+def test_a_run_is_the_same_there_and_here(served: Served, source: Recording) -> None:
+    header, *events, ended = there(served, RunRequest("chat", PROMPT, QUICK, 3))
+    assert isinstance(header, TraceHeader)
+    assert ended == Ended()
+    assert header.prompt_ids == source.header.prompt_ids
+    assert header.model == dataclasses.replace(source.header.model, path="")
+    assert [timeless(event) for event in events] == [timeless(event) for event in source.events]
+    assert sum(isinstance(event, CanvasCommitted) for event in events) == 2
+
+
+def test_a_fork_goes_on_from_what_was_sent_of_its_source(served: Served, source: Recording) -> None:
+    request = RunRequest.fork(source, (Fork(1, 1, banned=(27,)),))
+    _, *events, _ = there(served, request)
+    assert [timeless(event) for event in events] == [timeless(event) for event in here(served, request)[1]]
+    assert min(event.block_index for event in events if isinstance(event, StepFinished)) == 1
+
+
+def test_an_infill_sends_the_marked_blocks_alone(served: Served, source: Recording) -> None:
+    request = RunRequest.infill(source, (Mark(1, 2, 9),), 7)
+    _, *events, _ = there(served, request)
+    wanted = [event for event in here(served, request)[1] if getattr(event, "block_index", 1) == 1]
+    assert [timeless(event) for event in events] == [timeless(event) for event in wanted]
+
+
+def test_influence_is_measured_there(served: Served, source: Recording) -> None:
+    canvas = tuple(source.committed[1].tokens.tolist())
+    request = InfluenceRequest(source, 1, canvas, 4, 30, 0.5)
+    outlet = Arrivals()
+    served.scheduler.measure(request, outlet)
+    wanted = outlet.wait_for(InfluenceMeasured).found
+    found = influence_from_json(
+        served.http.post("/safelight/v1/measure", json=influence_request_to_json(request)).json()
+    )
+    assert isinstance(wanted, Influence)
+    assert np.array_equal(found.kl, wanted.kl)
+    assert np.array_equal(found.after_top[0], wanted.after_top[0])
+    wrong = influence_request_to_json(dataclasses.replace(request, position=64))
+    refused = served.http.post("/safelight/v1/measure", json=wrong)
+    assert refused.status_code == 400
+    assert "position" in refused.json()["error"]["message"]
+
+
+def test_the_model_and_its_tokenizer_are_described(served: Served, tmp_path: Path) -> None:
+    model = served.scheduler.model
+    assert model is not None
+    told = served.http.get("/safelight/v1/model").json()
+    found = model_from_json(told, "http://there")
+    assert (found.title, found.vocab_size, found.defaults) == (model.title, model.vocab_size, model.defaults)
+    assert found.capabilities == dataclasses.replace(model.capabilities, adapters=False)
+    assert told == json.loads(json.dumps({**model_to_json(model), "capabilities": vars(found.capabilities)}))
+    answer = served.http.get("/safelight/v1/tokenizer")
+    assert answer.headers["content-encoding"] == "gzip"
+    (tmp_path / "tokenizer.json").write_bytes(answer.content)
+    tokenizer = Tokenizer.from_folder(tmp_path)
+    tokens = model.encode("Count from 3 to 40.")
+    assert tokenizer.encode("Count from 3 to 40.") == tokens
+    assert read_reply(tokenizer, [*tokens, 1]) == model.decode([*tokens, 1])
+    tag = {"If-None-Match": answer.headers["etag"]}
+    assert served.http.get("/safelight/v1/tokenizer", headers=tag).status_code == 304
+    plain = served.http.get("/safelight/v1/tokenizer", headers={"Accept-Encoding": "identity"})
+    assert plain.content == answer.content != gzip.compress(answer.content)
+
+
+def test_tokens_are_counted_in_the_models_template(served: Served) -> None:
+    counted = served.http.post("/safelight/v1/tokens/count", json={"messages": list(PROMPT)}).json()
+    assert counted == {"tokens": served.scheduler.count_tokens(PROMPT)}
+
+
+def test_nothing_is_told_without_the_key(served: Served) -> None:
+    for path in ("model", "tokenizer", "run", "measure", "tokens/count"):
+        for method in ("GET", "POST"):
+            answer = served.http.request(method, f"/safelight/v1/{path}", headers={"Authorization": "Bearer x"})
+            assert answer.status_code == 401
+
+
+def chat(**more: Any) -> dict[str, Any]:
+    """The body of a chat, with something else in it."""
+    return {**request_to_json(RunRequest("chat", PROMPT, QUICK, 3)), **more}
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ({}, "a run's kind"),
+        (chat(path="/etc"), "'path' that is not known"),
+        (chat(adapter="/etc/passwd"), "not on the server"),
+        (chat(messages=[{"role": "user", "content": "word " * 2000}]), "tokens"),
+    ],
+)
+def test_what_cannot_begin_is_refused_in_a_sentence(served: Served, body: dict[str, Any], says: str) -> None:
+    answer = served.http.post("/safelight/v1/run", json=body)
+    message = answer.json()["error"]["message"]
+    assert answer.status_code == 400
+    assert says in message
+    assert "\n" not in message
+
+
+def test_a_source_must_be_of_the_model(served: Served, source: Recording) -> None:
+    def fork() -> Any:
+        return json.loads(json.dumps(request_to_json(RunRequest.fork(source, (Fork(1, 1, seed=2),)))))
+
+    other, larger = fork(), fork()
+    other["source"]["header"]["model"]["fingerprint"] = "0" * 64
+    larger["source"]["header"]["model"] |= {"vocab_size": 0, "fingerprint": ""}
+    larger["source"]["committed"][0]["tokens"][0] = 128
+    for body in (other, larger):
+        answer = served.http.post("/safelight/v1/run", json=body)
+        assert answer.status_code == 400
+        assert answer.json()["error"]["param"] == "source"
+        assert "not one of the model safelight-skills" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "change", [Fork(9, 1, seed=2), Fork(0, 999, seed=2), Fork(1, 1, pinned=((64, 3),)), Fork(1, 1, banned=(500,))]
+)
+def test_a_change_where_nothing_was_is_said_at_the_runs_end(served: Served, source: Recording, change: Fork) -> None:
+    found = there(served, RunRequest.fork(source, (change,)))
+    assert isinstance(found[-1], Ended)
+    assert found[-1].message
+    assert "Something went wrong" not in found[-1].message
+
+
+def test_who_leaves_ends_the_run(served: Served) -> None:
+    endless = QUICK.replace(confidence_threshold=0.0, max_denoising_steps=10_000, max_new_tokens=64)
+    reader = ReplyReader()
+    body = request_to_json(RunRequest("chat", PROMPT, endless, 3))
+    with served.http.stream("POST", "/safelight/v1/run", json=body) as response:
+        parts = response.iter_raw()
+        found: list[Any] = []
+        while not any(isinstance(part, StepFinished) for part in found):
+            found += reader.feed(next(parts))
+        assert served.scheduler.running == 1
+    assert within(lambda: served.scheduler.running == 0)
+    newest = served.server.live.snapshot()[0]
+    assert within(lambda: served.server.live.snapshot()[0].state == "cancelled"), newest
+    with pytest.raises(SafelightError, match="broke off"):
+        reader.finish()

@@ -1,0 +1,251 @@
+"""``/v1/responses`` as OpenAI's own client sees it, with strict validation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+import openai
+import pytest
+from openai.types.responses import Response, ResponseStreamEvent
+from pydantic import TypeAdapter
+
+from engine import GenerationConfig
+from engine.server.answer import AnswerSettings, ServedAnswer
+from engine.server.errors import ApiError
+from engine.server.messages import read_messages
+from engine.server.planning import RunPlan
+from engine.server.responses import ResponsesWriter
+from engine.server.responses_request import ResponsesRequest, chat_of
+from engine.service import RunRequest
+from engine.service.wire import model_from_json
+from engine.text.output import ContentPart, OutputPart, ThoughtPart, ToolCallArguments, ToolCallStarted
+from tests.engine.server.served import KEY, ScriptedEngine, Served, serving
+from tests.engine.service.wire.test_wire import some_model
+
+TASK = "Count from 3 to 9."
+EVENTS: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
+
+
+@pytest.fixture(scope="module")
+def client(served: Served) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(
+        base_url=f"{served.server.url}/v1", api_key=KEY, max_retries=0, _strict_response_validation=True
+    ) as client:
+        yield client
+
+
+def test_the_official_client_gets_an_answer_and_the_same_one_streamed(client: openai.OpenAI) -> None:
+    more = {"seed": 5}
+    whole = client.responses.create(model="safelight-skills", input=TASK, store=False, extra_body=more)
+    assert whole.status == "completed"
+    assert whole.output_text.startswith("3, 4")
+    assert whole.usage is not None
+    assert whole.usage.total_tokens == whole.usage.input_tokens + whole.usage.output_tokens > 20
+    with client.responses.create(model="safelight-skills", input=TASK, stream=True, extra_body=more) as stream:
+        events = list(stream)
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+    kinds = [event.type for event in events]
+    assert kinds[:2] == ["response.created", "response.in_progress"]
+    assert kinds[-1] == "response.completed"
+    texts = [event.delta for event in events if event.type == "response.output_text.delta"]
+    assert "".join(texts) == whole.output_text == events[-1].response.output_text
+
+
+def test_an_answer_that_is_cut_is_incomplete(client: openai.OpenAI) -> None:
+    cut = client.responses.create(model="safelight-skills", input="Count from 3 to 40.", max_output_tokens=16)
+    assert cut.status == "incomplete"
+    assert cut.incomplete_details is not None
+    assert cut.incomplete_details.reason == "max_output_tokens"
+    assert cut.usage is not None
+    assert cut.usage.output_tokens == 16
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("store", True),
+        ("previous_response_id", "resp_1"),
+        ("background", True),
+        ("include", ["reasoning.encrypted_content"]),
+        ("text", {"format": {"type": "json_object"}}),
+        ("truncation", "auto"),
+        ("top_p", 0.5),
+        ("conversation", "conv_1"),
+        ("unheard_of", 1),
+    ],
+)
+def test_what_cannot_be_honoured_names_its_field(client: openai.OpenAI, field: str, value: object) -> None:
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.responses.create(model="safelight-skills", input=TASK, extra_body={field: value})
+    assert refused.value.param == field
+
+
+def test_a_chats_refusal_has_the_names_of_a_response(client: openai.OpenAI) -> None:
+    for more, param in (
+        ({"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}]}, "input.0.content.0"),
+        ({"input": [{"type": "web_search_call"}]}, "input.0.type"),
+        ({"input": [{"role": "cat", "content": "x"}]}, "input"),
+        ({"input": "word " * 2000}, "input"),
+        ({"max_output_tokens": 10_000}, "max_output_tokens"),
+        ({"reasoning": {"effort": "high"}}, "reasoning.effort"),
+        ({"tools": [{"type": "function", "name": "f", "parameters": {}}]}, "tools"),
+        ({"tools": [{"type": "web_search"}]}, "tools.0.type"),
+    ):
+        with pytest.raises(openai.BadRequestError) as refused:
+            client.responses.create(model="safelight-skills", **cast(Any, {"input": TASK, **more}))
+        assert refused.value.param == param
+
+
+def test_thoughts_texts_and_calls_come_through_the_server() -> None:
+    engine = ScriptedEngine()
+    engine.says = (
+        '<|channel>thought\nI ask.<channel|>One moment.<|tool_call>call:weather{city:<|"|>Bonn<|"|>}<tool_call|>'
+    )
+    tool: Any = {"type": "function", "name": "weather", "parameters": {"type": "object"}, "strict": False}
+    with (
+        serving(engine) as served,
+        openai.OpenAI(
+            base_url=f"{served.server.url}/v1", api_key=KEY, max_retries=0, _strict_response_validation=True
+        ) as client,
+    ):
+        asked: Any = {"model": "scripted", "input": "Weather?", "tools": [tool], "reasoning": {"effort": "low"}}
+        whole = client.responses.create(**asked)
+        streamed = list(client.responses.create(**asked, stream=True))
+        engine.fail_at = 0
+        failed = list(client.responses.create(**asked, stream=True))
+    for found in (whole, streamed[-1].response):
+        thought, text, call = found.output
+        assert thought.content[0].text == "I ask."
+        assert text.content[0].text == "One moment."
+        assert (call.name, call.arguments) == ("weather", '{"city": "Bonn"}')
+    assert failed[-1].type == "response.failed"
+
+
+# --- conversations and items, without a model ------------------------------------------------------------------------
+
+
+def test_items_become_the_messages_of_a_chat() -> None:
+    body = ResponsesRequest.model_validate(
+        {
+            "instructions": "Be brief.",
+            "input": [
+                {"role": "user", "content": [{"type": "input_text", "text": "Weather?"}]},
+                {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "I ask."}]},
+                {"type": "function_call", "call_id": "c1", "name": "weather", "arguments": '{"at": "Ulm"}'},
+                {"type": "function_call", "call_id": "c2", "name": "clock", "arguments": "{}"},
+                {"type": "function_call_output", "call_id": "c1", "output": "rain"},
+                {"type": "function_call_output", "call_id": "c2", "output": [{"type": "input_text", "text": "noon"}]},
+                {
+                    "type": "message",
+                    "id": "msg_1",
+                    "role": "assistant",
+                    "status": "completed",
+                    "content": [{"type": "output_text", "text": "Rain.", "annotations": [], "logprobs": []}],
+                },
+                {"role": "user", "content": "Thanks."},
+            ],
+        }
+    )  # fmt: skip
+    calls = [
+        {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": {"at": "Ulm"}}},
+        {"id": "c2", "type": "function", "function": {"name": "clock", "arguments": {}}},
+    ]
+    assert read_messages(chat_of(body).messages) == (
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Weather?"},
+        {"role": "assistant", "content": "", "tool_calls": calls, "reasoning_content": "I ask."},
+        {"role": "tool", "content": "rain", "tool_call_id": "c1", "name": "weather"},
+        {"role": "tool", "content": "noon", "tool_call_id": "c2", "name": "clock"},
+        {"role": "assistant", "content": "Rain."},
+        {"role": "user", "content": "Thanks."},
+    )
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"role": "user"},
+        {"role": "user", "content": 3},
+        {"role": "user", "content": "x", "path": "/"},
+        {"role": "user", "content": [{"type": "input_text", "text": "x", "more": 1}]},
+        {"type": "function_call", "name": "f", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c"},
+        {"type": "reasoning", "content": [3]},
+        {"type": ["message"]},
+    ],
+)
+def test_an_item_that_is_none_is_refused(item: dict[str, Any]) -> None:
+    with pytest.raises(ApiError) as refused:
+        chat_of(ResponsesRequest(input=[item]))
+    assert refused.value.status == 400
+
+
+PARTS: tuple[OutputPart, ...] = (
+    ThoughtPart("Let me "),
+    ThoughtPart("see."),
+    ContentPart("I look."),
+    ToolCallStarted(0, "weather"),
+    ToolCallArguments(0, '{"at": '),
+    ToolCallArguments(0, '"Ulm"}'),
+    ToolCallStarted(1, "clock"),
+)
+
+
+@pytest.fixture
+def writer() -> tuple[ResponsesWriter, ServedAnswer]:
+    model = model_from_json(some_model(), "")
+    request = RunRequest("chat", ({"role": "user", "content": "x"},), GenerationConfig(), 0)
+    settings = AnswerSettings(max_tokens=10)
+    writer = ResponsesWriter(RunPlan(request, settings, model, "small"), ResponsesRequest(input="x"))
+    return writer, ServedAnswer(model, settings)
+
+
+def read(stream: Iterator[bytes]) -> list[Any]:
+    """Events as the client validates them."""
+    found = []
+    for part in stream:
+        name, data, _, _ = part.decode().split("\n")
+        event = EVENTS.validate_json(data.removeprefix("data: "))
+        assert name == f"event: {event.type}"
+        found.append(event)
+    return found
+
+
+def test_thoughts_texts_and_calls_are_items_however_they_come(writer: tuple[ResponsesWriter, ServedAnswer]) -> None:
+    write, answer = writer
+    events = [*read(iter(write.begin()))]
+    for part in PARTS:
+        events += read(write.add([part], answer))
+    events += read(write.end(answer))
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+    done = [event.item for event in events if event.type == "response.output_item.done"]
+    assert [item.type for item in done] == ["reasoning", "message", "function_call", "function_call"]
+    assert done[0].content[0].text == "Let me see."
+    assert done[1].content[0].text == "I look."
+    assert [(item.name, item.arguments) for item in done[2:]] == [("weather", '{"at": "Ulm"}'), ("clock", "{}")]
+    last = events[-1].response
+    assert last.output == done
+    deltas = {
+        kind: "".join(event.delta for event in events if event.type == f"response.{kind}.delta")
+        for kind in ("reasoning_text", "output_text", "function_call_arguments")
+    }
+    assert deltas == {
+        "reasoning_text": "Let me see.",
+        "output_text": "I look.",
+        "function_call_arguments": '{"at": "Ulm"}',
+    }
+
+
+def test_the_whole_answer_has_the_same_items(writer: tuple[ResponsesWriter, ServedAnswer]) -> None:
+    write, answer = writer
+    found = Response.model_validate(write.whole(PARTS, answer))
+    assert [item.type for item in found.output] == ["reasoning", "message", "function_call", "function_call"]
+    assert found.output_text == "I look."
+
+
+def test_a_failure_on_the_way_is_told(writer: tuple[ResponsesWriter, ServedAnswer]) -> None:
+    write, _ = writer
+    *_, failed = read(iter([*write.begin(), *write.fail(ApiError(500, "It fell out."))]))
+    assert failed.type == "response.failed"
+    assert failed.response.error.message == "It fell out."

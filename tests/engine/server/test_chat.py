@@ -1,0 +1,337 @@
+"""Chats over a made-up model: each field that is honoured, and each that is not."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.engine.server.served import CANVAS, CHAT, LetterTokenizer, ScriptedEngine, Served, events, refused, serving
+
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": "weather",
+            "parameters": {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}},
+        },
+    }
+]
+CALL = '<|tool_call>call:weather{city:<|"|>Bonn<|"|>,days:3}<tool_call|>'
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Served]:
+    with serving(ScriptedEngine()) as served:
+        yield served
+
+
+@pytest.fixture
+def served(server: Served) -> Served:
+    fresh = ScriptedEngine()
+    engine = server.engine
+    for name in ("says", "steps", "knows_thinking", "fail_at"):
+        setattr(engine, name, getattr(fresh, name))
+    for seen in (engine.seeds, engine.configs, engine.prompts, engine.options):
+        seen.clear()
+    return server
+
+
+def delta(chunk: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = chunk["choices"][0]["delta"]
+    return found
+
+
+def test_a_stream_comes_by_blocks_and_ends_with_its_usage(served: Served) -> None:
+    served.engine.says = "a" * CANVAS + "bc"
+    chunks = events(served.chat(stream=True, stream_options={"include_usage": True}))
+    assert [delta(chunk) for chunk in chunks[:-1]] == [
+        {"role": "assistant", "content": ""},
+        {"content": "a" * CANVAS},
+        {"content": "bc"},
+        {},
+    ]
+    assert [chunk["choices"][0]["finish_reason"] for chunk in chunks[:-1]] == [None, None, None, "stop"]
+    assert chunks[-1]["choices"] == []
+    assert chunks[-1]["usage"]["completion_tokens"] == CANVAS + 2
+    assert chunks[-1]["usage"]["prompt_tokens_details"] == {"cached_tokens": 1}
+    assert chunks[-1]["timings"]["diffusion_blocks"] == 2
+    assert all(chunk["usage"] is None for chunk in chunks[:-1])
+    assert len({(chunk["id"], chunk["created"], chunk["model"]) for chunk in chunks}) == 1
+
+
+def test_a_thought_is_told_by_both_names_and_counted(served: Served) -> None:
+    served.engine.says = "<|channel>thought\nHm.<channel|>Yes."
+    answer = served.chat(chat_template_kwargs={"enable_thinking": True}).json()
+    message = answer["choices"][0]["message"]
+    assert (message["content"], message["reasoning"], message["reasoning_content"]) == ("Yes.", "Hm.", "Hm.")
+    assert answer["usage"]["completion_tokens_details"]["reasoning_tokens"] == len("thought\nHm.") + 2
+    deltas = [delta(chunk) for chunk in events(served.chat(stream=True, reasoning_effort="low"))]
+    assert {"reasoning": "Hm.", "reasoning_content": "Hm."} in deltas
+    assert {"content": "Yes."} in deltas
+
+
+def test_thinking_is_asked_for_by_either_field_but_not_by_both_against_each_other(served: Served) -> None:
+    for fields, thinks in (
+        ({}, False),
+        ({"reasoning_effort": "high"}, True),
+        ({"reasoning_effort": "none"}, False),
+        ({"chat_template_kwargs": {"enable_thinking": True}}, True),
+    ):
+        served.engine.options.clear()
+        assert served.chat(**fields).status_code == 200
+        assert served.engine.options[-1]["enable_thinking"] is thinks
+    both = {"reasoning_effort": "none", "chat_template_kwargs": {"enable_thinking": True}}
+    assert served.refusal(**both)[:2] == (400, "reasoning_effort")
+    served.engine.knows_thinking = False
+    assert served.refusal(reasoning_effort="high")[:2] == (400, "reasoning_effort")
+
+
+def test_calls_of_tools_are_streamed_with_each_name_once(served: Served) -> None:
+    served.engine.says = CALL + CALL
+    deltas = [delta(chunk) for chunk in events(served.chat(stream=True, tools=TOOLS))]
+    parts = [part for found in deltas for part in found.get("tool_calls", ())]
+    firsts = [part for part in parts if "id" in part]
+    assert [(part["index"], part["function"]["name"]) for part in firsts] == [(0, "weather"), (1, "weather")]
+    assert len({part["id"] for part in firsts}) == 2
+    for index in (0, 1):
+        arguments = "".join(part["function"]["arguments"] for part in parts if part["index"] == index)
+        assert json.loads(arguments) == {"city": "Bonn", "days": 3}
+    assert served.engine.options[-1]["tools"] == TOOLS
+
+
+def test_one_call_is_enough_where_they_must_not_be_parallel(served: Served) -> None:
+    served.engine.says = CALL + CALL
+    [choice] = served.chat(tools=TOOLS, parallel_tool_calls=False).json()["choices"]
+    [call] = choice["message"]["tool_calls"]
+    assert json.loads(call["function"]["arguments"]) == {"city": "Bonn", "days": 3}
+    assert (choice["finish_reason"], choice["message"]["content"]) == ("tool_calls", None)
+
+
+def test_half_a_call_is_not_passed_off_as_a_call(served: Served) -> None:
+    served.engine.says = CALL
+    [choice] = served.chat(tools=TOOLS, max_tokens=20).json()["choices"]
+    assert choice["finish_reason"] == "length"
+
+
+def test_tools_are_shown_only_where_they_may_be_called(served: Served) -> None:
+    assert served.chat(tools=TOOLS, tool_choice="none").status_code == 200
+    assert served.engine.options[-1]["tools"] == []
+    assert served.refusal(tools=TOOLS, tool_choice="required")[:2] == (400, "tool_choice")
+    named = {"type": "function", "function": {"name": "weather"}}
+    assert served.refusal(tools=TOOLS, tool_choice=named)[:2] == (400, "tool_choice")
+    assert served.refusal(tools=TOOLS * 2)[:2] == (400, "tools")
+
+
+def test_a_history_with_calls_reaches_the_template(served: Served) -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Bonn"}'}}
+    messages = [
+        {"role": "developer", "content": "Be brief."},
+        {"role": "user", "content": [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]},
+        {"role": "assistant", "content": None, "reasoning": "Hm.", "tool_calls": [call], "refusal": None},
+        {"role": "tool", "tool_call_id": "c1", "content": "rain"},
+    ]
+    assert served.http.post(CHAT, json={"messages": messages, "tools": TOOLS}).status_code == 200
+    system, user, assistant, tool = served.engine.prompts[-1]
+    assert system == {"role": "system", "content": "Be brief."}
+    assert user["content"] == "one\ntwo"
+    assert assistant["tool_calls"][0]["function"] == {"name": "weather", "arguments": {"city": "Bonn"}}
+    assert (assistant["content"], assistant["reasoning_content"]) == ("", "Hm.")
+    assert tool == {"role": "tool", "content": "rain", "tool_call_id": "c1", "name": "weather"}
+
+
+@pytest.mark.parametrize(
+    ("message", "param"),
+    [
+        ({"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:,"}}]}, "messages.0.content.0"),
+        ({"role": "user", "content": [{"type": "text"}]}, "messages.0.content.0"),
+        ({"role": "user"}, "messages.0.content"),
+        ({"role": "wizard", "content": "x"}, "messages.0.role"),
+        ({"role": "user", "content": "x", "name": "Ada"}, "messages.0.name"),
+        ({"role": "user", "content": "x", "reasoning": "y"}, "messages.0.reasoning"),
+        ({"role": "tool", "content": "x", "tool_call_id": "gone"}, "messages.0.tool_call_id"),
+        ({"role": "user", "content": "x", "mood": "good"}, "messages.0.mood"),
+    ],
+)
+def test_a_message_that_cannot_be_read_is_named(served: Served, message: dict[str, Any], param: str) -> None:
+    assert refused(served.http.post(CHAT, json={"messages": [message]}))[:2] == (400, param)
+
+
+def test_the_answer_ends_before_a_stop_string_also_across_blocks(served: Served) -> None:
+    served.engine.says = "x" * (CANVAS - 2) + "STOP and more " + "y" * CANVAS
+    for stop in ("STOP", ["nothing", "STOP"]):
+        chunks = events(served.chat(stream=True, stop=stop))
+        assert "".join(delta(chunk).get("content", "") for chunk in chunks) == "x" * (CANVAS - 2)
+        assert chunks[-1]["choices"][0]["finish_reason"] == "stop"
+    served.engine.says = "an S at the end: S"
+    assert served.chat(stop="SS").json()["choices"][0]["message"]["content"] == served.engine.says
+
+
+def test_the_answer_is_cut_at_a_token(served: Served) -> None:
+    served.engine.says = "abcdefgh"
+    for name in ("max_tokens", "max_completion_tokens"):
+        answer = served.chat(**{name: 3}).json()
+        [choice] = answer["choices"]
+        assert (choice["message"]["content"], choice["finish_reason"]) == ("abc", "length")
+        assert answer["usage"]["completion_tokens"] == 3
+    assert served.refusal(max_tokens=3, max_completion_tokens=4)[0] == 400
+
+
+def test_probabilities_are_those_of_the_content_alone(served: Served) -> None:
+    served.engine.says = "<|channel>thought\nHm.<channel|>ab.c"
+    [choice] = served.chat(logprobs=True, top_logprobs=2, stop=".").json()["choices"]
+    known = choice["logprobs"]["content"]
+    assert [entry["token"] for entry in known] == ["a", "b"]
+    assert known[0]["logprob"] == pytest.approx(math.log(0.75))
+    assert known[0]["bytes"] == [97]
+    assert [top["token"] for top in known[0]["top_logprobs"]] == ["a", "?"]
+    chunks = events(served.chat(stream=True, logprobs=True))
+    told = [entry for chunk in chunks for entry in (chunk["choices"][0]["logprobs"] or {}).get("content", ())]
+    assert [entry["token"] for entry in told] == list("ab.c")
+    assert told[0]["top_logprobs"] == []
+    assert served.refusal(top_logprobs=2)[0] == 400
+
+
+def test_a_prediction_is_what_the_canvas_begins_as(served: Served) -> None:
+    served.engine.says = "The cat sat."
+    guess = {"type": "content", "content": "The dog sat. Down"}
+    answer = served.chat(prediction=guess).json()
+    seed = served.engine.configs[-1].seed_canvas
+    assert len(seed) == CANVAS
+    assert LetterTokenizer().decode(seed) == "The dog sat. Down"
+    details = answer["usage"]["completion_tokens_details"]
+    assert (details["accepted_prediction_tokens"], details["rejected_prediction_tokens"]) == (9, 8)
+
+
+def test_seeds_are_taken_or_made_and_told(served: Served) -> None:
+    assert served.chat(seed=2**63 - 1).json()["seed"] == served.engine.seeds[-1] == 2**63 - 1
+    assert served.chat().json()["seed"] == served.engine.seeds[-1] != served.chat().json()["seed"]
+    assert served.chat(temperature=0).json()["seed"] == 0
+
+
+def test_temperature_scales_the_model_s_own(served: Served) -> None:
+    own = served.engine.defaults
+    for asked, share in ((None, 1), (1, 1), (0, 0.5), (0.5, 0.75), (2, 2)):
+        served.chat(temperature=asked)
+        config = served.engine.configs[-1]
+        assert (config.t_max, config.t_min) == pytest.approx((own.t_max * share, own.t_min * share))
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"top_p": 0.9}, {"top_k": 40}, {"min_p": 0.1}, {"presence_penalty": 0.5}, {"frequency_penalty": -1},
+        {"repetition_penalty": 1.2}, {"n": 2}, {"logit_bias": {"5": 1}}, {"store": True}, {"modalities": ["audio"]},
+        {"response_format": {"type": "json_object"}}, {"service_tier": "priority"}, {"best_of": 3},
+        {"temperature": 3}, {"temperature": "warm"}, {"seed": -1}, {"seed": 2**63}, {"max_tokens": 0}, {"stop": ""},
+        {"stop": list("abcde")}, {"top_logprobs": 21, "logprobs": True}, {"wizardry": 1}, {"messages": []},
+        {"vllm_xargs": {"diffusion_max_steps": 0}}, {"vllm_xargs": {"magic": 1}}, {"logprob_token_ids": [5]},
+        {"vllm_xargs": {"diffusion_pinned": [0]}}, {"vllm_xargs": {"diffusion_seed_canvas": [1, 2]}},
+    ],
+    ids=lambda field: "-".join(field),
+)  # fmt: skip
+def test_what_cannot_be_honoured_is_refused_by_name(served: Served, field: dict[str, Any]) -> None:
+    status, param, message = served.refusal(**field)
+    assert status == 400
+    assert param is not None
+    assert param.partition(".")[0] in field
+    assert message.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("field", "param"),
+    [
+        ({"stop": 5}, "stop"),
+        ({"stop": ["a", 5]}, "stop.1"),
+        ({"tools": [{"type": "function", "function": {}}]}, "tools.0.function.name"),
+        ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "tools.0.function.name"),
+        ({"prediction": {"type": "content", "content": [{"type": "image"}]}}, "prediction.content.0.type"),
+        ({"stream_options": {"include_usage": True}}, None),
+        ({"chat_template_kwargs": {"mood": 1}}, "chat_template_kwargs.mood"),
+    ],
+)
+def test_a_field_is_named_as_it_was_sent(served: Served, field: dict[str, Any], param: str | None) -> None:
+    assert served.refusal(**field)[:2] == (400, param)
+
+
+def test_what_changes_nothing_is_taken(served: Served) -> None:
+    neutral = {
+        "top_p": 1, "top_k": -1, "presence_penalty": 0, "frequency_penalty": 0.0, "n": 1, "logit_bias": {},
+        "store": False, "service_tier": "auto", "response_format": {"type": "text"}, "modalities": ["text"],
+        "user": "u", "metadata": {"a": "b"}, "stop": None, "tools": [], "stream": False, "logprobs": False,
+    }  # fmt: skip
+    assert served.chat(**neutral).status_code == 200
+
+
+def test_a_prompt_that_does_not_fit_is_refused_and_no_turn_is_dropped(served: Served) -> None:
+    served.engine.prompts.clear()
+    long = [{"role": "user", "content": "x" * 1_500}, {"role": "user", "content": "y" * 490}]
+    response = served.http.post(CHAT, json={"messages": long})
+    assert response.json()["error"]["code"] == "context_length_exceeded"
+    assert all(len(prompt) == 2 for prompt in served.engine.prompts)
+    assert served.refusal("x" * 100, max_tokens=1_990)[:2] == (400, "max_tokens")
+
+
+def test_diffusion_s_own_arguments_go_by_vllm_s_names(served: Served) -> None:
+    canvas = LetterTokenizer().encode("z" * CANVAS)
+    xargs = {"diffusion_seed_canvas": canvas, "diffusion_pinned": "[0, 2]", "diffusion_max_steps": "7"}
+    assert served.chat(vllm_xargs=xargs).status_code == 200
+    config = served.engine.configs[-1]
+    assert (config.seed_canvas, config.max_denoising_steps) == (tuple(canvas), 7)
+    assert config.pinned == ((0, canvas[0]), (2, canvas[2]))
+    xargs = {"diffusion_constrained": 1, "diffusion_read_only": 1}
+    assert served.chat(vllm_xargs=xargs, logprob_token_ids=canvas[:1]).status_code == 200
+    config = served.engine.configs[-1]
+    assert (config.allowed_tokens, config.eos_token_ids, config.max_new_tokens) == ((canvas[0],), (), CANVAS)
+
+
+def test_other_models_are_not_found(served: Served) -> None:
+    response = served.chat(model="gpt-5")
+    assert refused(response)[:2] == (404, "model")
+    assert response.json()["error"]["code"] == "model_not_found"
+    assert served.http.get("/v1/models/gpt-5").status_code == 404
+    assert served.http.get("/v1/models/scripted").json()["id"] == "scripted"
+
+
+def test_a_fault_of_the_model_is_an_error_of_the_stream(served: Served) -> None:
+    served.engine.fail_at = 1
+    assert served.refusal()[0] == 500
+    chunks = events(served.chat(stream=True))
+    assert "graphics card fell out" in chunks[-1]["error"]["message"]
+
+
+def test_a_completion_goes_on_from_text_or_tokens(served: Served) -> None:
+    served.engine.says = "<|channel>thought\nx<channel|> and so on"
+    for prompt in ("Once", ["Once"], LetterTokenizer().encode("Once")):
+        answer = served.http.post("/v1/completions", json={"prompt": prompt, "max_tokens": 40, "logprobs": 1}).json()
+        assert answer["usage"]["prompt_tokens"] == 1 + len("Once")
+        [choice] = answer["choices"]
+        assert choice["text"] == "thought\nx and so on"
+        assert choice["finish_reason"] == "stop"
+        assert choice["logprobs"]["text_offset"][-1] == len(choice["logprobs"]["tokens"]) - 1
+    for prompt in (["one", "two"], [], [["x"]]):
+        assert refused(served.http.post("/v1/completions", json={"prompt": prompt}))[0] == 400
+
+
+def test_text_becomes_tokens_and_back(served: Served) -> None:
+    found = served.http.post("/tokenize", json={"prompt": "ab", "return_token_strs": True}).json()
+    assert found["token_strs"] == ["<bos>", "a", "b"]
+    assert (found["count"], found["max_model_len"]) == (3, 2_000)
+    plain = served.http.post("/tokenize", json={"prompt": "ab", "add_special_tokens": False}).json()
+    assert served.http.post("/detokenize", json={"tokens": plain["tokens"]}).json() == {"prompt": "ab"}
+    asked = {"messages": [{"role": "user", "content": "abc"}]}
+    assert served.http.post("/tokenize", json=asked).json()["count"] == 3
+    assert refused(served.http.post("/detokenize", json={"tokens": [2_000_000]}))[:2] == (400, "tokens")
+    assert refused(served.http.post("/tokenize", json={}))[0] == 400
+
+
+def test_numbers_are_counted(served: Served) -> None:
+    served.chat()
+    lines = served.http.get("/metrics").text.splitlines()
+    counts = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+    assert float(counts['safelight_requests_total{path="/v1/chat/completions",status="200"}']) >= 1
+    assert float(counts["safelight_denoising_steps_total"]) >= 3
+    assert counts["safelight_runs_running"] == "0"

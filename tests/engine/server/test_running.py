@@ -1,0 +1,192 @@
+"""Runs that are slow, given up, or in each other's way; a server that is stopped in the middle of them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import pytest
+
+from engine.server import LiveRequest
+from engine.service import LoadRequest, ModelLoaded, ModelUnloaded
+from tests.engine.server.served import CHAT, Arrivals, ScriptedEngine, Served, refused, serving, within
+
+BODY = {"messages": [{"role": "user", "content": "secret words"}], "stream": True}
+
+
+@pytest.fixture
+def engine() -> ScriptedEngine:
+    engine = ScriptedEngine()
+    engine.hold = True
+    return engine
+
+
+@pytest.fixture
+def served(engine: ScriptedEngine) -> Iterator[Served]:
+    with serving(engine, most_waiting=1, comment_seconds=0.02) as served:
+        yield served
+
+
+def newest(served: Served) -> LiveRequest:
+    return served.server.live.snapshot()[0]
+
+
+def state(served: Served) -> str:
+    found = served.server.live.snapshot()
+    return found[0].state if found else ""
+
+
+def asking(served: Served, answers: list[Any], **fields: Any) -> threading.Thread:
+    """A chat in a thread of its own."""
+
+    def ask() -> None:
+        answers.append(served.chat(**fields))
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    return thread
+
+
+def test_a_client_that_leaves_ends_its_run_within_a_step(served: Served) -> None:
+    with served.http.stream("POST", CHAT, json=BODY) as response:
+        assert response.status_code == 200
+        served.engine.gate.release()
+        assert within(lambda: served.engine.steps_run == 1)
+        assert state(served) == "running"
+    assert within(lambda: newest(served).stop.is_set())
+    served.engine.gate.release()  # for the step that it waits in
+    assert within(lambda: served.scheduler.running == 0)
+    assert within(lambda: state(served) == "cancelled")
+    assert served.engine.steps_run == 1
+
+
+def test_a_stream_shows_that_it_is_alive_and_what_it_is(served: Served) -> None:
+    changes: list[str] = []
+    end = served.server.live.subscribe(lambda: changes.append(state(served)))
+    with served.http.stream("POST", CHAT, json=BODY) as response:
+        lines = response.iter_lines()
+        assert '"role":"assistant"' in next(lines)
+        assert any(line == ": developing" for line in lines)
+        live = newest(served)
+        assert (live.endpoint, live.model, live.prompt_tokens) == (CHAT, "scripted", len("secret words"))
+        assert live.trace is not None
+        for _ in range(served.engine.steps):
+            served.engine.gate.release()
+        assert list(lines)[-2:] == ["data: [DONE]", ""]
+    assert within(lambda: state(served) == "finished")
+    assert newest(served).tokens == len(served.engine.says)
+    end()
+    assert {"waiting", "running", "finished"} <= {*changes, "waiting"}
+
+
+def test_a_request_can_be_cancelled_from_here(served: Served) -> None:
+    answers: list[httpx2.Response] = []
+    thread = asking(served, answers)
+    assert within(lambda: state(served) == "running")
+    newest(served).cancel()
+    served.engine.gate.release()
+    thread.join(20)
+    assert refused(answers[0])[0] == 503
+    assert answers[0].headers["x-should-retry"] == "false"
+    assert state(served) == "cancelled"
+
+
+def test_more_than_may_wait_are_told_to_come_back(served: Served) -> None:
+    served.engine.able = served.engine.able.__class__(steps=True, parallel_runs=1)
+    answers: list[httpx2.Response] = []
+    threads = [asking(served, answers)]
+    assert within(lambda: served.scheduler.running == 1)
+    threads.append(asking(served, answers))
+    assert within(lambda: served.scheduler.waiting == 1)
+    third = served.chat()
+    assert refused(third)[0] == 429
+    assert int(third.headers["retry-after"]) > 0
+    for _ in range(2 * served.engine.steps):
+        served.engine.gate.release()
+    for thread in threads:
+        thread.join(20)
+    assert [answer.status_code for answer in answers] == [200, 200]
+
+
+def test_a_model_that_goes_midway_is_said_to_be_gone(served: Served) -> None:
+    answers: list[httpx2.Response] = []
+    thread = asking(served, answers)
+    assert within(lambda: state(served) == "running")
+    arrivals = Arrivals()
+    served.scheduler.unload(arrivals)
+    served.engine.gate.release()
+    arrivals.wait_for(ModelUnloaded)
+    thread.join(20)
+    assert refused(answers[0])[0] == 503
+    assert refused(served.http.get("/health"))[2].startswith("No model is loaded")
+    assert served.http.get("/v1/models").json()["data"] == []
+    assert refused(served.chat())[0] == 503
+    served.engine.hold = False
+    served.scheduler.load(LoadRequest("scripted", "scripted"), arrivals)
+    arrivals.wait_for(ModelLoaded)
+    assert served.chat().status_code == 200
+
+
+def test_an_answer_may_take_so_long(engine: ScriptedEngine) -> None:
+    with serving(engine, request_seconds=0.05) as served:
+        answers: list[httpx2.Response] = []
+        thread = asking(served, answers)
+        assert within(lambda: bool(served.server.live.snapshot()) and newest(served).stop.is_set())
+        served.engine.gate.release()
+        thread.join(20)
+        assert refused(answers[0])[0] == 503
+        assert answers[0].json()["error"]["code"] == "timeout"
+        assert state(served) == "failed"
+
+
+def test_a_stop_ends_streams_and_the_thread(engine: ScriptedEngine) -> None:
+    with serving(engine) as served, served.http.stream("POST", CHAT, json=BODY) as response:
+        lines = response.iter_lines()
+        next(lines)
+        assert within(lambda: served.scheduler.running == 1)
+        stopper = threading.Thread(target=served.server.stop)
+        stopper.start()
+        assert within(lambda: newest(served).stop.is_set())
+        served.engine.gate.release()
+        stopper.join(20)
+        assert not served.server.is_running
+        assert any("stopping" in line for line in lines)
+        with pytest.raises(httpx2.ConnectError):
+            served.http.get("/health")
+
+
+def test_while_a_model_loads_the_server_says_so(engine: ScriptedEngine) -> None:
+    gate, usual = threading.Event(), engine.load_model
+
+    def load_slowly(*args: Any) -> Any:
+        assert gate.wait(20)
+        return usual(*args)
+
+    engine.load_model = load_slowly  # type: ignore[method-assign]
+    with serving(engine, model="") as served:
+        assert refused(served.http.get("/health"))[0] == 503
+        arrivals = Arrivals()
+        served.scheduler.load(LoadRequest("scripted", "scripted"), arrivals)
+        assert within(lambda: served.scheduler.loading is not None)
+        for response in (served.http.get("/health"), served.chat()):
+            assert response.status_code == 503
+            assert response.json()["error"] == {
+                "code": 503,
+                "message": "Loading model",
+                "type": "unavailable_error",
+                "param": None,
+            }
+        gate.set()
+        arrivals.wait_for(ModelLoaded)
+        assert served.http.get("/health").json() == {"status": "ok"}
+
+
+def test_nothing_of_a_prompt_is_written_down(served: Served, capfd: pytest.CaptureFixture[str]) -> None:
+    served.engine.hold = False
+    served.engine.failure, served.engine.fail_at = ValueError("secret words"), 0
+    served.http.post(CHAT, json=BODY)
+    served.http.get("/secret%20words")
+    served.http.post(CHAT, json={"secret words": 1})
+    assert "secret" not in "".join(capfd.readouterr())

@@ -1,0 +1,363 @@
+"""Servers that fail, lie or never end: what had come stays, the rest is a sentence, and no thread is left."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import random
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from engine.service import LoadFailed, LoadProgress, LoadRequest, LoadStarted, RunEnded
+from engine.service.backend import run_alone
+from engine.service.remote import RemoteAddress, RemoteBackend, RemotePatience, chat, list_models, probe, problems, sse
+from engine.service.remote.problems import RemoteError
+from engine.trace.codec import Codec
+from tests.engine.hub.rude_server import Request
+from tests.engine.service.remote.servers import (
+    JSON,
+    SSE,
+    Ran,
+    Route,
+    ask,
+    chunk,
+    events,
+    in_json,
+    loaded,
+    models,
+    question,
+    serving,
+    streamed,
+    words,
+)
+
+HALF = events(chunk({"content": "Half "}), chunk({"content": "of it"}), end=b"")
+
+
+def raw(body: bytes, *headers: str, status: str = "200 OK", stays: bool = False) -> Route:
+    """A body without its length, after which the connection ends or hangs."""
+
+    def answer(request: Request) -> None:
+        head = "\r\n".join((f"HTTP/1.1 {status}", *headers, "Connection: close", "", ""))
+        request.send(head.encode() + body)
+        if stays:
+            request.wait(30.0)
+
+    return answer
+
+
+def cut(request: Request) -> None:
+    """Less than was announced."""
+    request.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 5000\r\n\r\n" + HALF)
+
+
+FAILURES: list[tuple[str, Route, str, str]] = [
+    ("the key", in_json({"error": {"message": "no"}}, "401 Unauthorized"), "", "refuses the key"),
+    ("forbidden", in_json({}, "403 Forbidden"), "", "refuses the key"),
+    ("no model", in_json({"error": {"message": "no `m`"}}, "404 Not Found"), "", "has no model m: no `m`"),
+    ("no route", raw(b"<html>nothing here</html>", status="404 Not Found"), "", "is not a server of OpenAI's kind"),
+    ("busy", in_json({"detail": "slow down"}, "429 Too Many Requests"), "", "is busy"),
+    ("loading", in_json({"error": {"code": 503, "message": "Loading model"}}, "503 Unavailable"), "", "Loading model"),
+    (
+        "bad",
+        in_json({"detail": [{"msg": "top_k is odd"}]}, "422 Unprocessable"),
+        "",
+        "refuses the request: top_k is odd",
+    ),
+    ("fault", in_json({"error": "CUDA\nis gone \x1b[31m"}, "500 Error"), "", "failed: CUDA is gone"),
+    ("large", in_json({}, "413 Too Large"), "", "larger than"),
+    ("page", raw(b"<html>Log in</html>", "Content-Type: text/html"), "", "is not a server of OpenAI's kind"),
+    ("packed", raw(b"\x1f\x8b", *SSE, "Content-Encoding: gzip"), "", "is not a server of OpenAI's kind"),
+    ("elsewhere", raw(b"", "Location: http://evil.example/v1", status="307 Temporary"), "", "is not followed"),
+    ("closed", lambda _: None, "", "broke off before it answered"),
+    ("no HTTP", lambda request: request.send(b"SSH-2.0-x\r\n\r\n"), "", "broke off before it answered"),
+    ("empty", raw(b"", *SSE), "", "broke off in the middle"),
+    ("dies", raw(HALF, *SSE), "Half of it", "broke off in the middle"),
+    ("cut", cut, "Half of it", "broke off in the middle"),
+    ("no JSON", raw(HALF + b"data: {oh\n\n", *SSE), "Half of it", "sends what cannot be read"),
+    ("no object", raw(HALF + b"data: [1]\n\n", *SSE), "Half of it", "sends what cannot be read"),
+    ("deep", raw(HALF + b"data: " + b"[" * 9000 + b"\n\n", *SSE), "Half of it", "sends what cannot be read"),
+    ("error", raw(HALF + b'data: {"error": {"message": "out of memory"}}\n\n', *SSE), "Half of it", "out of memory"),
+    ("plain error", raw(HALF + b'data: {"error": "gone"}\n\n', *SSE), "Half of it", "ended the answer: gone"),
+    ("filter", raw(HALF + events(chunk({}, "content_filter")), *SSE), "Half of it", "filter ended the answer"),
+    ("whole but none", raw(b'{"choices": 7}', *JSON), "", "broke off in the middle"),
+]
+
+
+@pytest.mark.parametrize(("answer", "text", "said"), [row[1:] for row in FAILURES], ids=[row[0] for row in FAILURES])
+def test_a_failure_is_a_sentence_and_what_had_come_stays(answer: Route, text: str, said: str) -> None:
+    with serving(v1_models=models("m"), v1_chat_completions=answer) as server:
+        ran = ask(loaded(server))
+    assert said in ran.ended.message
+    assert ran.ended.details == ""
+    assert ran.ended.message.isprintable()
+    assert ran.text == text
+    assert ran.trace.text == text
+    assert ran.trace.failure == ran.ended.message
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (events(*words(["Hi"])), "Hi"),
+        (events(*words(["Hi"]), end=b""), "Hi"),  # without [DONE]
+        (b'data: {"choices": [null, 3]}\n\ndata: {}\n\n: ping\n\n' + events(*words(["Hi"])), "Hi"),
+        (events(*words(["\ud83d", "x"])), "\ufffdx"),  # half a character
+        (events(*words(["Hi"]), chunk(usage={"prompt_tokens": -1, "completion_tokens": 10**30})), "Hi"),
+        (events(chunk({"content": 5, "reasoning": None, "tool_calls": [1, {"function": 2}]}), *words(["Hi"])), "Hi"),
+        (events(*words(["Hi"])) + b"data: {never read", "Hi"),
+    ],
+)
+def test_what_is_only_odd_is_read(body: bytes, text: str) -> None:
+    with serving(v1_models=models("m"), v1_chat_completions=raw(body, *SSE)) as server:
+        ran = ask(loaded(server))
+    assert ran.ended.message == ""
+    assert ran.text == text
+
+
+def test_an_answer_that_is_not_streamed_is_read_too() -> None:
+    message = {"role": "assistant", "content": "Hi", "reasoning_content": "Hm"}
+    whole = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}], "usage": {"prompt_tokens": 3}}
+    with serving(v1_models=models("m"), v1_chat_completions=in_json(whole)) as server:
+        ran = ask(loaded(server))
+    assert (ran.text, ran.thinking, ran.ended.message) == ("Hi", "Hm", "")
+
+
+@pytest.mark.parametrize(
+    ("answer", "patience", "said"),
+    [
+        (lambda request: request.wait(30.0), RemotePatience(answer=0.2), "does not answer in time"),
+        (raw(HALF, *SSE, stays=True), RemotePatience(stall=0.2), "has sent nothing for long"),
+    ],
+)
+def test_what_hangs_is_given_up(answer: Callable[[Request], Any], patience: RemotePatience, said: str) -> None:
+    with serving(v1_models=models("m"), v1_chat_completions=answer) as server:
+        ran = ask(loaded(server, patience=patience))
+    assert said in ran.ended.message
+
+
+@pytest.mark.parametrize(("name", "where"), [("LONGEST_LINE", sse), ("MOST_BYTES", sse), ("MOST_TEXT", chat)])
+def test_what_never_ends_is_bounded(name: str, where: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(where, name, 10_000)
+
+    def answer(request: Request) -> None:
+        request.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
+        line = b"data: " if name == "LONGEST_LINE" else events(chunk({"content": "x" * 500}), end=b"")
+        while not request.wait(0.0):
+            request.send(line)
+
+    with serving(v1_models=models("m"), v1_chat_completions=answer) as server:
+        ran = ask(loaded(server))
+    assert ran.ended.message != ""
+    assert len(ran.text) <= 10_000
+
+
+def test_a_stop_closes_the_connection() -> None:
+    closed = threading.Event()
+
+    def answer(request: Request) -> None:
+        request.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n" + HALF)
+        try:
+            while not request.wait(0.01):
+                request.send(b": ping\n\n")
+        except OSError:
+            closed.set()
+
+    with serving(v1_models=models("m"), v1_chat_completions=answer) as server:
+        backend, request, ran = loaded(server), question(), Ran()
+        for reply in run_alone(backend, request):
+            ran.replies.append(reply)
+            if ran.text:
+                request.cancel.set()
+        assert closed.wait(10.0)
+    assert (ran.ended.message, ran.finished.reason, ran.text) == ("", "cancelled", "Half of it")
+
+
+def test_a_run_that_is_abandoned_leaves_no_thread() -> None:
+    with serving(v1_models=models("m"), v1_chat_completions=raw(HALF, *SSE, stays=True)) as server:
+        steps = loaded(server).begin(question())
+        next(steps)
+        steps.close()
+        assert not [thread for thread in threading.enumerate() if thread.name == "safelight-remote"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        raw(b"<html></html>", "Content-Type: text/html"),
+        in_json([1]),
+        in_json({"data": {"a": 1}}),
+        in_json({"data": [{}] * 10_001}),
+        raw(b"\xff\xfe", *JSON),
+        raw(b"[" * 10_000, *JSON),
+    ],
+)
+def test_a_list_that_is_none_is_no_server(answer: Route) -> None:
+    with serving(v1_models=answer) as server:
+        found = probe(RemoteAddress.parse(server.endpoint))
+    assert not found.is_reachable
+    assert "is not a server of OpenAI's kind" in found.words
+
+
+def test_models_without_a_usable_name_are_passed_over() -> None:
+    listed = [
+        {"id": "a"},
+        {"id": ""},
+        {"id": 5},
+        None,
+        {"id": "b\n"},
+        {"id": "c", "max_model_len": -4, "meta": {"n_ctx": 9}},
+    ]
+    with serving(v1_models=in_json({"data": listed})) as server:
+        found = list_models(RemoteAddress.parse(server.endpoint))
+    assert [(model.id, model.context) for model in found] == [("a", 0), ("c", 9)]
+
+
+def test_the_key_goes_to_its_server_and_nowhere_else() -> None:
+    with (
+        serving(v1_models=models("m")) as other,
+        serving(
+            v1_models=models("m"),
+            v1_chat_completions=raw(b"", f"Location: {other.endpoint}/v1/chat", status="302 Found"),
+        ) as server,
+    ):
+        asked: list[str] = []
+
+        def key_of(origin: str) -> str:
+            asked.append(origin)
+            return "secret-1"
+
+        ran = ask(loaded(server, key_of=key_of))
+        assert asked == [server.endpoint]
+        assert {request.headers["authorization"] for request in server.requests} == {"Bearer secret-1"}
+        assert other.requests == []
+    assert "secret-1" not in ran.ended.message + ran.trace.header.to_json().decode()
+
+
+def test_a_key_that_is_none_is_not_sent() -> None:
+    with serving(v1_models=models("m")) as server:
+        found = probe(RemoteAddress.parse(server.endpoint), "a\r\nX-Evil: 1")
+        assert server.requests == []
+    assert found.wants_key
+    assert "characters that no key has" in found.words
+
+
+def test_a_refused_key_is_known_as_such() -> None:
+    with serving(v1_models=in_json({"error": "no"}, "401 Unauthorized")) as server:
+        found = probe(RemoteAddress.parse(server.endpoint), "wrong")
+    assert (found.is_reachable, found.wants_key) == (False, True)
+
+
+def test_offline_reaches_this_machine_alone() -> None:
+    is_offline = [True]
+
+    def is_allowed(host: str) -> bool:
+        return not is_offline[0] or host in ("127.0.0.1", "localhost")
+
+    address = RemoteAddress.parse("http://box.example:8000#m")
+    assert probe(address, is_allowed=is_allowed).words.startswith("The offline switch is on")
+    replies: list[Any] = []
+    RemoteBackend(is_allowed=is_allowed).load(LoadRequest(str(address), "M"), replies.append)
+    assert isinstance(replies[-1], LoadFailed)
+    assert "The offline switch is on" in replies[-1].message
+    with serving(v1_models=models("m"), v1_chat_completions=streamed(*words(["Hi"]))) as server:
+        shut: list[bool] = []
+        backend = loaded(server, is_allowed=lambda host: is_allowed(host) and not shut)
+        assert ask(backend).text == "Hi"
+        shut.append(True)  # it is asked before every request
+        assert "The offline switch is on" in ask(backend).ended.message
+
+
+def test_proxies_of_the_environment_are_not_asked_for_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.setenv("all_proxy", "http://127.0.0.1:9")
+    with serving(v1_models=models("m")) as server:
+        assert probe(RemoteAddress.parse(server.endpoint)).is_reachable
+
+
+def test_a_certificate_that_nobody_signed_is_said() -> None:
+    error = RuntimeError("x")
+    error.__cause__ = ssl.SSLCertVerificationError(1, "self-signed")
+    assert "certificate" in str(problems.of_wire(error, RemoteAddress.parse("https://h")))
+
+
+def test_a_run_without_a_model_says_so() -> None:
+    [ended] = run_alone(RemoteBackend(), question())
+    assert isinstance(ended, RunEnded)
+    assert "no model is loaded" in ended.message
+
+
+def test_nothing_of_a_prompt_is_in_an_error() -> None:
+    with serving(v1_models=models("m")) as server:
+        backend = loaded(server)
+    ran = ask(backend, question("my private words"))
+    assert ran.ended.message != ""
+    assert "private" not in json.dumps([ran.ended.message, ran.ended.details])
+
+
+def test_a_load_is_given_up_while_the_server_keeps_it_waiting() -> None:
+    request, replies = LoadRequest("", "M"), list[Any]()
+
+    def answer(asked: Request) -> None:
+        request.cancel.set()
+        asked.wait(30.0)
+
+    with serving(v1_models=answer) as server:
+        backend = RemoteBackend()
+        backend.load(dataclasses.replace(request, path_or_id=f"{server.endpoint}#m"), replies.append)
+    assert [type(reply) for reply in replies] == [LoadStarted, LoadProgress]
+
+
+class Bytes:
+    """An answer that is there already, in pieces."""
+
+    def __init__(self, body: bytes, draw: random.Random) -> None:
+        self.headers = {"Content-Type": "text/event-stream"}
+        self._body, self._draw = body, draw
+
+    def pieces(self) -> Iterator[bytes]:
+        place = 0
+        while place < len(self._body):
+            size = self._draw.choice((1, 7, 100, 5000))
+            yield self._body[place : place + size]
+            place += size
+
+
+def test_damaged_streams_are_sentences_or_text() -> None:
+    draw, ends = random.Random(4), list[str]()
+    called = {"index": 0, "function": {"name": "look", "arguments": '{"a": 1}'}}
+    good = events(
+        chunk({"reasoning": "Hm"}, usage={"prompt_tokens": 3, "completion_tokens": 1}),
+        chunk({"content": "Grüße"}),
+        chunk({"tool_calls": [called]}),
+        *words(["a", "b"]),
+        chunk(usage={"prompt_tokens": 3, "completion_tokens": 9}),
+    )
+    for _ in range(1500):
+        body = bytearray(good)
+        for _ in range(draw.randint(1, 6)):
+            place, other = draw.randrange(len(body)), draw.randrange(len(body))
+            match draw.randrange(4):
+                case 0:
+                    body[place] = draw.randrange(256)
+                case 1:
+                    del body[place : place + draw.randint(1, 40)]
+                case 2:
+                    body[place:place] = body[other : other + draw.randint(1, 60)]
+                case 3:
+                    body[place:place] = draw.choice([b"null", b"-1", b"1e999", b'"\\ud800"', b"[[[[", b"\n\n", b"{}"])
+        found: list[Any] = []
+        try:
+            found.extend(chat.ChatReader(RemoteAddress.parse("http://h#m")).read(Bytes(bytes(body), draw)))  # type: ignore[arg-type]
+            ends.append(found[-1].reason)
+        except RemoteError as error:
+            ends.append(str(error))
+        for event in found:
+            kind, payload, *place_of = Codec(0, 0).encode(event)  # it can be recorded, and read again
+            Codec(0, 0).decode(kind, payload, *place_of)
+    assert len(set(ends)) > 2
+    assert {"eos"} < set(ends)

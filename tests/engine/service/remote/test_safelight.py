@@ -1,0 +1,211 @@
+"""Another Safelight as the remote one: what it computes is what this one would have, bit for bit."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine import catalog
+from engine.config import GenerationConfig
+from engine.events import Event
+from engine.files import read_json
+from engine.forks import Fork, Mark
+from engine.server.options import ServerOptions
+from engine.server.running import RunningServer
+from engine.service import (
+    InfluenceRequest,
+    LoadRequest,
+    LocalBackend,
+    ModelLoaded,
+    RunAdvanced,
+    RunRequest,
+    Scheduler,
+)
+from engine.service.backend import run_alone
+from engine.service.remote import RemoteAddress, RemoteBackend, list_models, probe
+from engine.trace import open_trace
+from tests.engine.service.remote.servers import Ran, ask
+
+KEY = "test-key"
+PROMPT = "Count from 4 to 43."
+
+
+class _Waiting:
+    """An outlet that waits for the model."""
+
+    is_full = False
+
+    def __init__(self) -> None:
+        self.is_there = threading.Event()
+
+    def put(self, reply: Any) -> None:
+        if isinstance(reply, ModelLoaded):
+            self.is_there.set()
+
+
+@pytest.fixture(scope="module")
+def local() -> LocalBackend:
+    backend = LocalBackend()
+    backend.load(LoadRequest(catalog.SKILLS, "Skills"), lambda _: None)
+    return backend
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RemoteAddress]:
+    """A server with the same model, in this process."""
+    scheduler, outlet = Scheduler(LocalBackend()), _Waiting()
+    scheduler.load(LoadRequest(catalog.SKILLS, "Skills"), outlet)
+    assert outlet.is_there.wait(60)
+    running = RunningServer(scheduler, ServerOptions(api_key=KEY))
+    running.start()
+    try:
+        yield RemoteAddress.parse(running.url)
+    finally:
+        running.stop()
+        scheduler.close()
+
+
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("traces")
+
+
+@pytest.fixture(scope="module")
+def remote(server: RemoteAddress, traces: Path) -> RemoteBackend:
+    backend = RemoteBackend(traces, lambda _origin: KEY)
+    [model] = list_models(server, KEY)
+    replies: list[Any] = []
+    backend.load(LoadRequest(str(model.address), "Skills, elsewhere"), replies.append)
+    assert isinstance(replies[-1], ModelLoaded), replies
+    return backend
+
+
+def asked(**how: Any) -> RunRequest:
+    folder = catalog.resolve(catalog.SKILLS)
+    usual = GenerationConfig.from_dict(read_json(folder / "generation_config.json"))
+    config = usual.replace(max_new_tokens=128, max_denoising_steps=12, **how)
+    return RunRequest("chat", ({"role": "user", "content": PROMPT},), config, seed=11)
+
+
+def again(request: RunRequest) -> RunRequest:
+    """The same, as a run of its own."""
+    return dataclasses.replace(request, run_id="a" * 32)
+
+
+def assert_same(found: list[Event], expected: list[Event]) -> None:
+    """Equal in all but the time they took."""
+    assert [type(event) for event in found] == [type(event) for event in expected]
+    for one, other in zip(found, expected, strict=True):
+        for each in dataclasses.fields(one):
+            if each.name in ("seconds", "reused_tokens"):
+                continue
+            mine, its = getattr(one, each.name), getattr(other, each.name)
+            if isinstance(its, np.ndarray):
+                assert mine.dtype == its.dtype
+                np.testing.assert_array_equal(mine, its)
+            else:
+                assert mine == its
+
+
+@pytest.fixture(scope="module")
+def pair(local: LocalBackend, remote: RemoteBackend) -> tuple[Ran, Ran]:
+    """The same run here and there."""
+    return ask(local, asked()), ask(remote, asked())
+
+
+def test_it_is_found_and_described(server: RemoteAddress, local: LocalBackend, remote: RemoteBackend) -> None:
+    assert probe(server, KEY).words == "Reachable, with one model"
+    refused = probe(server, "wrong")
+    assert (refused.is_reachable, refused.wants_key) == (False, True)
+    able = remote.capabilities
+    assert (able.steps, able.forks, able.infill, able.influence, able.adapters) == (True, True, True, True, False)
+    assert able.parallel_runs == local.capabilities.parallel_runs
+    told = [{"role": "user", "content": PROMPT}]
+    assert remote.count_tokens(told) == local.count_tokens(told)
+
+
+def test_its_tokens_are_written_as_here(pair: tuple[Ran, Ran]) -> None:
+    here, there = pair
+    for token in here.finished.tokens[:8].tolist():
+        assert there.trace.piece(token) == here.trace.piece(token)
+    assert there.trace.text == here.trace.text != ""
+
+
+def test_a_run_is_the_same_as_here(pair: tuple[Ran, Ran]) -> None:
+    here, there = pair
+    assert there.ended.message == ""
+    assert_same(there.events, here.events)
+
+
+def test_it_is_recorded_here_with_the_address_and_without_the_key(pair: tuple[Ran, Ran], server: RemoteAddress) -> None:
+    trace = pair[1].trace
+    assert trace.path is not None
+    stored = open_trace(trace.path, check=True)
+    assert stored.notice == ""
+    assert_same(list(stored.events), pair[0].events)
+    assert stored.header.model.path.startswith(f"{server.origin}/v1#")
+    assert stored.header.model.fingerprint == pair[0].trace.header.model.fingerprint
+    assert KEY.encode() not in trace.path.read_bytes()
+    assert stored.header.prompt == PROMPT
+
+
+def test_a_fork_is_the_same_as_here(local: LocalBackend, remote: RemoteBackend, pair: tuple[Ran, Ran]) -> None:
+    here, there = pair
+    assert len(here.trace.committed) > 1
+    change = Fork(1, 2, seed=99)
+    mine, its = (
+        ask(backend, RunRequest.fork(ran.trace, (change,))) for backend, ran in ((local, here), (remote, there))
+    )
+    assert its.ended.message == ""
+    assert_same(its.events, mine.events)
+    assert_same(list(its.trace.events), list(mine.trace.events))
+    assert its.trace.header.parent is not None
+    assert its.trace.header.parent.id == there.trace.header.id
+
+
+def test_an_infill_is_the_same_as_here(local: LocalBackend, remote: RemoteBackend, pair: tuple[Ran, Ran]) -> None:
+    here, there = pair
+    marks = (Mark(1, 1, 3),)
+    mine, its = (
+        ask(backend, RunRequest.infill(ran.trace, marks, 5)) for backend, ran in ((local, here), (remote, there))
+    )
+    assert its.ended.message == ""
+    assert_same(its.events, mine.events)
+
+
+def test_influence_is_the_same_as_here(local: LocalBackend, remote: RemoteBackend, pair: tuple[Ran, Ran]) -> None:
+    found = []
+    for backend, ran in ((local, pair[0]), (remote, pair[1])):
+        canvas = tuple(ran.trace.committed[1].tokens.tolist())
+        reply = backend.measure(InfluenceRequest(ran.trace, 1, canvas, 1, canvas[0], 1.0))
+        assert reply.message == ""
+        assert reply.found is not None
+        found.append(reply.found)
+    np.testing.assert_array_equal(found[1].kl, found[0].kl)
+    np.testing.assert_array_equal(found[1].measured, found[0].measured)
+    for one, other in zip(
+        found[1].before_top + found[1].after_top, found[0].before_top + found[0].after_top, strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_stop_ends_it_there_too(remote: RemoteBackend) -> None:
+    request, ran = asked(confidence_threshold=0.0), Ran()
+    for reply in run_alone(remote, request):
+        ran.replies.append(reply)
+        if isinstance(reply, RunAdvanced) and len(ran.events) >= 4:
+            request.cancel.set()
+    assert (ran.ended.message, ran.finished.reason) == ("", "cancelled")
+    assert ask(remote, asked()).ended.message == ""
+
+
+def test_what_it_refuses_is_a_sentence(remote: RemoteBackend) -> None:
+    request = dataclasses.replace(asked(), adapter="nowhere")
+    ran = ask(remote, request)
+    assert "That adapter is not on the server" in ran.ended.message

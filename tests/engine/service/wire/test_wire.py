@@ -1,0 +1,340 @@
+"""What one Safelight tells another comes back bit for bit, and what is not as documented is one sentence."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine import CanvasCommitted, Fork, GenerationConfig, Influence, Mark, Recording, SafelightError, Trace
+from engine.catalog import Traits
+from engine.files import parse_json
+from engine.service import Capabilities, InfluenceRequest, RunAdvanced, RunEnded, RunRequest, RunStarted
+from engine.service.wire import (
+    Ended,
+    ReplyReader,
+    ReplyWriter,
+    decode_event,
+    encode_event,
+    influence_from_json,
+    influence_request_from_json,
+    influence_request_to_json,
+    influence_to_json,
+    model_from_json,
+    model_to_json,
+    request_from_json,
+    request_to_json,
+)
+from engine.service.wire.stream import IDLE
+from engine.trace.codec import Codec
+from engine.trace.header import TraceHeader
+from tests.engine.traces import bits, header, made_up
+
+ROUNDS = 60
+
+
+def sent(value: Any) -> Any:
+    """What arrives of it."""
+    return parse_json(json.dumps(value), "the body")
+
+
+def recorded(seed: int) -> Trace:
+    trace = Trace(header=header(changes=(Fork(0, 1, pinned=((2, 3),)),), prompt_ids=(4, 5), think=bool(seed % 2)))
+    for event in made_up(blocks=1 + seed % 3, seed=seed):
+        trace.append(event)
+    return trace
+
+
+def some_request(draw: random.Random) -> RunRequest:
+    adapter = draw.choice((None, "", "sudoku-lora"))
+    config = GenerationConfig(
+        max_new_tokens=draw.randint(1, 9999),
+        t_max=draw.choice((1, 0.1 + draw.random())),
+        t_min=0.1,
+        eos_token_ids=tuple(draw.sample(range(100), draw.randint(0, 3))),
+        seed_canvas=draw.choice((None, (1, 2, 3))),
+        pinned=draw.choice(((), ((0, 4), (3, 2)))),
+        allowed_tokens=draw.choice((None, (7,))),
+        canvas_length=draw.choice((None, 16)),
+    )
+    seed = draw.randint(0, 2**63 - 1)
+    match draw.choice(("chat", "puzzle", "completion", "fork", "infill")):
+        case "completion":
+            return RunRequest("completion", (), config, seed, text="Es war «einmal» 🦊\n", adapter=adapter)
+        case "fork":
+            change = Fork(1, 2, ((0, 1),), ((4, 9),), (8,), 5, (("t_max", 0.7),), ((3, 1, 0.25),))
+            source = recorded(draw.randint(0, 9))
+            request = RunRequest.fork(source, (*source.header.changes, change))
+        case "infill":
+            request = RunRequest.infill(recorded(draw.randint(0, 9)), (Mark(0, 1, 3), Mark(1, 0, 6)), seed)
+        case kind:
+            call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": {"x": [1, None, 0.5]}}}
+            messages: tuple[dict[str, Any], ...] = (
+                {"role": "user", "content": draw.choice(("", "Hello\u2028\0", "x" * 999))},
+                {"role": "assistant", "content": "", "tool_calls": [call], "reasoning_content": "so"},
+                {"role": "tool", "content": "2", "name": "f", "tool_call_id": "1"},
+            )
+            tools = ({"type": "function", "function": {"name": "f", "parameters": {}}},)
+            return RunRequest(
+                "puzzle" if kind == "puzzle" else "chat",
+                messages[: draw.randint(1, 3)],
+                config,
+                seed,
+                think=draw.random() < 0.5,
+                reserve=draw.randint(0, 99),
+                tools=draw.choice(((), tools)),
+                adapter=adapter,
+            )
+    return dataclasses.replace(request, adapter=adapter)
+
+
+def facts(request: RunRequest) -> dict[str, Any]:
+    """All of a request that travels, with its types."""
+    found = {field.name: getattr(request, field.name) for field in dataclasses.fields(request)}
+    source = found.pop("source")
+    for name in ("run_id", "cancel", "keep"):
+        del found[name]
+    return found | {"source": None if source is None else gone_on_from(source), "as written": repr(request.config)}
+
+
+def gone_on_from(source: Recording) -> tuple[TraceHeader, list[Any]]:
+    return source.header, [bits(event) for event in source.committed]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_request_comes_back_bit_for_bit(seed: int) -> None:
+    draw = random.Random(seed)
+    for _ in range(ROUNDS):
+        request = some_request(draw)
+        found = request_from_json(sent(request_to_json(request)))
+        assert facts(found) == facts(request)
+        assert found.run_id != request.run_id
+
+
+def test_whatever_is_done_to_a_request_is_one_sentence_or_another_request() -> None:
+    draw = random.Random(1)
+    refusals: list[str] = []
+    values: list[Any] = [None, -1, 2**70, 1.5, "x", [], {}, [[]], True, "9" * 5000, {"kind": "chat"}]
+    for _ in range(6 * ROUNDS):
+        raw = sent(request_to_json(some_request(draw)))
+        place, keys = raw, []
+        while True:  # go down to some place of it
+            key = draw.choice(list(place) if isinstance(place, dict) else range(len(place)))
+            keys.append(key)
+            inner = place[key]
+            if not isinstance(inner, dict | list) or not inner or draw.random() < 0.4:
+                break
+            place = inner
+        place[key] = draw.choice(values)
+        if isinstance(place, dict) and draw.random() < 0.3:
+            place["unheard of"] = place.pop(key)
+        try:
+            request_to_json(request_from_json(raw))
+        except SafelightError as error:
+            refusals.append(str(error))
+    assert len(refusals) > ROUNDS
+    assert all("\n" not in sentence and len(sentence) < 800 for sentence in refusals)
+
+
+MARK = {"block": 0, "start": 0, "stop": 1}
+
+
+@pytest.mark.parametrize(
+    ("raw", "says"),
+    [
+        ([], "a run's kind must be one of"),
+        ({"kind": "chat", "messages": [], "config": {}, "seed": 0}, "at least one message"),
+        ({"kind": "chat", "messages": [{"role": "user", "content": "x"}], "config": {}, "seed": -1}, "seed must be"),
+        ({"kind": "completion", "text": "x", "config": {}, "seed": 0, "messages": []}, "field 'messages' that is not"),
+        ({"kind": "completion", "text": "x", "config": {"heat": 1}, "seed": 0}, "settings 'heat' are not known"),
+        ({"kind": "fork", "source": {}, "changes": []}, "changes are empty"),
+        (
+            {"kind": "infill", "source": {}, "marks": [{"block": 0, "start": 0, "stop": 1}], "seed": 0},
+            "lacks the field",
+        ),
+        ({"kind": "chat", "messages": [{"role": "user", "content": [1]}], "config": {}, "seed": 0}, "must be a text"),
+    ],
+)
+def test_what_is_wrong_is_named(raw: Any, says: str) -> None:
+    with pytest.raises(SafelightError, match=says):
+        request_from_json(raw)
+
+
+def test_a_source_must_fit_its_own_header() -> None:
+    raw = sent(request_to_json(RunRequest.fork(recorded(0), (Fork(0, 0, seed=1),))))
+    raw["source"]["committed"][0]["tokens"][0] = 50
+    with pytest.raises(SafelightError, match="not in its vocabulary of 50"):
+        request_from_json(raw)
+    raw["source"]["committed"][0]["tokens"].pop()
+    with pytest.raises(SafelightError, match="not of 6 tokens"):
+        request_from_json(raw)
+
+
+def test_a_run_without_its_first_blocks_is_not_sent() -> None:
+    trace = Trace(header=header())
+    for event in made_up(blocks=2):
+        if getattr(event, "block_index", 1) != 0:
+            trace.append(event)
+    with pytest.raises(SafelightError, match="without its first blocks"):
+        request_to_json(RunRequest.fork(trace, (Fork(0, 0, seed=1),)))
+
+
+# --- replies ---------------------------------------------------------------------------------------------------------
+
+
+def stream(top: int | None = 3, blocks: int = 2, message: str = "") -> tuple[Trace, bytes]:
+    trace = Trace(header=header())
+    writer = ReplyWriter()
+    parts = [writer.write(RunStarted("1", trace))]
+    for event in made_up(top=top, blocks=blocks):
+        trace.append(event)
+        parts += [writer.write(RunAdvanced("1", event)), IDLE]
+    return trace, b"".join((*parts, writer.write(RunEnded("1", message, "Traceback: /home/me"))))
+
+
+@pytest.mark.parametrize("top", [None, 0, 3])
+def test_replies_come_back_bit_for_bit_in_pieces_of_any_size(top: int | None) -> None:
+    trace, sent_bytes = stream(top)
+    draw = random.Random(2)
+    for most in (1, 7, 300, 10**6):
+        reader, found, place = ReplyReader(), [], 0
+        while place < len(sent_bytes):
+            size = draw.randint(1, most)
+            found += reader.feed(sent_bytes[place : place + size])
+            place += size
+        reader.finish()
+        assert found[0] == trace.header
+        assert found[-1] == Ended()
+        assert [bits(event) for event in found[1:-1]] == [bits(event) for event in trace.events]
+
+
+def test_an_event_alone() -> None:
+    codec = Codec(6, 50)
+    for event in made_up():
+        record = encode_event(codec, event)
+        assert bits(decode_event(codec, record)) == bits(event)
+        for spoilt in (record[:-1], record[:20], b"IDLE" + record[4:], record + b"x"):
+            with pytest.raises(SafelightError):
+                decode_event(codec, spoilt)
+
+
+def test_where_the_model_lies_and_tracebacks_stay_on_the_machine() -> None:
+    own = header()
+    own = dataclasses.replace(own, model=dataclasses.replace(own.model, path="/home/me/models/x"))
+    writer = ReplyWriter()
+    first = writer.write(RunStarted("1", Trace(header=own)))
+    assert ReplyReader().feed(first) == [dataclasses.replace(own, model=dataclasses.replace(own.model, path=""))]
+    last = ReplyReader().feed(writer.write(RunEnded("1", "It fell out.", "Traceback: /home/me")))
+    assert last == [Ended("It fell out.")]
+
+
+def test_a_damaged_stream_is_refused_or_seen_to_be_broken_off() -> None:
+    _, whole = stream()
+    draw = random.Random(3)
+    for _ in range(ROUNDS):
+        spoilt = bytearray(whole)
+        spoilt[draw.randrange(len(spoilt))] ^= 1 << draw.randrange(8)
+        reader = ReplyReader()
+        with pytest.raises(SafelightError):  # noqa: PT012 - a length that was spoilt waits for more
+            reader.feed(bytes(spoilt))
+            reader.finish()
+        cut = ReplyReader()
+        cut.feed(whole[: draw.randrange(len(whole))])
+        with pytest.raises(SafelightError, match="broke off"):
+            cut.finish()
+
+
+def test_events_in_another_order_are_refused() -> None:
+    writer = ReplyWriter()
+    first = writer.write(RunStarted("1", Trace(header=header())))
+    events = [writer.write(RunAdvanced("1", event)) for event in made_up()]
+    for wrong in ([events[2]], [events[1], events[3]], events[:1] * 2, [first], [writer.write(RunEnded("1")), IDLE]):
+        with pytest.raises(SafelightError, match="cannot be read"):
+            ReplyReader().feed(b"".join((first, *wrong)))
+    with pytest.raises(SafelightError, match="out of its order"):
+        ReplyReader().feed(events[0])
+
+
+# --- the model and measurements --------------------------------------------------------------------------------------
+
+
+def some_model() -> dict[str, Any]:
+    return {
+        "dialect": 1,
+        "title": "Small",
+        "name": "small",
+        "device": "cpu",
+        "fingerprint": "ab",
+        "kernels": "",
+        "device_reason": "no GPU",
+        "adapter_title": "",
+        "adapter": None,
+        "reads_system": True,
+        "reads_history": False,
+        "reads_tools": True,
+        "defaults": dataclasses.asdict(GenerationConfig(eos_token_ids=(1, 2), pinned=((1, 2),))),
+        "canvas_length": 64,
+        "parameter_count": 10**9,
+        "load_seconds": 0.1 + 0.2,
+        "vocab_size": 300,
+        "context": 4096,
+        "threads": 2,
+        "capabilities": dataclasses.asdict(Capabilities(steps=True, forks=True, parallel_runs=4)),
+        "traits": dataclasses.asdict(Traits("sudoku", "puzzles", 10)),
+    }
+
+
+def test_a_model_comes_back_with_functions_that_know_no_tokenizer() -> None:
+    raw = sent(some_model() | {"of a newer version": [1]})
+    model = model_from_json(raw, "http://there#small")
+    assert sent(model_to_json(model)) == sent(some_model())
+    assert model.path_or_id == "http://there#small"
+    assert model.piece(7) == "<7>"
+    assert model.decode([1, 2]).text == "<1><2>"
+    with pytest.raises(SafelightError, match="has not been fetched"):
+        model.encode("x")
+    raw["dialect"] = 2
+    with pytest.raises(SafelightError, match="update both"):
+        model_from_json(raw, "")
+
+
+@pytest.mark.parametrize("name", sorted(some_model()))
+def test_a_model_with_a_wrong_fact_is_refused(name: str) -> None:
+    for wrong in ([0], "x" * 5000, -1):
+        with pytest.raises(SafelightError):
+            model_from_json(sent(some_model() | {name: wrong}), "")
+
+
+def test_measurements_come_back_bit_for_bit() -> None:
+    draw = np.random.default_rng(0)
+    trace = recorded(1)
+    asked = InfluenceRequest(trace, 1, (1, 2, 3, 4, 5, 6), 2, 9, 0.1 + 0.2)
+    again = influence_request_from_json(sent(influence_request_to_json(asked)))
+    assert gone_on_from(again.trace) == gone_on_from(trace)
+    assert [again.block, again.canvas, again.position, again.token, again.temperature] == [
+        *(asked.block, asked.canvas, asked.position, asked.token, asked.temperature)
+    ]
+    tops = [(draw.integers(0, 50, (6, 3)).astype(np.int32), draw.random((6, 3)).astype(np.float32)) for _ in range(2)]
+    found = Influence(2, 9, draw.random(6).astype(np.float32), draw.random(6) < 0.5, *tops)
+    back = influence_from_json(sent(influence_to_json(found)))
+    assert back.kl.tobytes() == found.kl.tobytes()
+    assert (back.position, back.token, back.measured.tolist()) == (2, 9, found.measured.tolist())
+    for one, other in zip((*back.before_top, *back.after_top), (*found.before_top, *found.after_top), strict=True):
+        assert (one.dtype, one.tobytes()) == (other.dtype, other.tobytes())
+    for name in ("kl", "measured", "before", "position"):
+        for wrong in ([0], [True], None, 10**9, {"tokens": [[0]], "shares": [[0]]}):
+            with pytest.raises(SafelightError):
+                influence_from_json(sent(influence_to_json(found) | {name: wrong}))
+
+
+def test_a_source_stands_at_once() -> None:
+    """Its blocks can be shown though nobody sent the steps to them."""
+    request = request_from_json(sent(request_to_json(RunRequest.fork(recorded(2), (Fork(0, 0, seed=1),)))))
+    assert request.source is not None
+    kinds = [(entry.kind, entry.block) for entry in request.source.entries]
+    assert kinds == [(kind, block) for block in range(3) for kind in ("canvas", "commit")]
+    assert all(isinstance(event, CanvasCommitted) for event in request.source.committed)

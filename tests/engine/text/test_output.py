@@ -1,0 +1,316 @@
+"""A model's output to content, thought and tool calls: the grammar, every complaint about others, and any pieces."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import Any
+
+import pytest
+
+from engine.text.output import Output, OutputParser, ToolCall, ToolCallArguments, ToolCallStarted, parse_output
+from engine.text.tags import starts_in_thought
+from engine.text.tool_arguments import MOST_DEPTH, ToolArguments
+from engine.text.tool_call import MOST_CALL, MOST_CALLS
+from tests.engine.text.outputs import SCHEMAS, gathered, parts_of, problem, random_call, random_output, split
+
+
+def read(text: str, **options: Any) -> tuple[str, str]:
+    """Content and thought of a text without calls, whole; in single characters it must be the same."""
+    found = parse_output(text, schemas=SCHEMAS, **options)
+    assert problem(text, list(text), **options) == ""
+    assert not found.tool_calls
+    return found.content, found.thought
+
+
+def arguments(text: str) -> Any:
+    """The arguments of the one call that stands between the tags of a call."""
+    text = f"<|tool_call>call:weather{text}<tool_call|>"
+    found = parse_output(text, schemas=SCHEMAS)
+    assert problem(text, list(text)) == ""
+    assert (found.content, found.thought, [call.name for call in found.tool_calls]) == ("", "", ["weather"])
+    return json.loads(found.tool_calls[0].arguments_json)
+
+
+# ---------------------------------------------------------------- content and thought
+
+
+@pytest.mark.parametrize(
+    ("text", "content", "thought"),
+    [
+        ("", "", ""),
+        ("  as it stands\n ", "  as it stands\n ", ""),
+        ("<|channel>thought\nFirst.\n\nThen.\n<channel|>Answer.", "Answer.", "First.\n\nThen."),
+        ("<|channel>thought\n<channel|>Answer.", "Answer.", ""),
+        ("<|channel>thought\nonly", "", "only"),
+        ("<|channel>thought\nthe very last words", "", "the very last words"),
+        ("<|channel>thought", "", ""),
+        ("<|channel>thoughtful<channel|>x", "x", "thoughtful"),
+        ("thought\nFirst.<channel|>Answer.", "Answer.", "First."),
+        ("\n thought\nFirst.<channel|>Answer.", "Answer.", "First."),
+        ("thought<channel|>Answer.", "Answer.", ""),
+        ("thoughts are free", "thoughts are free", ""),
+        ("thought", "thought", ""),
+        ("<channel|>Answer.", "Answer.", ""),
+        ("Answer.<channel|><channel|> More.", "Answer. More.", ""),
+        ("a <tool_call|> b", "a b", ""),
+        ("a<tool_call|> b", "a b", ""),
+        ("<|channel>thought\na<|channel>thought\nb<channel|>c", "c", "a\n\nb"),
+        ("<|channel>thought\na <tool_call|> b<channel|>c", "c", "a b"),
+        ("<|channel>thought\na<channel|>b<|channel>thought\nc<channel|> d", "b d", "a\n\nc"),
+        ("<think>\nhm\n</think>\n\nAnswer.", "Answer.", "hm"),
+        ("<think>hm <channel|>Answer.", "Answer.", "hm"),
+        ("Write `<think>` and `</think>` around it.", "Write `<think>` and `</think>` around it.", ""),
+        ("First.\n<think>hm</think>Then.", "First.\nThen.", "hm"),
+        ("<|channel>thought\nabout </think> tags<channel|>x", "x", "about </think> tags"),
+        ("</think>Answer.", "Answer.", ""),
+        ('He said <|"|>yes<|"|> twice.', 'He said "yes" twice.', ""),
+        ('<|channel>thought\n<|"|>a <|"|> <channel|>x', "x", '"a "'),
+        ("Done.<turn|>\n<|turn>user\nnoise", "Done.", ""),
+        ("Done.<|turn>", "Done.", ""),
+        ("Done.<|tool_response>x", "Done.", ""),
+        ("<|channel>thought\nhm<turn|>x", "", "hm"),
+        ("if a <", "if a <", ""),
+        ("if a <|b and c|> d <tool x", "if a <|b and c|> d <tool x", ""),
+        ("cut in a <|chan", "cut in a ", ""),
+        ("<|chan<tool_call|>nel>x", "<|chan nel>x", ""),
+        ('<|<|"|>|>', '<| "|>', ""),
+    ],
+)
+def test_content_and_thought(text: str, content: str, thought: str) -> None:
+    assert read(text) == (content, thought)
+
+
+def test_a_thought_that_the_prompt_opened_is_gone_on_with() -> None:
+    assert read("more.<channel|>Answer.", starts_in_thought=True) == ("Answer.", "more.")
+    assert read("more.</think>Answer.", starts_in_thought=True) == ("Answer.", "more.")
+    assert read("thought\nmore.", starts_in_thought=True) == ("", "more.")
+
+
+@pytest.mark.parametrize(
+    ("tail", "expected"),
+    [
+        ("<|turn>model\n", False),
+        ("<|turn>model\n<|channel>thought\n<channel|>", False),
+        ("<|turn>model\n<|channel>thought\n", True),
+        ("<|turn>model\n<|channel>thought\nhm, the ", True),
+        ("<|turn>model\n<|channel>thought\nhm<|tool_call>call:f{}<tool_call|><|tool_response>…<tool_response|>", False),
+        ("<tool_call|><|tool_response>response:f{}<tool_response|><|channel>thought\n", True),
+        ("<|turn>user\nwhat is <|channel>?<turn|>\n<|turn>model\n", False),
+        ('<|turn>system\n<|think|><|"|><|channel>x<|"|><|think|>', True),
+        ("<|im_start|>assistant\n<think>\n", True),
+        ("<|im_start|>assistant\n<think>\n\n</think>\n\n", False),
+        ("user: what does <think> do?\nassistant:", False),
+        ("", False),
+    ],
+)
+def test_whether_a_prompt_ends_inside_a_thought(tail: str, expected: bool) -> None:
+    assert starts_in_thought(tail) is expected
+
+
+# ---------------------------------------------------------------- calls
+
+BOTH = Output("", "", (ToolCall("f", "{}"), ToolCall("g", "{}")))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{}", {}),
+        ("", {}),
+        ('{city:<|"|>Zürich, "a" {b}: c\\n<|"|>,days:3}', {"city": 'Zürich, "a" {b}: c\\n', "days": 3}),
+        ('{<|"|>city<|"|>:<|"|>P<|"|> , \n days : 3 \n}', {"city": "P", "days": 3}),
+        ('{"city":"Pa\\"ris\\u00e9","days":"3"}', {"city": 'Pa"risé', "days": 3}),
+        ('{city:"\\ud800"}', {"city": "\ufffd"}),
+        ('(city=<|"|>P<|"|>, days=3)', {"city": "P", "days": 3}),
+        ('({city:<|"|>P<|"|>})', {"city": "P"}),
+        ("{city:New York,days:3}", {"city": "New York", "days": 3}),
+        ("{city:01234,days:01}", {"city": "01234", "days": 1}),
+        ("{city:true,exact:True}", {"city": "true", "exact": True}),
+        ('{days:<|"|>12<|"|>,exact:<|"|>false<|"|>}', {"days": 12, "exact": False}),
+        ("{days:many,exact:perhaps}", {"days": "many", "exact": "perhaps"}),
+        ("{days:3.0,share:3.,city:3.}", {"days": 3, "share": 3.0, "city": "3."}),
+        ("{share:null,unit:null,city:null}", {"share": None, "unit": None, "city": None}),
+        ("{share:-.5e3,days:+4}", {"share": -500.0, "days": 4}),
+        ("{share:1e999,days:" + "9" * 400 + "}", {"share": "1e999", "days": "9" * 400}),
+        ("{unit:C}", {"unit": "C"}),
+        ("{places:[{zip:01,n:1},{zip:02}]}", {"places": [{"zip": "01", "n": 1}, {"zip": "02"}]}),
+        ("{other:[1,a b,true,null,[],{}]}", {"other": [1, "a b", True, None, [], {}]}),
+        ("{other:f(a, [b]),days:1}", {"other": "f(a, [b])", "days": 1}),
+        ("{city:,days:,,other}", {}),
+        ("{days:1,days:2,places:[],places:[{zip:1}]}", {"days": 1, "places": []}),
+        ('{city:<|"|>a<|"|> and so on,days:1}', {"city": "a", "days": 1}),
+        ('{city:New<|"|>York}', {"city": 'New"York'}),
+        ('{city:<|"|>never closed', {"city": "never closed"}),
+        ("{other:[1,{a:2", {"other": [1, {"a": 2}]}),
+        ("{other:[1,{a:2}", {"other": [1, {"a": 2}]}),
+        ("{other:{a:[1}}}}", {"other": {"a": [1]}}),
+        ("{other:{},days:1)}", {"other": {}, "days": "1)"}),
+    ],
+)
+def test_arguments(text: str, expected: dict[str, Any]) -> None:
+    assert arguments(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("<|tool_call>:f{}<tool_call|><|tool_call>call:g{}<tool_call|>", BOTH),
+        ("Wait.\n<|tool_call>call:f{}<tool_call|>", Output("Wait.\n", "", (ToolCall("f", "{}"),))),
+        ("<|channel>thought\nhm<|tool_call>call:f{}<tool_call|>x", Output("x", "hm", (ToolCall("f", "{}"),))),
+        ("<|tool_call>call:f{}<|tool_response>", Output("", "", (ToolCall("f", "{}"),))),
+        ("<|tool_call>call:f{<|tool_call>call:g{}<turn|>", BOTH),
+        ("<|tool_call>call:f{}call:g{}<tool_call|>", BOTH),
+        ("<|tool_call>call:f{}}} <tool_call|>x", Output("x", "", (ToolCall("f", "{}"),))),
+        ("<|tool_call>call:f{}\nI called f.", Output("I called f.", "", (ToolCall("f", "{}"),))),
+        ("<|tool_call>call:f{} and so<channel|>on", Output("and soon", "", (ToolCall("f", "{}"),))),
+        ("<|tool_call>call:f{a:1<|channel>thought\nhm", Output("", "hm", (ToolCall("f", '{"a": 1}'),))),
+        ("<|tool_call>weather{}<tool_call|>", Output("", "", (ToolCall("weather", "{}"),))),
+        ("<|tool_call>no call at all<tool_call|>", Output("no call at all")),
+        ("<|tool_call>unknown{a:1}<tool_call|> x", Output("unknown{a:1} x")),
+        ('<|tool_call>call:<|"|>f<|"|>{}<tool_call|>', Output("", "", (ToolCall("f", "{}"),))),
+        ("<|tool_call><think>hm</think>x", Output("x", "hm")),
+        ("<|tool_call>" + "x" * 300 + "call:f{}", Output("x" * 300 + "call:f{}")),
+        ("<|tool_call>call:f{}" + "x" * 300 + "<tool_call|>", Output("x" * 300, "", (ToolCall("f", "{}"),))),
+        # cut short by the end of the text
+        ("<|tool_call>call:wea", Output("")),
+        ("<|tool_call>call:f{", Output("", "", (ToolCall("f", "{", True),))),
+        ('<|tool_call>call:f{a:<|"|>rm -r /ho', Output("", "", (ToolCall("f", '{"a": "rm -r /ho', True),))),
+        ("<|tool_call>call:f{a:12", Output("", "", (ToolCall("f", '{"a": ', True),))),
+        ("<|tool_call>call:f{a:12}", Output("", "", (ToolCall("f", '{"a": 12}'),))),
+    ],
+)  # fmt: skip
+def test_calls(text: str, expected: Output) -> None:
+    assert parse_output(text, schemas=SCHEMAS) == expected
+    assert problem(text, list(text)) == ""
+
+
+def test_arguments_come_as_they_are_written() -> None:
+    parser = OutputParser(schemas=SCHEMAS)
+    assert parser.feed("<|tool_call>call:weather{") == [ToolCallStarted(0, "weather"), ToolCallArguments(0, "{")]
+    assert parser.feed('city:<|"|>New "Yo') == [ToolCallArguments(0, '"city": "New \\"Yo')]
+    assert parser.feed('rk<|"|>,days:1') == [ToolCallArguments(0, 'rk", "days": ')]
+    assert parser.feed("2") == []
+    assert parser.feed("}<tool_") == [ToolCallArguments(0, "12}")]
+    assert parser.feed("call|>") == parser.finish() == []
+
+
+def test_what_was_meant_is_read() -> None:
+    for number in range(150):
+        text, meant = random_call(Random(number))
+        (call,) = parse_output(text).tool_calls
+        assert json.loads(call.arguments_json) == meant, text
+
+
+# ---------------------------------------------------------------- what people complain about elsewhere
+
+RESPONSE = '<|tool_call>call:f{}<tool_call|><|tool_response>response:f{value:<|"|>12<|"|>}<tool_response|>'
+CALLED = '<|tool_call>call:weather{city:<|"|>Oslo<|"|>}<tool_call|>'
+
+
+@pytest.mark.parametrize(
+    ("prompt", "text", "expected"),
+    [
+        # vllm#39885: a thought behind a tool's result is given as content
+        (RESPONSE, "<|channel>thought\nIt is 12.<channel|>Twelve.", Output("Twelve.", "It is 12.")),
+        (RESPONSE, "thought\nIt is 12.<channel|>Twelve.", Output("Twelve.", "It is 12.")),
+        # vllm#45834: the prompt ends inside a thought, behind a tool's result
+        (f"{RESPONSE}<|channel>thought\n", "It is 12.<channel|>Twelve.", Output("Twelve.", "It is 12.")),
+        # vllm#48217: an answer without a tag is taken for a thought
+        ("<|turn>model\n", "Twelve.", Output("Twelve.")),
+        # vllm#49717: a thought that is never closed; it is no answer, and nothing of it is lost
+        ("<|turn>model\n", "<|channel>thought\nIt is 12.\n\nTwelve.", Output("", "It is 12.\n\nTwelve.")),
+        # vllm#41691: the last words of a thought are lost
+        ("<|turn>model\n", "<|channel>thought\nIt is <", Output("", "It is <")),
+        # vllm#44522: calls and the marks of their strings are given as content
+        ("", f"See.{CALLED}{CALLED}", Output("See.", "", (ToolCall("weather", '{"city": "Oslo"}'),) * 2)),
+        ("", '<|tool_call>call:weather{city:<|"|>Os', Output("", "", (ToolCall("weather", '{"city": "Os', True),))),
+        # a call right out of a thought, and a thought after it
+        (
+            "",
+            f"<|channel>thought\nLook.{CALLED}<|channel>thought\nSo.<channel|>Cold.",
+            Output("Cold.", "Look.\n\nSo.", (ToolCall("weather", '{"city": "Oslo"}'),)),
+        ),
+        # thinking off, and the end at once
+        ("<|channel>thought\n<channel|>", "<turn|>", Output("")),
+    ],
+)
+def test_complaints_about_others(prompt: str, text: str, expected: Output) -> None:
+    begins = starts_in_thought(prompt)
+    assert parse_output(text, starts_in_thought=begins, schemas=SCHEMAS) == expected
+    assert problem(text, list(text), starts_in_thought=begins) == ""
+
+
+# ---------------------------------------------------------------- bounds
+
+
+def test_a_call_that_is_too_long_or_too_deep_stays_cut() -> None:
+    for text in ("{a:" + "[" * MOST_DEPTH + "1]}", '{a:<|"|>' + "x" * (MOST_CALL + 1) + '<|"|>}'):
+        found = gathered(*parts_of([f"<|tool_call>call:f{text}<tool_call|>after"]))
+        assert [call.is_cut for call in found.tool_calls] == [True]
+        assert found.content == "after"
+    (call,) = parse_output("<|tool_call>call:f{a:" + "[" * (MOST_DEPTH - 1) + "1<tool_call|>").tool_calls
+    assert not call.is_cut
+
+
+def test_calls_without_end_become_content() -> None:
+    found = parse_output("<|tool_call>call:f{}<tool_call|>" * (MOST_CALLS + 2))
+    assert len(found.tool_calls) == MOST_CALLS
+    assert found.content == "call:f{}" * 2
+
+
+class Counting:
+    """Counts the characters that are held and looked at again."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.looked = 0
+        whole = ToolArguments._held_text
+
+        def held_text(arguments: ToolArguments) -> str:
+            text = whole(arguments)
+            self.looked += len(text)
+            return text
+
+        monkeypatch.setattr(ToolArguments, "_held_text", held_text)
+
+
+def longest_text(value: object) -> int:
+    """The length of the longest string that an object holds."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, list | tuple | set | frozenset | dict):
+        return max((longest_text(each) for each in value), default=0)
+    return longest_text(vars(value)) if type(value).__module__.startswith("engine.") else 0
+
+
+@pytest.mark.parametrize(
+    ("head", "piece"),
+    [
+        ("", "x"), ("", "<"), ("", " "), ("", "thought"), ("", '<|"|>'), ("", "<|tool_call>"), ("", "<think>"),
+        ("<|channel>", " "), ("<|channel>thought\nx", "\n"), ("<|tool_call>", "x"), ("<|tool_call>call:f{", "x"),
+        ("<|tool_call>call:f{a", '<|"|>'),
+        ("<|tool_call>call:f{", '<|"|>'), ("<|tool_call>call:f(", "x{"), ("<|tool_call>call:f{a:", "x"),
+        ("<|tool_call>call:f{a:", "(,"), ('<|tool_call>call:f{a:"', "\\"), ("<|tool_call>call:f{a:", "[1],"),
+        ('<|tool_call>call:weather{days:<|"|>', "1"), ("<|tool_call>call:f{}", "}"), ("<|tool_call>call:f{", "a:1,"),
+    ],
+)  # fmt: skip
+def test_small_pieces_of_a_long_text_are_looked_at_once(monkeypatch: pytest.MonkeyPatch, head: str, piece: str) -> None:
+    counting, parser, count = Counting(monkeypatch), OutputParser(schemas=SCHEMAS), 3_000
+    parser.feed(head)
+    for _ in range(count):
+        parser.feed(piece)
+    assert longest_text(parser) < 500  # no text grows with the output, to be gone through with every piece
+    parser.finish()
+    assert counting.looked <= 2 * count * len(piece)
+
+
+# ---------------------------------------------------------------- any text in any pieces
+
+
+@pytest.mark.parametrize("lot", range(3))
+def test_pieces_make_no_difference_and_no_tag_is_given_out(lot: int) -> None:
+    for number in range(500 * lot, 500 * (lot + 1)):
+        random = Random(number)
+        text = random_output(random)
+        found = problem(text, split(random, text), starts_in_thought=random.random() < 0.2)
+        assert found == "", f"{text!r}: {found}"

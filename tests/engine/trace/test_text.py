@@ -1,0 +1,128 @@
+"""Traces of runs without steps: the text as it came, whole, cut or damaged, and as JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from app.export import json as exported
+from app.export.options import Options
+from engine.config import GenerationConfig
+from engine.errors import SafelightError
+from engine.events import Event, GenerationFinished, PrefillFinished, TextArrived
+from engine.text.reply import Reply
+from engine.trace import ModelIdentity, Trace, TraceHeader, TraceWriter, open_trace
+from engine.trace.codec import Codec
+from engine.trace.format import PayloadError
+from engine.trace.index import Order
+
+NOTHING = np.zeros(0, dtype=np.int32)
+EVENTS: list[Event] = [
+    TextArrived("Let me ", True, 2),
+    TextArrived("see. ", True, 1),
+    TextArrived("Grüße, ", False, 3),
+    PrefillFinished(9, 4, 0.5),
+    TextArrived("𝄞 and more", False, 0),
+    TextArrived("", False, 5),
+    GenerationFinished("eos", NOTHING, 0, 0, 1.25),
+]
+
+
+def header() -> TraceHeader:
+    return TraceHeader(ModelIdentity("m", "M", "http://127.0.0.1:8000/v1#m"), "Hello", GenerationConfig(), 3)
+
+
+def facts(event: Event) -> dict[str, object]:
+    return {name: str(value) for name, value in vars(event).items()} | {"kind": type(event).__name__}
+
+
+def write(path: Path, events: list[Event], failure: str = "") -> Trace:
+    trace = Trace(header=header(), decode=lambda _: Reply(""))
+    with TraceWriter(path, trace.header, str, lambda _: False, lambda _: Reply("")) as file:
+        for event in events:
+            trace.append(event)
+            file.append(event)
+        file.close(failure)
+    return trace
+
+
+@pytest.mark.parametrize("failure", ["", "The connection broke off."])
+def test_it_is_read_as_it_was_written(tmp_path: Path, failure: str) -> None:
+    events = EVENTS[:-1] if failure else EVENTS
+    trace = write(tmp_path / "a.sltrace", events, failure)
+    trace.fail(failure)
+    stored = open_trace(tmp_path / "a.sltrace", check=True)
+    trace.save(tmp_path / "b.sltrace")
+    again = open_trace(tmp_path / "b.sltrace", check=True)
+    for other in (stored, again):
+        assert [facts(event) for event in other.events] == [facts(event) for event in events]
+        assert other.reply() == trace.reply() == Reply("Grüße, 𝄞 and more", "Let me see.")
+        assert (other.failure, other.notice) == (failure, failure)
+        assert (other.steps, other.committed) == ([], [])
+
+
+def test_a_file_that_was_cut_anywhere_keeps_what_had_come(tmp_path: Path) -> None:
+    write(tmp_path / "a.sltrace", EVENTS)
+    data = (tmp_path / "a.sltrace").read_bytes()
+    whole = open_trace(tmp_path / "a.sltrace")
+    starts = [head.end for head in whole._index.heads]
+    for count, end in enumerate(starts[:-1], 1):
+        (tmp_path / "cut.sltrace").write_bytes(data[: end + 5])
+        cut = open_trace(tmp_path / "cut.sltrace", check=True)
+        assert len(cut.events) == count
+        assert cut.notice != ""
+        wanted = Trace(header=header())
+        for event in EVENTS[:count]:
+            wanted.append(event)
+        assert cut.reply() == wanted.reply()
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        b"1234",
+        b"\0\0\0\0\2\0\0\0x",
+        b"\xff\xff\xff\xff\0\0\0\0x",
+        b"\0\0\0\0\0\0\0\0\xff\xfe",
+        b"\0" * 8 + b"\xed\xa0\x80",
+    ],
+)
+def test_a_payload_that_is_none_is_refused(payload: bytes) -> None:
+    with pytest.raises(PayloadError):
+        Codec(0, 0).decode(b"PART", payload, -1, -1)
+
+
+def test_text_and_blocks_do_not_mix() -> None:
+    order = Order(is_fork=False)
+    assert order.allows(b"CANV", 0, -1)
+    assert not order.allows(b"PART", -1, -1)
+    assert not Order(is_fork=False).allows(b"PART", 0, -1)
+    order = Order(is_fork=False)
+    assert order.allows(b"PART", -1, -1)
+    assert not order.allows(b"CANV", 0, -1)
+
+
+def test_json_loses_nothing(tmp_path: Path) -> None:
+    trace = write(tmp_path / "a.sltrace", EVENTS)
+    list(exported.write(trace, tmp_path / "a.json", Options()))
+    read = exported.read(tmp_path / "a.json")
+    assert [facts(event) for event in read.events] == [facts(event) for event in EVENTS]
+    assert read.reply() == trace.reply()
+
+
+def test_text_of_a_wrong_kind_is_damage(tmp_path: Path) -> None:
+    trace = write(tmp_path / "a.sltrace", EVENTS)
+    list(exported.write(trace, tmp_path / "a.json", Options()))
+    text = (tmp_path / "a.json").read_text()
+    for before, after in (
+        ('"text":"see. "', '"text":7'),
+        ('"counted":2', '"counted":-2'),
+        ('"counted":2', '"counted":"2"'),
+    ):
+        assert before in text
+        (tmp_path / "a.json").write_text(text.replace(before, after))
+        with pytest.raises(SafelightError, match="damaged"):
+            exported.read(tmp_path / "a.json")
