@@ -62,6 +62,15 @@ def test_a_client_that_leaves_ends_its_run_within_a_step(served: Served) -> None
     assert served.engine.steps_run == 1
 
 
+def test_so_does_one_that_leaves_before_there_is_an_answer(served: Served) -> None:
+    with pytest.raises(httpx2.ReadTimeout):
+        served.http.post(CHAT, json={**BODY, "stream": False}, timeout=0.1)
+    assert within(lambda: newest(served).stop.is_set())
+    served.engine.gate.release()
+    assert within(lambda: state(served) == "cancelled")
+    assert served.engine.steps_run == 0
+
+
 def test_a_stream_shows_that_it_is_alive_and_what_it_is(served: Served) -> None:
     changes: list[str] = []
     end = served.server.live.subscribe(lambda: changes.append(state(served)))
