@@ -90,22 +90,22 @@ def run(args: argparse.Namespace) -> int:
     from engine.server import RunningServer  # it takes a fifth of a second to import
 
     settings = _options(args)
-    if not settings.is_loopback:
-        terminal.say(
-            f"{settings.host} can be reached from other machines: whoever has the key can use the model, "
-            "and what is sent is not encrypted"
-        )
     if args.adapter is not None:
         catalog.resolve_adapter(args.adapter)  # a mistyped one is rejected before a large model is loaded
     with _stopping() as stop:
         scheduler = Scheduler(_ChosenBackend(args))
         server = RunningServer(scheduler, settings)
         try:
+            server.start()  # before a large model is loaded, as the port may be taken; it says that the model loads
             model = _load(args, scheduler, stop)
             if model is None:
                 terminal.say("stopped")
                 return STOPPED
-            server.start()
+            if not settings.is_loopback:
+                terminal.say(
+                    f"{settings.host} can be reached from other machines: whoever has the key can use the model, "
+                    "and what is sent is not encrypted"
+                )
             _print(args, settings, server.url, model)
             while not stop.wait(POLL_SECONDS):
                 if not server.is_running or not scheduler.is_alive:

@@ -68,13 +68,16 @@ class RequestRow(QFrame):
         with self._acts:
             self.stop.setVisible(is_under_way(request))
             self.stop.setAccessibleName(tr("Stop: {request}", request=which))
-            self.inspect.setEnabled(request.trace is not None)
+            can = request.trace is not None and request.trace.header.canvas_length > 0
+            self.inspect.setEnabled(can)
             self.inspect.setAccessibleName(tr("Inspect: {request}", request=which))
-            why = tr("Shows how the answer comes about") if request.trace is not None else self._untraced()
+            why = tr("Shows how the answer comes about") if can else self._uninspected()
             self.inspect.setToolTip(why)
             self.inspect.setAccessibleDescription(why)
 
-    def _untraced(self) -> str:
+    def _uninspected(self) -> str:
+        if self.request.trace is not None:
+            return tr("The server that runs the model sends text alone, so there is nothing to look at")
         if is_under_way(self.request):
             return tr("Its run has not begun yet")
         return tr("It ended before a run began, so there is nothing to look at")

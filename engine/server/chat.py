@@ -50,10 +50,10 @@ def plan_chat(context: ServerContext, body: ChatRequest) -> RunPlan:
 
     def make_request(model: LoadedModel, fields: dict[str, Any]) -> RunRequest:
         request = RunRequest("chat", messages, think=thinks, tools=tools, **fields)
-        plain = dataclasses.replace(request, think=False, tools=())
-        if tools and prompt_of(model, dataclasses.replace(request, think=False)) == prompt_of(model, plain):
+        if tools and not model.reads_tools:
             raise ApiError(400, "This model's chat template knows no tools.", param="tools", code=UNSUPPORTED)
-        if thinks and prompt_of(model, dataclasses.replace(request, tools=())) == prompt_of(model, plain):
+        plain = dataclasses.replace(request, think=False)
+        if thinks and prompt_of(model, request) == prompt_of(model, plain):
             raise ApiError(
                 400, "This model's chat template knows no thinking.", param="reasoning_effort", code=UNSUPPORTED
             )

@@ -96,13 +96,10 @@ def plan(
         {"config": config, "seed": _seed(body), "adapter": adapter, "keep": context.options.keeps_traces},
     )
     ids = prompt_of(model, request)
-    is_read_only_run = is_read_only(body.vllm_xargs or {})
-    if is_read_only_run:
+    if is_read_only(body.vllm_xargs or {}):
         longest = config.max_new_tokens
     length = _answer_length(longest, model, config, len(ids), context.options.answer_tokens)
-    request = dataclasses.replace(
-        request, config=config.replace(max_new_tokens=length), reserve=min(length, model.context - len(ids))
-    )
+    request = dataclasses.replace(request, config=config.replace(max_new_tokens=length))
     settings = dataclasses.replace(settings, max_tokens=length, starts_in_thought=starts_in_thought(model.write(ids)))
     return RunPlan(request, settings, model, body.model or model.name, bool(body.diffusion_frames))
 

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from types import TracebackType
 from typing import Self
 
+from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
 from engine.errors import SafelightError
@@ -73,7 +74,7 @@ class ServedRun:
         self._live: LiveRequest | None = None
         self._watcher: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._is_late = self._has_left = False
+        self._is_begun = self._is_late = self._has_left = False
         self._state: LiveState = "cancelled"
         self.failure: ApiError | None = None
 
@@ -100,6 +101,8 @@ class ServedRun:
             self._timer.cancel()
         if self._watcher is not None:
             self._watcher.cancel()
+        if isinstance(error, Exception) and not isinstance(error, ApiError | ClientDisconnect):
+            self._state = "failed"
         self._note(state=self._state)
         self._context.metrics.add("request_seconds_count")
         if self._live is not None:
@@ -143,6 +146,7 @@ class ServedRun:
                 continue
             match reply:
                 case RunStarted():
+                    self._is_begun = True
                     self._note(state="running", trace=reply.trace, prompt_tokens=len(reply.trace.header.prompt_ids))
                     yield reply
                 case RunAdvanced():
@@ -154,7 +158,9 @@ class ServedRun:
     def _end(self, reply: RunEnded) -> None:
         if reply.message:
             self._state = "failed"
-            self.failure = _in_words(reply.message) if self._context.scheduler.model is not None else no_model()
+            is_refused = not self._is_begun and not reply.details  # the request is at fault, not the engine
+            told = _in_words(reply.message, 400 if is_refused else 500)
+            self.failure = told if self._context.scheduler.model is not None else no_model()
         elif self._request.cancel.is_set():
             self.failure = self._interruption()
         else:
@@ -171,7 +177,7 @@ class ServedRun:
         return ApiError(503, "The run was cancelled on the server's side.", code="cancelled", headers=final)
 
 
-def _in_words(message: str) -> ApiError:
+def _in_words(message: str, status: int) -> ApiError:
     return ApiError(
-        500, message if message.endswith((".", "!", "?")) else f"{message}.", headers={"x-should-retry": "false"}
+        status, message if message.endswith((".", "!", "?")) else f"{message}.", headers={"x-should-retry": "false"}
     )

@@ -66,6 +66,8 @@ class RunResponse:
         """A run's events, each with what it adds to the answer; None when it starts and while nothing is new."""
         async for reply in run.replies(patience):
             if not isinstance(reply, RunAdvanced):
+                if reply is not None and reply.trace.header.model.fingerprint != self._plan.model.fingerprint:
+                    raise ApiError(503, "Another model was loaded meanwhile; ask again.", code="other_model")
                 yield None, []
                 continue
             parts = self._answer.fold(reply.event)

@@ -72,24 +72,25 @@ class ScriptedEngine(FakeEngine):
         self.context = 2_000
         self.defaults = GenerationConfig(max_new_tokens=4 * CANVAS, eos_token_ids=(END,))
         self.name = "scripted"
-        self.knows_tools = self.knows_thinking = True
+        self.knows_thinking = True
 
     def load_model(self, path: str, progress: Callable[[float], None] | None = None, threads: int = 0) -> Any:
         model = super().load_model(path, progress, threads)
         model.tokenizer = LetterTokenizer()
         model.config.canvas_length, model.config.vocab_size, model.config.bos_token_id = CANVAS, 2_000_000, 2
-        model.chat_template.render = lambda told, **_: "".join(message["content"] for message in told)
+        model.chat_template.render = self.render
         return model
 
-    def chat_ids(self, messages: Any, **options: Any) -> list[int]:
+    def chat_ids(self, messages: Any, tools: Any = (), **options: Any) -> list[int]:
         self.prompts.append([dict(message) for message in messages])
-        self.options.append(options)
+        self.options.append({"tools": list(tools), **options})
+        return LetterTokenizer().encode(self.render(messages, tools, **options))
+
+    def render(self, messages: Any, tools: Any = (), **options: Any) -> str:
         text = "".join(message["content"] for message in messages)
-        if options.get("tools") and self.knows_tools:
-            text += json.dumps(options["tools"])
-        if options.get("enable_thinking") and self.knows_thinking:
-            text += "!"
-        return LetterTokenizer().encode(text)
+        if tools:
+            text += json.dumps(list(tools))
+        return text + "!" * (options.get("enable_thinking", False) and self.knows_thinking)
 
     def generate(
         self,

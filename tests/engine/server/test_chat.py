@@ -33,7 +33,7 @@ def server() -> Iterator[Served]:
 def served(server: Served) -> Served:
     fresh = ScriptedEngine()
     engine = server.engine
-    for name in ("says", "steps", "knows_tools", "knows_thinking", "fail_at"):
+    for name in ("says", "steps", "knows_thinking", "fail_at"):
         setattr(engine, name, getattr(fresh, name))
     for seen in (engine.seeds, engine.configs, engine.prompts, engine.options):
         seen.clear()
@@ -119,13 +119,11 @@ def test_half_a_call_is_not_passed_off_as_a_call(served: Served) -> None:
 
 def test_tools_are_shown_only_where_they_may_be_called(served: Served) -> None:
     assert served.chat(tools=TOOLS, tool_choice="none").status_code == 200
-    assert "tools" not in served.engine.options[-1]
+    assert served.engine.options[-1]["tools"] == []
     assert served.refusal(tools=TOOLS, tool_choice="required")[:2] == (400, "tool_choice")
     named = {"type": "function", "function": {"name": "weather"}}
     assert served.refusal(tools=TOOLS, tool_choice=named)[:2] == (400, "tool_choice")
     assert served.refusal(tools=TOOLS * 2)[:2] == (400, "tools")
-    served.engine.knows_tools = False
-    assert served.refusal(tools=TOOLS)[:2] == (400, "tools")
 
 
 def test_a_history_with_calls_reaches_the_template(served: Served) -> None:
@@ -241,6 +239,22 @@ def test_what_cannot_be_honoured_is_refused_by_name(served: Served, field: dict[
     assert param is not None
     assert param.partition(".")[0] in field
     assert message.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("field", "param"),
+    [
+        ({"stop": 5}, "stop"),
+        ({"stop": ["a", 5]}, "stop.1"),
+        ({"tools": [{"type": "function", "function": {}}]}, "tools.0.function.name"),
+        ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "tools.0.function.name"),
+        ({"prediction": {"type": "content", "content": [{"type": "image"}]}}, "prediction.content.0.type"),
+        ({"stream_options": {"include_usage": True}}, None),
+        ({"chat_template_kwargs": {"mood": 1}}, "chat_template_kwargs.mood"),
+    ],
+)
+def test_a_field_is_named_as_it_was_sent(served: Served, field: dict[str, Any], param: str | None) -> None:
+    assert served.refusal(**field)[:2] == (400, param)
 
 
 def test_what_changes_nothing_is_taken(served: Served) -> None:

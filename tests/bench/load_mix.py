@@ -1,0 +1,339 @@
+"""What strangers send to a server: good requests and bad ones, whole, slow, or left in the middle. From a seed."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from http.client import HTTPException, HTTPResponse
+from random import Random
+from typing import Any, Literal
+
+SECRET = "lantern"  # in each prompt; nothing that the server writes may hold it
+SECONDS = 120.0  # that an answer may take, with everybody else's before it
+PROMPTS = tuple(
+    text.format(SECRET) for text in ("Reverse the word {}.", "Count the letters in {}.", "Spell the word {}.")
+)
+RESET = struct.pack("ii", 1, 0)  # closing drops the connection at once, instead of in order
+BUSY = 429
+Leave = Literal["stays", "in_head", "in_body", "waiting", "in_stream"]
+
+
+@dataclass(frozen=True)
+class Visit:
+    """One request, and how its client behaves.
+
+    Args:
+        name: as the outcome is counted.
+        data: the whole request, as bytes.
+        statuses: that may answer it.
+        leave: when the client goes.
+        pieces: in how many the request is sent, with a pause after each.
+    """
+
+    name: str
+    data: bytes
+    statuses: frozenset[int]
+    leave: Leave = "stays"
+    pieces: int = 1
+    is_reset: bool = False
+
+
+@dataclass
+class Tally:
+    """What became of the visits of one client, or of all."""
+
+    outcomes: Counter[str] = field(default_factory=Counter)
+    seconds: dict[str, list[float]] = field(default_factory=dict)  # of the visits that ended with an answer
+    first_seconds: list[float] = field(default_factory=list)  # up to the first text of a stream
+    tokens: int = 0
+    problems: list[str] = field(default_factory=list)
+
+    def add(self, other: Tally) -> None:
+        """Count another's visits, too."""
+        self.outcomes += other.outcomes
+        for name, seconds in other.seconds.items():
+            self.seconds.setdefault(name, []).extend(seconds)
+        self.first_seconds += other.first_seconds
+        self.tokens += other.tokens
+        self.problems += other.problems
+
+
+# --- what is asked ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Mix:
+    """Draws visits to a server."""
+
+    port: int
+    key: str
+    paths: frozenset[str] = frozenset()  # of those that not every version has
+    model: str = "safelight-skills"
+
+    def draw(self, random: Random) -> Visit:
+        """The next visit: two thirds are sound, and a third of those leave early."""
+        kind = random.choices(tuple(KINDS), [weight for weight, _ in KINDS.values()])[0]
+        visit = KINDS[kind][1](self, random)
+        runs = 200 in visit.statuses and BUSY in visit.statuses
+        if runs and random.random() < 0.35:
+            leave: Leave = random.choice(("in_head", "in_body", "waiting", "waiting", "in_stream", "in_stream"))
+            if leave == "in_stream" and b'"stream": true' not in visit.data:
+                leave = "waiting"
+            name, is_reset = f"left {leave}".replace("_", " "), random.random() < 0.5
+            return replace(visit, name=name, leave=leave, is_reset=is_reset)
+        if visit.data and visit.name != "too large" and random.random() < 0.1:
+            return replace(visit, pieces=random.randrange(2, 8))
+        return visit
+
+    def request(
+        self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> bytes:
+        """A request as bytes; a header that is given as empty is left out."""
+        fields = {"Host": f"127.0.0.1:{self.port}", "Authorization": f"Bearer {self.key}", "Connection": "close"}
+        if body is not None:
+            fields |= {"Content-Type": "application/json", "Content-Length": str(len(body))}
+        fields |= headers or {}
+        lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items() if value)]
+        return "\r\n".join((*lines, "", "")).encode() + (body or b"")
+
+    def post(self, path: str, raw: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> bytes:
+        """A request with a JSON body."""
+        return self.request("POST", path, json.dumps(raw).encode(), headers)
+
+
+def _chat_body(random: Random) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "messages": [{"role": "user", "content": random.choice(PROMPTS)}],
+        "seed": random.randrange(100),
+        "max_tokens": random.choice((4, 16, 64, 100)),
+    }
+    if random.random() < 0.2:
+        body["stop"] = ["e", "ab"]
+    if random.random() < 0.2:
+        body |= {"logprobs": True, "top_logprobs": 3}
+    return body
+
+
+def _streamed(random: Random, body: dict[str, Any]) -> dict[str, Any]:
+    return body | {"stream": True, "stream_options": {"include_usage": True}} | random.choice(({}, {"n": 1}))
+
+
+RUNS = frozenset({200, BUSY})
+
+
+def _chat(mix: Mix, random: Random) -> Visit:
+    return Visit("chat", mix.post("/v1/chat/completions", _chat_body(random)), RUNS)
+
+
+def _chat_stream(mix: Mix, random: Random) -> Visit:
+    body = _streamed(random, _chat_body(random))
+    if random.random() < 0.2:
+        body |= {"diffusion_frames": True}
+    return Visit("chat, streamed", mix.post("/v1/chat/completions", body), RUNS)
+
+
+def _completion(mix: Mix, random: Random) -> Visit:
+    body = {"prompt": random.choice(PROMPTS), "max_tokens": random.choice((8, 40)), "seed": random.randrange(100)}
+    if random.random() < 0.5:
+        return Visit("completion, streamed", mix.post("/v1/completions", _streamed(random, body)), RUNS)
+    return Visit("completion", mix.post("/v1/completions", body), RUNS)
+
+
+def _response(mix: Mix, random: Random) -> Visit:
+    if "/v1/responses" not in mix.paths:
+        return _chat(mix, random)
+    body = {"input": random.choice(PROMPTS), "max_output_tokens": random.choice((16, 64)), "store": False}
+    if random.random() < 0.5:
+        return Visit("response, streamed", mix.post("/v1/responses", body | {"stream": True}), RUNS)
+    return Visit("response", mix.post("/v1/responses", body), RUNS)
+
+
+def _tokenize(mix: Mix, random: Random) -> Visit:
+    if random.random() < 0.5:
+        return Visit(
+            "detokenize", mix.post("/detokenize", {"tokens": [5, 6, 7] * random.randrange(1, 50)}), frozenset({200})
+        )
+    return Visit("tokenize", mix.post("/tokenize", {"prompt": random.choice(PROMPTS)}), frozenset({200}))
+
+
+def _look(mix: Mix, random: Random) -> Visit:
+    path = random.choice(("/v1/models", f"/v1/models/{mix.model}", "/health", "/metrics"))
+    return Visit("models and metrics", mix.request("GET", path), frozenset({200}))
+
+
+def _bad_body(mix: Mix, random: Random) -> Visit:
+    good = json.dumps(_chat_body(random)).encode()
+    body = random.choice(
+        (
+            good[: random.randrange(len(good))], b"[]", b"{}", b"\xff\xfe", good.replace(b"seed", b"sEed"),
+            good.replace(b"user", b"nobody"), b"[" * 100_000, good.replace(b'"max_tokens": ', b'"max_tokens": -'),
+            good[:-1] + b', "top_p": 0.3}', good[:-1] + b', "n": 2}', good[:-1] + b', "tool_choice": "required"}',
+        )
+    )  # fmt: skip
+    return Visit("bad body", mix.request("POST", "/v1/chat/completions", body), frozenset({400}))
+
+
+def _too_long(mix: Mix, random: Random) -> Visit:
+    body = {"messages": [{"role": "user", "content": f"{SECRET} " * random.choice((400, 4_000))}]}
+    return Visit("prompt too long", mix.post("/v1/chat/completions", body), frozenset({400}))
+
+
+def _too_large(mix: Mix, random: Random) -> Visit:
+    said = {"Content-Length": str(random.choice((2**20 + 1, 2**40)))}
+    data = mix.request("POST", "/v1/chat/completions", b"{", said)
+    return Visit("too large", data + b" " * random.choice((0, 2**16)), frozenset({413}))
+
+
+def _wrong_key(mix: Mix, random: Random) -> Visit:
+    headers = {
+        "Authorization": random.choice(("", "Bearer ", "Bearer wrong", f"Basic {mix.key}", f"Bearer {mix.key}x"))
+    }
+    return Visit("wrong key", mix.post("/v1/chat/completions", _chat_body(random), headers), frozenset({401}))
+
+
+def _foreign(mix: Mix, random: Random) -> Visit:
+    headers = random.choice(
+        ({"Host": "evil.example"}, {"Host": f"127.0.0.1.evil:{mix.port}"}, {"Origin": "https://evil.example"})
+    )
+    return Visit(
+        "foreign host or origin", mix.post("/v1/chat/completions", _chat_body(random), headers), frozenset({403})
+    )
+
+
+def _wrong_path(mix: Mix, random: Random) -> Visit:
+    path = random.choice(("/v1/nothing", "/../etc/passwd", "/v1/models/other"))
+    return Visit("wrong path", mix.request("GET", path), frozenset({404}))
+
+
+def _no_http(_mix: Mix, random: Random) -> Visit:
+    data = random.choice(
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200), b"hello\r\n\r\n", b"GET\x00/ HTTP/9.9\r\n\r\n")
+    )
+    return Visit("no HTTP", data, frozenset({400}))
+
+
+def _silent(_mix: Mix, random: Random) -> Visit:
+    return Visit("left without a word", b"", frozenset(), "in_head", is_reset=random.random() < 0.5)
+
+
+KINDS: dict[str, tuple[int, Callable[[Mix, Random], Visit]]] = {
+    "chat": (28, _chat), "chat_stream": (28, _chat_stream), "completion": (6, _completion), "response": (8, _response),
+    "tokenize": (6, _tokenize), "look": (6, _look), "bad_body": (6, _bad_body), "too_long": (2, _too_long),
+    "too_large": (1, _too_large), "wrong_key": (3, _wrong_key), "foreign": (2, _foreign),
+    "wrong_path": (2, _wrong_path), "no_http": (1, _no_http), "silent": (1, _silent),
+}  # fmt: skip
+
+
+# --- a visit ----------------------------------------------------------------------------------------------------------
+
+
+def visit(port: int, plan: Visit, random: Random, tally: Tally) -> None:
+    """Make one visit and count what became of it."""
+    began = time.perf_counter()
+    try:
+        with socket.create_connection(("127.0.0.1", port), SECONDS) as connection:
+            if plan.is_reset:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+            if not _send(connection, plan, random):
+                tally.outcomes[plan.name] += 1
+                return
+            response = HTTPResponse(connection)
+            response.begin()
+            said = _stream(response, plan, began, tally) if _is_stream(response) else response.read()
+    except (OSError, HTTPException) as error:
+        if plan.leave == "stays":
+            tally.problems.append(f"{plan.name}: no answer, but {type(error).__name__} ({error})")
+        else:
+            tally.outcomes[plan.name] += 1
+        return
+    problem = _judge(plan, response, said, tally)
+    if problem:
+        tally.problems.append(f"{plan.name}: {problem}")
+        return
+    is_refused = response.status != 200
+    tally.outcomes["too many waiting" if response.status == BUSY else plan.name] += 1
+    if not is_refused and plan.leave == "stays":
+        tally.seconds.setdefault(plan.name, []).append(time.perf_counter() - began)
+
+
+def _send(connection: socket.socket, plan: Visit, random: Random) -> bool:
+    """Send the request as it is planned; False where the client has left then."""
+    data = plan.data
+    head = data.find(b"\r\n\r\n")
+    if plan.leave == "in_head":
+        connection.sendall(data[: random.randrange(max(1, head))])
+        return False
+    if plan.leave == "in_body":
+        connection.sendall(data[: random.randrange(head + 4, len(data))])
+        return False
+    size = -(-len(data) // plan.pieces)
+    for start in range(0, len(data), size):
+        connection.sendall(data[start : start + size])
+        if plan.pieces > 1:
+            time.sleep(random.random() * 0.02)
+    if plan.leave == "waiting":
+        time.sleep(random.choice((0, 0.01, 0.05, 0.2)))
+        return False
+    return True
+
+
+def _is_stream(response: HTTPResponse) -> bool:
+    return (response.getheader("content-type") or "").startswith("text/event-stream")
+
+
+def _stream(response: HTTPResponse, plan: Visit, began: float, tally: Tally) -> bytes:
+    """A stream up to its end, or up to where the client leaves."""
+    lines = []
+    for line in _lines(response):
+        lines.append(line)
+        if len(lines) == 1:
+            tally.first_seconds.append(time.perf_counter() - began)
+        if plan.leave == "in_stream" and len(lines) > 2:
+            break
+    return b"".join(lines)
+
+
+def _lines(response: HTTPResponse) -> Iterator[bytes]:
+    while line := response.readline():
+        yield line
+
+
+def _judge(plan: Visit, response: HTTPResponse, said: bytes, tally: Tally) -> str:
+    """What is wrong with an answer; empty where nothing is."""
+    if response.status not in plan.statuses:
+        return f"answered with {response.status}: {said[:200]!r}"
+    if plan.leave != "stays":
+        return ""
+    if response.status != 200:
+        error = json.loads(said)["error"]
+        return "" if error["message"] and "Traceback" not in error["message"] else f"no sentence in {said[:200]!r}"
+    if not _is_stream(response):
+        if "json" in (response.getheader("content-type") or ""):
+            tally.tokens += _tokens(json.loads(said))
+        return ""
+    data = [line[6:] for line in said.splitlines() if line.startswith(b"data: ")]
+    ends = data and (data[-1] == b"[DONE]" or b"response.completed" in said or b"response.incomplete" in said)
+    chunks = [json.loads(one) for one in data if one != b"[DONE]"]
+    if not ends or any("error" in chunk and chunk["error"] for chunk in chunks):
+        return f"a stream that ends in {said[-300:]!r}"
+    tally.tokens += sum(map(_tokens, chunks))
+    return ""
+
+
+def _tokens(raw: Mapping[str, Any]) -> int:
+    """Tokens of an answer, as its usage says."""
+    usage = raw.get("usage") or (raw.get("response") or {}).get("usage") or {}
+    return int(usage.get("completion_tokens") or usage.get("output_tokens") or 0)
+
+
+def work(port: int, plans: Sequence[Visit], random: Random) -> Tally:
+    """One client's visits, one after another."""
+    tally = Tally()
+    for plan in plans:
+        visit(port, plan, random, tally)
+    return tally

@@ -1,0 +1,129 @@
+"""OpenAI's own client, which checks each answer's shape, against the embedded model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import openai
+import pytest
+
+from engine.catalog import BASE, SKILLS
+from engine.service import LocalBackend
+from tests.engine.server.served import KEY, ScriptedEngine, serving
+
+QUESTION: Any = [{"role": "user", "content": "Reverse the word robot."}]
+TOOL: Any = {
+    "type": "function",
+    "function": {"name": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}},
+}
+BRIEF = {"vllm_xargs": {"diffusion_max_steps": 1, "diffusion_read_only": 1}}
+SAYS = '<|channel>thought\nHm.<channel|>I look.<|tool_call>call:weather{city:<|"|>Bonn<|"|>}<tool_call|>'
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[openai.OpenAI]:
+    with serving(LocalBackend(), SKILLS) as served, _client(served.server.url) as client:
+        yield client
+
+
+def _client(url: str, key: str = KEY) -> openai.OpenAI:
+    return openai.OpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0, _strict_response_validation=True)
+
+
+def test_an_answer_comes_whole_or_streamed_and_its_seed_repeats_it(client: openai.OpenAI) -> None:
+    whole = client.chat.completions.create(model=SKILLS, messages=QUESTION, seed=3)
+    assert whole.choices[0].message.content == "tobor"
+    assert whole.choices[0].finish_reason == "stop"
+    assert whole.usage is not None
+    assert whole.usage.total_tokens == whole.usage.prompt_tokens + 5
+    options: Any = {"include_usage": True}
+    with client.chat.completions.create(
+        model=SKILLS, messages=QUESTION, seed=3, stream=True, stream_options=options
+    ) as stream:
+        chunks = list(stream)
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks[:-1]) == "tobor"
+    assert chunks[-1].usage is not None
+    assert chunks[-1].usage.prompt_tokens_details is not None
+    assert chunks[-1].usage.prompt_tokens_details.cached_tokens == whole.usage.prompt_tokens
+
+
+def test_probabilities_repeat_with_the_seed(client: openai.OpenAI) -> None:
+    def told() -> list[tuple[str, float]]:
+        answer = client.chat.completions.create(model=SKILLS, messages=QUESTION, seed=5, logprobs=True, top_logprobs=20)
+        known = answer.choices[0].logprobs
+        assert known is not None
+        assert known.content is not None
+        assert all(len(entry.top_logprobs) == 20 for entry in known.content)
+        return [(entry.token, entry.logprob) for entry in known.content]
+
+    assert told() == told()
+    assert [token for token, _ in told()] == list("tobor")
+
+
+def test_completions_and_models(client: openai.OpenAI) -> None:
+    prompt = f"<|turn>user\n{QUESTION[0]['content']}<turn|>\n<|turn>model\n"
+    text = client.completions.create(model=SKILLS, prompt=prompt, max_tokens=64, seed=3, logprobs=2)
+    assert text.choices[0].text == "tobor"
+    assert text.choices[0].logprobs is not None
+    assert text.choices[0].logprobs.tokens == list("tobor")
+    # Its own schema has no chunk without a reason to end, which is what OpenAI and all others send.
+    lax = client.with_options(_extra_kwargs={"_strict_response_validation": False})
+    with lax.completions.create(model=SKILLS, prompt=prompt, max_tokens=64, seed=3, stream=True) as stream:
+        chunks = list(stream)
+    assert "".join(chunk.choices[0].text for chunk in chunks) == "tobor"
+    assert chunks[-1].choices[0].finish_reason == "stop"
+    assert [model.id for model in client.models.list()] == [SKILLS]
+    assert client.models.retrieve(SKILLS).id == SKILLS
+
+
+def test_refusals_are_the_client_s_own_errors(client: openai.OpenAI) -> None:
+    ask = client.chat.completions.create
+    with pytest.raises(openai.BadRequestError) as refusal:
+        ask(model=SKILLS, messages=QUESTION, top_p=0.5)
+    assert refusal.value.param == "top_p"
+    with pytest.raises(openai.NotFoundError, match=f"there is: {SKILLS}"):
+        ask(model="other", messages=QUESTION)
+    with pytest.raises(openai.BadRequestError) as refusal:
+        ask(model=SKILLS, messages=[{"role": "user", "content": "word " * 200}])
+    assert refusal.value.code == "context_length_exceeded"
+    with pytest.raises(openai.BadRequestError, match="knows no tools"):
+        ask(model=SKILLS, messages=QUESTION, tools=[TOOL])
+    with pytest.raises(openai.InternalServerError, match="no embeddings"):
+        client.embeddings.create(model=SKILLS, input="x")
+    with _client(str(client.base_url)[: -len("/v1/")], "wrong") as stranger, pytest.raises(openai.AuthenticationError):
+        stranger.models.list()
+
+
+def test_tools_and_thoughts_pass_its_checks_and_its_accumulator() -> None:
+    engine = ScriptedEngine()
+    engine.says = SAYS
+    with serving(engine) as served, _client(served.server.url) as client:
+        with client.chat.completions.stream(model="scripted", messages=QUESTION, tools=[TOOL]) as stream:
+            streamed = stream.get_final_completion()
+        whole = client.chat.completions.create(model="scripted", messages=QUESTION, tools=[TOOL])
+        for answer in (streamed, whole):
+            [choice] = answer.choices
+            assert choice.finish_reason == "tool_calls"
+            assert choice.message.content == "I look."
+            assert choice.message.tool_calls is not None
+            [call] = choice.message.tool_calls
+            assert (call.function.name, call.function.arguments) == ("weather", '{"city": "Bonn"}')  # type: ignore[union-attr]
+            assert (choice.message.model_extra or {})["reasoning"] == "Hm."
+        back: Any = [*QUESTION, whole.choices[0].message, {"role": "tool", "tool_call_id": call.id, "content": "rain"}]
+        assert client.chat.completions.create(model="scripted", messages=back, tools=[TOOL]).choices
+        assert engine.prompts[-1][1]["reasoning_content"] == "Hm."  # type: ignore[comparison-overlap]
+
+
+def test_an_adapter_goes_by_its_name_behind_the_model_s() -> None:
+    with serving(LocalBackend(), BASE) as served, _client(served.server.url) as client:
+        assert [model.id for model in client.models.list()] == [BASE, f"{BASE}:sudoku-lora"]
+        answer = client.chat.completions.create(model=f"{BASE}:sudoku-lora", messages=QUESTION, extra_body=BRIEF)
+        assert answer.model == f"{BASE}:sudoku-lora"
+        live = served.server.live.snapshot()[0]
+        assert live.trace is not None
+        assert live.trace.header.model.adapter
+        client.chat.completions.create(model=BASE, messages=QUESTION, extra_body=BRIEF)
+        live = served.server.live.snapshot()[0]
+        assert live.trace is not None
+        assert not live.trace.header.model.adapter

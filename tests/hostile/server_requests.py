@@ -1,0 +1,150 @@
+"""Requests to a server with all that they may hold, and damage at any place of them."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import Any
+
+from tests.hostile import mutate
+
+QUICK = {"diffusion_max_steps": 2}
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "look_up",
+        "parameters": {"type": "object", "properties": {"a": {"type": ["string", "null"]}}},
+    },
+}
+CHAT = {"role": "user", "content": "Reverse the word robot."}
+CALL = {"id": "call_1", "type": "function", "function": {"name": "look_up", "arguments": '{"a": "b"}'}}
+SAMPLED: dict[str, Any] = {
+    "model": "safelight-skills", "max_tokens": 8, "seed": 1, "stop": ["x", "yz"], "temperature": 0.5, "user": "me",
+    "vllm_xargs": QUICK, "top_p": 1, "top_k": -1, "presence_penalty": 0, "logit_bias": {}, "n": 1,
+}  # fmt: skip
+SOURCE: dict[str, Any] = {"kind": "chat", "messages": [CHAT], "config": {"max_denoising_steps": 2}, "seed": 3}
+GOOD: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("/v1/chat/completions", {"messages": [CHAT], **SAMPLED}),
+    ("/v1/chat/completions", {
+        "messages": [{"role": "system", "content": "Be brief."}, CHAT], **SAMPLED, "stream": True,
+        "stream_options": {"include_usage": True}, "diffusion_frames": True, "logprobs": True, "top_logprobs": 3,
+    }),
+    ("/v1/chat/completions", {
+        "messages": [
+            CHAT, {"role": "assistant", "content": None, "tool_calls": [CALL], "reasoning_content": "so"},
+            {"role": "tool", "content": "c", "tool_call_id": "call_1"},
+            {"role": "user", "content": [{"type": "text", "text": "a"}]},
+        ],
+        "tools": [TOOL], "tool_choice": "none", "parallel_tool_calls": False, "max_completion_tokens": 8,
+        "prediction": {"type": "content", "content": "tobor"}, "chat_template_kwargs": {"enable_thinking": False},
+        "reasoning_effort": "none", "response_format": {"type": "text"}, "metadata": {"a": "b"}, "vllm_xargs": QUICK,
+    }),
+    ("/v1/chat/completions", {
+        "messages": [CHAT], "logprob_token_ids": [5, 6, 7], "seed": 0,
+        "vllm_xargs": {
+            "diffusion_canvas_length": 4, "diffusion_seed_canvas": "[5, 6, 7, 5]", "diffusion_pinned": [1],
+            "diffusion_max_steps": "2", "diffusion_read_only": 1, "diffusion_constrained": True,
+        },
+    }),
+    ("/v1/completions", {"prompt": "What is 2 + 2?", **SAMPLED, "logprobs": 2, "echo": False, "suffix": ""}),
+    ("/v1/completions", {"prompt": [5, 6, 7], **SAMPLED, "stream": True}),
+    ("/v1/responses", {
+        "input": [
+            {"role": "user", "content": [{"type": "input_text", "text": "Reverse the word robot."}]},
+            {"type": "reasoning", "summary": [{"type": "summary_text", "text": "so"}]},
+            {"type": "function_call", "call_id": "call_1", "name": "look_up", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "call_1", "output": "c"},
+        ],
+        "instructions": "Be brief.", "max_output_tokens": 4, "tools": [{"type": "function", "name": "look_up"}],
+        "tool_choice": "none", "store": False, "stream": True, "metadata": {"a": "b"}, "reasoning": {"effort": "none"},
+        "text": {"format": {"type": "text"}}, "temperature": 1, "top_p": 1,
+    }),
+    ("/v1/responses", {"input": "What is 2 + 2?", "max_output_tokens": 4, "seed": 1}),
+    ("/tokenize", {"messages": [CHAT], "tools": [TOOL], "return_token_strs": True, "model": "safelight-skills"}),
+    ("/tokenize", {"prompt": "hello", "add_special_tokens": False}),
+    ("/detokenize", {"tokens": [5, 6, 7, 511]}),
+    ("/v1/embeddings", {"input": "a"}),
+    ("/safelight/v1/tokens/count", {"messages": [CHAT]}),
+    ("/safelight/v1/run", {**SOURCE, "think": False, "reserve": 4, "tools": [TOOL], "adapter": None}),
+    ("/safelight/v1/run", {"kind": "completion", "text": "a", "config": {"max_denoising_steps": 2}, "seed": 1}),
+)  # fmt: skip
+PATHS = (
+    "/v1/models", "/v1/models/", "/v1/models/safelight-skills:x", "/health", "/metrics", "/", "/safelight/v1/model",
+    "/safelight/v1/tokenizer", "/v1/chat/completions", "/" + "a" * 9_000, "/%00", "/%ff/..%2f..", "/v1//models", "*",
+    "http://evil.example/v1/models", "/v1/models?" + "a=b&" * 3_000, "//v1/models", "/v1/models/%F0%9F%92%A9",
+)  # fmt: skip
+HEADERS = (
+    "Host", "Origin", "Authorization", "Content-Type", "Content-Length", "Transfer-Encoding", "Content-Encoding",
+    "Expect", "X-Api-Key", "Connection", "Upgrade", "If-None-Match", "Accept-Encoding",
+    "Access-Control-Request-Method",
+)  # fmt: skip
+VALUES = (
+    "", "x", "a" * 70_000, "chunked", "gzip", "100-continue", "-1", "99999999999999999999", "0x10", "1, 2", "null",
+    "*", "é", "\x01", "http://127.0.0.1", "http://evil.example", "Bearer \x7f", "Bearer é", "text/plain", "websocket",
+    "application/json; charset=utf-16", "multipart/form-data; boundary=x",
+)  # fmt: skip
+
+
+def _body(random: Random, raw: dict[str, Any]) -> bytes:
+    match random.randrange(10):
+        case 0:
+            return mutate.damaged(random, json.dumps(raw).encode())
+        case 1:
+            name = random.choice(tuple(raw))
+            raw = raw | {name: mutate.value(random)}
+        case 2:
+            raw = raw | {random.choice((*mutate.TEXTS, *mutate.NAMES, *VALUES[:2])): mutate.value(random)}
+        case 3:
+            schema = mutate.tree(random, TOOL, changes=random.randrange(1, 6))
+            raw = raw | {"tools": random.choice(([schema], schema, [schema] * 200))}
+        case 4:
+            wanted = random.choice(("diffusion_seed_canvas", "diffusion_pinned", "diffusion_max_steps", "diffusion_x"))
+            raw = raw | {"vllm_xargs": {wanted: random.choice((mutate.value(random), json.dumps([1] * 64)))}}
+        case 5:
+            raw = raw | {"logit_bias": {random.choice(mutate.TEXTS): mutate.value(random)}}
+        case _:
+            raw = mutate.tree(random, raw)
+    return mutate.dumped(random, raw)
+
+
+def _chunked(random: Random, body: bytes) -> bytes:
+    size = random.choice((1, 7, 1_000)) if len(body) < 20_000 else 10_000
+    pieces = [body[start : start + size] for start in range(0, len(body), size)]
+    made = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
+    if random.random() < 0.4:
+        sizes = (b"FFFFFFFFFFFFFFFF", b"-1", b"g", b"5;" + b"x" * 50_000, b"0" * 50_000, b"\x00")
+        made = random.choice(sizes) + b"\r\n" + made
+    return made
+
+
+def damaged_request(random: Random, port: int, key: str) -> bytes:
+    """Any of the good ones, with damage at one place or another; some have none."""
+    path, raw = random.choice(GOOD)
+    method, body = "POST", json.dumps(raw).encode()
+    fields = {"Host": f"127.0.0.1:{port}", "Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+    match random.randrange(12):
+        case 0:
+            method = random.choice(("GET", "PUT", "HEAD", "OPTIONS", "TRACE", "CONNECT", "post", "A" * 5_000, "G\x00T"))
+            path = random.choice((path, *PATHS))
+        case 1:
+            path = random.choice((*PATHS, *(f"/{text}" for text in mutate.TEXTS)))
+        case 2 | 3:
+            pass
+        case _:
+            body = _body(random, raw)
+    if random.random() < 0.15:
+        fields |= {"Transfer-Encoding": "chunked"}
+        body = _chunked(random, body)
+    else:
+        fields |= {"Content-Length": str(len(body))}
+    if random.random() < 0.2:
+        fields[random.choice(HEADERS)] = random.choice(VALUES)
+    if random.random() < 0.03:
+        fields |= {f"X-{number}": "y" * 50 for number in range(random.choice((50, 3_000)))}
+    if random.random() < 0.5:
+        fields |= {"Connection": random.choice(("close", "keep-alive"))}
+    lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items()), "", ""]
+    if random.random() < 0.05:
+        lines.insert(1, random.choice(lines[1:-2]))
+    data = "\r\n".join(lines).encode("utf-8", "surrogatepass") + body
+    return mutate.damaged(random, data) if random.random() < 0.15 else data
