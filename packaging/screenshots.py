@@ -15,6 +15,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.request import Request, urlopen
 
+import keyring
+from keyring.backend import KeyringBackend
 from PySide6.QtWidgets import QApplication
 from stage import PausedBackend, frozen, load, opened, settle, wait_for
 
@@ -79,6 +81,22 @@ class Client(threading.Thread):
     def run(self) -> None:
         with urlopen(self._request) as answer:
             answer.read()
+
+
+class Vault(KeyringBackend):
+    """A keyring that lasts as long as this program."""
+
+    priority = 1  # type: ignore[assignment]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._kept: dict[tuple[str, str], str] = {}
+
+    def get_password(self, service: str, username: str) -> str | None:
+        return self._kept.get((service, username))
+
+    def set_password(self, service: str, username: str, password: str) -> None:
+        self._kept[service, username] = password
 
 
 class TextServer(BaseHTTPRequestHandler):
@@ -194,20 +212,16 @@ class Tour:
         for prompt in ("Reverse the word canvas.", "Repeat the word robot."):
             asked = Client(context.server.state, prompt)
             wait_for(lambda asked=asked: not asked.is_alive(), "an answer")
-        known = len(context.server.requests)
-        asked = Client(context.server.state, PROMPT)
-
-        def is_midway() -> bool:
-            newest = context.server.requests[0]
-            return len(context.server.requests) > known and newest.trace is not None and len(newest.trace.steps) > 4
-
-        wait_for(is_midway, "the steps of the last request")
-        self.backend.going.clear()
+        self.backend.hold_after(6)
+        asked, waits = (Client(context.server.state, prompt) for prompt in (PROMPT, "Sort the letters of darkroom."))
+        wait_for(lambda: context.server.under_way == 2, "two requests")
+        wait_for(lambda: any(len(one.trace.steps) > 2 for one in context.server.requests[:2] if one.trace), "steps")
+        settle()
         self.shoot("server")
-        page.requests.rows[context.server.requests[0].id].inspect.click()
+        next(row for row in page.requests.rows.values() if row.stop.isVisible()).inspect.click()
         self.shoot("server-inspected")
-        self.backend.going.set()
-        wait_for(lambda: not asked.is_alive(), "the last answer")
+        self.backend.go_on()
+        wait_for(lambda: not asked.is_alive() and not waits.is_alive(), "the last answers")
         self.reaching()
         context.choose_server("server", False)
 
@@ -297,6 +311,7 @@ def main() -> int:
     parser.add_argument("--text", type=int, default=100, metavar="PERCENT", help="the size of all text")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
+    keyring.set_keyring(Vault())
     backend = PausedBackend()
     with opened(args.size, args.seed, "4", backend) as (window, link):
         window.appearance.set_text_percent(args.text)

@@ -25,15 +25,27 @@ LONGEST_WAIT_MS = 120_000
 
 
 class PausedBackend(LocalBackend):
-    """Runs go on while ``going`` is set."""
+    """Runs can be held midway."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.going = threading.Event()
-        self.going.set()
+        self._going = threading.Event()
+        self._passes = -1  # until they are held; below 0 never
+
+    def hold_after(self, passes: int) -> None:
+        """Hold all runs after so many passes from now on."""
+        self._going.clear()
+        self._passes = passes
+
+    def go_on(self) -> None:
+        """Hold them no longer."""
+        self._passes = -1
+        self._going.set()
 
     def perform(self, passes: Sequence[PassWanted]) -> None:
-        self.going.wait()
+        if self._passes == 0:
+            self._going.wait()
+        self._passes -= 1
         super().perform(passes)
 
 

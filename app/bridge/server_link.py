@@ -90,6 +90,10 @@ class ServerLink(QObject):
     def is_on(self) -> bool:
         return self.state.phase == "on"
 
+    def is_own(self, path_or_id: str) -> bool:
+        """Whether what loads a model is this server's own address, which would ask itself for ever."""
+        return bool(self.state.url) and path_or_id.partition("#")[0].rstrip("/") == self.state.url
+
     @property
     def under_way(self) -> int:
         """How many requests are waiting or running."""

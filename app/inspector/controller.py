@@ -308,7 +308,7 @@ class InspectorController(QObject):
 
     def _refuse_text(self, run: Recording) -> bool:
         """Say why a run is not opened that came as text alone."""
-        if run.header.canvas_length:
+        if run.header.canvas_length or all(entry.kind != "text" for entry in run.entries):
             return False
         self._context.say(tr("This run has no steps to look at: the server that ran its model sent text alone."))
         return True

@@ -41,6 +41,7 @@ class RemoteSection(QWidget):
         self.jobs = Jobs(self)
         self.rows: dict[str, RemoteRow] = {}
         self._found: dict[str, Reachability] = {}
+        self._unkept: set[str] = set()  # servers whose key is gone when the app ends
         self._loaded: str | None = None
         self._loading: str | None = None
         self._saves = self._saved = 0  # of keys: asked for, and done
@@ -148,7 +149,7 @@ class RemoteSection(QWidget):
             RemoteState(
                 remote_words.status(found, is_trying=is_trying, is_loaded=is_loaded, is_loading=is_loading),
                 remote_words.purpose(found),
-                "" if is_trying else remote_words.detail(found),
+                "" if is_trying else remote_words.detail(found, is_key_kept=base not in self._unkept),
                 [model.id for model in found.models] if found is not None else (),
                 server.model,
                 is_loaded,
@@ -241,10 +242,9 @@ class RemoteSection(QWidget):
             (self.notice if row is None else row.notice).show_message(sentence(str(ended.failure)), ended.details)
         elif ended.kind == "token":
             self.servers.note_keys()
+            (self._unkept.add if ended.result == "session" else self._unkept.discard)(base)
             if row is not None:
                 self.test(base)
-                if ended.result == "session":
-                    row.notice.show_message(tr("No keyring works here, so the key is kept until Safelight is closed."))
         elif row is not None:
             self._took(base, cast("Reachability", ended.result))
         self._show(base)
