@@ -11,7 +11,7 @@ from app.bridge.remote_access import only_text, title_of_path
 from app.state.titles import with_adapter
 from app.system.i18n import tr
 from engine import EMBEDDED, SUDOKU, GenerationConfig, SafelightError
-from engine.service import LoadedModel
+from engine.service import LoadedModel, is_remote
 from engine.tasks import sudoku
 
 ANSWER_TOKENS = 90  # 81 digits, the line breaks between nine lines, and the end
@@ -64,7 +64,8 @@ def contenders(others: Iterable[str] = (), chosen: Iterable[str] = ()) -> list[C
     found = []
     for model in dict.fromkeys((*here, *others)):
         found.append(Contender(model))
-        found += [Contender(model, adapter) for adapter in dict.fromkeys((*adapters_for(model), *chosen))]
+        if not is_remote(model):  # whose server puts adapters on, and no other
+            found += [Contender(model, adapter) for adapter in dict.fromkeys((*adapters_for(model), *chosen))]
     return found
 
 

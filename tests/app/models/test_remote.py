@@ -128,6 +128,7 @@ def test_what_only_a_canvas_allows_is_off_and_says_why(qtbot: QtBot, open_window
         "max_new_tokens",
     ]
     assert window.strip.refusal.text() == why
+    assert "runs on another server" in window.pages["server"].widget.card.served.text()
     window.show_page(SUDOKU)
     column = window.pages["sudoku"].page.one.column
     assert (column.reason.text(), column.adapter.isEnabled()) == (why, False)
