@@ -28,7 +28,7 @@ from engine.quant import Precision
 from engine.text.chat_template import ChatTemplate
 from engine.text.message import Message
 from engine.text.tokenizer import Tokenizer
-from engine.threads import choose_threads, use_threads
+from engine.threads import available_threads, choose_threads, use_threads
 from engine.types import Cancel, Progress
 
 LEAST_CONTEXT = 4096  # tokens that must fit for a model to be loaded
@@ -50,6 +50,7 @@ class Model:
     skipped_vision_tensors: int
     precision: Precision
     threads: int  # of the processor that a pass takes; 0 on a GPU
+    most_threads: int  # that one of several runs may take
     adapter_slot: AdapterSlot = field(default_factory=AdapterSlot, init=False, repr=False)
     derived: dict[type, Any] = field(default_factory=dict, init=False, repr=False)
     """What others have made from its layers as they are now, by type; cleared where an adapter comes or goes."""
@@ -191,6 +192,7 @@ def load_model(
         skipped_vision_tensors=weights.skipped,
         precision=weights.precision,
         threads=counted if placement.device.type == "cpu" else 0,
+        most_threads=(threads or available_threads()) if placement.device.type == "cpu" else 0,
     )
 
 

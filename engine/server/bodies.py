@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -100,9 +101,7 @@ def _place(place: tuple[int | str, ...], raw: Any) -> list[str]:
     """Where it stands in the request, without the names of the types that were tried there."""
     known: list[str] = []
     for part in place:
-        try:
+        with suppress(KeyError, IndexError, TypeError):
             raw = raw[part]
-        except (KeyError, IndexError, TypeError):
-            break
-        known.append(str(part))
+            known.append(str(part))
     return known
