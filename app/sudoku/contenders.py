@@ -97,6 +97,13 @@ def obstacle(model: LoadedModel) -> str:
     return ""
 
 
+def unadapted(model: LoadedModel) -> str:
+    """Why no adapter can be put on a model whose backend takes none."""
+    if is_remote(model.path_or_id):
+        return tr("Adapters are put on by the server that runs this model.")
+    return tr("No adapter can be put on {model}.", model=model.title)
+
+
 def settings(model: LoadedModel, config: GenerationConfig, puzzle: str, *, clamp: bool) -> GenerationConfig:
     """A run's settings: enough candidates for pencil marks, and the givens pinned if they are to be clamped.
 
